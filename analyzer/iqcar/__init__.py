@@ -1,0 +1,37 @@
+"""iqcar: which Spark queries made yours wait, for what, where, by how much, and what to change.
+
+>>> import iqcar
+>>> tables = iqcar.read(["eventlogs/"])            # doctest: +SKIP
+>>> diagnosis = iqcar.diagnose(tables)             # doctest: +SKIP
+
+Submodules are imported on first use so that ``iqcar --help`` stays instant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis as Diagnosis
+    from iqcar.pipeline import diagnose as diagnose
+    from iqcar.pipeline import read as read
+    from iqcar.tables import Tables as Tables
+
+__all__ = ["Diagnosis", "Tables", "__version__", "diagnose", "read"]
+
+_HOMES = {
+    "Diagnosis": "iqcar.diagnosis",
+    "Tables": "iqcar.tables",
+    "diagnose": "iqcar.pipeline",
+    "read": "iqcar.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'iqcar' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,163 @@
+"""The kinds of everything iqcar counts: resources, requests, evidence, models, levels.
+
+Each member carries one sentence (``.sentence``); documentation and help print it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """A named value with a sentence that explains it."""
+
+    sentence: str
+
+    def __new__(cls, value: str, sentence: str) -> Kind:
+        """Store the sentence beside the value."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.sentence = sentence
+        return member
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Resource(Kind):
+    """What a task can wait for (iQCAR table 1); level 2 of iQC-Graph."""
+
+    SLOTS = "slots", "A place to run: the scheduler had no free slot for the task."
+    CPU = "cpu", "Processor time: the task was runnable, or held up by a lock, but not running."
+    MEMORY = "memory", "Execution or storage memory of its executor."
+    NETWORK = "network", "Shuffle blocks from other hosts."
+    IO = "io", "Reading input or writing output, shuffle files and spill."
+
+
+class Domain(Kind):
+    """Who can hold what a task waits for: the contention domain of a request."""
+
+    APPLICATION = "application", "Only tasks of the same application."
+    HOST = "host", "Every task on the same host, of any application in the input."
+    EXECUTOR = "executor", "Only tasks in the same executor."
+
+
+class Request(Kind):
+    """One way of waiting for a resource (iQCAR table 4); level 3 of iQC-Graph."""
+
+    SLOT_WAIT = "slot_wait", "From the stage's submission, or the failed attempt's end, to launch."
+    RUN_QUEUE = "run_queue", "Runnable, but another thread had the processor."
+    MONITOR_BLOCKED = "monitor_blocked", "Blocked on a Java monitor that another task held."
+    NOTIFICATION_WAIT = "notification_wait", "Waiting to be notified by another thread."
+    EXECUTION_MEMORY = "execution_memory", "Waiting for execution memory (joins, sorts, aggregates)."
+    STORAGE_MEMORY = "storage_memory", "Waiting for storage memory (caching, broadcast)."
+    SHUFFLE_FETCH = "shuffle_fetch", "Waiting for shuffle blocks from other hosts."
+    IO_READ = "io_read", "Waiting for input from disk or the file system."
+    IO_WRITE = "io_write", "Waiting for writes of shuffle files, spill or output."
+
+    @property
+    def resource(self) -> Resource:
+        """The resource this request is for."""
+        return _RESOURCE_OF[self]
+
+    @property
+    def domain(self) -> Domain:
+        """Where the holders of the resource can be found."""
+        return _DOMAIN_OF[self]
+
+
+_RESOURCE_OF = {
+    Request.SLOT_WAIT: Resource.SLOTS,
+    Request.RUN_QUEUE: Resource.CPU,
+    Request.MONITOR_BLOCKED: Resource.CPU,
+    Request.NOTIFICATION_WAIT: Resource.CPU,
+    Request.EXECUTION_MEMORY: Resource.MEMORY,
+    Request.STORAGE_MEMORY: Resource.MEMORY,
+    Request.SHUFFLE_FETCH: Resource.NETWORK,
+    Request.IO_READ: Resource.IO,
+    Request.IO_WRITE: Resource.IO,
+}
+_DOMAIN_OF = {
+    Request.SLOT_WAIT: Domain.APPLICATION,
+    Request.RUN_QUEUE: Domain.HOST,
+    Request.MONITOR_BLOCKED: Domain.EXECUTOR,
+    Request.NOTIFICATION_WAIT: Domain.EXECUTOR,
+    Request.EXECUTION_MEMORY: Domain.EXECUTOR,
+    Request.STORAGE_MEMORY: Domain.EXECUTOR,
+    Request.SHUFFLE_FETCH: Domain.HOST,
+    Request.IO_READ: Domain.HOST,
+    Request.IO_WRITE: Domain.HOST,
+}
+REQUESTS: tuple[Request, ...] = tuple(Request)
+"""All requests; a request's code in numpy columns is its position here."""
+
+
+class Evidence(Kind):
+    """How well a wait is known, from worst to best."""
+
+    MISSING = "missing", "Nobody recorded it: unknown, not zero."
+    ESTIMATED = "estimated", "Derived from other numbers."
+    REPORTED = "reported", "Spark's own metric."
+    MEASURED = "measured", "Measured by the iqcar plugin."
+
+
+EVIDENCES: tuple[Evidence, ...] = tuple(Evidence)
+"""All evidence levels, worst first; the code in numpy columns is the position here."""
+
+
+class SourceUsage(Kind):
+    """How much of a resource a source used while it overlapped a target (eq. 6's source term)."""
+
+    ACTIVE = "active", "The share of its life that the source spent in the resource."
+    RATE = "rate", "Data the source processed per unit of its life."
+    PAPER = "paper", "Data the source processed per unit of its waiting, as eq. 6 prints it."
+
+
+class ImpactModel(Kind):
+    """What a vertex of iQC-Graph contributes."""
+
+    TIME_LOST = "time-lost", "Time lost to contention, comparable across resources."
+    PAPER = "paper", "The paper's cumulative RATP, with cumulative CPU time for stages."
+
+
+class QueryBy(Kind):
+    """What counts as one query."""
+
+    SQL = "sql", "The root SQL execution, else Connect operation, else job group, else the job."
+    JOB_GROUP = "job-group", "The job group, else the job."
+    JOB = "job", "The Spark job."
+    APP = "app", "The whole application."
+
+
+class BlameKind(Kind):
+    """Who a part of a target's slowdown is put down to (eq. 4)."""
+
+    QUERY = "query", "Another query."
+    OWN = "own", "The target query itself: its own stages and tasks in each other's way."
+    KNOWN = "known", "A known cause that is not contention, such as garbage collection."
+    UNATTRIBUTED = "unattributed", "Nothing in the input explains it."
+
+
+class InputStatus(Kind):
+    """What became of one input."""
+
+    COMPLETE = "complete", "The log was read to the application's end."
+    IN_PROGRESS = "in_progress", "The application had not ended when the log was read."
+    TRUNCATED = "truncated", "A part of the log is missing or unreadable; the rest was analysed."
+    FAILED = "failed", "Nothing could be read."
+
+
+class Level(Kind):
+    """Levels of iQC-Graph (iQCAR table 2)."""
+
+    TARGET_QUERY = "target_query", "The query under analysis."
+    TARGET_STAGE = "target_stage", "A stage of the target query."
+    RESOURCE = "resource", "Immediate explanation: what the stage waited for."
+    REQUEST_HOST = "request_host", "Deep explanation: which request, on which host."
+    BLAME = "blame", "Blame explanation: which stage was in the way there."
+    SOURCE_STAGE = "source_stage", "A stage that held what the target waited for."
+    SOURCE_QUERY = "source_query", "The query of that stage."
+
+
+LEVELS: tuple[Level, ...] = tuple(Level)
+"""Levels in order: ``LEVELS[3]`` is the deep explanation."""
