@@ -49,8 +49,11 @@ class Request(Kind):
     RUN_QUEUE = "run_queue", "Runnable, but another thread had the processor."
     MONITOR_BLOCKED = "monitor_blocked", "Blocked on a Java monitor that another task held."
     NOTIFICATION_WAIT = "notification_wait", "Waiting to be notified by another thread."
-    EXECUTION_MEMORY = "execution_memory", "Waiting for execution memory (joins, sorts, aggregates)."
-    STORAGE_MEMORY = "storage_memory", "Waiting for storage memory (caching, broadcast)."
+    EXECUTION_MEMORY = (
+        "execution_memory",
+        "Waiting for memory to join, sort or aggregate in.",
+    )
+    STORAGE_MEMORY = "storage_memory", "Waiting for memory to cache or broadcast in."
     SHUFFLE_FETCH = "shuffle_fetch", "Waiting for shuffle blocks from other hosts."
     IO_READ = "io_read", "Waiting for input from disk or the file system."
     IO_WRITE = "io_write", "Waiting for writes of shuffle files, spill or output."

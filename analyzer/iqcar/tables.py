@@ -61,9 +61,10 @@ class TableSpec(NamedTuple):
         lengths = {len(values) for values in columns.values()}
         if len(lengths) > 1:
             raise ValueError(f"table {self.name}: columns of lengths {sorted(lengths)}")
-        return pd.DataFrame(
+        frame: pd.DataFrame = pd.DataFrame(
             {c.name: as_dtype(columns[c.name], c.dtype) for c in self.columns}, copy=False
         )
+        return frame
 
     def empty(self) -> pd.DataFrame:
         """Return the table without rows."""
@@ -79,6 +80,12 @@ def as_dtype(values: Any, dtype: str) -> Any:
     if dtype == "category":
         return values if isinstance(values, pd.Categorical) else pd.Categorical(values)
     return np.asarray(values, dtype=dtype)
+
+
+def texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return a text column as a list of str."""
+    values: list[str] = frame[name].astype(object).tolist()
+    return values
 
 
 def _columns(*rows: tuple[str, str, str, str]) -> tuple[Column, ...]:

@@ -1,0 +1,67 @@
+"""``iqcar analyze``: who made which query wait, for what, where, and what to change."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.cli import options
+from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+
+
+def analyze(
+    paths: options.Paths,
+    json: options.JsonFile = None,
+    rules: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="Write the scheduler rules as JSON.")
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUERY",
+            help="Query to analyse: its id, name or fingerprint (`iqcar queries` lists them). "
+            "Can be given several times; by default the most slowed-down queries.",
+        ),
+    ] = None,
+    top: options.Top = 5,
+    impact: options.Impact = ImpactModel.TIME_LOST,
+    source_usage: options.Usage = SourceUsage.ACTIVE,
+    query_by: options.Queries = QueryBy.SQL,
+    critical_path: options.CriticalPath = False,
+    force: options.Force = False,
+) -> None:
+    """Find who made your queries wait, for what, where, and propose scheduler rules.
+
+    Prints for each target query: how long it waited for what, which queries were in the way and
+    by how much, where; then hot resources, slow nodes, aggressive queries, proposed rules, and
+    what is doubtful about all that.
+
+    Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
+    """
+    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.writing import check_writable, write_result
+    from iqcar.pipeline import diagnose
+    from iqcar.report.json_result import to_json
+    from iqcar.report.text import print_diagnosis
+    from iqcar.rules import dump_rules
+
+    check_writable(json, force)
+    check_writable(rules, force)
+    tables = read_for(paths, query_by)
+    diagnosis = diagnose(
+        tables,
+        targets=target or (),
+        impact=impact,
+        source_usage=source_usage,
+        critical_path=critical_path,
+        top=top,
+        query_by=query_by,
+    )
+    if "-" not in (json, rules):
+        print_diagnosis(diagnosis)
+    if json is not None:
+        write_result(json, to_json(diagnosis))
+    if rules is not None:
+        write_result(rules, dump_rules(diagnosis.rules))
+    raise typer.Exit(exit_code(tables))

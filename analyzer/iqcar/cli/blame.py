@@ -1,0 +1,52 @@
+"""``iqcar blame``: one query, level by level, in plain words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.cli import options
+from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+
+
+def blame(
+    paths: options.Paths,
+    target: Annotated[
+        str,
+        typer.Option(metavar="QUERY", help="The query: its id, name or fingerprint."),
+    ],
+    json: options.JsonFile = None,
+    top: options.Top = 5,
+    impact: options.Impact = ImpactModel.TIME_LOST,
+    source_usage: options.Usage = SourceUsage.ACTIVE,
+    query_by: options.Queries = QueryBy.SQL,
+    critical_path: options.CriticalPath = False,
+    force: options.Force = False,
+) -> None:
+    """Explain one query level by level: its stages, resources, hosts, and who was in the way.
+
+    Example: iqcar blame spark-events/ --target q39b
+    """
+    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.writing import check_writable, write_result
+    from iqcar.pipeline import diagnose
+    from iqcar.report.json_result import to_json
+    from iqcar.report.levels import print_levels
+
+    check_writable(json, force)
+    tables = read_for(paths, query_by)
+    diagnosis = diagnose(
+        tables,
+        targets=[target],
+        impact=impact,
+        source_usage=source_usage,
+        critical_path=critical_path,
+        top=top,
+        query_by=query_by,
+    )
+    if json != "-":
+        print_levels(diagnosis)
+    if json is not None:
+        write_result(json, to_json(diagnosis))
+    raise typer.Exit(exit_code(tables))

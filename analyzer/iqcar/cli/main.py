@@ -1,0 +1,80 @@
+"""The entry point of ``iqcar``: registers the commands and turns errors into one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from iqcar.cli.analyze import analyze
+from iqcar.cli.blame import blame
+from iqcar.cli.queries import queries
+from iqcar.cli.schema import schema
+from iqcar.errors import ExitCode, IqcarError
+from iqcar.version import __version__
+
+app = typer.Typer(
+    name="iqcar",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help=(
+        "Find out which Spark queries made yours wait, for which resource, on which host, "
+        "by how much, and what to change.\n\n"
+        "Give it the event logs that Spark already writes (spark.eventLog.enabled=true; they lie "
+        "in spark.eventLog.dir):\n\n"
+        "    iqcar analyze /var/log/spark-events\n\n"
+        "It reads them all, splits every task's life into work and waits (slots, CPU, memory, "
+        "network, IO), and blames each wait on the queries that held the resource meanwhile. "
+        "Nothing is sent anywhere and the logs are not changed."
+    ),
+    epilog=(
+        "Exit codes: 0 analysed; 3 analysed, but some input failed or was truncated; "
+        "1 nothing could be analysed; 2 wrong usage."
+    ),
+)
+app.command()(analyze)
+app.command()(queries)
+app.command()(blame)
+app.command()(schema)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"iqcar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Hold the options that stand before a command."""
+
+
+def main() -> None:
+    """Run the command line; ends the process with an :class:`iqcar.errors.ExitCode`."""
+    try:
+        app()
+    except IqcarError as error:
+        typer.echo(f"iqcar: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("iqcar: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; its leaving is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.OK)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Arguments and options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.kinds import ImpactModel, Kind, QueryBy, SourceUsage
+
+
+def _choices(kind: type[Kind]) -> str:
+    return "; ".join(f"{k.value}: {k.sentence[0].lower()}{k.sentence[1:-1]}" for k in kind)
+
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH",
+        help="Event logs: files, folders (every application in them), globs, eventlog_v2_* "
+        "folders, History Server zips, or URLs (s3a://, gs://, abfs://, hdfs://).",
+        show_default=False,
+    ),
+]
+Queries = Annotated[
+    QueryBy,
+    typer.Option("--query-by", help=f"What counts as one query. {_choices(QueryBy)}."),
+]
+Impact = Annotated[
+    ImpactModel,
+    typer.Option(help=f"How contributions are measured. {_choices(ImpactModel)}."),
+]
+Usage = Annotated[
+    SourceUsage,
+    typer.Option(help=f"How much a blamed task used. {_choices(SourceUsage)}."),
+]
+CriticalPath = Annotated[
+    bool,
+    typer.Option("--critical-path", help="Look only at stages on each query's critical path."),
+]
+Top = Annotated[
+    int, typer.Option(min=1, max=1000, help="How many targets, sources, paths and rules to show.")
+]
+JsonFile = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="FILE|-", help="Write the result as JSON (`iqcar schema` describes it)."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]

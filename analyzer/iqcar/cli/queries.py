@@ -1,0 +1,34 @@
+"""``iqcar queries``: the queries found, with duration, waits and slowdown."""
+
+from __future__ import annotations
+
+import typer
+
+from iqcar.cli import options
+from iqcar.kinds import QueryBy
+
+
+def queries(
+    paths: options.Paths,
+    json: options.JsonFile = None,
+    query_by: options.Queries = QueryBy.SQL,
+    force: options.Force = False,
+) -> None:
+    """List the queries in the logs: when they ran, what they waited for, what they lost.
+
+    Example: iqcar queries spark-events/
+    """
+    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.writing import check_writable, write_result
+    from iqcar.pipeline import diagnose
+    from iqcar.report.json_result import queries_to_json
+    from iqcar.report.text import print_queries
+
+    check_writable(json, force)
+    tables = read_for(paths, query_by)
+    diagnosis = diagnose(tables, query_by=query_by)
+    if json != "-":
+        print_queries(diagnosis)
+    if json is not None:
+        write_result(json, queries_to_json(diagnosis))
+    raise typer.Exit(exit_code(tables))

@@ -1,0 +1,73 @@
+"""Reading logs for a command: a progress bar on a terminal, and the exit code at the end."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from iqcar.errors import ExitCode, IqcarError
+from iqcar.kinds import InputStatus
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iqcar.eventlog import ReadProgress
+    from iqcar.kinds import QueryBy
+    from iqcar.tables import Tables
+
+
+def read_for(paths: list[str], query_by: QueryBy) -> Tables:
+    """Read the logs a user named; raises IqcarError where nothing in them can be analysed."""
+    from iqcar.pipeline import read
+
+    with _progress() as progress:
+        tables = read(paths, query_by=query_by, progress=progress)
+    if len(tables.applications) == 0:
+        raise IqcarError(*_why_nothing(tables))
+    return tables
+
+
+def exit_code(tables: Tables) -> ExitCode:
+    """Tell whether all input was analysed, or some of it failed or was truncated."""
+    bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}
+    return ExitCode.PARTIAL if bad & set(texts(tables.inputs, "status")) else ExitCode.OK
+
+
+def _why_nothing(tables: Tables) -> tuple[str, str, str]:
+    inputs = tables.inputs
+    advice = "give the file or folder that Spark writes event logs to (spark.eventLog.dir)"
+    if len(inputs) == 0:
+        return "no event log found", "", advice
+    path, message = texts(inputs, "path")[0], texts(inputs, "message")[0]
+    if len(inputs) == 1:
+        return message.rstrip("."), path, ""
+    return f"none of {len(inputs)} inputs could be read; the first: {message}", path, advice
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[ReadProgress], None] | None]:
+    """Show a progress bar on standard error while reading, if that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(
+        TextColumn("reading {task.fields[log]}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("read", total=None, log="")
+
+        def show(progress: ReadProgress) -> None:
+            name = progress.path.rstrip("/").rsplit("/", 1)[-1]
+            bar.update(task, total=progress.total_bytes, completed=progress.read_bytes, log=name)
+
+        yield show

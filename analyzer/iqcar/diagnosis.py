@@ -1,0 +1,146 @@
+"""The diagnosis: everything found out about the input, frozen; report, JSON and rules read it."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.errors import UsageError
+from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.blame import Blame
+    from iqcar.graph import IQCGraph
+    from iqcar.rules import Rule
+    from iqcar.tables import Tables
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose; every field has the default of ``iqcar analyze``."""
+
+    query_by: QueryBy = QueryBy.SQL
+    """What counts as one query."""
+    impact: ImpactModel = ImpactModel.TIME_LOST
+    """What a vertex of iQC-Graph contributes."""
+    source_usage: SourceUsage = SourceUsage.ACTIVE
+    """How much a source used (the source term of eq. 6)."""
+    critical_path: bool = False
+    """Whether only stages on the critical path are target stages."""
+    top: int = 5
+    """How many targets, sources, paths and rules are shown."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Which queries made which wait, for what, where, and what to change.
+
+    Frames hold one row per thing found; integers that name another table are row numbers there
+    (see :mod:`iqcar.tables`).
+    """
+
+    tables: Tables
+    """What was read."""
+    waits: pd.DataFrame
+    """Waits of every task (``WAITS``)."""
+    query_waits: pd.DataFrame
+    """Waits of every query by resource (``QUERY_WAITS``)."""
+    blame: Blame
+    """Demands, their sources, and what each stage lost."""
+    graph: IQCGraph
+    """iQC-Graph over all queries that lost time."""
+    targets: tuple[int, ...]
+    """Rows of the queries under analysis, the most slowed down first."""
+    rules: tuple[Rule, ...]
+    """Proposed scheduler rules."""
+    doubts: tuple[str, ...]
+    """What is doubtful, in sentences."""
+    settings: Settings
+    """What the user chose."""
+
+    @property
+    def queries(self) -> pd.DataFrame:
+        """One row per query: the table's columns, task waits by resource, and elapsed time lost."""
+        queries = self.tables.queries
+        wide = self.query_waits.pivot_table(
+            index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
+        ).reindex(range(len(queries)))
+        waits = {f"{resource}_wait_ms": wide[resource].to_numpy() for resource in wide.columns}
+        return queries.assign(**waits, lost_ms=self.lost_ms())
+
+    def lost_ms(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Elapsed time in ms that each query lost, one number per query."""
+        return query_losses(self.tables, self.blame)
+
+    def find_query(self, wanted: str) -> tuple[int, ...]:
+        """Rows of the queries that a user means.
+
+        Parameters
+        ----------
+        wanted : str
+            A query id, its last part (``sql-12``), a name or a fingerprint.
+
+        Raises
+        ------
+        UsageError
+            If no query is called so; names the nearest.
+        """
+        return find_query(self.tables.queries, wanted)
+
+    def __repr__(self) -> str:
+        """Name the worst-hit query."""
+        n = len(self.tables.queries)
+        if not self.targets:
+            return f"<Diagnosis of {n} queries: no time was lost to contention>"
+        worst = self.targets[0]
+        return (
+            f"<Diagnosis of {n} queries: {self.tables.queries['name'].iloc[worst]} lost "
+            f"{self.lost_ms()[worst] / 1e3:.1f} s of "
+            f"{self.tables.queries['duration_ms'].iloc[worst] / 1e3:.1f} s>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the targets and who they lost time to, as tables in a notebook."""
+        parts = [f"<p><b>{html.escape(repr(self))}</b></p>"]
+        queries = self.queries
+        columns = ["query_id", "name", "duration_ms", "lost_ms"]
+        parts.append(queries.loc[list(self.targets), columns].to_html(index=False, escape=True))
+        for target in self.targets:
+            parts.append(f"<p>{html.escape(queries['name'].iloc[target])}</p>")
+            parts.append(self.graph.blame_of(target).to_html(index=False, escape=True))
+        parts += [f"<p>{html.escape(doubt)}</p>" for doubt in self.doubts]
+        return "\n".join(parts)
+
+
+def query_losses(tables: Tables, blame: Blame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Sum the elapsed time that each query's stages lost, in ms."""
+    query = tables.stages["query"].to_numpy(np.int64)
+    has = query >= 0
+    lost = blame.stages["lost_ms"].to_numpy(np.float64)[has]
+    return np.bincount(query[has], weights=lost, minlength=len(tables.queries))
+
+
+def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:
+    """Rows of the queries with this id, id's last part, name or fingerprint."""
+    ids = texts(queries, "query_id")
+    for column in (
+        ids,
+        [i.rsplit("/", 1)[-1] for i in ids],
+        texts(queries, "name"),
+        texts(queries, "fingerprint"),
+    ):
+        rows = tuple(row for row, value in enumerate(column) if value == wanted)
+        if rows:
+            return rows
+    from difflib import get_close_matches
+
+    known = dict.fromkeys([*texts(queries, "name"), *ids])
+    near = get_close_matches(wanted, known, n=3, cutoff=0.4)
+    advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
+    raise UsageError(f"no query is called {wanted!r}", "--target", advice)

@@ -1,0 +1,122 @@
+"""The whole analysis, step by step: it reads like the picture in the documentation.
+
+event logs → tables → waits → RATP and blame → iQC-Graph → rules → Diagnosis
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.blame import attribute
+from iqcar.dag import add_critical_path
+from iqcar.diagnosis import Diagnosis, Settings, find_query, query_losses
+from iqcar.doubts import find_doubts
+from iqcar.eventlog import read_logs
+from iqcar.graph import build_graph
+from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.queries import identify
+from iqcar.query_waits import sum_query_waits
+from iqcar.rules import propose
+from iqcar.waits import measure_waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from iqcar.eventlog import ReadProgress
+    from iqcar.tables import Tables
+
+
+def read(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    query_by: QueryBy | str = QueryBy.SQL,
+    processes: int | None = None,
+    progress: Callable[[ReadProgress], None] | None = None,
+) -> Tables:
+    """Read Spark event logs into tables.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths
+        Files, directories, globs, rolling directories, zips, or URLs.
+    query_by : QueryBy or str
+        What counts as one query.
+    processes : int, optional
+        Processes to read several logs with; chosen from their size by default.
+    progress : callable, optional
+        Called with a ReadProgress from time to time.
+
+    Returns
+    -------
+    Tables
+        One ``inputs`` row per log found says what became of it; a log that cannot be read raises
+        nothing.
+    """
+    several = [paths] if isinstance(paths, str) or not hasattr(paths, "__iter__") else list(paths)
+    tables = read_logs(several, processes=processes, progress=progress)
+    return add_critical_path(identify(tables, QueryBy(query_by)))
+
+
+def diagnose(
+    tables: Tables,
+    *,
+    targets: Sequence[str] = (),
+    query_by: QueryBy | str | None = None,
+    impact: ImpactModel | str = ImpactModel.TIME_LOST,
+    source_usage: SourceUsage | str = SourceUsage.ACTIVE,
+    critical_path: bool = False,
+    top: int = 5,
+) -> Diagnosis:
+    """Find out which queries made which wait, for what, where, and what to change.
+
+    Parameters
+    ----------
+    tables : Tables
+        From :func:`read`.
+    targets : sequence of str
+        Queries to analyse, by id, name or fingerprint; the most slowed-down ones by default.
+    query_by : QueryBy or str, optional
+        Group jobs into queries anew; by default as they were read.
+    impact, source_usage, critical_path, top
+        See :class:`iqcar.diagnosis.Settings`.
+
+    Raises
+    ------
+    UsageError
+        If a target names no query.
+    """
+    if query_by is not None:
+        tables = add_critical_path(identify(tables, QueryBy(query_by)))
+    settings = Settings(
+        QueryBy(query_by or QueryBy.SQL),
+        ImpactModel(impact),
+        SourceUsage(source_usage),
+        critical_path,
+        top,
+    )
+    waits = measure_waits(tables)
+    blame = attribute(tables, waits, settings.source_usage)
+    lost = query_losses(tables, blame)
+    graph = build_graph(
+        tables, blame, targets=None, impact=settings.impact, critical_path=critical_path
+    )
+    if targets:
+        rows = [row for wanted in targets for row in find_query(tables.queries, wanted)]
+        chosen = tuple(dict.fromkeys(rows))
+    else:
+        worst = np.argsort(-lost, kind="stable")[:top]
+        chosen = tuple(int(row) for row in worst if lost[row] > 0)
+    return Diagnosis(
+        tables=tables,
+        waits=waits,
+        query_waits=sum_query_waits(tables, waits),
+        blame=blame,
+        graph=graph,
+        targets=chosen,
+        rules=propose(tables, graph, top=top),
+        doubts=(*find_doubts(tables, waits), *blame.doubts),
+        settings=settings,
+    )

@@ -1,0 +1,154 @@
+"""The result as JSON: versioned, described by ``result.schema.json``."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from iqcar.kinds import Resource
+from iqcar.tables import INPUTS
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.diagnosis import Diagnosis
+
+SCHEMA_VERSION = "1"
+"""Changes when a reader of the JSON would have to change."""
+
+
+def result_schema() -> str:
+    """Return the JSON Schema of the result as text."""
+    return Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8")
+
+
+def to_json(diagnosis: Diagnosis) -> bytes:
+    """Encode a diagnosis; numbers nobody knows become null."""
+    return _encode(to_dict(diagnosis))
+
+
+def queries_to_json(diagnosis: Diagnosis) -> bytes:
+    """Encode only inputs, queries and doubts: what ``iqcar queries`` shows."""
+    whole = to_dict(diagnosis)
+    kept = ("schema_version", "iqcar_version", "inputs", "queries", "doubts")
+    return _encode({key: whole[key] for key in kept})
+
+
+def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay a diagnosis out as the result's JSON object."""
+    graph, settings = diagnosis.graph, diagnosis.settings
+    targets = list(diagnosis.targets)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "iqcar_version": __version__,
+        "settings": {
+            "query_by": str(settings.query_by),
+            "impact": str(settings.impact),
+            "source_usage": str(settings.source_usage),
+            "critical_path": settings.critical_path,
+            "top": settings.top,
+        },
+        "inputs": _inputs(diagnosis.tables.inputs),
+        "queries": _queries(diagnosis),
+        "graph": graph.export(targets),
+        "hot_resources": _records(graph.hot_resources()),
+        "slow_nodes": _records(graph.slow_nodes()),
+        "aggressive_queries": _aggressive(diagnosis),
+        "paths": _paths(diagnosis),
+        "rules": [rule.to_dict() for rule in diagnosis.rules],
+        "doubts": list(diagnosis.doubts),
+    }
+
+
+def _encode(result: dict[str, Any]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain dicts: Python numbers, None for NaN."""
+    columns = [frame[name].astype(object).tolist() for name in frame.columns]
+    names = [str(name) for name in frame.columns]
+    return [
+        {name: _plain(value) for name, value in zip(names, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _inputs(inputs: pd.DataFrame) -> list[dict[str, Any]]:
+    names = [name for name in INPUTS.column_names() if name != "app"]
+    return _records(inputs[names])
+
+
+def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    queries = diagnosis.tables.queries
+    application_ids = diagnosis.tables.applications["application_id"].tolist()
+    lost = diagnosis.lost_ms().tolist()
+    waits = _records(diagnosis.query_waits)
+    size = len(Resource)
+    targets = set(diagnosis.targets)
+    rows = []
+    for row, query in enumerate(_records(queries)):
+        app = query.pop("app")
+        duration = query["duration_ms"] or 0.0
+        # Rounding of summed times can lift the loss over the duration by a hair.
+        lost_ms = min(lost[row], duration) if duration else lost[row]
+        mine = waits[row * size : (row + 1) * size]
+        rows.append(
+            {
+                "query_id": query.pop("query_id"),
+                "application_id": application_ids[app],
+                **query,
+                "target": row in targets,
+                "waits": {
+                    w["resource"]: {
+                        "ms": w["wait_ms"],
+                        "evidence": w["evidence"],
+                        "missing_share": w["missing_share"],
+                    }
+                    for w in mine
+                },
+                "lost_ms": lost_ms,
+                "share_of_duration": lost_ms / duration if duration else 0.0,
+                "slowdown": _slowdown(duration, lost_ms),
+                "blame": _records(diagnosis.graph.blame_of(row)),
+            }
+        )
+    return rows
+
+
+def _slowdown(duration_ms: float, lost_ms: float) -> float | None:
+    left = duration_ms - lost_ms
+    return duration_ms / left - 1 if left > 0 else None
+
+
+def _aggressive(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    ids = diagnosis.tables.queries["query_id"].tolist()
+    rows = _records(diagnosis.graph.aggressive_queries(diagnosis.settings.top))
+    for row in rows:
+        row.pop("query")
+        worst = row.pop("worst_victim")
+        row["worst_victim_query_id"] = ids[worst] if worst >= 0 else None
+    return rows
+
+
+def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    ids = diagnosis.tables.queries["query_id"].tolist()
+    if not diagnosis.targets:
+        return []
+    rows = _records(diagnosis.graph.paths(diagnosis.settings.top, list(diagnosis.targets)))
+    for row in rows:
+        for end in ("target", "source"):
+            at = row.pop(f"{end}_query")
+            row[f"{end}_query_id"] = ids[at] if at >= 0 else None
+    return rows

@@ -1,0 +1,283 @@
+"""The diagnosis as text on a terminal: what ``iqcar analyze`` and ``iqcar queries`` print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from iqcar.kinds import Resource
+from iqcar.report.words import breakdown, duration, percent, printable, resource_name, short
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+    from iqcar.diagnosis import Diagnosis
+
+MAX_SOURCES = 8
+"""Blamed queries shown per target; what is left is summed in one row."""
+
+WIDTH_WITHOUT_TERMINAL = 118
+"""Characters per line when the output goes to a file or a pipe."""
+
+
+def terminal() -> Console:
+    """Return a console on standard output, wide enough for tables where that is no terminal."""
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+    return console
+
+
+def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
+    """Print targets with their blame, then resources, hosts, aggressive queries, rules, doubts."""
+    console = console or terminal()
+    _headline(diagnosis, console)
+    if not diagnosis.targets:
+        console.print("No query lost time that could be measured.")
+    for rank, target in enumerate(diagnosis.targets, 1):
+        _target(diagnosis, target, rank, console)
+    graph, top = diagnosis.graph, diagnosis.settings.top
+    _section(console, "Hot resources", _hot_resources(graph.hot_resources()))
+    _section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
+    _section(console, "Aggressive queries", _aggressive(diagnosis, top))
+    _section(console, "Scheduler rules", _rules(diagnosis))
+    _doubts(diagnosis, console)
+
+
+def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
+    """Print one row per query, in the order in which they started."""
+    console = console or terminal()
+    _headline(diagnosis, console)
+    queries = diagnosis.queries
+    table = _table(
+        "query", "name", ">ran", ">lost", ">tasks", *(f">{_wait_title(r)}" for r in Resource)
+    )
+    order = np.argsort(queries["start_ms"].to_numpy(), kind="stable")
+    for query in queries.iloc[order].to_dict("records"):
+        ran = duration(query["duration_ms"])
+        table.add_row(
+            printable(query["query_id"]),
+            short(query["name"], 28),
+            ran if query["ended"] else f"{ran} …",
+            _of(query["lost_ms"], query["duration_ms"]),
+            str(query["tasks"]),
+            *(duration(query[f"{resource}_wait_ms"]) for resource in Resource),
+        )
+    console.print(table)
+    console.print(
+        "Lost is elapsed time; waits are task time, summed over a query's tasks. "
+        "… had not ended. Look at one with: iqcar blame PATH --target QUERY"
+    )
+    _doubts(diagnosis, console)
+
+
+def _wait_title(resource: Resource) -> str:
+    return f"{resource_name(resource)} wait"
+
+
+def _headline(diagnosis: Diagnosis, console: Console) -> None:
+    tables = diagnosis.tables
+    counts = (
+        (len(tables.applications), "application"),
+        (len(tables.queries), "query"),
+        (int(tables.inputs["tasks"].sum()), "task"),
+        (len(set(tables.tasks["host"].tolist()) - {-1}), "host"),
+    )
+    line = ", ".join(f"{n:,} {_plural(word, n)}" for n, word in counts)
+    console.print(Text(f"iqcar {__version__}: {line}"))
+
+
+def _plural(word: str, n: int) -> str:
+    if n == 1:
+        return word
+    return "queries" if word == "query" else f"{word}s"
+
+
+def _target(diagnosis: Diagnosis, target: int, rank: int, console: Console) -> None:
+    query = diagnosis.queries.iloc[target]
+    lost, ran = float(query["lost_ms"]), float(query["duration_ms"])
+    console.print()
+    title = Text(f"{rank}. {short(query['name'])}", style="bold")
+    title.append(f"  {printable(query['query_id'])}", style="dim")
+    console.print(title)
+    line = f"ran {duration(ran)} and lost {_of(lost, ran)}"
+    if not query["ended"]:
+        line += "; it had not ended"
+    console.print(Padding(Text(line), (0, 0, 0, 3)))
+    console.print(Padding(Text(f"task time waited: {wait_line(diagnosis, target)}"), (0, 0, 0, 3)))
+    console.print(Padding(blame_table(diagnosis.graph.blame_of(target)), (0, 0, 0, 3)))
+
+
+def wait_line(diagnosis: Diagnosis, query: int) -> str:
+    """One line: a query's task waits by resource, each with its evidence."""
+    size = len(Resource)
+    rows = diagnosis.query_waits.iloc[query * size : (query + 1) * size]
+    parts = []
+    for wait in rows.to_dict("records"):
+        name = resource_name(wait["resource"])
+        if np.isnan(wait["wait_ms"]):
+            parts.append(f"{name} not recorded")
+            continue
+        doubt = wait["evidence"]
+        if wait["missing_share"] > 0.005:
+            doubt += f", unknown for {percent(wait['missing_share'])} of task time"
+        parts.append(f"{name} {duration(wait['wait_ms'])} ({doubt})")
+    return " · ".join(parts)
+
+
+def blame_table(blame: pd.DataFrame) -> Table:
+    """Whom one target's lost time is put down to, the largest part first."""
+    table = _table(
+        "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
+    )
+    rows: list[dict[str, Any]] = blame.to_dict("records")
+    shown, rest = rows[:MAX_SOURCES], rows[MAX_SOURCES:]
+    for row in shown:
+        table.add_row(
+            Text(_source_name(row), style="" if row["kind"] == "query" else "dim"),
+            duration(row["lost_ms"]),
+            percent(row["share"]),
+            percent(row["share_of_duration"]),
+            breakdown({resource_name(k): v for k, v in row["by_resource"].items()}),
+            _where(row["by_host"]),
+        )
+    if rest:
+        table.add_row(
+            Text(f"{len(rest)} more", style="dim"),
+            duration(sum(r["lost_ms"] for r in rest)),
+            percent(sum(r["share"] for r in rest)),
+            percent(sum(r["share_of_duration"] for r in rest)),
+        )
+    return table
+
+
+_CAUSES = {
+    "own": "itself (its own stages and tasks)",
+    "known": "known causes (garbage collection, executors not there yet)",
+    "unattributed": "unattributed",
+}
+
+
+def _source_name(row: dict[str, Any]) -> str:
+    if row["kind"] != "query":
+        return _CAUSES[row["kind"]]
+    return f"{short(row['source_name'], 32)} {printable(row['source_query_id'].rsplit('/', 1)[-1])}"
+
+
+def _where(by_host: dict[str, float], shown: int = 2) -> str:
+    total = sum(by_host.values())
+    if total <= 0:
+        return ""
+    if len(by_host) == 1:
+        return printable(next(iter(by_host)))
+    hosts = [
+        f"{printable(host)} {percent(ms / total)}" for host, ms in list(by_host.items())[:shown]
+    ]
+    more = len(by_host) - shown
+    return ", ".join(hosts) + (f", {more} more" if more > 0 else "")
+
+
+def _of(part_ms: float, whole_ms: float) -> str:
+    share = f" ({percent(part_ms / whole_ms)})" if whole_ms > 0 and part_ms > 0 else ""
+    return duration(part_ms) + share
+
+
+def _table(*titles: str) -> Table:
+    """Make a plain table; titles that start with ``>`` are right-aligned."""
+    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+    for title in titles:
+        right = title.startswith(">")
+        table.add_column(
+            title.lstrip(">"), justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
+    return table
+
+
+def _section(console: Console, title: str, content: RenderableType | None) -> None:
+    if content is None:
+        return
+    console.print()
+    console.print(Text(title, style="bold"))
+    console.print(Padding(content, (0, 0, 0, 3)))
+
+
+def _hot_resources(frame: pd.DataFrame) -> Table | None:
+    frame = frame[frame["lost_ms"] > 0]
+    if len(frame) == 0:
+        return None
+    table = _table("resource", ">lost to it", ">of all lost time", ">queries hit")
+    for row in frame.to_dict("records"):
+        table.add_row(
+            resource_name(row["resource"]),
+            duration(row["lost_ms"]),
+            percent(row["share"]),
+            str(row["targets"]),
+        )
+    return table
+
+
+def _slow_nodes(frame: pd.DataFrame) -> Table | None:
+    frame = frame[frame["lost_ms"] > 0]
+    if len(frame) == 0:
+        return None
+    table = _table("host", ">lost there", ">of all lost time", ">of it for slots", "mostly for")
+    for row in frame.to_dict("records"):
+        table.add_row(
+            printable(row["host"]),
+            duration(row["lost_ms"]),
+            percent(row["share"]),
+            duration(row["slots_lost_ms"]),
+            resource_name(row["resource"]),
+        )
+    return table
+
+
+def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
+    frame = diagnosis.graph.aggressive_queries(top)
+    frame = frame[frame["lost_ms"] > 0]
+    if len(frame) == 0:
+        return None
+    names = diagnosis.tables.queries["name"].tolist()
+    table = _table("query", ">others lost", ">queries hit", "mostly for", "worst hit")
+    for row in frame.to_dict("records"):
+        worst = row["worst_victim"]
+        table.add_row(
+            f"{short(row['name'], 32)} {printable(row['query_id'].rsplit('/', 1)[-1])}",
+            duration(row["lost_ms"]),
+            str(row["victims"]),
+            resource_name(row["resource"]),
+            short(names[worst], 32) if worst >= 0 else "",
+        )
+    return table
+
+
+def _rules(diagnosis: Diagnosis) -> RenderableType | None:
+    if not diagnosis.rules:
+        return Text("none: no query lost enough to another to be worth a rule")
+    table = _table("type", "query", ">value", "why")
+    for rule in diagnosis.rules:
+        value = rule.to_dict()["rule-value"]
+        why = rule.reason if rule.helps_pools else f"{rule.reason} {rule.advice}"
+        table.add_row(
+            str(rule.rule_type),
+            short(rule.query_name, 28),
+            f"{value:.3g}" if isinstance(value, float) else str(value),
+            Text(printable(why)),
+        )
+    return table
+
+
+def _doubts(diagnosis: Diagnosis, console: Console) -> None:
+    if not diagnosis.doubts:
+        return
+    console.print()
+    console.print(Text("What is doubtful", style="bold"))
+    for doubt in diagnosis.doubts:
+        console.print(Padding(Text(f"- {printable(doubt)}"), (0, 0, 0, 3)))

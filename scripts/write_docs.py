@@ -1,0 +1,106 @@
+"""Write the pages of docs/ that are printed from the code: tables, kinds and commands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from iqcar.errors import ExitCode
+from iqcar.kinds import (
+    BlameKind,
+    Domain,
+    Evidence,
+    ImpactModel,
+    InputStatus,
+    Level,
+    QueryBy,
+    Request,
+    Resource,
+    SourceUsage,
+)
+from iqcar.query_waits import QUERY_WAITS
+from iqcar.tables import SPECS
+from iqcar.waits import WAITS
+
+EXIT_CODES = {
+    ExitCode.OK: "everything was analysed",
+    ExitCode.NOTHING: "nothing could be analysed",
+    ExitCode.USAGE: "the command line was wrong",
+    ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
+}
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PRINTED = "<!-- Printed by scripts/write_docs.py; edit the code, then run it again. -->\n"
+
+
+def tables_page() -> str:
+    """Every column of every table."""
+    lines = [
+        "# Tables",
+        PRINTED,
+        "The reader turns event logs into these pandas frames (`iqcar.read`); `waits` and",
+        "`query_waits` are derived from them. An integer column with unit `row` holds a row number",
+        "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
+    ]
+    for spec in (*SPECS, WAITS, QUERY_WAITS):
+        lines += ["", f"## {spec.name}", "", spec.sentence, ""]
+        lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
+        lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
+    return "\n".join(lines) + "\n"
+
+
+def kinds_page() -> str:
+    """Every named kind with its sentence."""
+    lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
+    for kind in (
+        Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
+        InputStatus, Level,
+    ):  # fmt: skip
+        lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
+        lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
+        if kind is Request:
+            lines += ["", "| request | resource | who can hold it |", "|---|---|---|"]
+            lines += [f"| `{r.value}` | {r.resource} | {r.domain.sentence} |" for r in Request]
+    return "\n".join(lines) + "\n"
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    from typer.main import get_command
+
+    from iqcar.cli.main import app
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
+    lines += ["| code | meaning |", "|---|---|"]
+    lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
+    for name, command in commands.items():
+        lines += [
+            "",
+            f"## iqcar {name}",
+            "",
+            " ".join((command.help or "").split(" Example: ")[:1]),
+        ]
+        lines += ["", "| argument or option | what it is for | default |", "|---|---|---|"]
+        for param in command.params:
+            shown = (
+                ", ".join(f"`{o}`" for o in param.opts if o.startswith("-"))
+                or f"`{param.metavar or param.name}`"
+            )
+            default = "" if param.default in (None, False) else str(param.default)
+            lines.append(f"| {shown} | {getattr(param, 'help', '') or ''} | {default} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"tables.md": tables_page, "kinds.md": kinds_page, "commands.md": commands_page}
+
+
+def main() -> None:
+    """Write all pages and name them."""
+    DOCS.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
+        sys.stdout.write(f"Wrote docs/{name}\n")
+
+
+if __name__ == "__main__":
+    main()
