@@ -75,6 +75,22 @@ def test_a_group_that_is_new_in_every_run_is_no_fingerprint() -> None:
     assert identify(tables).queries["fingerprint"].tolist() == ["call:save at C.scala:1"]
 
 
+def test_a_broadcast_outside_sql_belongs_to_the_query_before_it_in_its_pool() -> None:
+    run = "fb098b05-da7e-4bc9-9864-594443088fd0"
+    broadcast = {"job_group": run, "description": f"broadcast exchange (runId {run})"}
+    tables = tiny_tables(
+        jobs=[
+            {"job_id": 0, "job_group": "train", "pool": "a"},
+            {"job_id": 1, "job_group": "other", "pool": "b"},
+            {"job_id": 2, **broadcast, "pool": "a"},
+            {"job_id": 3, **broadcast, "pool": "c"},
+        ]
+    )
+    tables = identify(tables)
+    assert tables.jobs["query"].tolist() == [0, 1, 0, 2]
+    assert tables.queries["fingerprint"].iloc[2] == "name:broadcast exchange (runId *)"
+
+
 def test_a_long_name_is_hashed_in_the_fingerprint() -> None:
     sql = "select " + "a, " * NAME_IN_FINGERPRINT
     fingerprints = [

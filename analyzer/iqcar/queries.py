@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NAME_IN_FINGERPRINT = 120
 """Characters up to which a name stands in a fingerprint as it is; longer ones are hashed."""
 
+_BROADCAST = "broadcast exchange"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -92,21 +93,30 @@ def _job_keys(tables: Tables, query_by: QueryBy) -> list[_Key]:
         return [_Key(int(a), "app", "") for a in app]
     if query_by is QueryBy.JOB:
         return [_Key(int(a), "job", int(j)) for a, j in zip(app, job_id, strict=True)]
-    keys = []
+    keys: list[_Key] = []
+    last_of: dict[tuple[int, str], _Key] = {}
     sql = tables.sql_executions
     root = sql["root_execution_id"].to_numpy() if len(sql) else np.zeros(0, np.int64)
-    for a, j, execution, operation, group in zip(
+    for a, j, execution, operation, group, description, pool in zip(
         app, job_id, jobs["sql_execution"].tolist(), texts(jobs, "connect_operation"),
-        texts(jobs, "job_group"), strict=True,
+        texts(jobs, "job_group"), texts(jobs, "description"), texts(jobs, "pool"), strict=True,
     ):  # fmt: skip
+        # Spark runs a broadcast in a job group of its own, and where the query is no SQL execution
+        # (a cached DataFrame read through an RDD) nothing else says whose it is.
+        broadcast = execution < 0 and group and description == f"{_BROADCAST} (runId {group})"
+        if broadcast and (int(a), pool) in last_of:
+            keys.append(last_of[int(a), pool])
+            continue
         if query_by is QueryBy.SQL and execution >= 0:
-            keys.append(_Key(int(a), "sql", int(root[execution])))
+            key = _Key(int(a), "sql", int(root[execution]))
         elif query_by is QueryBy.SQL and operation:
-            keys.append(_Key(int(a), "connect", operation))
+            key = _Key(int(a), "connect", operation)
         elif group:
-            keys.append(_Key(int(a), "job-group", group))
+            key = _Key(int(a), "job-group", group)
         else:
-            keys.append(_Key(int(a), "job", int(j)))
+            key = _Key(int(a), "job", int(j))
+        keys.append(key)
+        last_of[int(a), pool] = key
     return keys
 
 
@@ -225,7 +235,7 @@ def _id_of(key: _Key) -> str:
 
 
 def _fingerprint_of(kind: str, text: str) -> str:
-    text = " ".join(text.split())
+    text = _UUID.sub("*", " ".join(text.split()))
     if len(text) <= NAME_IN_FINGERPRINT:
         return f"{kind}:{text}"
     return f"{kind}-sha256:{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -42,7 +42,6 @@ def queries_to_json(diagnosis: Diagnosis) -> bytes:
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
     graph, settings = diagnosis.graph, diagnosis.settings
-    targets = list(diagnosis.targets)
     return {
         "schema_version": SCHEMA_VERSION,
         "iqcar_version": __version__,
@@ -55,7 +54,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         },
         "inputs": _inputs(diagnosis.tables.inputs),
         "queries": _queries(diagnosis),
-        "graph": graph.export(targets),
+        "graph": _graph(diagnosis),
         "hot_resources": _records(graph.hot_resources()),
         "slow_nodes": _records(graph.slow_nodes()),
         "aggressive_queries": _aggressive(diagnosis),
@@ -143,12 +142,17 @@ def _aggressive(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 
 def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    ids = diagnosis.tables.queries["query_id"].tolist()
     if not diagnosis.targets:
         return []
-    rows = _records(diagnosis.graph.paths(diagnosis.settings.top, list(diagnosis.targets)))
-    for row in rows:
-        for end in ("target", "source"):
-            at = row.pop(f"{end}_query")
-            row[f"{end}_query_id"] = ids[at] if at >= 0 else None
-    return rows
+    paths = diagnosis.graph.paths(diagnosis.settings.top, list(diagnosis.targets))
+    return _records(paths.drop(columns="positions"))
+
+
+def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
+    exported = diagnosis.graph.export(list(diagnosis.targets))
+    return {
+        "impact": str(diagnosis.settings.impact),
+        "folded": exported.folded,
+        "nodes": [{key: _plain(value) for key, value in node.items()} for node in exported.nodes],
+        "edges": exported.edges,
+    }

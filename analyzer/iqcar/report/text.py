@@ -52,19 +52,24 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
 
 
 def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
-    """Print one row per query, in the order in which they started."""
+    """Print one row per query, by application, in the order in which they started."""
     console = console or terminal()
     _headline(diagnosis, console)
     queries = diagnosis.queries
-    table = _table(
-        "query", "name", ">ran", ">lost", ">tasks", *(f">{_wait_title(r)}" for r in Resource)
-    )
-    order = np.argsort(queries["start_ms"].to_numpy(), kind="stable")
+    several = len(diagnosis.tables.applications) > 1
+    waits = [f">{resource_name(r)}" for r in Resource]
+    table = _table("query", "name", ">ran", ">lost", ">tasks", *waits)
+    order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
+    app = None
     for query in queries.iloc[order].to_dict("records"):
+        application, _, number = query["query_id"].rpartition("/")
+        if several and application != app:
+            app = application
+            table.add_row(Text(short(application), style="italic"))
         ran = duration(query["duration_ms"])
         table.add_row(
-            printable(query["query_id"]),
-            short(query["name"], 28),
+            short(number, 20),
+            short(query["name"], 20),
             ran if query["ended"] else f"{ran} …",
             _of(query["lost_ms"], query["duration_ms"]),
             str(query["tasks"]),
@@ -72,14 +77,10 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
         )
     console.print(table)
     console.print(
-        "Lost is elapsed time; waits are task time, summed over a query's tasks. "
+        "Lost is elapsed time; slots to IO are waits, in task time summed over a query's tasks. "
         "… had not ended. Look at one with: iqcar blame PATH --target QUERY"
     )
     _doubts(diagnosis, console)
-
-
-def _wait_title(resource: Resource) -> str:
-    return f"{resource_name(resource)} wait"
 
 
 def _headline(diagnosis: Diagnosis, console: Console) -> None:
@@ -194,9 +195,7 @@ def _table(*titles: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
     for title in titles:
         right = title.startswith(">")
-        table.add_column(
-            title.lstrip(">"), justify="right" if right else "left", no_wrap=right, overflow="fold"
-        )
+        table.add_column(title.lstrip(">"), justify="right" if right else "left", overflow="fold")
     return table
 
 
