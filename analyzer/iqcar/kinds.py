@@ -13,7 +13,7 @@ class Kind(str, Enum):
 
     sentence: str
 
-    def __new__(cls, value: str, sentence: str) -> Kind:
+    def __new__(cls, value: str, sentence: str = "") -> Kind:
         """Store the sentence beside the value."""
         member = str.__new__(cls, value)
         member._value_ = value

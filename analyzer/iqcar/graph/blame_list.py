@@ -1,0 +1,142 @@
+"""Whom one target's lost time is put down to: other queries, itself, known causes, nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.kinds import BlameKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.graph.contents import Contents
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+COLUMNS = (
+    "source_query_id",
+    "source_name",
+    "kind",
+    "share",
+    "dor",
+    "lost_ms",
+    "share_of_duration",
+    "by_resource",
+    "by_host",
+)
+"""Columns of :func:`blame_of`, as they are called in the result's JSON."""
+
+_CAUSE_NAMES = {
+    OWN: "itself",
+    KNOWN: "known causes",
+    UNATTRIBUTED: "unattributed",
+}
+
+
+def blame_of(contents: Contents, query: int) -> pd.DataFrame:
+    """Split one target's lost time by who is to blame (eq. 4, summed over its tasks).
+
+    Parameters
+    ----------
+    query : row of the target query.
+
+    Returns
+    -------
+    DataFrame
+        One row per blamed query, and one each for ``own``, ``known`` and ``unattributed``, the
+        largest share first: source_query_id (None for the last two), source_name, kind, share (of
+        the target's lost time; they sum to 1), dor (in the chosen impact model), lost_ms (elapsed),
+        share_of_duration, by_resource and by_host (dicts of lost_ms, largest first). A target that
+        lost nothing has one ``unattributed`` row of share 1 and 0 ms.
+
+    Raises
+    ------
+    ValueError
+        If the graph was not built for that target.
+    """
+    target = contents.position_of(query)
+    order, begin = contents.explanations_of_target
+    at = order[begin[target] : begin[target + 1]]
+    if len(at) == 0:
+        return _frame([_nothing_lost()])
+    s, names = contents.structure, contents.names
+    dor, lost = contents.dor.amount[4][at], contents.lost.amount[4][at]
+    demand = s.towards[4][at]
+    # One group per blamed query; own, known and unattributed are groups of their own.
+    # A source stage of no known query is nobody that could be named.
+    by_query = contents.query_of_explanation[at]
+    nameless = (s.kind[at] == QUERY) & (s.source_query[by_query] < 0)
+    kinds = np.where(nameless, UNATTRIBUTED, s.kind[at])
+    group = np.where(kinds == QUERY, by_query, -1 - kinds)
+    groups, member = np.unique(group, return_inverse=True)
+    every = np.concatenate([groups, [g for g in (-1 - OWN,) if g not in groups]]).astype(np.int64)
+    size = len(every)
+    dor_sum = sum_by(member, dor, size)
+    lost_sum = sum_by(member, lost, size)
+    total = lost_sum.sum()
+    resources = _split(member, contents.resource_of_demand[demand], lost, size)
+    hosts = _split(member, s.host[demand], lost, size)
+    rows: list[dict[str, Any]] = []
+    for position, code in enumerate(every.tolist()):
+        kind = QUERY if code >= 0 else -1 - code
+        if kind == QUERY and lost_sum[position] == 0 and dor_sum[position] == 0:
+            continue
+        row = int(s.source_query[code]) if kind == QUERY else query
+        rows.append(
+            {
+                "source_query_id": names.query_ids[row] if kind in (QUERY, OWN) else None,
+                "source_name": names.query_names[row] if kind == QUERY else _CAUSE_NAMES[kind],
+                "kind": BLAME_KINDS[kind].value,
+                "share": lost_sum[position] / total,
+                "dor": dor_sum[position],
+                "lost_ms": lost_sum[position],
+                "share_of_duration": contents.share_of_duration(
+                    lost_sum[position : position + 1], np.array([target])
+                )[0],
+                "by_resource": {RESOURCES[c].value: ms for c, ms in resources[position]},
+                "by_host": {names.host(h): ms for h, ms in hosts[position]},
+            }
+        )
+    rows.sort(key=lambda r: (-r["lost_ms"], -r["dor"], r["kind"], r["source_query_id"] or ""))
+    return _frame(rows)
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame["source_query_id"] = pd.Series([r["source_query_id"] for r in rows], dtype=object)
+    return frame
+
+
+def _nothing_lost() -> dict[str, Any]:
+    return {
+        "source_query_id": None,
+        "source_name": _CAUSE_NAMES[UNATTRIBUTED],
+        "kind": BlameKind.UNATTRIBUTED.value,
+        "share": 1.0,
+        "dor": 1.0,
+        "lost_ms": 0.0,
+        "share_of_duration": 0.0,
+        "by_resource": {},
+        "by_host": {},
+    }
+
+
+def _split(
+    member: Ints, part: Ints, lost_ms: Floats, members: int
+) -> list[list[tuple[int, float]]]:
+    """Lost time of each member by part (resource code or host row), the largest first."""
+    low = int(part.min())
+    span = int(part.max()) - low + 1
+    sums = sum_by(member * span + part - low, lost_ms, members * span)
+    split: list[list[tuple[int, float]]] = []
+    for row in sums.reshape(members, span):
+        present = np.flatnonzero(row)
+        present = present[np.argsort(-row[present], kind="stable")]
+        split.append([(int(p) + low, float(row[p])) for p in present])
+    return split

@@ -1,0 +1,171 @@
+"""What an iQC-Graph consists of, without the questions one can ask it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.graph.structure import column
+from iqcar.tables import NONE, texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.graph.impact import ByTarget, Flow
+    from iqcar.graph.structure import Structure
+    from iqcar.kinds import ImpactModel
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The tables that names are looked up in when a vertex is shown."""
+
+    queries: pd.DataFrame
+    stages: pd.DataFrame
+    hosts: pd.DataFrame
+
+    @cached_property
+    def query_ids(self) -> list[str]:
+        """Query ids by row."""
+        return texts(self.queries, "query_id")
+
+    @cached_property
+    def query_names(self) -> list[str]:
+        """Query names by row."""
+        return texts(self.queries, "name")
+
+    @cached_property
+    def host_names(self) -> list[str]:
+        """Host names by row."""
+        return texts(self.hosts, "host")
+
+    @cached_property
+    def stage_numbers(self) -> list[str]:
+        """``stage id.attempt`` by row."""
+        pairs = zip(column(self.stages, "stage_id"), column(self.stages, "attempt"), strict=True)
+        return [f"{stage}.{attempt}" for stage, attempt in pairs]
+
+    @cached_property
+    def stage_query(self) -> Ints:
+        """The query of each stage row."""
+        return column(self.stages, "query")
+
+    def host(self, row: int) -> str:
+        """Name of a host; a wait can be recorded without one."""
+        return self.host_names[row] if row >= 0 else "unknown host"
+
+    def stage_key(self, row: int) -> str:
+        """Id of a stage: its query's id, stage id and attempt."""
+        query = int(self.stage_query[row])
+        of = self.query_ids[query] if query >= 0 else f"row-{row}"
+        return f"{of}/stage-{self.stage_numbers[row]}"
+
+    def stage_label(self, row: int) -> str:
+        """How a reader would call a stage."""
+        query = int(self.stage_query[row])
+        of = f" of {self.query_names[query]}" if query >= 0 else ""
+        return f"stage {self.stage_numbers[row]}{of}"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Vertices, impact factors, DOR and lost time of an iQC-Graph.
+
+    Attributes
+    ----------
+    structure : Structure
+    dor : Flow of DOR in the chosen impact model.
+    lost : Flow of elapsed lost time in ms (always by time lost, whatever the impact model).
+    by_stage, by_query : DOR and lost time per (source stage | source query, target).
+    impact : ImpactModel
+    names : Names
+    """
+
+    structure: Structure
+    dor: Flow
+    lost: Flow
+    by_stage: ByTarget
+    by_query: ByTarget
+    impact: ImpactModel
+    names: Names
+
+    @cached_property
+    def duration_ms(self) -> Floats:
+        """(n0,) duration of each target; NaN where it is not known."""
+        durations = self.names.queries["duration_ms"].to_numpy(np.float64)
+        chosen: Floats = durations[self.structure.targets]
+        return chosen
+
+    @cached_property
+    def explanations_of_target(self) -> tuple[Ints, Ints]:
+        """Level-4 positions ordered by target, and where each target's begin: (n4,), (n0 + 1,)."""
+        target = self.structure.target[4]
+        order = np.argsort(target, kind="stable")
+        counts = np.bincount(target, minlength=len(self.structure.targets))
+        return order, np.concatenate([[0], np.cumsum(counts)])
+
+    @cached_property
+    def stage_of_resource(self) -> Ints:
+        """(n2,) row of the stage of each level-2 vertex."""
+        return self.structure.stage[self.structure.towards[2]]
+
+    @cached_property
+    def resource_of_demand(self) -> Ints:
+        """(n3,) code of the resource of each level-3 vertex."""
+        return self.structure.resource[self.structure.towards[3]]
+
+    @cached_property
+    def query_of_explanation(self) -> Ints:
+        """(n4,) level-6 position of each level-4 vertex."""
+        return self.structure.query_of_source[self.structure.source]
+
+    def position_of(self, query: int) -> int:
+        """Position of a query row among the targets.
+
+        Raises
+        ------
+        ValueError
+            If the graph was not built for that target.
+        """
+        at = np.flatnonzero(self.structure.targets == query)
+        if len(at) == 0:
+            raise ValueError(f"query row {query} is not a target of this graph")
+        return int(at[0])
+
+    def positions_of(self, queries: object | None) -> Ints:
+        """Return positions of one query row, of several, or of all targets for ``None``."""
+        if queries is None:
+            return np.arange(len(self.structure.targets), dtype=np.int64)
+        rows = np.atleast_1d(np.asarray(queries, np.int64))
+        found = [self.position_of(int(q)) for q in dict.fromkeys(rows.tolist())]
+        return np.array(found, np.int64)
+
+    def share_of_duration(self, lost_ms: Floats, target: Ints) -> Floats:
+        """Lost time as a share of the target's duration; 0 where that is unknown or zero."""
+        duration = self.duration_ms[target]
+        known = np.isfinite(duration) & (duration > 0)
+        return np.where(known, lost_ms / np.where(known, duration, 1.0), 0.0)
+
+
+PSEUDO_SOURCES = ("known", "unattributed")
+"""The shared vertices that end levels 5 and 6: no stage and no query."""
+
+
+def pseudo_name(position: int, size: int) -> str:
+    """Name of a shared cause by its position at level 5 or 6; empty for a stage or query."""
+    behind_last = position - (size - len(PSEUDO_SOURCES))
+    return PSEUDO_SOURCES[behind_last] if behind_last >= 0 else ""
+
+
+def rows_or_none(rows: Ints, positions: Ints) -> Ints:
+    """Return ``rows[positions]``, with −1 where the position is −1."""
+    if len(rows) == 0:
+        return np.full(len(positions), NONE, np.int64)
+    return np.where(positions >= 0, rows[np.maximum(positions, 0)], NONE)

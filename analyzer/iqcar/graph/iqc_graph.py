@@ -1,0 +1,256 @@
+"""iQC-Graph: build it, and ask it (iQCAR §5 and §6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.graph import blame_list, describe, export, views
+from iqcar.graph.contents import Contents, Names
+from iqcar.graph.impact import by_source, contributions, pass_up
+from iqcar.graph.paths import PathSearch
+from iqcar.graph.structure import chosen_targets, lay_out, sum_by
+from iqcar.kinds import LEVELS, ImpactModel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import networkx as nx
+    from numpy.typing import NDArray
+
+    from iqcar.blame import Blame
+    from iqcar.kinds import Resource
+    from iqcar.tables import Tables
+
+
+def build_graph(
+    tables: Tables,
+    blame: Blame,
+    *,
+    targets: Sequence[int] | None = None,
+    impact: ImpactModel = ImpactModel.TIME_LOST,
+    critical_path: bool = False,
+) -> IQCGraph:
+    """Build iQC-Graph with impact factors and degrees of responsibility.
+
+    Parameters
+    ----------
+    tables : Tables
+        Queries, stages and hosts are used.
+    blame : Blame
+        Demands, their sources, and what each stage lost.
+    targets : query rows, optional
+        Queries to explain; all by default.
+    impact : ImpactModel
+        What a vertex contributes.
+    critical_path : bool
+        Whether only stages on their query's critical path are target stages.
+
+    Raises
+    ------
+    ValueError
+        If a target is no row of ``tables.queries``, or ``blame`` breaks its contract.
+    """
+    rows = chosen_targets(targets, len(tables.queries))
+    structure = lay_out(tables, blame, rows, critical_path)
+    by_time = contributions(structure, blame, ImpactModel.TIME_LOST)
+    target_lost = sum_by(structure.towards[1], by_time[1], len(rows))
+    lost = pass_up(structure, by_time, target_lost)
+    printed = impact is ImpactModel.PAPER
+    of_model = contributions(structure, blame, impact) if printed else by_time
+    dor = pass_up(structure, of_model, np.ones(len(rows)))
+    by_stage, by_query = by_source(structure, dor, lost)
+    names = Names(tables.queries, tables.stages, tables.hosts)
+    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names)
+    return IQCGraph(contents, impact, critical_path)
+
+
+@dataclass(frozen=True)
+class IQCGraph:
+    """The multi-level graph that explains what its target queries lost, and to whom.
+
+    Rows of queries, stages and hosts are row numbers of the tables it was built from. DOR is in
+    the chosen impact model; ``lost_ms`` is always elapsed time lost to contention in ms.
+    """
+
+    contents: Contents
+    impact: ImpactModel
+    critical_path: bool
+
+    @property
+    def targets(self) -> NDArray[np.int64]:
+        """Query rows of the targets."""
+        return self.contents.structure.targets
+
+    def sizes(self) -> tuple[int, ...]:
+        """Count the vertices of each level."""
+        return self.contents.structure.sizes()
+
+    def lost_ms(self, target: int) -> float:
+        """Elapsed time a target lost, in ms."""
+        return float(self.contents.lost.amount[0][self.contents.position_of(target)])
+
+    def vertices(self, level: int) -> pd.DataFrame:
+        """Return a level's vertices with the columns of :func:`iqcar.graph.describe.vertex_frame`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such level.
+        """
+        return describe.vertex_frame(self.contents, level)
+
+    def edges(self) -> pd.DataFrame:
+        """Return all edges by level and position, with their impact factors (eq. 13)."""
+        return describe.edge_frame(self.contents)
+
+    def dor_by_target(self, level: int = 6) -> pd.DataFrame:
+        """DOR of source stages (5) or queries (6) towards each target they reach (iQCAR §6.1)."""
+        return views.dor_by_target(self.contents, level)
+
+    def top(self, level: int, k: int, target: int | None = None) -> pd.DataFrame:
+        """Return the ``k`` vertices of a level with the highest DOR (iQCAR §6.2.1).
+
+        Parameters
+        ----------
+        level : 0 to 6
+        k : how many at most
+        target : query row, optional
+            Only what explains this target; at levels 5 and 6 its own DOR instead of the sum over
+            all targets.
+
+        Returns
+        -------
+        DataFrame
+            Columns of :meth:`vertices`; the highest DOR first, equals in order of position.
+            Vertices of DOR 0 explain nothing and are left out.
+        """
+        if not 0 <= level < len(LEVELS):
+            raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
+        c = self.contents
+        position = None if target is None else c.position_of(target)
+        if level <= 4:
+            dor, lost = c.dor.amount[level], c.lost.amount[level]
+            at = np.arange(len(dor), dtype=np.int64)
+            if position is not None:
+                at = at[c.structure.target[level] == position]
+                dor, lost = dor[at], lost[at]
+        else:
+            pairs = c.by_stage if level == 5 else c.by_query
+            size = self.sizes()[level]
+            chosen = slice(None) if position is None else pairs.target == position
+            at = np.arange(size, dtype=np.int64)
+            dor = sum_by(pairs.source[chosen], pairs.dor[chosen], size)
+            lost = sum_by(pairs.source[chosen], pairs.lost_ms[chosen], size)
+        order = _largest(dor, k)
+        frame = describe.vertex_frame(c, level, at[order])
+        frame["dor"], frame["lost_ms"] = dor[order], lost[order]
+        return frame
+
+    def paths(self, k: int, target: int | Sequence[int] | None = None) -> pd.DataFrame:
+        """Return the ``k`` heaviest impact paths (iQCAR appendix B.3), found best first.
+
+        Parameters
+        ----------
+        k : how many at most
+        target : query row, or several, optional
+            Only paths to these targets.
+
+        Returns
+        -------
+        DataFrame
+            weight (Π IF), lost_ms, target_query_id, target_name, source_query_id (None for known
+            and unattributed causes), source_name, kind, stage, resource, request, host,
+            source_stage (labels), nodes (ids from the source query to the target), positions (of
+            the vertices at levels 0 to 6). Equal weights come in the order of positions.
+        """
+        c = self.contents
+        found = self._search.heaviest(k, [int(p) for p in c.positions_of(target)])
+        along = [np.array([p.positions[level] for p in found], np.int64) for level in range(7)]
+        ids = [describe.vertex_ids(c, level, along[level]) for level in range(6, -1, -1)]
+        last = describe.vertex_frame(c, 4, along[4])
+        top = describe.vertex_frame(c, 6, along[6])
+        names = c.names
+        query_ids = [names.query_ids[row] if row >= 0 else None for row in top["source_query"]]
+        target_rows = c.structure.targets[along[0]]
+        frame: pd.DataFrame = pd.DataFrame(
+            {
+                "weight": np.array([p.weight for p in found], np.float64),
+                "lost_ms": last["lost_ms"],
+                "target_query_id": _objects([names.query_ids[row] for row in target_rows]),
+                "target_name": _objects([names.query_names[row] for row in target_rows]),
+                "source_query_id": _objects(query_ids),
+                "source_name": top["label"],
+                "kind": last["kind"],
+                "stage": _objects([names.stage_label(row) for row in last["stage"]]),
+                "resource": last["resource"],
+                "request": last["request"],
+                "host": _objects([names.host(row) for row in last["host"]]),
+                "source_stage": describe.vertex_frame(c, 5, along[5])["label"],
+                "nodes": _objects([list(path) for path in zip(*ids, strict=True)]),
+                "positions": _objects([p.positions for p in found]),
+            }
+        )
+        return frame
+
+    def aggressive_queries(self, k: int | None = None) -> pd.DataFrame:
+        """Return source queries with the highest impact on others (iQCAR §6.2.2)."""
+        return views.aggressive_queries(self.contents, k)
+
+    def hot_resources(self) -> pd.DataFrame:
+        """Total outgoing impact of each resource (iQCAR §6.2.3)."""
+        return views.hot_resources(self.contents)
+
+    def slow_nodes(self) -> pd.DataFrame:
+        """Total outgoing impact of each host (iQCAR §6.2.3)."""
+        return views.slow_nodes(self.contents)
+
+    def who_hurts_whom(self, resource: Resource | None = None) -> pd.DataFrame:
+        """One row per source query (or cause) and target that a path connects."""
+        return views.who_hurts_whom(self.contents, resource)
+
+    def matrix(self, value: str = "lost_ms", resource: Resource | None = None) -> pd.DataFrame:
+        """Who hurts whom as a source × target matrix of dor, lost_ms or share_of_duration."""
+        return views.matrix(self.contents, value, resource)
+
+    def blame_of(self, target: int) -> pd.DataFrame:
+        """Split a target's lost time by who is to blame; the shares sum to 1 (eq. 4)."""
+        return blame_list.blame_of(self.contents, target)
+
+    def export(
+        self, targets: Sequence[int] | None = None, max_blame_nodes: int = export.MAX_BLAME_NODES
+    ) -> export.GraphExport:
+        """Return nodes and edges for JSON, bounded in number."""
+        return export.export(self.contents, targets, max_blame_nodes)
+
+    def to_networkx(self, targets: Sequence[int] | None = None) -> nx.DiGraph:
+        """Return the graph as a ``networkx.DiGraph``."""
+        return export.to_networkx(self.contents, targets)
+
+    @cached_property
+    def _search(self) -> PathSearch:
+        return PathSearch(self.contents.structure, self.contents.dor)
+
+    def __repr__(self) -> str:
+        """Count vertices and targets."""
+        return f"<IQCGraph of {len(self.targets)} targets, {sum(self.sizes())} vertices>"
+
+
+def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Positions of the ``k`` largest positive values, largest first, equals in order."""
+    at = np.flatnonzero(values > 0)
+    if k <= 0:
+        return at[:0]
+    if k < len(at):
+        least = np.partition(values[at], len(at) - k)[len(at) - k]
+        at = at[values[at] >= least]
+    return at[np.argsort(-values[at], kind="stable")][:k]
+
+
+def _objects(values: Sequence[object]) -> pd.Series:
+    series: pd.Series = pd.Series(list(values), dtype=object)
+    return series

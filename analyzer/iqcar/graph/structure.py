@@ -1,0 +1,238 @@
+"""The vertices of iQC-Graph and what each leads to, as columns: no object per vertex.
+
+Levels 0 to 4 form a forest (iQCAR §5.2: the explanations of different target stages are
+disjoint), so every vertex of levels 1 to 4 has exactly one edge towards level 0 and the edge's
+end is one number. A blame explanation (level 4) names one source stage (level 5), a source stage
+one source query (level 6); those are shared by all targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.kinds import REQUESTS, Resource
+from iqcar.tables import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.blame import Blame
+    from iqcar.tables import Tables
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+RESOURCES: tuple[Resource, ...] = tuple(Resource)
+"""A resource's code in numpy columns is its position here."""
+
+EXPLAINED_LEVELS = 5
+"""Levels 0 to 4: the ones whose vertices belong to exactly one target."""
+
+_RESOURCE_OF_REQUEST = np.array([RESOURCES.index(r.resource) for r in REQUESTS], np.int64)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Vertices of every level as columns; ``n1`` is the number of vertices at level 1, and so on.
+
+    Attributes
+    ----------
+    targets : (n0,) query row of each target, in the order asked for.
+    towards : five arrays; ``towards[l]`` (nl,) is the position at level l−1 that each vertex's
+        edge leads to (empty at level 0).
+    target : five arrays (nl,): position in ``targets`` of the target each vertex belongs to.
+    stage : (n1,) row of the target stage.
+    resource : (n2,) code of the resource.
+    demand : (n3,) row in ``Blame.demands``; ``request`` and ``host`` (n3,) are its columns.
+    explanation : (n4,) row in ``Blame.sources``; ``kind`` (n4,) is its blame kind.
+    source : (n4,) position at level 5 of the source stage.
+    source_stage : (n5,) row of the stage; −1 for the shared ``known`` and ``unattributed``,
+        which are the last two.
+    query_of_source : (n5,) position at level 6.
+    source_query : (n6,) row of the query; −1 for the last two, as at level 5.
+    """
+
+    targets: Ints
+    towards: tuple[Ints, ...]
+    target: tuple[Ints, ...]
+    stage: Ints
+    resource: Ints
+    demand: Ints
+    request: Ints
+    host: Ints
+    explanation: Ints
+    kind: Ints
+    source: Ints
+    source_stage: Ints
+    query_of_source: Ints
+    source_query: Ints
+
+    def sizes(self) -> tuple[int, ...]:
+        """Count the vertices of each of the seven levels."""
+        return (
+            *(len(column) for column in self.target),
+            len(self.source_stage),
+            len(self.source_query),
+        )
+
+
+def chosen_targets(targets: Sequence[int] | None, queries: int) -> Ints:
+    """Return the query rows to explain: all, or those asked for without repeats.
+
+    Raises
+    ------
+    ValueError
+        If a row is not one of the ``queries`` rows.
+    """
+    if targets is None:
+        return np.arange(queries, dtype=np.int64)
+    rows = np.array(list(dict.fromkeys(int(t) for t in targets)), np.int64)
+    wrong = rows[(rows < 0) | (rows >= queries)]
+    if len(wrong):
+        raise ValueError(f"no query in row {int(wrong[0])}: there are {queries} queries")
+    return rows
+
+
+def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) -> Structure:
+    """Build levels 0 to 6 for some targets (iQCAR §5.1 to §5.5, table 2).
+
+    A target stage needs a demand to be a vertex, and a target that lost no time to contention has
+    its level-0 vertex only: there is nothing to explain.
+
+    Raises
+    ------
+    ValueError
+        If a demand does not have exactly one known and one unattributed explanation.
+    """
+    demands, sources = blame.demands, blame.sources
+    stage_query = column(tables.stages, "query")
+    demand_stage = column(demands, "stage")
+
+    position_of_target = np.full(len(tables.queries), NONE, np.int64)
+    position_of_target[targets] = np.arange(len(targets))
+    target_of_stage = _look_up(position_of_target, stage_query)
+    explained = target_of_stage >= 0
+    if critical_path:
+        explained &= tables.stages["critical"].to_numpy(bool)
+    has_demand = np.zeros(len(stage_query), bool)
+    has_demand[demand_stage] = True
+    explained &= has_demand
+    lost = non_negative(blame.stages["lost_ms"])
+    lost_of_target = sum_by(target_of_stage[explained], lost[explained], len(targets))
+    explained[explained] = lost_of_target[target_of_stage[explained]] > 0
+
+    stage = np.flatnonzero(explained)
+    position_of_stage = _positions(explained)
+    demand_in = explained[demand_stage]
+    demand = np.flatnonzero(demand_in)
+    request = column(demands, "request")[demand]
+    resource_key = position_of_stage[demand_stage[demand]] * len(RESOURCES)
+    resource_key += _RESOURCE_OF_REQUEST[request]
+    resource_keys, demand_towards = _compact(resource_key, len(stage) * len(RESOURCES))
+
+    source_demand = column(sources, "demand")
+    source_in = demand_in[source_demand]
+    explanation = np.flatnonzero(source_in)
+    kind = column(sources, "kind")[explanation]
+    explanation_towards = _positions(demand_in)[source_demand[explanation]]
+    for code in (KNOWN, UNATTRIBUTED):
+        count = np.bincount(explanation_towards[kind == code], minlength=len(demand))
+        if (count != 1).any():
+            raise ValueError(f"a demand has {BLAME_KINDS[code]} explanations other than one")
+
+    target1 = target_of_stage[stage]
+    towards2 = resource_keys // len(RESOURCES)
+    target2 = target1[towards2]
+    target3 = target2[demand_towards]
+    shared = _shared_levels(column(sources, "source_stage")[explanation], kind, stage_query)
+    return Structure(
+        targets=targets,
+        towards=(np.zeros(0, np.int64), target1, towards2, demand_towards, explanation_towards),
+        target=(
+            np.arange(len(targets), dtype=np.int64),
+            target1,
+            target2,
+            target3,
+            target3[explanation_towards],
+        ),
+        stage=stage,
+        resource=resource_keys % len(RESOURCES),
+        demand=demand,
+        request=request,
+        host=column(demands, "host")[demand],
+        explanation=explanation,
+        kind=kind,
+        **shared,
+    )
+
+
+def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[str, Any]:
+    """Levels 5 and 6, shared by all targets, with `known` and `unattributed` last."""
+    if len(source_stage) == 0:
+        none = np.zeros(0, np.int64)
+        names = ("source", "source_stage", "query_of_source", "source_query")
+        return dict.fromkeys(names, none)
+    by_stage = (kind == QUERY) | (kind == OWN)
+    stages, position = _compact(source_stage[by_stage], len(stage_query))
+    source = np.where(kind == KNOWN, len(stages), len(stages) + 1)
+    source[by_stage] = position
+    # A stage of no known query still has its own vertex; nobody can be named for it above that.
+    query = stage_query[stages]
+    named = query >= 0
+    queries, query_position = _compact(query[named], int(query.max(initial=NONE)) + 1)
+    query_of_source = np.full(len(stages) + 2, len(queries) + 1, np.int64)
+    query_of_source[:-2][named] = query_position
+    query_of_source[-2] = len(queries)
+    pseudo = np.full(2, NONE, np.int64)
+    return {
+        "source": source,
+        "source_stage": np.concatenate([stages, pseudo]),
+        "query_of_source": query_of_source,
+        "source_query": np.concatenate([queries, pseudo]),
+    }
+
+
+def column(frame: pd.DataFrame, name: str) -> Ints:
+    """Return an integer column as int64."""
+    values: Ints = frame[name].to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def non_negative(values: pd.Series) -> Floats:
+    """Return a float column with what is unknown, infinite or negative as zero."""
+    numbers = values.to_numpy(np.float64)
+    known: Floats = np.where(np.isfinite(numbers) & (numbers > 0), numbers, 0.0)
+    return known
+
+
+def sum_by(group: Ints, values: Floats, groups: int) -> Floats:
+    """Sum values per group: (groups,) from two columns of one length."""
+    sums: Floats = np.bincount(group, values, minlength=groups).astype(np.float64, copy=False)
+    return sums
+
+
+def _look_up(table: Ints, rows: Ints) -> Ints:
+    """Return ``table[rows]``, with −1 where the row is −1."""
+    if len(table) == 0:
+        return np.full(len(rows), NONE, np.int64)
+    return np.where(rows >= 0, table[np.maximum(rows, 0)], NONE)
+
+
+def _positions(kept: Bools) -> Ints:
+    """Return each row's position among the kept rows; meaningless for the others."""
+    return np.cumsum(kept, dtype=np.int64) - 1
+
+
+def _compact(keys: Ints, limit: int) -> tuple[Ints, Ints]:
+    """Return the distinct keys in order and each key's position among them; keys are < limit."""
+    present = np.zeros(limit, bool)
+    present[keys] = True
+    return np.flatnonzero(present), _positions(present)[keys]

@@ -1,0 +1,302 @@
+"""What the graph answers: aggressive queries, hot resources, slow nodes, and who hurts whom.
+
+Everything carries both the paper's measure (DOR, or Σ IF) and elapsed lost time in ms, because
+DOR sums to 1 per target even where hardly anything was lost. Frames are ordered by lost time
+under ``TIME_LOST`` and by the paper's measure under ``PAPER``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.blame import OWN
+from iqcar.graph.contents import PSEUDO_SOURCES, rows_or_none
+from iqcar.graph.describe import source_query_labels, vertex_frame
+from iqcar.graph.impact import sum_pairs
+from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.kinds import REQUESTS, BlameKind, Domain, ImpactModel
+from iqcar.tables import NONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.graph.contents import Contents
+    from iqcar.graph.impact import ByTarget
+    from iqcar.kinds import Resource
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+_HOST_BOUND = np.array([r.domain is not Domain.APPLICATION for r in REQUESTS], bool)
+
+
+def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.DataFrame:
+    """One row per source query (or cause) and target that a path connects.
+
+    Parameters
+    ----------
+    resource : Resource, optional
+        Count only what was lost to this resource.
+
+    Returns
+    -------
+    DataFrame
+        source_query, source_query_id, source_name, kind, target_query, target_query_id,
+        target_name, dor, lost_ms, share_of_duration; the largest lost time first.
+    """
+    s = contents.structure
+    pairs = contents.by_query
+    if resource is not None:
+        of_demand = contents.resource_of_demand == RESOURCES.index(resource)
+        at = np.flatnonzero(of_demand[s.towards[4]])
+        pairs = _sum_queries(contents, at)
+    frame = _name_sources(contents, pairs.source, pairs.target)
+    frame["dor"], frame["lost_ms"] = pairs.dor, pairs.lost_ms
+    frame["share_of_duration"] = contents.share_of_duration(pairs.lost_ms, pairs.target)
+    return _ordered(frame, ["lost_ms", "dor"], ["source_query", "target_query"])
+
+
+def matrix(
+    contents: Contents, value: str = "lost_ms", resource: Resource | None = None
+) -> pd.DataFrame:
+    """:func:`who_hurts_whom` as a matrix: source ids (or causes) × target ids, 0 where no path.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not dor, lost_ms or share_of_duration.
+    """
+    if value not in ("dor", "lost_ms", "share_of_duration"):
+        raise ValueError(f"no measure is called {value!r}: dor, lost_ms or share_of_duration")
+    frame = who_hurts_whom(contents, resource)
+    cause = frame["source_query_id"].where(frame["source_query"] >= 0, frame["kind"])
+    wide: pd.DataFrame = (
+        frame.assign(source=cause)
+        .pivot_table(index="source", columns="target_query_id", values=value, aggfunc="sum")
+        .fillna(0.0)
+    )
+    return wide
+
+
+def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame:
+    """Source queries with the highest impact on other queries (iQCAR §6.2.2).
+
+    Returns
+    -------
+    DataFrame
+        query (row), query_id, name, fingerprint, dor (sum over the other queries), lost_ms
+        (elapsed time other queries lost to it), victims (other queries that lost time to it),
+        worst_victim (row), resource (what they lost most to).
+    """
+    s = contents.structure
+    pairs = contents.by_query
+    source_row = s.source_query[pairs.source]
+    to_others = (source_row >= 0) & (source_row != s.targets[pairs.target])
+    to_others &= (pairs.lost_ms > 0) | (pairs.dor > 0)
+    source, target = pairs.source[to_others], pairs.target[to_others]
+    dor, lost = pairs.dor[to_others], pairs.lost_ms[to_others]
+    size = len(s.source_query)
+    victims = np.bincount(source, minlength=size)
+    worst = np.full(size, NONE, np.int64)
+    by_loss = np.lexsort((dor, lost))
+    worst[source[by_loss]] = s.targets[target[by_loss]]
+    at = np.flatnonzero(victims)
+    rows = s.source_query[at]
+    names = contents.names
+    frame = pd.DataFrame(
+        {
+            "query": rows,
+            "query_id": pd.Series([names.query_ids[r] for r in rows], dtype=object),
+            "name": pd.Series([names.query_names[r] for r in rows], dtype=object),
+            "fingerprint": names.queries["fingerprint"].iloc[rows].astype(object).to_numpy(),
+            "dor": sum_by(source, dor, size)[at],
+            "lost_ms": sum_by(source, lost, size)[at],
+            "victims": victims[at],
+            "worst_victim": worst[at],
+            "resource": pd.Series(_main_resource(contents, at), dtype=object),
+        }
+    )
+    measure = ["lost_ms", "dor"]
+    if contents.impact is ImpactModel.PAPER:
+        measure.reverse()
+    ordered = _ordered(frame, measure, ["query"])
+    return ordered if k is None else ordered.iloc[: max(k, 0)]
+
+
+def hot_resources(contents: Contents) -> pd.DataFrame:
+    """Total outgoing impact of each resource on all targets (iQCAR §6.2.3).
+
+    Returns
+    -------
+    DataFrame
+        resource, impact (Σ IF of its level-2 vertices), dor (sum over targets), lost_ms, share
+        (of all targets' lost time), targets (targets that lost time to it).
+    """
+    s = contents.structure
+    size = len(RESOURCES)
+    code = s.resource
+    lost = contents.lost.amount[2]
+    hit = sum_pairs(code, s.target[2], size, len(s.targets), contents.dor.amount[2], lost)
+    lost_ms = sum_by(code, lost, size)
+    frame = pd.DataFrame(
+        {
+            "resource": pd.Series([r.value for r in RESOURCES], dtype=object),
+            "impact": sum_by(code, contents.dor.impact_factor[2], size),
+            "dor": sum_by(code, contents.dor.amount[2], size),
+            "lost_ms": lost_ms,
+            "share": _shares(lost_ms),
+            "targets": np.bincount(hit.source[hit.lost_ms > 0], minlength=size),
+        }
+    )
+    frame = frame[np.bincount(code, minlength=size) > 0]
+    measure = "impact" if contents.impact is ImpactModel.PAPER else "lost_ms"
+    return _ordered(frame, [measure], ["resource"])
+
+
+def slow_nodes(contents: Contents) -> pd.DataFrame:
+    """Total outgoing impact of each host on all targets (iQCAR §6.2.3).
+
+    A wait for slots is filed under the host that the task got in the end, as the paper does, but
+    any host of the application could have ended it: ``slots_lost_ms`` keeps it apart, and under
+    ``TIME_LOST`` hosts are ordered by the rest.
+
+    Returns
+    -------
+    DataFrame
+        host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all targets' lost
+        time), slots_lost_ms (the part of lost_ms that was waiting for slots), resource (what was
+        lost most to there).
+    """
+    s = contents.structure
+    hosts = len(contents.names.hosts)
+    slot = np.where(s.host >= 0, s.host, hosts)
+    size = hosts + 1
+    lost = contents.lost.amount[3]
+    slots_lost = sum_by(slot, np.where(_HOST_BOUND[s.request], 0.0, lost), size)
+    lost_ms = sum_by(slot, lost, size)
+    cells = slot * len(RESOURCES) + contents.resource_of_demand
+    by_resource = sum_by(cells, lost, size * len(RESOURCES))
+    main = by_resource.reshape(size, len(RESOURCES)).argmax(axis=1)
+    at = np.flatnonzero(np.bincount(slot, minlength=size))
+    host_rows = [int(row) if row < hosts else NONE for row in at]
+    frame = pd.DataFrame(
+        {
+            "host": pd.Series([contents.names.host(row) for row in host_rows], dtype=object),
+            "impact": sum_by(slot, contents.dor.impact_factor[3], size)[at],
+            "dor": sum_by(slot, contents.dor.amount[3], size)[at],
+            "lost_ms": lost_ms[at],
+            "share": _shares(lost_ms)[at],
+            "slots_lost_ms": np.minimum(slots_lost, lost_ms)[at],
+            "resource": pd.Series([RESOURCES[c].value for c in main[at]], dtype=object),
+        }
+    )
+    frame["bound"] = frame["lost_ms"] - frame["slots_lost_ms"]
+    measures = ["impact"] if contents.impact is ImpactModel.PAPER else ["bound", "lost_ms"]
+    ordered: pd.DataFrame = _ordered(frame, measures, ["host"]).drop(columns="bound")
+    return ordered
+
+
+def dor_by_target(contents: Contents, level: int) -> pd.DataFrame:
+    """DOR and lost time of each source at level 5 or 6 towards each target it reaches.
+
+    Returns
+    -------
+    DataFrame
+        source (position at the level), source_id, source_stage and source_query (rows), kind
+        (own where the source belongs to that target), target_query (row), dor, lost_ms.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is not 5 or 6: below, a vertex belongs to one target.
+    """
+    if level not in (5, 6):
+        raise ValueError(f"only levels 5 and 6 keep DOR by target, not level {level}")
+    pairs = contents.by_stage if level == 5 else contents.by_query
+    vertices = vertex_frame(contents, level)
+    target = contents.structure.targets[pairs.target]
+    source_query = vertices["source_query"].to_numpy()[pairs.source]
+    kind = vertices["kind"].to_numpy(object)[pairs.source]
+    kind = np.where(np.isin(kind, PSEUDO_SOURCES), kind, BlameKind.QUERY.value)
+    own = (source_query >= 0) & (source_query == target)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "source": pairs.source,
+            "source_id": vertices["id"].to_numpy(object)[pairs.source],
+            "source_stage": vertices["source_stage"].to_numpy()[pairs.source],
+            "source_query": source_query,
+            "kind": pd.Series(np.where(own, BlameKind.OWN.value, kind), dtype=object),
+            "target_query": target,
+            "dor": pairs.dor,
+            "lost_ms": pairs.lost_ms,
+        }
+    )
+    return frame
+
+
+def _sum_queries(contents: Contents, explanations: Ints) -> ByTarget:
+    """Sum some blame explanations per source query and target."""
+    s = contents.structure
+    return sum_pairs(
+        contents.query_of_explanation[explanations],
+        s.target[4][explanations],
+        len(s.source_query),
+        len(s.targets),
+        contents.dor.amount[4][explanations],
+        contents.lost.amount[4][explanations],
+    )
+
+
+def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFrame:
+    s, names = contents.structure, contents.names
+    rows = rows_or_none(s.source_query, source)
+    target_rows = s.targets[target]
+    every = np.arange(len(s.source_query), dtype=np.int64)
+    labels = np.array(source_query_labels(contents, every), object)
+    kinds = np.full(len(every), BlameKind.QUERY.value, object)
+    if len(every):
+        kinds[-len(PSEUDO_SOURCES) :] = PSEUDO_SOURCES
+    kind = np.where(rows == target_rows, BlameKind.OWN.value, kinds[source])
+    ids = np.array([names.query_ids[r] if r >= 0 else "" for r in s.source_query], object)
+    target_ids = np.array([names.query_ids[r] for r in s.targets], object)
+    target_names = np.array([names.query_names[r] for r in s.targets], object)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "source_query": rows,
+            "source_query_id": pd.Series(ids[source], dtype=object),
+            "source_name": pd.Series(labels[source], dtype=object),
+            "kind": pd.Series(kind, dtype=object),
+            "target_query": target_rows,
+            "target_query_id": pd.Series(target_ids[target], dtype=object),
+            "target_name": pd.Series(target_names[target], dtype=object),
+        }
+    )
+    return frame
+
+
+def _main_resource(contents: Contents, sources: Ints) -> list[str]:
+    """What other queries lost most to, per source query (level-6 positions)."""
+    s = contents.structure
+    size = len(s.source_query)
+    code = contents.resource_of_demand[s.towards[4]]
+    cells = contents.query_of_explanation * len(RESOURCES) + code
+    lost = np.where(s.kind == OWN, 0.0, contents.lost.amount[4])
+    total = sum_by(cells, lost, size * len(RESOURCES))
+    main = total.reshape(size, len(RESOURCES)).argmax(axis=1)
+    return [RESOURCES[c].value for c in main[sources]]
+
+
+def _shares(lost_ms: Floats) -> Floats:
+    total = lost_ms.sum()
+    return lost_ms / total if total > 0 else np.zeros(len(lost_ms))
+
+
+def _ordered(frame: pd.DataFrame, largest: list[str], then: list[str]) -> pd.DataFrame:
+    ascending = [False] * len(largest) + [True] * len(then)
+    ordered: pd.DataFrame = frame.sort_values(
+        largest + then, ascending=ascending, ignore_index=True
+    )
+    return ordered
