@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from iqcar.errors import ExitCode
 from iqcar.kinds import (
@@ -19,6 +21,9 @@ from iqcar.kinds import (
     SourceUsage,
 )
 from iqcar.query_waits import QUERY_WAITS
+from iqcar.report.json_result import result_schema
+from iqcar.rules import vocabulary
+from iqcar.rules.data import rule_schema
 from iqcar.tables import SPECS
 from iqcar.waits import WAITS
 
@@ -91,7 +96,49 @@ def commands_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"tables.md": tables_page, "kinds.md": kinds_page, "commands.md": commands_page}
+def _fields(properties: dict[str, Any]) -> list[str]:
+    lines = ["| field | holds | meaning |", "|---|---|---|"]
+    for name, field in properties.items():
+        if "const" in field:
+            holds = f"`{field['const']}`"
+        elif "enum" in field:
+            holds = ", ".join(f"`{value}`" for value in field["enum"])
+        else:
+            types = field.get("type", field.get("$ref", "").rsplit("/", 1)[-1])
+            holds = " or ".join([types] if isinstance(types, str) else types)
+        lines.append(f"| `{name}` | {holds} | {field['description']} |")
+    return lines
+
+
+def rules_page() -> str:
+    """The fields of a rule, and the advice where pools do not help."""
+    rule = json.loads(rule_schema())["$defs"]["rule"]
+    lines = ["# Rules", PRINTED, "`iqcar analyze --rules FILE` writes one object per rule."]
+    lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
+    lines += _fields(rule["properties"])
+    lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
+    lines += ["| cause | meaning | advice |", "|---|---|---|"]
+    lines += [f"| {c.name} | {c.sentence} | {c.advice} |" for c in vocabulary().values()]
+    return "\n".join(lines) + "\n"
+
+
+def result_page() -> str:
+    """The fields of the result's JSON."""
+    schema = json.loads(result_schema())
+    lines = ["# Result", PRINTED, schema["description"], "`iqcar schema` prints its JSON Schema."]
+    parts = {"The whole": schema, **schema["$defs"]}
+    for name, part in parts.items():
+        lines += ["", f"## {name}", "", *_fields(part["properties"])]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "tables.md": tables_page,
+    "kinds.md": kinds_page,
+    "commands.md": commands_page,
+    "rules.md": rules_page,
+    "result.md": result_page,
+}
 
 
 def main() -> None:

@@ -1,0 +1,83 @@
+"""The workload of the demo: which query starts when, and the one that takes all the slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEAVY_HITTER = "etl_heavy"
+"""The query that the diagnosis has to find."""
+
+HEAVY_TASKS_PER_SLOT = 24
+"""Tasks of the heavy hitter's long stage per task slot: a queue nobody gets past."""
+
+HEAVY_COPIES = 4
+"""How often each pair of a basket is scored: with the default scale some 25 s on two slots."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One query of the mix."""
+
+    name: str
+    start_s: float
+    tpcds: int = 0
+    """Number of the TPC-DS query; 0 for the heavy hitter."""
+
+
+SCHEDULE = (
+    Arrival("q97", 0.0, 97),
+    Arrival(HEAVY_HITTER, 4.0),
+    Arrival("q39b", 8.0, 39),
+    Arrival("q51", 10.0, 51),
+    Arrival("q75", 12.0, 75),
+    Arrival("q67", 14.0, 67),
+    Arrival("q88", 16.0, 88),
+)
+"""Start times in seconds after the first query; always the same."""
+
+FAIR_SCHEDULER = """<?xml version="1.0"?>
+<allocations>
+  <pool name="default">
+    <schedulingMode>FIFO</schedulingMode>
+    <weight>1</weight>
+    <minShare>0</minShare>
+  </pool>
+</allocations>
+"""
+"""Scheduler pools as found in many clusters: one pool for all, first come, first served.
+
+It is spelled out because Spark changed what it does without a file: first in, first out inside
+the default pool before 3.4, equal shares for all stages since then (SPARK-42157).
+"""
+
+
+def query_text(arrival: Arrival, tpcds: dict[str, str]) -> str:
+    """SQL of a TPC-DS query of the mix; DuckDB ships 39a, and 39b is 39a for cov > 1.5."""
+    text = tpcds[str(arrival.tpcds)].strip().rstrip(";")
+    if arrival.name == "q39b":
+        last = "AND inv2.d_moy=1+1"
+        if last not in text:
+            raise ValueError(f"TPC-DS query 39 does not read as expected: no {last!r}")
+        return text.replace(last, f"{last}\n  AND inv1.cov > 1.5")
+    return text
+
+
+def heavy_text(slots: int) -> str:
+    """SQL of the heavy hitter: scores all pairs of items in a basket, many times over.
+
+    Its size grows with the slots, so that it fills a large machine as it fills a small one.
+    """
+    tasks = HEAVY_TASKS_PER_SLOT * slots
+    copies = max(HEAVY_COPIES, HEAVY_COPIES * slots // 2)
+    basket = (
+        f"SELECT /*+ REPARTITION({tasks}, ss_ticket_number) */ "
+        "ss_ticket_number, ss_item_sk, ss_net_paid FROM store_sales"
+    )
+    return f"""
+        SELECT a.ss_ticket_number, a.ss_item_sk, count(*) AS pairs,
+               avg(ln(1 + a.ss_net_paid * b.ss_net_paid * copy)) AS score
+        FROM ({basket}) a
+        JOIN ({basket}) b
+          ON a.ss_ticket_number = b.ss_ticket_number AND a.ss_item_sk <> b.ss_item_sk
+        LATERAL VIEW explode(sequence(1, {copies})) AS copy
+        GROUP BY a.ss_ticket_number, a.ss_item_sk"""
