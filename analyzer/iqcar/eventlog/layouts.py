@@ -1,0 +1,197 @@
+"""How Spark and its hosts lay an application's event log out in files: names to logs.
+
+Pure functions of names, so that a local folder, a zip and a bucket are all read alike:
+
+- one file: ``<app>[_<attempt>][.<codec>][.inprogress]``;
+- rolling (Spark ≥ 3.0): ``eventlog_v2_<app>[_<attempt>]/`` with ``events_<n>_<app>...`` and an
+  empty ``appstatus_<app>...[.inprogress]``; ``events_<n>_<app>....compact`` stands for all files
+  up to ``n`` (Spark's ``RollingEventLogFilesFileReader``);
+- Databricks: ``eventlog`` is the newest part, ``eventlog-2021-06-14--18-00.gz`` the older ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROLLING_FOLDER = "eventlog_v2_"
+"""How the name of a folder with a rolling log starts."""
+
+IN_PROGRESS = ".inprogress"
+COMPACT = ".compact"
+MAX_NAMED_PARTS = 5
+"""How many missing parts a message names before it only counts them."""
+
+_CODEC = r"(?:\.(?:json|log|txt))?(?:\.(?:zstd|zst|gz|gzip|bz2|lz4|snappy|lzf))?"
+_APP = (
+    r"(?:application_\d+_\d+|app-\d{14}-\d{4,}|local-\d+|spark-[0-9a-f]{32}|driver-\d{14}-\d{4,})"
+)
+_SINGLE = re.compile(rf"(?P<app>{_APP})(?:_(?P<attempt>\d+))?{_CODEC}(?:\.inprogress)?$")
+_EVENTS = re.compile(r"events_(?P<index>\d{1,9})_(?P<rest>.+)$")
+_STATUS = re.compile(r"appstatus_(?P<rest>.+)$")
+_DATABRICKS = re.compile(r"eventlog(?:-(?P<date>\d{4}-\d\d-\d\d--\d\d-\d\d(?:-\d\d)?))?(?:\.\w+)?$")
+_CHECKSUM = re.compile(r"\.(?:crc|md5|sha1|sha256|sha512)$")
+
+
+class Layout(NamedTuple):
+    """One log in a folder: which files make it up, in the order to read them.
+
+    Attributes
+    ----------
+    title : str
+        Name of the log within its folder; empty where the folder is the log.
+    names : tuple of str
+        Files in the order of their events; empty for a rolling folder without events.
+    in_progress : bool
+        Whether the names say that the application was still running.
+    attempt_id : str
+        Attempt of the application, where the name tells; else empty.
+    problem : str
+        A sentence about missing parts; empty if none is missing.
+    named_by_spark : bool
+        Whether the name alone tells that this is an event log.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    in_progress: bool = False
+    attempt_id: str = ""
+    problem: str = ""
+    named_by_spark: bool = False
+
+
+def is_clutter(name: str) -> bool:
+    """Tell whether a file is hidden or a checksum, and never an event log by itself."""
+    return name.startswith(".") or _CHECKSUM.search(name) is not None
+
+
+def is_status(name: str) -> bool:
+    """Tell whether a file is the empty marker of a rolling log."""
+    return _STATUS.match(name) is not None
+
+
+def arrange(folder: str, names: Sequence[str]) -> list[Layout]:
+    """Group the files of one folder into logs.
+
+    Parameters
+    ----------
+    folder : str
+        Name (not path) of the folder.
+    names : sequence of str
+        Names of its files.
+
+    Returns
+    -------
+    list of Layout
+        In the order in which each log's first file was named.
+    """
+    rolling: dict[str, list[str]] = defaultdict(list)
+    databricks: list[str] = []
+    single: list[str] = []
+    order: dict[tuple[str, str], None] = {}
+    statuses = [name for name in names if is_status(name)]
+    for name in names:
+        if is_status(name):
+            continue
+        if match := _EVENTS.match(name):
+            rolling[_application(match["rest"])].append(name)
+            order["rolling", _application(match["rest"])] = None
+        elif _DATABRICKS.match(name):
+            databricks.append(name)
+            order["databricks", ""] = None
+        else:
+            single.append(name)
+            order["single", name] = None
+    finished = set(single)
+    logs = []
+    for kind, key in order:
+        if kind == "rolling":
+            alone = folder.startswith(ROLLING_FOLDER) and len(rolling) == 1
+            logs.append(_rolling("" if alone else f"events_*_{key}", key, rolling[key], statuses))
+        elif kind == "databricks":
+            logs.append(_databricks(databricks))
+        elif not (key.endswith(IN_PROGRESS) and key.removesuffix(IN_PROGRESS) in finished):
+            # Spark renames the file when the application ends; a copy made while it ran may have
+            # stayed behind, and holds nothing that the finished file does not.
+            logs.append(_single(key))
+    if not rolling and folder.startswith(ROLLING_FOLDER) and not logs:
+        logs.append(_without_events(statuses))
+    return logs
+
+
+def _application(rest: str) -> str:
+    """Return ``<app>[_<attempt>]`` of a rolling file: Spark leaves no dot in it."""
+    return rest.split(".", 1)[0]
+
+
+def _single(name: str) -> Layout:
+    match = _SINGLE.match(name)
+    attempt = (match["attempt"] or "") if match else ""
+    return Layout(
+        name, (name,), name.endswith(IN_PROGRESS), attempt, named_by_spark=match is not None
+    )
+
+
+def _databricks(names: Iterable[str]) -> Layout:
+    """Order Databricks' parts by date; the undated one is being written and comes last."""
+
+    def date(name: str) -> tuple[bool, str, str]:
+        match = _DATABRICKS.match(name)
+        stamp = (match["date"] or "") if match else ""
+        return (not stamp, stamp, name)
+
+    ordered = tuple(sorted(names, key=date))
+    title = ordered[0] if len(ordered) == 1 else "eventlog*"
+    return Layout(title, ordered, named_by_spark=True)
+
+
+def _rolling(title: str, application: str, names: Sequence[str], statuses: Sequence[str]) -> Layout:
+    """Order the files of a rolling log; a compact file replaces all files up to its index."""
+
+    def place(name: str) -> tuple[int, bool, str]:
+        match = _EVENTS.match(name)
+        return (int(match["index"]) if match else 0, name.endswith(COMPACT), name)
+
+    # The same part twice (a decompressed copy beside the original) counts once.
+    ordered = list({place(name)[:2]: name for name in sorted(names, key=place)}.values())
+    compact = [number for number, name in enumerate(ordered) if name.endswith(COMPACT)]
+    if compact:
+        ordered = ordered[compact[-1] :]
+    indices = [place(name)[0] for name in ordered]
+    match = _SINGLE.match(application)
+    own = [name for name in statuses if name.startswith(f"appstatus_{application}")]
+    return Layout(
+        title,
+        tuple(ordered),
+        in_progress=bool(own) and all(name.endswith(IN_PROGRESS) for name in own),
+        attempt_id=(match["attempt"] or "") if match else "",
+        problem=_missing_parts(indices if compact else [0, *indices]),
+        named_by_spark=True,
+    )
+
+
+def _without_events(statuses: Sequence[str]) -> Layout:
+    running = any(name.endswith(IN_PROGRESS) for name in statuses)
+    problem = "the folder of a rolling event log holds no events_<n>_... file"
+    return Layout("", (), running, problem=problem, named_by_spark=True)
+
+
+def _missing_parts(indices: Sequence[int]) -> str:
+    """Name the gaps between ascending indices, without counting through them one by one."""
+    named: list[str] = []
+    missing = 0
+    for before, after in pairwise(indices):
+        missing += after - before - 1
+        gap = range(before + 1, min(after, before + 2 + MAX_NAMED_PARTS))
+        named += [f"events_{index}" for index in gap]
+    if not missing:
+        return ""
+    listed = ", ".join(named[:MAX_NAMED_PARTS])
+    if missing > MAX_NAMED_PARTS:
+        listed += f" and {missing - MAX_NAMED_PARTS} more"
+    return f"missing parts of the rolling log: {listed}"

@@ -1,0 +1,114 @@
+"""Where logs are stored, in plain data: what ``locate`` finds and ``lines`` reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """One file, zip member or remote object of a log.
+
+    Attributes
+    ----------
+    path : str
+        What to show the user.
+    source : str
+        How to open it: a local path or a URL.
+    size_bytes : int
+        Stored size, for progress; 0 if unknown.
+    member : str
+        Member of the zip at `source`; empty if `source` is the part itself.
+    """
+
+    path: str
+    source: str
+    size_bytes: int
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The event log of one application attempt: its parts in the order to read them.
+
+    Attributes
+    ----------
+    path : str
+        What to show the user: the file, the rolling folder, or ``<zip>::<member>``.
+    parts : tuple of LogPart
+        At least one.
+    in_progress_hint : bool
+        Whether its name says that the application was still running.
+    attempt_id : str
+        Attempt of the application, where the name tells; else empty.
+    problem : str
+        A sentence about missing parts; empty if none is missing.
+    """
+
+    path: str
+    parts: tuple[LogPart, ...]
+    in_progress_hint: bool = False
+    attempt_id: str = ""
+    problem: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Stored size of all parts."""
+        return sum(part.size_bytes for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A path without a log that could be read.
+
+    Attributes
+    ----------
+    path : str
+        The path as the user gave it, or what was found below it.
+    message : str
+        Why nothing can be read, in one sentence.
+    """
+
+    path: str
+    message: str
+
+
+@dataclass
+class Folder:
+    """Files that were found side by side, before they are arranged to logs.
+
+    Attributes
+    ----------
+    path : str
+        What to show the user; empty for the top of a relative glob or zip.
+    name : str
+        Last part of its path, resolved.
+    separator : str
+        What stands between `path` and a file's name.
+    parts : dict of str to LogPart
+        Its files by name, in the order to report them.
+    named : set of str
+        Files that the user named one by one: read even if they do not look like a log.
+    """
+
+    path: str
+    name: str
+    separator: str
+    parts: dict[str, LogPart] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+
+    def shown(self, title: str) -> str:
+        """Return what to show for the log `title` in this folder."""
+        title = printable(title)
+        if not title or not self.path or self.path.endswith(self.separator):
+            return self.path + title
+        return self.path + self.separator + title
+
+
+def printable(path: str | Path) -> str:
+    """Return a path as text that can be written anywhere, whatever bytes the name holds."""
+    return str(path).encode("utf-8", "replace").decode()

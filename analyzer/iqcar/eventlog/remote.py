@@ -1,0 +1,127 @@
+"""Logs in object stores and remote file systems, through fsspec (the extra ``iqcar[remote]``)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+
+from iqcar.errors import IqcarError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+READ_AHEAD_BYTES = 8 << 20
+"""Bytes asked of a remote store at a time (8 MiB): logs are read from front to back, and a request
+takes tens of milliseconds."""
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_GLOB = re.compile(r"[*?\[]")
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
+"""What Hadoop calls a store, and what fsspec calls it."""
+
+
+class RemoteFile(NamedTuple):
+    """A file of a remote store: the URL of its folder, its name there and its size."""
+
+    folder: str
+    name: str
+    size_bytes: int
+
+    @property
+    def url(self) -> str:
+        """URL of the file."""
+        return f"{self.folder}/{self.name}"
+
+
+def is_url(path: str) -> bool:
+    """Tell whether a path is a URL (``file:`` counts as local)."""
+    match = _URL.match(path)
+    return match is not None and match[1].lower() != "file"
+
+
+def open_url(url: str) -> BinaryIO:
+    """Open a remote file for reading from front to back.
+
+    Raises
+    ------
+    IqcarError
+        If fsspec, or its part for this store, is not installed.
+    """
+    system, path = _connect(url)
+    return cast("BinaryIO", system.open(path, "rb", block_size=READ_AHEAD_BYTES))
+
+
+def remote_files(url: str, depth: int) -> Iterator[RemoteFile]:
+    """List a remote file, or the files below a remote folder or glob.
+
+    Parameters
+    ----------
+    url : str
+        URL of a file or a folder, or a glob.
+    depth : int
+        How many levels of folders to look into.
+
+    Raises
+    ------
+    IqcarError
+        If fsspec, or its part for this store, is not installed.
+    FileNotFoundError
+        If nothing is there. Other errors are the store's own.
+    """
+    system, path = _connect(url)
+    fixed = url
+    if not url.lower().startswith("http") and (magic := _GLOB.search(url)):
+        fixed = url[: url.rindex("/", 0, magic.start())]
+        if fixed.endswith("/"):
+            raise ValueError("a pattern can only stand below the bucket or host")
+        found = system.glob(path, detail=True)
+    else:
+        found = {path: system.info(path)}
+    base = _connect(fixed)[1] if fixed != url else path
+
+    def folder_url(folder: str) -> str:
+        below = folder.rstrip("/")[len(base.rstrip("/")) :]
+        return fixed.rstrip("/") + below
+
+    for place, info in sorted(found.items()):
+        if info["type"] == "directory":
+            yield from _below(system, place, depth, folder_url)
+        elif place == path:
+            folder, _, name = url.rpartition("/")
+            yield RemoteFile(folder, name, info.get("size") or 0)
+        else:
+            folder, _, name = place.rpartition("/")
+            yield RemoteFile(folder_url(folder), name, info.get("size") or 0)
+
+
+def _below(system: Any, place: str, depth: int, folder_url: Any) -> Iterator[RemoteFile]:
+    for folder, folders, files in system.walk(place, maxdepth=depth, detail=True):
+        for name in [name for name in folders if name.startswith(".")]:
+            del folders[name]
+        for name, info in sorted(files.items()):
+            if name:
+                yield RemoteFile(folder_url(folder), name, info.get("size") or 0)
+
+
+def _connect(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it."""
+    scheme = url.split("://", 1)[0].lower()
+    try:
+        from fsspec.core import url_to_fs
+
+        return cast("tuple[Any, str]", url_to_fs(for_fsspec(url)))
+    except ImportError as error:
+        raise IqcarError(
+            f"reading {scheme}:// needs packages that are not installed ({error})",
+            url,
+            'install them: pip install "iqcar[remote]"',
+        ) from error
+
+
+def for_fsspec(url: str) -> str:
+    """Write a Hadoop URL as fsspec names it."""
+    scheme, rest = url.split("://", 1)
+    scheme = scheme.lower()
+    if scheme in ("wasb", "wasbs"):
+        rest = rest.replace(".blob.core.", ".dfs.core.", 1)
+    return f"{_SCHEMES.get(scheme, scheme)}://{rest}"

@@ -1,0 +1,81 @@
+"""Opening what a log is stored in, and telling from its first bytes what it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from iqcar.errors import IqcarError
+from iqcar.eventlog import archive
+from iqcar.eventlog.codecs import decoded_chunks
+from iqcar.eventlog.remote import is_url, open_url
+from iqcar.eventlog.streams import DamageError, StoredStream, why
+
+if TYPE_CHECKING:
+    from iqcar.eventlog.places import LogPart
+
+SNIFF_BYTES = 64 << 10
+"""Decoded bytes looked at to tell an event log from any other file (64 KiB)."""
+
+SNIFF_LINES = 3
+"""Lines of which one must be an event: a damaged first line is forgiven, while a text that quotes
+an event somewhere is no log."""
+
+_EVENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{.{0,1000}?"Event"\s*:\s*"', re.DOTALL)
+
+
+def open_source(source: str) -> BinaryIO:
+    """Open a local file or a URL for reading; raises what the storage raises."""
+    if is_url(source):
+        return open_url(source)
+    return cast("BinaryIO", Path(source).open("rb", buffering=0))
+
+
+def open_part(part: LogPart) -> StoredStream:
+    """Open one part of a log.
+
+    Raises
+    ------
+    DamageError
+        If it cannot be opened.
+    IqcarError
+        If what reads its kind of URL is not installed.
+    """
+    try:
+        file = open_source(part.source)
+        return archive.open_member(file, part.member) if part.member else StoredStream(file)
+    except (DamageError, IqcarError):
+        raise
+    except Exception as error:  # any backend's own error type
+        raise DamageError(f"it cannot be opened: {why(error)}") from error
+
+
+def zip_members(source: str) -> list[tuple[str, int]] | None:
+    """List name and stored size of the files in a zip; None if the file is no zip.
+
+    Raises
+    ------
+    DamageError
+        If it is a zip that cannot be read. Errors of the storage are raised as they are.
+    """
+    with open_source(source) as file:
+        if file.read(len(archive.ZIP_MAGICS[0])) not in archive.ZIP_MAGICS:
+            return None
+    with open_source(source) as file:
+        return archive.members(file)
+
+
+def looks_like_log(part: LogPart) -> bool:
+    """Tell whether the first decoded bytes of a file start with Spark events."""
+    text = b""
+    try:
+        with open_part(part) as stream:
+            for chunk in decoded_chunks(stream):
+                text += chunk[:SNIFF_BYTES]
+                if len(text) >= SNIFF_BYTES:
+                    break
+    except DamageError:
+        pass
+    lines = [line for line in text[:SNIFF_BYTES].split(b"\n") if line.strip()]
+    return any(_EVENT.match(line) for line in lines[:SNIFF_LINES])
