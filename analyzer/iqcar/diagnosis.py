@@ -14,6 +14,7 @@ from iqcar.tables import texts
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
     from iqcar.blame import Blame
     from iqcar.graph import IQCGraph
@@ -72,9 +73,10 @@ class Diagnosis:
             index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
         ).reindex(range(len(queries)))
         waits = {f"{resource}_wait_ms": wide[resource].to_numpy() for resource in wide.columns}
-        return queries.assign(**waits, lost_ms=self.lost_ms())
+        whole: pd.DataFrame = queries.assign(**waits, lost_ms=self.lost_ms())
+        return whole
 
-    def lost_ms(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def lost_ms(self) -> NDArray[np.float64]:
         """Elapsed time in ms that each query lost, one number per query."""
         return query_losses(self.tables, self.blame)
 
@@ -118,12 +120,12 @@ class Diagnosis:
         return "\n".join(parts)
 
 
-def query_losses(tables: Tables, blame: Blame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def query_losses(tables: Tables, blame: Blame) -> NDArray[np.float64]:
     """Sum the elapsed time that each query's stages lost, in ms."""
     query = tables.stages["query"].to_numpy(np.int64)
     has = query >= 0
     lost = blame.stages["lost_ms"].to_numpy(np.float64)[has]
-    return np.bincount(query[has], weights=lost, minlength=len(tables.queries))
+    return np.bincount(query[has], weights=lost, minlength=len(tables.queries)).astype(np.float64)
 
 
 def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:

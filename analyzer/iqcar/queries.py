@@ -191,7 +191,7 @@ def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Rows:
 
 
 def _valid(rows: pd.Series[int]) -> Rows:
-    values = rows.to_numpy(np.int64)
+    values: Rows = rows.to_numpy(np.int64)
     return values[values >= 0]
 
 

@@ -65,7 +65,9 @@ def main() -> None:
     try:
         app()
     except IqcarError as error:
-        typer.echo(f"iqcar: {error}", err=True)
+        from iqcar.report.words import printable
+
+        typer.echo(f"iqcar: {printable(str(error))}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("iqcar: stopped", err=True)

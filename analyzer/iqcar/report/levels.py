@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.padding import Padding
@@ -93,18 +93,17 @@ def _sources(
             _line(console, f"{_amount(row, lost)}  {short(labels[row['source']], 90)}")
 
 
-def _largest(vertices: pd.DataFrame) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = vertices.to_dict("records")  # type: ignore[assignment]
-    return [row for row in rows if float(row["lost_ms"]) > 0]  # type: ignore[arg-type]
+def _largest(vertices: pd.DataFrame) -> list[dict[Any, Any]]:
+    return [row for row in vertices.to_dict("records") if row["lost_ms"] > 0]
 
 
-def _amount(row: dict[str, object], lost: float) -> str:
-    part = float(row["lost_ms"])  # type: ignore[arg-type]
+def _amount(row: dict[Any, Any], lost: float) -> str:
+    part = float(row["lost_ms"])
     return f"{duration(part):>8}  {percent(part / lost):>5}"
 
 
-def _of_stage(diagnosis: Diagnosis, row: dict[str, object]) -> str:
-    stage = int(row["stage"])  # type: ignore[call-overload]
+def _of_stage(diagnosis: Diagnosis, row: dict[Any, Any]) -> str:
+    stage = int(row["stage"])
     return f", stage {diagnosis.tables.stages['stage_id'].iloc[stage]}"
 
 

@@ -28,10 +28,14 @@ WIDTH_WITHOUT_TERMINAL = 118
 
 
 def terminal() -> Console:
-    """Return a console on standard output, wide enough for tables where that is no terminal."""
-    console = Console(highlight=False, soft_wrap=False)
+    """Return a console on standard output, wide enough for tables where that is no terminal.
+
+    Names come from logs: nothing in them is taken for markup.
+    """
+    plain = {"highlight": False, "markup": False, "emoji": False}
+    console = Console(**plain)  # type: ignore[arg-type]
     if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+        console = Console(width=WIDTH_WITHOUT_TERMINAL, **plain)  # type: ignore[arg-type]
     return console
 
 
@@ -138,7 +142,7 @@ def blame_table(blame: pd.DataFrame) -> Table:
     table = _table(
         "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
     )
-    rows: list[dict[str, Any]] = blame.to_dict("records")
+    rows: list[dict[Any, Any]] = blame.to_dict("records")
     shown, rest = rows[:MAX_SOURCES], rows[MAX_SOURCES:]
     for row in shown:
         table.add_row(
@@ -160,13 +164,13 @@ def blame_table(blame: pd.DataFrame) -> Table:
 
 
 _CAUSES = {
-    "own": "itself (its own stages and tasks)",
-    "known": "known causes (garbage collection, executors not there yet)",
+    "own": "itself (its own tasks)",
+    "known": "known causes (GC, no executors)",
     "unattributed": "unattributed",
 }
 
 
-def _source_name(row: dict[str, Any]) -> str:
+def _source_name(row: dict[Any, Any]) -> str:
     if row["kind"] != "query":
         return _CAUSES[row["kind"]]
     return f"{short(row['source_name'], 32)} {printable(row['source_query_id'].rsplit('/', 1)[-1])}"

@@ -1,0 +1,230 @@
+"""Times blame, and with --truth scores it against what removing the culprits would gain.
+
+scripts/bench blame [--full] [--truth]: seconds for n, n/2 and n/4 tasks (linear?) and the ratio
+to enumerating pairs at the largest size that can; all in one run, after compiling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from iqcar.blame import attribute
+from iqcar.kinds import REQUESTS, Domain, Request, SourceUsage
+from iqcar.ratp import TaskColumns, capacities, measure_loss
+from iqcar.sweep import (
+    SOURCE_ENDS,
+    SOURCE_STARTS,
+    TARGET_ENDS,
+    TARGET_STARTS,
+    Schedule,
+    schedule,
+)
+from iqcar.tables import (
+    APPLICATIONS,
+    EXECUTORS,
+    HOSTS,
+    QUERIES,
+    STAGES,
+    TASKS,
+    Tables,
+)
+from iqcar.usage import used_share
+from random_tables import EPOCH_MS, frame, waits_frame
+
+HOST_COUNT, SLOTS, QUERY_COUNT = 20, 48, 40
+TASKS_PER_STAGE = 1000
+TASK_MS = 2000.0
+NAIVE_TASKS, NAIVE_TASKS_FULL = 50_000, 100_000
+SCAN, SHUFFLE = 1e8, 5e7
+
+
+def synthetic(n: int, seed: int = 1) -> tuple[Tables, pd.DataFrame]:
+    """40 queries side by side on 20 hosts × 48 slots, always full; 25 stages each at 1 M tasks."""
+    rng = np.random.default_rng(seed)
+    per_query = max(round(n / TASKS_PER_STAGE / QUERY_COUNT), 1)
+    n_stages = QUERY_COUNT * per_query
+    lane = np.arange(n) % (HOST_COUNT * SLOTS)
+    span = np.maximum(rng.exponential(TASK_MS, n), 5.0).round()
+    order = np.argsort(lane, kind="stable")
+    ends = np.empty(n)
+    ends[order] = np.cumsum(span[order])
+    first = np.zeros(HOST_COUNT * SLOTS)
+    first[1:] = np.cumsum(np.bincount(lane, span, len(first)))[:-1]
+    launch = ends - span - first[lane]
+    # All queries run throughout; each goes through its stages one after another.
+    progress = np.minimum(launch / launch.max(), 1 - 1e-9)
+    query = rng.integers(QUERY_COUNT, size=n)
+    stage = query * per_query + (progress * per_query).astype(np.int64)
+    host = lane // SLOTS
+    tasks = frame(
+        TASKS,
+        n,
+        app=np.zeros(n),
+        stage=stage,
+        query=query,
+        host=host,
+        executor=host,
+        launch_ms=EPOCH_MS + launch,
+        finish_ms=EPOCH_MS + launch + span,
+        input_bytes=SCAN * rng.random(n),
+        remote_bytes=SHUFFLE * rng.random(n),
+        shuffle_write_bytes=SHUFFLE * rng.random(n),
+        output_bytes=np.zeros(n),
+        disk_spilled_bytes=np.zeros(n),
+        peak_memory_bytes=SCAN * rng.random(n),
+    )
+    part = rng.dirichlet(np.ones(6), n).T * span
+    waits = waits_frame(
+        tasks,
+        {
+            Request.SLOT_WAIT: rng.exponential(TASK_MS, n),
+            Request.RUN_QUEUE: part[0],
+            Request.SHUFFLE_FETCH: part[1],
+            Request.IO_READ: part[2],
+            Request.IO_WRITE: part[3],
+        },
+        compute_ms=part[4],
+        gc_ms=part[5] / 4,
+    )
+    begin = np.full(n_stages, np.inf)
+    end = np.zeros(n_stages)
+    np.minimum.at(begin, stage, launch)
+    np.maximum.at(end, stage, launch + span)
+    ran = np.isfinite(begin)
+    tables = Tables.empty().with_(
+        applications=frame(APPLICATIONS, 1, task_cpus=[1.0]),
+        hosts=frame(HOSTS, HOST_COUNT, host=[f"host-{h}" for h in range(HOST_COUNT)]),
+        executors=frame(
+            EXECUTORS,
+            HOST_COUNT,
+            app=np.zeros(HOST_COUNT),
+            host=np.arange(HOST_COUNT),
+            cores=np.full(HOST_COUNT, float(SLOTS)),
+        ),
+        queries=frame(
+            QUERIES,
+            QUERY_COUNT,
+            start_ms=np.full(QUERY_COUNT, EPOCH_MS),
+            end_ms=np.full(QUERY_COUNT, EPOCH_MS + end.max()),
+        ),
+        stages=frame(
+            STAGES,
+            n_stages,
+            app=np.zeros(n_stages),
+            query=np.arange(n_stages) // per_query,
+            submission_ms=np.where(ran, EPOCH_MS + begin, np.nan),
+            completion_ms=np.where(ran, EPOCH_MS + end, np.nan),
+        ),
+        tasks=tasks,
+    )
+    return tables, waits
+
+
+@numba.njit
+def enumerate_pairs(domain, begin, end, p, q, rate, weight, group, source, out):
+    """Eq. 6 for every pair of tasks, twice: for conservation, then for the shares."""
+    n = len(domain)
+    for i in range(n):
+        if weight[i] <= 0.0:
+            continue
+        total = 0.0
+        for j in range(n):
+            if domain[i] == domain[j] and i != j:
+                overlap = min(end[i], q[j]) - max(begin[i], p[j])
+                if overlap > 0.0:
+                    total += overlap * rate[j]
+        scale = min(1.0, 1.0 / (total * weight[i])) if total > 0.0 else 0.0
+        for j in range(n):
+            if domain[i] == domain[j] and i != j:
+                overlap = min(end[i], q[j]) - max(begin[i], p[j])
+                if overlap > 0.0:
+                    out[group[i], source[j]] += overlap * rate[j] * weight[i] * scale
+
+
+def by_host(columns: TaskColumns) -> Schedule:
+    """Launches and finishes by host."""
+    starts, ends = TARGET_STARTS | SOURCE_STARTS, TARGET_ENDS | SOURCE_ENDS
+    return schedule(columns.host, (columns.launch, starts), (columns.finish, ends))
+
+
+def naive(tables: Tables, waits: pd.DataFrame) -> None:
+    """All requests by pairs, from the same inputs as the sweep."""
+    columns = TaskColumns.of(tables, waits)
+    capacity = capacities(columns, by_host(columns))
+    n_stages = len(tables.stages)
+    group = columns.stage * (HOST_COUNT + 1) + columns.host
+    for request in REQUESTS:
+        loss = measure_loss(columns, request, capacity, SourceUsage.ACTIVE)
+        if not loss.lost.any():
+            continue
+        rate = used_share(columns, request, capacity, SourceUsage.ACTIVE)
+        slots = request.domain is Domain.APPLICATION
+        begin = columns.slots.asked if slots else columns.launch
+        end, p, q = (
+            (columns.slots.launched, columns.slots.launched, columns.slots.finished)
+            if slots
+            else (columns.finish, columns.launch, columns.finish)
+        )
+        weight = np.where(loss.slowdown > 0, loss.stretch / np.maximum(loss.span, 1.0), 0.0)
+        out = np.zeros((n_stages * (HOST_COUNT + 1), n_stages))
+        domain = columns.domain(request)
+        enumerate_pairs(domain, begin, end, p, q, rate, weight, group, columns.stage, out)
+
+
+def seconds(action: Callable[[], object], times: int = 2) -> float:
+    """Best of some runs, in seconds."""
+    best = np.inf
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - start)
+    return float(best)
+
+
+def speed(n: int, naive_tasks: int) -> None:
+    """Print time for n, n/2, n/4 tasks and the ratio to pairs."""
+    small = synthetic(2_000)
+    attribute(*small)
+    naive(*small)
+    timings = {}
+    for size in (n // 4, n // 2, n):
+        data = synthetic(size)
+        timings[size] = seconds(lambda data=data: attribute(*data))
+        print(f"blame of {size:>9,} tasks: {timings[size]:7.2f} s, {size / timings[size]:,.0f}/s")
+    print(f"n against n/2: {timings[n] / timings[n // 2]:.2f}  (linear: 2)")
+    print(f"n/2 against n/4: {timings[n // 2] / timings[n // 4]:.2f}  (linear: 2)")
+    data = synthetic(naive_tasks)
+    swept = seconds(lambda: attribute(*data))
+    paired = seconds(lambda: naive(*data), times=1)
+    print(
+        f"pairs of {naive_tasks:,} tasks (compiled loop): {paired:.2f} s, swept {swept:.3f} s: "
+        f"{paired / swept:.0f} times faster"
+    )
+
+
+def main() -> None:
+    """Run the chosen part."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="1 M tasks instead of 200,000")
+    parser.add_argument("--truth", action="store_true", help="score against removal instead")
+    options = parser.parse_args()
+    if options.truth:
+        from simulated_truth import print_scores
+
+        print_scores(range(24 if options.full else 8))
+    else:
+        speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""How fast and how large reading an event log is: file → finished tables, on one core.
+
+    python scripts/bench_ingest.py           about 100 MB of lines
+    python scripts/bench_ingest.py --full    about 1 GB
+
+The log is of Spark 4 SQL tasks, 3.2 KB each with some 25 accumulables, compressed with zstd. The
+figure that counts is the ratio to `orjson.loads` over the same lines, already decompressed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+import orjson
+import zstandard
+
+from synthetic_log import (
+    SQL_METRICS,
+    SyntheticLog,
+    node,
+    rdd,
+    realistic_accumulables,
+    stage_info,
+    task_metrics,
+)
+
+SLOTS, HOSTS, TASKS_PER_STAGE, STAGES_PER_QUERY = 64, 8, 200, 5
+
+
+def write_log(path: Path, size: int, seed: int = 1) -> int:
+    """Write a log of about `size` bytes before compression; return the number of tasks."""
+    rng = random.Random(seed)
+    draw = rng.randrange
+    log = SyntheticLog("app-bench").app("bench", start=1_700_000_000_000)
+    log.environment(spark_task_cpus="1")
+    for host in range(HOSTS):
+        log.executor(str(host), f"host-{host}", SLOTS // HOSTS)
+    written, task, query, stage, now = 0, 0, 0, 0, 1_700_000_001_000
+    with path.open("wb") as file, zstandard.ZstdCompressor(3).stream_writer(file) as out:
+        while written < size:
+            first = query * 1000
+            metrics = [
+                (first + 100 * s + i, name, "nsTiming" if "write" in name else "timing")
+                for s in range(STAGES_PER_QUERY)
+                for i, name in enumerate(SQL_METRICS)
+            ]
+            plan = node("WholeStageCodegen (1)", None, node("Scan parquet", metrics=metrics))
+            properties = {"spark.sql.execution.id": str(query)}
+            infos = [
+                stage_info(
+                    stage + s, parents=[stage + s - 1] if s else [], submission=now,
+                    rdds=[rdd(10 * (stage + s), "ShuffledRowRDD" if s > 1 else "FileScanRDD")],
+                )
+                for s in range(STAGES_PER_QUERY)
+            ]  # fmt: skip
+            log.sql(query, plan, time=now).job(query, infos, now, properties)
+            for s, info in enumerate(infos):
+                log.stage(info, properties)
+                for index in range(TASKS_PER_STAGE):
+                    _add_task(log, draw, task, stage + s, index, now, first + 100 * s)
+                    task += 1
+                now += 2000
+                log.stage_end(info, now)
+            log.job_end(query, now).sql_end(query, now)
+            stage += STAGES_PER_QUERY
+            query += 1
+            data = log.bytes()
+            log.lines.clear()
+            written += len(data)
+            out.write(data)
+        out.write(log.end(now).bytes())
+    return task
+
+
+def _add_task(log: SyntheticLog, draw, task: int, stage: int, index: int, now: int, first: int):
+    host = draw(HOSTS)
+    launch = now + draw(500)
+    run = 100 + draw(1000)
+    metrics = task_metrics(
+        Executor_Run_Time=run, Executor_CPU_Time=run * 700_000, Result_Size=2000 + draw(999)
+    )
+    accumulables = realistic_accumulables(draw, first, metrics)
+    where = {"host": f"host-{host}", "executor": str(host), "index": index}
+    log.task_start(task, stage, launch=launch, **where)
+    log.task(
+        task, stage, launch=launch, finish=launch + run + 30, metrics=metrics,
+        accumulables=accumulables, **where,
+    )  # fmt: skip
+
+
+def measure_reader(path: Path) -> dict[str, float]:
+    """Read the log in a fresh process: seconds and peak memory, CPU time, imports not counted."""
+    command = [sys.executable, __file__, "--read", str(path)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def read_once(path: Path) -> None:
+    from iqcar.eventlog import read_logs
+
+    start = time.process_time()
+    tables = read_logs([path], processes=1)
+    seconds = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(json.dumps({"seconds": seconds, "peak_mb": peak, "tasks": len(tables.tasks)}))
+
+
+def measure_orjson(path: Path) -> tuple[float, int]:
+    """Seconds of `orjson.loads` over the lines; they are decompressed piece by piece, untimed."""
+    seconds, size, tail = 0.0, 0, b""
+    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        while chunk := stream.read(16_000_000):
+            lines = (tail + chunk).split(b"\n")
+            tail = lines.pop()
+            size += len(chunk)
+            start = time.process_time()
+            for line in lines:
+                orjson.loads(line)
+            seconds += time.process_time() - start
+    return seconds, size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="1 GB of lines instead of 100 MB")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        read_once(options.read)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "app-bench.zstd"
+        tasks = write_log(path, 1_000_000_000 if options.full else 100_000_000)
+        rounds = []
+        for _ in range(3):
+            orjson_seconds, size = measure_orjson(path)
+            rounds.append((orjson_seconds, measure_reader(path)))
+        orjson_seconds, reader = min(rounds, key=lambda r: r[1]["seconds"] / r[0])
+        ratios = sorted(reader["seconds"] / seconds for seconds, reader in rounds)
+        print(f"log        {size / 1e6:.0f} MB of lines, {path.stat().st_size / 1e6:.0f} MB zstd")
+        print(f"tasks      {tasks}, read {reader['tasks']}")
+        print(f"orjson     {orjson_seconds:.2f} s  loads only, lines in memory")
+        print(f"iqcar      {reader['seconds']:.2f} s  file → tables, one core")
+        print(f"ratio      {ratios[1]:.2f}  median of {[round(r, 2) for r in ratios]}; goal 0.7")
+        print(f"peak       {max(r['peak_mb'] for _, r in rounds):.0f} MB resident; goal 700")
+
+
+if __name__ == "__main__":
+    main()
