@@ -1,0 +1,7 @@
+"""Spark event logs, wherever and however they are stored, read into tables."""
+
+from __future__ import annotations
+
+from iqcar.eventlog.read import ReadProgress, read_logs
+
+__all__ = ["ReadProgress", "read_logs"]

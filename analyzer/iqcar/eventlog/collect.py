@@ -1,0 +1,376 @@
+"""Collecting one event log: each line to its event, each event to what the tables need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import numpy as np
+
+from iqcar.eventlog import event_names as names
+from iqcar.eventlog import events as ev
+from iqcar.eventlog import lenient
+from iqcar.eventlog.descriptions import clean_description, connect_operation
+from iqcar.eventlog.records import Executor, Job, Stage
+from iqcar.eventlog.redact import redact_text
+from iqcar.eventlog.sql_collect import MAX_ERROR, SqlCollector
+from iqcar.eventlog.task_columns import NUMBERS, TaskColumns
+from iqcar.eventlog.task_lines import TaskDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iqcar.eventlog.task_scanner import TaskScanner
+
+LINES_TO_JUDGE = 200
+"""Lines after which a file without a single event is given up: a Spark log starts with one."""
+
+TASKS_AT_ONCE = 64
+"""Tasks turned into columns together: below, numpy's fixed costs show; above, their structs and
+lines (6 KB each) leave the processor's cache, which doubles the time."""
+
+TASKS_BEFORE_COMPILED = 5_000
+"""Tasks after which compiled code takes over: loading it takes as long as decoding so many."""
+
+MAX_NAME = 500
+"""Characters kept of a name: application, stage, pool, host."""
+
+_PREFIX = b'{"Event":"'
+_TASK_END = _PREFIX + names.TASK_END.encode() + b'"'
+_TASK_START = _PREFIX + names.TASK_START.encode() + b'"'
+_SOURCELESS = frozenset(
+    (
+        "CoalescedRDD", "MapPartitionsRDD", "ParallelCollectionRDD", "ShuffledRDD",
+        "ShuffledRowRDD", "SQLExecutionRDD", "UnionRDD", "ZippedPartitionsRDD2",
+    )
+)  # fmt: skip
+"""RDDs that read no files: a stage made of nothing else reports no scan time."""
+_PYTHON = (
+    "PythonRDD", "PairwiseRDD", "PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonMap",
+    "PythonDataSource",
+)  # fmt: skip
+"""In the name or scope of an RDD whose tasks run Python workers."""
+
+
+class NotAnEventLogError(Exception):
+    """The first lines hold no event."""
+
+
+@dataclass
+class Collector:
+    """Everything one log says, in plain Python, until tables are made of it."""
+
+    application: ev.ApplicationStart | None = None
+    end: float = nan
+    ended: bool = False
+    version: str = ""
+    spark: ev.SparkProperties = field(default_factory=ev.SparkProperties)
+    sql: SqlCollector = field(default_factory=SqlCollector)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
+    executors: dict[str, Executor] = field(default_factory=dict)
+    last_rdd: dict[int, int] = field(default_factory=dict)
+    """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
+    running: dict[float, bytes] = field(default_factory=dict)
+    """Lines of tasks that started and have not ended yet, by task id."""
+    last_time: float = nan
+    events: int = 0
+    skipped: int = 0
+    malformed: int = 0
+    last_malformed: bytes = b""
+    """The last line that is no event."""
+    first_line: bytes = b""
+    task_ends: int = 0
+
+    def __post_init__(self) -> None:
+        self.tasks = TaskColumns()
+        self.bad = lenient.BadNumbers()
+        self._active: dict[int, Job] = {}
+        self._tasks: list[ev.TaskEnd] = []
+        self._scanner: TaskScanner | None = None
+        self._may_compile = True
+        self._jobs_of_stage: dict[int, list[int]] = {}
+        self._task_decoder = TaskDecoder(self.sql.nanosecond_scans, self._may_scan)
+        self._decode_start = msgspec.json.Decoder(ev.TaskStart).decode
+        self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
+        sql = self.sql
+        handlers: dict[str, tuple[type[msgspec.Struct], Callable[[Any], None]]] = {
+            "SparkListenerLogStart": (ev.LogStart, self._log_start),
+            "DBCEventLoggingListenerMetadata": (ev.LogStart, self._log_start),
+            "SparkListenerApplicationStart": (ev.ApplicationStart, self._application_start),
+            "SparkListenerApplicationEnd": (ev.ApplicationEnd, self._application_end),
+            "SparkListenerEnvironmentUpdate": (ev.Environment, self._environment),
+            "SparkListenerExecutorAdded": (ev.ExecutorAdded, self._executor_added),
+            "SparkListenerExecutorRemoved": (ev.ExecutorRemoved, self._executor_removed),
+            "SparkListenerJobStart": (ev.JobStart, self._job_start),
+            "SparkListenerJobEnd": (ev.JobEnd, self._job_end),
+            "SparkListenerStageSubmitted": (ev.StageSubmitted, self._stage_submitted),
+            "SparkListenerStageCompleted": (ev.StageCompleted, self._stage_completed),
+            f"{names.SQL}SparkListenerSQLExecutionStart": (ev.SqlStart, sql.start),
+            f"{names.SQL}SparkListenerSQLExecutionEnd": (ev.SqlEnd, sql.end),
+            f"{names.SQL}SparkListenerSQLAdaptiveExecutionUpdate": (ev.SqlAdaptive, sql.adapt),
+            f"{names.SQL}SparkListenerSQLAdaptiveSQLMetricUpdates": (
+                ev.SqlMetricUpdates,
+                sql.update_metrics,
+            ),
+            f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
+        }
+        self._handlers = {
+            name: (msgspec.json.Decoder(kind).decode, kind, handle)
+            for name, (kind, handle) in handlers.items()
+        }
+
+    def add(self, lines: list[bytes]) -> None:
+        """Take in a batch of lines.
+
+        Raises
+        ------
+        NotAnEventLogError
+            If none of the first lines is an event.
+        """
+        if not self.first_line and lines:
+            self.first_line = lines[0][:MAX_NAME]
+        ends: list[bytes] = []
+        append, decode_start, running = ends.append, self._decode_start, self.running
+        for line in lines:
+            if line.startswith(_TASK_END):
+                append(line)
+                continue
+            if line.startswith(_TASK_START):
+                try:
+                    running[decode_start(line).info.task_id] = line
+                    self.events += 1
+                except ev.NOT_FITTING:
+                    self._other(line)
+                continue
+            self._other(line)
+            if self.malformed == LINES_TO_JUDGE and not (self.events or ends):
+                raise NotAnEventLogError
+        if self.task_ends >= TASKS_BEFORE_COMPILED and ends and self._load_scanner():
+            ends = self._scan(ends)
+        self._decode(ends)
+
+    def _load_scanner(self) -> bool:
+        """Load the compiled code, which only a large log is worth; False where there is none."""
+        if self._scanner is None and self._may_compile:
+            try:
+                from iqcar.eventlog.task_scanner import TaskScanner, sum_scan_times
+            except (ImportError, RuntimeError):
+                self._may_compile = False  # numba finds no folder to keep its compiled code in
+            else:
+                self._scanner, self._sum_scan_times = TaskScanner(NUMBERS), sum_scan_times
+        return self._scanner is not None
+
+    def _scan(self, lines: list[bytes]) -> list[bytes]:
+        """Read task ends by compiled code; return the lines that it does not take."""
+        scanner = cast("TaskScanner", self._scanner)
+        text, scanned = scanner.scan(lines)
+        kept = ~scanned.refused
+        numbers = scanned.numbers
+        self._task_decoder.fill(text, numbers, scanned.accumulables, self._sum_scan_times)
+        self.tasks.add_scanned(text, scanned, kept)
+        count = int(kept.sum())
+        self.events += count
+        self.task_ends += count
+        for task_id in numbers[kept, NUMBERS.index("task_id")].tolist():
+            self.running.pop(task_id, None)
+        return [lines[row] for row in np.flatnonzero(scanned.refused).tolist()]
+
+    def _decode(self, lines: list[bytes]) -> None:
+        """Decode task ends, some dozens at a time."""
+        decode = self._task_decoder.decode
+        for first in range(0, len(lines), TASKS_AT_ONCE):
+            for line in lines[first : first + TASKS_AT_ONCE]:
+                try:
+                    self._tasks.append(decode(line))
+                except ev.NOT_FITTING:  # noqa: PERF203 (one bad line must not cost the others)
+                    self._other(line)
+            self.finish()
+
+    def finish(self) -> None:
+        """Turn the tasks kept so far into columns; to be called after the last line too."""
+        tasks = self._tasks
+        count = len(tasks)
+        self.events += count
+        self.task_ends += count
+        for task in tasks:
+            self.running.pop(task.info.task_id, None)
+        self.tasks.add(tasks)
+        tasks.clear()
+
+    def _other(self, line: bytes) -> None:
+        """Take in a line that is no well-formed task event in Spark's usual spelling."""
+        name, parsed = self._name_of(line)
+        if name is None:
+            self.malformed += 1
+            self.last_malformed = line
+            return
+        name = names.plain_name(name)
+        if name == names.TASK_START:
+            start = self._fitted(ev.TaskStart, line, parsed)
+            self.events += 1
+            self.running[start.info.task_id] = line
+        elif name == names.TASK_END:
+            task = self._fitted(ev.TaskEnd, line, parsed)
+            self._task_decoder.look(task)
+            self._tasks.append(task)
+        else:
+            self.events += 1
+            known = self._handlers.get(name)
+            if known is not None:
+                decode, kind, handle = known
+                try:
+                    event = decode(line) if parsed is None else self._fitted(kind, line, parsed)
+                except ev.NOT_FITTING:
+                    event = self._fitted(kind, line, parsed)
+                handle(event)
+            elif not names.is_left_out(name):
+                self.skipped += 1
+
+    def _name_of(self, line: bytes) -> tuple[str | None, Any]:
+        """Return an event's name, None if the line is no event; and the line parsed, if it was."""
+        try:
+            return self._decode_any(line).name, None
+        except ev.NOT_FITTING:
+            pass
+        try:
+            parsed = lenient.parse(line)
+        except ValueError:
+            return None, None
+        name = parsed.get("Event") if isinstance(parsed, dict) else None
+        return (name, parsed) if isinstance(name, str) else (None, None)
+
+    def _fitted(self, kind: type[lenient.S], line: bytes, parsed: Any) -> lenient.S:
+        return lenient.fit(kind, lenient.parse(line) if parsed is None else parsed, self.bad)
+
+    def _see_time(self, time: float) -> None:
+        if time > self.last_time or self.last_time != self.last_time:
+            self.last_time = time
+
+    def _may_scan(self, stage_id: float, attempt: float) -> bool:
+        if not (isfinite(stage_id) and isfinite(attempt)):
+            return True
+        stage = self.stages.get((int(stage_id), int(attempt)))
+        return stage is None or stage.may_scan
+
+    def _log_start(self, event: ev.LogStart) -> None:
+        self.version = redact_text(event.version, MAX_NAME) or self.version
+
+    def _application_start(self, event: ev.ApplicationStart) -> None:
+        self.application = event
+        self._see_time(event.time)
+
+    def _application_end(self, event: ev.ApplicationEnd) -> None:
+        self.ended, self.end = True, event.time
+
+    def _environment(self, event: ev.Environment) -> None:
+        for name in ("task_cpus", "scheduler_mode"):
+            if getattr(event.spark, name) is not None:
+                setattr(self.spark, name, getattr(event.spark, name))
+
+    def _executor_added(self, event: ev.ExecutorAdded) -> None:
+        executor = self.executors.setdefault(event.executor_id, Executor())
+        executor.host, executor.cores = event.info.host, event.info.cores
+        executor.added = event.time
+        self._see_time(event.time)
+
+    def _executor_removed(self, event: ev.ExecutorRemoved) -> None:
+        executor = self.executors.setdefault(event.executor_id, Executor())
+        executor.removed = event.time
+        executor.reason = redact_text(event.reason, MAX_ERROR)
+        self._see_time(event.time)
+
+    def _job_start(self, event: ev.JobStart) -> None:
+        for info in event.stages:
+            self._remember_rdd(info)
+        if not isfinite(event.job_id):
+            return
+        stage_ids = event.stage_ids or [info.stage_id for info in event.stages]
+        job = Job(event.submission, tuple(int(i) for i in stage_ids if isfinite(i)))
+        properties = event.properties or ev.Properties()
+        job.execution = _number(properties.execution)
+        job.root = _number(properties.root or properties.databricks_root)
+        job.connect = connect_operation(properties.group, properties.tags)
+        job.group = redact_text(properties.group, MAX_NAME)
+        job.description = clean_description(properties.description)
+        job.pool = redact_text(properties.pool, MAX_NAME)
+        number = int(event.job_id)
+        self.jobs[number] = self._active[number] = job
+        for stage_id in job.stage_ids:
+            self._jobs_of_stage.setdefault(stage_id, []).append(number)
+        execution = self.sql.execution(job.execution, seen=False)
+        if execution is not None and isfinite(job.root) and not isfinite(execution.root):
+            execution.root = job.root
+        self._see_time(event.submission)
+
+    def _job_end(self, event: ev.JobEnd) -> None:
+        job = self._active.pop(int(event.job_id), None) if isfinite(event.job_id) else None
+        if job is not None:
+            job.completion = event.completion
+            job.succeeded = event.result.result == "JobSucceeded"
+        self._see_time(event.completion)
+
+    def _stage_submitted(self, event: ev.StageSubmitted) -> None:
+        self._task_decoder.forget()
+        stage = self._stage(event.info)
+        if stage is None:
+            return
+        stage.job = self._job_of(int(event.info.stage_id))
+        properties = event.properties or ev.Properties()
+        job = self.jobs.get(stage.job)
+        stage.pool = redact_text(properties.pool, MAX_NAME) or (job.pool if job else "")
+        of_files = any(rdd.name not in _SOURCELESS for rdd in event.info.rdds)
+        stage.may_scan = of_files and self.sql.may_scan(_number(properties.execution))
+
+    def _stage_completed(self, event: ev.StageCompleted) -> None:
+        stage = self._stage(event.info)
+        if stage is None:
+            return
+        stage.completed = True
+        stage.completion = event.info.completion
+        stage.failure = redact_text(event.info.failure, MAX_ERROR)
+        if stage.job < 0:
+            stage.job = self._job_of(int(event.info.stage_id))
+        self.sql.stage(event.info.accumulables)
+        self._see_time(stage.completion)
+
+    def _stage(self, info: ev.StageInfo) -> Stage | None:
+        """Return the stage attempt that an event is about, brought up to date."""
+        if not (isfinite(info.stage_id) and isfinite(info.attempt)):
+            return None
+        stage = self.stages.setdefault((int(info.stage_id), int(info.attempt)), Stage())
+        stage.name = redact_text(info.name, MAX_NAME) or stage.name
+        stage.tasks = info.tasks
+        stage.parents = tuple(int(parent) for parent in info.parents if isfinite(parent))
+        if isfinite(info.submission):
+            stage.submission = info.submission
+        stage.python = stage.python or any(
+            word in text for rdd in info.rdds for text in (rdd.name, rdd.scope) for word in _PYTHON
+        )
+        self._remember_rdd(info)
+        self._see_time(info.submission)
+        return stage
+
+    def _remember_rdd(self, info: ev.StageInfo) -> None:
+        ids = [rdd.rdd_id for rdd in info.rdds if isfinite(rdd.rdd_id)]
+        if ids and isfinite(info.stage_id):
+            self.last_rdd[int(info.stage_id)] = int(max(ids))
+
+    def _job_of(self, stage_id: int) -> int:
+        """Return the job that runs a stage: the first active one that lists it."""
+        listed = self._jobs_of_stage.get(stage_id, [])
+        active = [job for job in listed if job in self._active]
+        return min(active) if active else max(listed, default=-1)
+
+    def job_of_stage(self, stage_id: int) -> int:
+        """Return the first job listing a stage whose submission is not in the log, else −1."""
+        return min(self._jobs_of_stage.get(stage_id, ()), default=-1)
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text else nan
+    except ValueError:
+        return nan

@@ -1,0 +1,67 @@
+"""The kinds of events iqcar knows: those it reads, and those it leaves out on purpose.
+
+Anything else counts as skipped, so that a reader learns when Spark says something new.
+"""
+
+from __future__ import annotations
+
+SQL = "org.apache.spark.sql.execution.ui."
+"""Prefix of the names of Spark SQL's own events."""
+
+TASK_END = "SparkListenerTaskEnd"
+TASK_START = "SparkListenerTaskStart"
+
+_LEFT_OUT = frozenset(
+    (
+        "SparkListenerBlockManagerAdded",
+        "SparkListenerBlockManagerRemoved",
+        "SparkListenerBlockUpdated",
+        "SparkListenerBarrierTaskFailed",
+        "SparkListenerExecutorBlacklisted",
+        "SparkListenerExecutorBlacklistedForStage",
+        "SparkListenerExecutorExcluded",
+        "SparkListenerExecutorExcludedForStage",
+        "SparkListenerExecutorMetricsUpdate",
+        "SparkListenerExecutorUnblacklisted",
+        "SparkListenerExecutorUnexcluded",
+        "SparkListenerMiscellaneousProcessAdded",
+        "SparkListenerNodeBlacklisted",
+        "SparkListenerNodeBlacklistedForStage",
+        "SparkListenerNodeExcluded",
+        "SparkListenerNodeExcludedForStage",
+        "SparkListenerNodeUnblacklisted",
+        "SparkListenerNodeUnexcluded",
+        "SparkListenerResourceProfileAdded",
+        "SparkListenerSpeculativeTaskSubmitted",
+        "SparkListenerStageExecutorMetrics",
+        "SparkListenerTaskGettingResult",
+        "SparkListenerUnpersistRDD",
+        "SparkListenerUnschedulableTaskSetAdded",
+        "SparkListenerUnschedulableTaskSetRemoved",
+        f"{SQL}SparkListenerQueryExecutionMetrics",
+    )
+)
+_LEFT_OUT_PREFIXES = (
+    "org.apache.spark.sql.streaming.StreamingQueryListener$",
+    "org.apache.spark.sql.streaming.ui.",
+    "org.apache.spark.sql.connect.service.SparkListenerConnect",
+    "org.apache.spark.sql.hive.thriftserver.ui.",
+    "org.apache.spark.sql.catalyst.catalog.",
+    "org.apache.spark.ml.",
+    "org.apache.spark.streaming.scheduler.",
+)
+_SCHEDULER = "org.apache.spark.scheduler."
+
+
+def plain_name(name: str) -> str:
+    """Return the name without the package that Spark 2.1–2.3 and some newer events carry.
+
+    >>> plain_name("org.apache.spark.scheduler.SparkListenerExecutorBlacklisted")
+    'SparkListenerExecutorBlacklisted'
+    """
+    return name.removeprefix(_SCHEDULER)
+
+
+def is_left_out(name: str) -> bool:
+    """Tell whether an event is known and says nothing that a table needs."""
+    return plain_name(name) in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)

@@ -1,0 +1,126 @@
+"""Reading one event log, in this process, from file to finished tables."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from iqcar import tables as tb
+from iqcar.eventlog.assemble import application_id, assemble
+from iqcar.eventlog.collect import MAX_NAME, Collector, NotAnEventLogError
+from iqcar.eventlog.lines import LineTally, read_batches
+from iqcar.eventlog.redact import redact_text
+from iqcar.eventlog.verdict import Verdict, judge, nothing_read
+from iqcar.kinds import InputStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iqcar.eventlog.locate import EventLog
+
+_COUNTS = (
+    "events", "skipped_events", "malformed_lines", "tasks", "stages", "jobs", "sql_executions",
+    "hosts", "executors",
+)  # fmt: skip
+
+
+def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> tb.Tables:
+    """Read one log.
+
+    Parameters
+    ----------
+    log : EventLog
+        Where its parts are.
+    on_progress : callable, optional
+        Called with the number of stored bytes read so far.
+
+    Returns
+    -------
+    Tables
+        With one row of ``inputs``, which says what became of the log; if it failed, all other
+        tables are empty. ``queries`` is empty.
+    """
+    tally, collector = LineTally(), Collector()
+    last_line: bytes | None = None
+    with _no_garbage_collection():
+        try:
+            for lines in read_batches(log, tally, on_progress):
+                collector.add(lines)
+                last_line = lines[-1] if lines else last_line
+            collector.finish()
+        except NotAnEventLogError:
+            return failed(log.path, nothing_read(tally, collector), collector.malformed)
+        if collector.events == 0:
+            return failed(log.path, nothing_read(tally, collector), collector.malformed)
+        assembled = assemble(collector, log.path, log.attempt_id)
+    frames = assembled.frames
+    verdict = judge(log, tally, collector, last_line=last_line, bad_times=assembled.bad_times)
+    counts = {
+        "events": collector.events,
+        "skipped_events": collector.skipped,
+        "malformed_lines": collector.malformed,
+        "tasks": collector.task_ends,
+        "stages": len(frames["stages"]),
+        "jobs": len(frames["jobs"]),
+        "sql_executions": len(collector.sql.seen),
+        "hosts": assembled.hosts_of_tasks,
+        "executors": len(frames["executors"]),
+    }
+    application = frames["applications"]
+    frames["inputs"] = _input(
+        log.path,
+        verdict,
+        counts,
+        app=0,
+        application_id=application_id(collector, log.path),
+        application_name=tb.texts(application, "name")[0],
+        spark_version=collector.version,
+    )
+    frames["queries"] = tb.QUERIES.empty()
+    return tb.Tables(**frames)
+
+
+def failed(path: str, message: str, malformed: int = 0) -> tb.Tables:
+    """Return tables that hold nothing but a failed input."""
+    verdict = Verdict(InputStatus.FAILED, message)
+    counts = {**dict.fromkeys(_COUNTS, 0), "malformed_lines": malformed}
+    return tb.Tables.empty().with_(inputs=_input(path, verdict, counts))
+
+
+def _input(
+    path: str,
+    verdict: Verdict,
+    counts: dict[str, int],
+    *,
+    app: int = tb.NONE,
+    application_id: str = "",
+    application_name: str = "",
+    spark_version: str = "",
+) -> pd.DataFrame:
+    return tb.INPUTS.frame(
+        {
+            "path": [redact_text(path)],
+            "app": [app],
+            "application_id": [application_id],
+            "application_name": [redact_text(application_name, MAX_NAME)],
+            "spark_version": [spark_version],
+            "status": [str(verdict.status)],
+            "message": [redact_text(verdict.message)],
+            **{name: [counts[name]] for name in _COUNTS},
+        }
+    )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nothing made while reading refers to itself; looking for it costs a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

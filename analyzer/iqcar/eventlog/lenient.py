@@ -1,0 +1,178 @@
+"""Decoding what does not fit: damaged numbers, wrong types, NaN, nesting without end.
+
+Slow and forgiving; only lines that the typed decoders refuse come here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+from math import isfinite, nan
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Raw, Struct
+
+S = TypeVar("S", bound=Struct)
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+_SAFE_DIGITS = 100
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+class BadNumbers:
+    """Counts numbers that could not be read; each became NaN."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def parse(line: bytes) -> Any:
+    """Decode one line of JSON, also with NaN, bad UTF-8 or any depth of nesting.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON.
+    """
+    text = line.decode("utf-8", "replace")
+    try:
+        return json.loads(text, strict=False, parse_int=_integer)
+    except RecursionError:
+        return _parse_deep(text)
+
+
+def _integer(digits: str) -> float:
+    """Python refuses integers of thousands of digits; as a float they are infinite, so NaN."""
+    return int(digits) if len(digits) <= _SAFE_DIGITS else float(digits)
+
+
+def _parse_deep(text: str) -> Any:
+    """Decode JSON without recursion: a plan of a thousand joins nests deeper than Python does."""
+    root: list[Any] = []
+    stack: list[tuple[Any, str | None]] = []
+    container: Any = root
+    key: str | None = None
+    for match in _TOKEN.finditer(text):
+        piece = match.group()
+        if piece in "]}":
+            if not stack:
+                raise ValueError("unbalanced brackets")
+            container, key = stack.pop()
+            key = None
+            continue
+        if piece == "," or piece == ":":
+            continue
+        value: Any
+        if piece in "[{":
+            value = [] if piece == "[" else {}
+        else:
+            value = json.loads(piece, strict=False, parse_int=_integer)
+        if isinstance(container, dict) and key is None:
+            if not isinstance(value, str):
+                raise ValueError("a key that is no text")
+            key = value
+            continue
+        if isinstance(container, dict):
+            container[key] = value
+        else:
+            container.append(value)
+        if piece in "[{":
+            stack.append((container, key))
+            container = value
+        key = None
+    if stack or len(root) != 1:
+        raise ValueError("unbalanced brackets")
+    return root[0]
+
+
+def number(value: Any, bad: BadNumbers) -> float:
+    """Return a value as a float; NaN, counted, where it is none (None, text, infinite)."""
+    if isinstance(value, bool):
+        bad.count += 1
+        return nan
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        result = nan
+    if not isfinite(result):
+        bad.count += 1
+        return nan
+    return result
+
+
+def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
+    """Build a struct from a decoded object, field by field; what does not fit gets its default.
+
+    Parameters
+    ----------
+    kind : type of Struct
+        The struct to build.
+    value : any
+        What JSON held in its place; anything but an object gives the default struct.
+    bad : BadNumbers
+        Counts the numbers that were lost.
+    """
+    # A stack of work instead of recursion, because plans nest without end.
+    root: list[Any] = [None]
+    work: list[tuple[type, Any, Any, Any]] = [(kind, value, root, 0)]
+    fitted: list[tuple[type, dict[str, Any], Any, Any]] = []
+    while work:
+        struct, obj, holder, place = work.pop()
+        values: dict[str, Any] = {}
+        fitted.append((struct, values, holder, place))
+        if not isinstance(obj, dict):
+            continue
+        hints = _HINTS.setdefault(struct, get_type_hints(struct))
+        for field in msgspec.structs.fields(struct):
+            if field.encode_name in obj:
+                item = obj[field.encode_name]
+                _fit_field(hints[field.name], item, values, field.name, work, bad)
+    for struct, values, holder, place in reversed(fitted):
+        holder[place] = struct(**values)
+    result: S = root[0]
+    return result
+
+
+def _fit_field(
+    hint: Any, item: Any, values: dict[str, Any], name: str, work: list[Any], bad: BadNumbers
+) -> None:
+    """Put one field into ``values``, or on the list of work if it is a struct."""
+    if get_origin(hint) in (Union, types.UnionType):
+        if item is None:
+            values[name] = None
+            return
+        hint = next(option for option in get_args(hint) if option is not type(None))
+    if hint is float:
+        values[name] = number(item, bad)
+    elif hint is str:
+        if isinstance(item, (str, int, float)):
+            values[name] = str(item)
+    elif hint is bool:
+        values[name] = item is True or item == "true"
+    elif hint is Raw:
+        values[name] = Raw(_encode(item))
+    elif get_origin(hint) is list:
+        if isinstance(item, list):
+            values[name] = _fit_list(get_args(hint)[0], item, work, bad)
+    elif isinstance(item, dict):
+        work.append((hint, item, values, name))
+
+
+def _fit_list(hint: Any, items: list[Any], work: list[Any], bad: BadNumbers) -> list[Any]:
+    if hint is float:
+        return [number(item, bad) for item in items]
+    if get_origin(hint) is list:
+        return [_fit_list(get_args(hint)[0], i, work, bad) for i in items if isinstance(i, list)]
+    objects = [item for item in items if isinstance(item, dict)]
+    result: list[Any] = [None] * len(objects)
+    work.extend((hint, item, result, place) for place, item in enumerate(objects))
+    return result
+
+
+def _encode(item: Any) -> bytes:
+    try:
+        return msgspec.json.encode(item)
+    except (RecursionError, UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
+        return b""
