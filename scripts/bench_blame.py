@@ -18,16 +18,15 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from iqcar.blame import attribute
+from iqcar.blame import attribute, capacities
+from iqcar.grouping import Schedule, schedule
 from iqcar.kinds import REQUESTS, Domain, Request, SourceUsage
-from iqcar.ratp import TaskColumns, capacities, measure_loss
+from iqcar.ratp import TaskColumns, measure_loss
 from iqcar.sweep import (
     SOURCE_ENDS,
     SOURCE_STARTS,
     TARGET_ENDS,
     TARGET_STARTS,
-    Schedule,
-    schedule,
 )
 from iqcar.tables import (
     APPLICATIONS,

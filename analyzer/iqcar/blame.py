@@ -1,0 +1,383 @@
+"""Who made whom wait: blame of every target stage on every source stage (paper §4, app. A).
+
+For a target task tt and a source task st in the same contention domain, both of whose parts
+are given by :mod:`iqcar.ratp` and :mod:`iqcar.usage`::
+
+    β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
+
+The known part of a slowdown comes first, sources get at most the rest (scaled to it where they
+would exceed it), and what remains is unattributed (eq. 4). Sums over pairs of tasks come from
+a sweep (:mod:`iqcar.sweep`); no pair of tasks is ever looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.blame_doubts import doubts_of
+from iqcar.capacity import host_capacity
+from iqcar.grouping import schedule, share_of, sum_by
+from iqcar.kinds import REQUESTS, BlameKind, Domain, Request, SourceUsage
+from iqcar.ratp import (
+    BYTES_REQUESTS,
+    ONE_DEVICE,
+    ROUNDING,
+    SHORTEST_MS,
+    TaskColumns,
+    data_processed,
+    measure_loss,
+)
+from iqcar.stage_losses import stage_losses
+from iqcar.sweep import (
+    SOURCE_ENDS,
+    SOURCE_STARTS,
+    TARGET_ENDS,
+    TARGET_STARTS,
+    pair_integrals,
+    usage_during,
+)
+from iqcar.tables import NONE, Column, TableSpec
+from iqcar.usage import used_share
+from iqcar.waits import evidence_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.capacity import Capacity
+    from iqcar.grouping import Schedule
+    from iqcar.ratp import Loss
+    from iqcar.sweep import Pairs
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+BLAME_KINDS: tuple[BlameKind, ...] = tuple(BlameKind)
+"""All kinds of blame; the code in numpy columns is the position here."""
+QUERY, OWN, KNOWN, UNATTRIBUTED = range(len(BLAME_KINDS))
+
+DEMANDS = TableSpec(
+    "demands",
+    "One row per target stage, request and host whose tasks waited there.",
+    (
+        Column("stage", "int32", "row", "The target stage."),
+        Column("query", "int32", "row", "Its query."),
+        Column("request", "int8", "code", "Position of the request in `REQUESTS`."),
+        Column("host", "int32", "row", "The machine; −1 if unknown."),
+        Column("tasks", "int64", "count", "Tasks that waited."),
+        Column("wait_ms", "float64", "ms", "Task time waited."),
+        Column("evidence", "int8", "code", "Worst evidence among these tasks."),
+        Column("ratp", "float64", "ms per unit", "Cumulative RATP, Σ WT / DP (eq. 8)."),
+        Column("slowdown", "float64", "", "Mean S of these tasks (eq. 3), weighted by task time."),
+        Column("lost_ms", "float64", "ms", "Task time lost, Σ WT · S / (1 + S)."),
+        Column("over_attribution", "float64", "", "Σ β / S where sources exceeded S; else 1."),
+    ),
+)
+
+SOURCES = TableSpec(
+    "sources",
+    "One row per blame explanation: a demand and who, or what, was in its way.",
+    (
+        Column("demand", "int32", "row", "The demand."),
+        Column("kind", "int8", "code", "Position of the kind in `BlameKind`."),
+        Column("source_stage", "int32", "row", "The source stage; −1 for known and unattributed."),
+        Column("beta", "float64", "", "Blame Σ β over its tasks (eq. 9), after conservation."),
+        Column("lost_ms", "float64", "ms", "Its part of the demand's lost task time."),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Blame of every target stage, as frames.
+
+    Attributes
+    ----------
+    demands : DataFrame of :data:`DEMANDS`
+    sources : DataFrame of :data:`SOURCES`
+        Every demand has exactly one known and one unattributed row; the rows of a demand sum
+        to its S (``beta``, over its tasks) and to its lost time.
+    stages : DataFrame of :data:`iqcar.stage_losses.STAGE_LOSSES`
+    doubts : tuple of str
+        What makes these numbers doubtful, one sentence each.
+    """
+
+    demands: pd.DataFrame
+    sources: pd.DataFrame
+    stages: pd.DataFrame
+    doubts: tuple[str, ...]
+
+
+def attribute(
+    tables: Tables, waits: pd.DataFrame, source_usage: SourceUsage = SourceUsage.ACTIVE
+) -> Blame:
+    """Blame every stage's waits on the stages that held what it waited for.
+
+    Parameters
+    ----------
+    tables : Tables
+        With queries identified.
+    waits : DataFrame
+        From :func:`iqcar.waits.measure_waits`, aligned with ``tables.tasks``.
+    source_usage : SourceUsage
+        How a source's use of a resource is measured.
+
+    Returns
+    -------
+    Blame
+    """
+    columns = TaskColumns.of(tables, waits)
+    places = _Places.of(columns)
+    agenda = _Agenda(columns, source_usage)
+    capacity = capacities(columns, agenda.of(Request.IO_READ))
+    demands: list[pd.DataFrame] = []
+    sources: list[pd.DataFrame] = []
+    for request in REQUESTS:
+        loss = measure_loss(columns, request, capacity, source_usage)
+        waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
+        if not waited.any():
+            continue
+        rate = used_share(columns, request, capacity, source_usage)
+        shares = _share_out(columns, loss, rate, agenda.of(request), places)
+        frame, parts = _account(columns, loss, shares, places, waited)
+        parts["demand"] += sum(len(part) for part in demands)
+        demands.append(frame)
+        sources.append(parts)
+    demand_table = _joined(demands, DEMANDS)
+    lost = sum_by(
+        demand_table["stage"].to_numpy(np.int64),
+        demand_table["lost_ms"].to_numpy(np.float64),
+        len(tables.stages),
+    )
+    return Blame(
+        demands=demand_table,
+        sources=_joined(sources, SOURCES),
+        stages=stage_losses(tables, waits, lost),
+        doubts=doubts_of(columns, capacity, demand_table),
+    )
+
+
+def capacities(columns: TaskColumns, events: Schedule) -> dict[Request, Capacity]:
+    """Estimate every host's capacity for the requests that move bytes.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    events : Schedule
+        Launches and finishes by host: who else used the device during a task's life.
+    """
+    return {
+        request: host_capacity(
+            data_processed(columns, request),
+            columns.wait(request),
+            columns.host,
+            len(columns.tables.hosts),
+            _crowd(columns, request, events),
+        )
+        for request in BYTES_REQUESTS
+    }
+
+
+def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
+    """Mean number of other tasks in the request's device during each task's life."""
+    life = np.maximum(columns.span, SHORTEST_MS)
+    busy = sum(
+        (np.nan_to_num(columns.wait(part)) for part in ONE_DEVICE[request]), np.zeros(len(life))
+    )
+    share = np.clip(busy / life, 0.0, 1.0)
+    everyone = usage_during(events, share, np.ones(len(life), dtype=bool))
+    return np.maximum(everyone - share * columns.span, 0.0) / life
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Groups of target tasks: one per (stage, host) that ran tasks; task → group."""
+
+    stage: Rows
+    host: Rows
+    group: Rows
+
+    @classmethod
+    def of(cls, columns: TaskColumns) -> _Places:
+        width = len(columns.tables.hosts) + 1
+        key = np.maximum(columns.stage, 0) * width + columns.host + 1
+        unique, group = np.unique(key, return_inverse=True)
+        return cls(unique // width, unique % width - 1, group)
+
+    def total(self, values: Floats) -> Floats:
+        """Sum over the tasks of each group."""
+        return sum_by(self.group, values, len(self.stage))
+
+
+class _Agenda:
+    """The schedule of each contention domain, made once."""
+
+    def __init__(self, columns: TaskColumns, source_usage: SourceUsage) -> None:
+        self._columns = columns
+        self._paper = source_usage is SourceUsage.PAPER
+        self._made: dict[Domain, Schedule] = {}
+
+    def of(self, request: Request) -> Schedule:
+        """Return the schedule of the request's contention domain."""
+        domain = request.domain
+        if domain not in self._made:
+            self._made[domain] = self._make(request)
+        return self._made[domain]
+
+    def _make(self, request: Request) -> Schedule:
+        columns = self._columns
+        if request.domain is not Domain.APPLICATION:
+            return schedule(
+                columns.domain(request),
+                (columns.launch, TARGET_STARTS | SOURCE_STARTS),
+                (columns.finish, TARGET_ENDS | SOURCE_ENDS),
+            )
+        slots = columns.slots
+        asked, launched, finished = slots.asked, slots.launched, slots.finished
+        if self._paper:
+            launched, finished = columns.launch, columns.finish
+            asked = np.where(np.isnan(columns.asked), launched, columns.asked)
+        return schedule(
+            columns.app,
+            (asked, TARGET_STARTS),
+            (launched, TARGET_ENDS | SOURCE_STARTS),
+            (finished, SOURCE_ENDS),
+        )
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Blame of one request after conservation: per task Σ raw β, per pair of stages the parts."""
+
+    raw: Floats
+    room: Floats
+    pairs: Pairs
+    own_beta: Floats
+    own_lost: Floats
+
+
+def _share_out(
+    columns: TaskColumns, loss: Loss, rate: Floats, events: Schedule, places: _Places
+) -> _Shares:
+    room = loss.slowdown - loss.known
+    room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
+    is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
+    weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
+    # As a source a task without a stage cannot be named: what it used stays unattributed.
+    rate = np.where(columns.stage >= 0, rate, 0.0)
+    everyone = usage_during(events, rate, is_target)
+    in_task = loss.request.domain is not Domain.APPLICATION
+    itself = rate * columns.span if in_task else np.zeros(len(rate))
+    others = everyone - itself
+    raw = np.where(others > ROUNDING * everyone, others, 0.0) * weight
+    scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
+    beta_weight = np.where(raw > 0, weight * scale, 0.0)
+    lost_weight = beta_weight * share_of(loss.lost, loss.slowdown)
+    pairs = pair_integrals(
+        events,
+        rate,
+        columns.stage,
+        (beta_weight, lost_weight),
+        places.group,
+        len(columns.tables.stages),
+        len(places.stage),
+        one_domain=loss.request.domain is not Domain.EXECUTOR,
+    )
+    return _Shares(
+        raw=raw,
+        room=room,
+        pairs=pairs,
+        own_beta=places.total(beta_weight * itself),
+        own_lost=places.total(lost_weight * itself),
+    )
+
+
+def _account(
+    columns: TaskColumns, loss: Loss, shares: _Shares, places: _Places, waited: NDArray[np.bool_]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Turn one request's blame into its demands and their sources."""
+    tasks = places.total(waited.astype(np.float64))
+    groups = np.flatnonzero(tasks > 0)
+    demand_of = np.full(len(tasks), -1)
+    demand_of[groups] = np.arange(len(groups))
+    stage = places.stage[groups]
+    query = columns.tables.stages["query"].to_numpy(np.int64)
+
+    def total(values: Floats) -> Floats:
+        return places.total(np.where(waited, values, 0.0))[groups]
+
+    slowdown, lost = total(loss.slowdown), total(loss.lost)
+    known = total(loss.known)
+    known_lost = total(loss.lost * share_of(loss.known, loss.slowdown))
+    time = total(loss.span)
+    weighted = total(loss.slowdown * loss.span)
+    exceeds = waited & (shares.raw > shares.room) & (shares.room > 0)
+    over = places.total(np.where(exceeds, shares.room, 0.0))[groups]
+    over_raw = places.total(np.where(exceeds, shares.raw, 0.0))[groups]
+    codes = columns.waits[evidence_column(loss.request)].to_numpy(np.int64)
+    evidence = np.full(len(tasks), np.iinfo(np.int8).max)
+    np.minimum.at(evidence, places.group[waited], codes[waited])
+    demands = DEMANDS.frame(
+        {
+            "stage": stage,
+            "query": query[stage],
+            "request": np.full(len(groups), REQUESTS.index(loss.request)),
+            "host": places.host[groups],
+            "tasks": tasks[groups],
+            "wait_ms": total(loss.wait),
+            "evidence": evidence[groups],
+            "ratp": total(loss.ratp),
+            "slowdown": np.where(time > 0, share_of(weighted, time), slowdown / tasks[groups]),
+            "lost_ms": lost,
+            "over_attribution": np.where(over > 0, share_of(over_raw, over), 1.0),
+        }
+    )
+
+    pairs = shares.pairs
+    group, source = pairs.group, pairs.source
+    own_stage = places.stage[group] == source
+    beta = _without(pairs.first, np.where(own_stage, shares.own_beta[group], 0.0))
+    part = np.where(
+        beta > 0, _without(pairs.second, np.where(own_stage, shares.own_lost[group], 0.0)), 0.0
+    )
+    keep = beta > 0
+    demand, source, beta, part = demand_of[group[keep]], source[keep], beta[keep], part[keep]
+    own = (stage[demand] == source) | (
+        (query[stage[demand]] == query[source]) & (query[source] != NONE)
+    )
+    each = np.arange(len(groups))
+    nobody = np.full(len(groups), NONE)
+    rest = slowdown - known - sum_by(demand, beta, len(groups))
+    rest_lost = lost - known_lost - sum_by(demand, part, len(groups))
+    sources = SOURCES.frame(
+        {
+            "demand": np.concatenate([demand, each, each]),
+            "kind": np.concatenate(
+                [
+                    np.where(own, OWN, QUERY),
+                    np.full(len(groups), KNOWN),
+                    np.full(len(groups), UNATTRIBUTED),
+                ]
+            ),
+            "source_stage": np.concatenate([source, nobody, nobody]),
+            "beta": np.concatenate([beta, known, np.where(rest > ROUNDING * slowdown, rest, 0)]),
+            "lost_ms": np.concatenate(
+                [part, known_lost, np.where(rest_lost > ROUNDING * lost, rest_lost, 0)]
+            ),
+        }
+    )
+    return demands, sources
+
+
+def _without(total: Floats, itself: Floats) -> Floats:
+    """Take out what tasks would blame on themselves, and what rounding leaves of it."""
+    rest = total - itself
+    return np.where(rest > ROUNDING * total, rest, 0.0)
+
+
+def _joined(parts: list[pd.DataFrame], spec: TableSpec) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True) if parts else spec.empty()

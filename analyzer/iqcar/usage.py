@@ -1,0 +1,116 @@
+"""How much of a resource each task used: the source term of eq. 6, as a share of the capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.capacity import best_seen, of_domain
+from iqcar.grouping import most_at_once
+from iqcar.kinds import Request, SourceUsage
+from iqcar.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.capacity import Capacity
+    from iqcar.ratp import TaskColumns
+
+    Floats = NDArray[np.float64]
+
+
+def used_share(
+    columns: TaskColumns,
+    request: Request,
+    capacity: dict[Request, Capacity],
+    source_usage: SourceUsage,
+) -> Floats:
+    """Return ``u_st = c_st / C_h`` of each task as a source, ≥ 0.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    request : Request
+        What a target waits for.
+    capacity : dict
+        From :func:`iqcar.blame.capacities`.
+    source_usage : SourceUsage
+        How the use is measured.
+
+    Returns
+    -------
+    ndarray of float64, one per task
+        Cores for the processor, slots for slots, else a share of the capacity; 0 for a task
+        that used nothing, and where nothing is known about its use.
+    """
+    if source_usage is SourceUsage.PAPER:
+        return _share_while_waiting(columns, request)
+    if request is Request.SLOT_WAIT:
+        return columns.slots.held
+    if request in ONE_DEVICE:
+        return _device_share(columns, request, capacity, source_usage)
+    life = np.maximum(columns.span, SHORTEST_MS)
+    if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
+        return _memory_share(columns)
+    if request is Request.RUN_QUEUE:
+        return np.minimum(_positive(columns.waits["compute_ms"].to_numpy(np.float64)) / life, 1.0)
+    # Who holds a lock is not recorded; a task can only hold it while it is not waiting for it.
+    return np.clip(1.0 - _positive(columns.wait(request)) / life, 0.0, 1.0)
+
+
+def _device_share(
+    columns: TaskColumns,
+    request: Request,
+    capacity: dict[Request, Capacity],
+    source_usage: SourceUsage,
+) -> Floats:
+    life = np.maximum(columns.span, SHORTEST_MS)
+    per_host = {part: capacity[part].per_host for part in ONE_DEVICE[request]}
+    share = np.zeros(len(life))
+    for part in ONE_DEVICE[request]:
+        speeds = per_host[part]
+        for other in ONE_DEVICE[request]:
+            # Nobody's writes were timed (output has no write time): the device is the same.
+            speeds = np.where(np.isnan(speeds), per_host[other], speeds)
+        ideal = _positive(data_processed(columns, part)) / of_domain(speeds, columns.host)
+        by_rate = np.minimum(_positive(ideal) / life, 1.0)
+        time = columns.wait(part)
+        active = _positive(time) / life
+        if source_usage is SourceUsage.ACTIVE:
+            share += np.where(time > 0, active, by_rate)
+        else:
+            share += by_rate
+    return np.minimum(share, 1.0)
+
+
+def _memory_share(columns: TaskColumns) -> Floats:
+    """Peak memory held, of the most that tasks of the same executor ever held at once."""
+    held = _positive(columns.number("peak_memory_bytes"))
+    rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
+    executor = columns.executor[rows]
+    most = most_at_once(
+        executor,
+        columns.launch[rows],
+        columns.finish[rows],
+        held[rows],
+        int(executor.max(initial=-1)) + 1,
+    )
+    share = np.zeros(len(held))
+    share[rows] = held[rows] / most[executor]
+    return share
+
+
+def _share_while_waiting(columns: TaskColumns, request: Request) -> Floats:
+    """Eq. 6 as printed: DP / WT of the source; the capacity itself where it never waited."""
+    wait = columns.wait(request)
+    data = data_processed(columns, request)
+    domain = columns.domain(request)
+    best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
+    speed = data / np.where(wait > 0, wait, np.nan)
+    share = np.where(wait > 0, speed / best, 1.0)
+    return np.where((data > 0) & np.isfinite(wait), np.minimum(_positive(share), 1.0), 0.0)
+
+
+def _positive(values: Floats) -> Floats:
+    return np.where(np.isfinite(values) & (values > 0), values, 0.0)
