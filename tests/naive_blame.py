@@ -273,6 +273,39 @@ class _Naive:
                 share += self.task_cpus(source) * (b - a) / slots
         return share, nobody
 
+    # --- an estimated CPU wait is blamed only as far as the host's cores were in use
+
+    def explicable(self, i: int, r: Request, used: list[float]) -> float:
+        task = self.tasks[i]
+        estimated = self.waits[i]["run_queue_evidence"] == 1
+        if r is not Request.RUN_QUEUE or self.usage is SourceUsage.PAPER or not estimated:
+            return 1.0
+        cores = self.cores_of_host(int(task["host"]))
+        if not task["ok"] or task["T"] <= 0 or task["host"] < 0 or math.isnan(cores):
+            return 1.0
+        use = 0.0
+        for other, rate in zip(self.tasks, used, strict=True):
+            if other["ok"] and other["host"] == task["host"] and other["stage"] >= 0:
+                end = min(task["finish_ms"], other["finish_ms"])
+                use += rate * max(end - max(task["launch_ms"], other["launch_ms"]), 0.0)
+        return min(use / (task["T"] * cores), 1.0)
+
+    def cores_of_host(self, host: int) -> float:
+        executors = self.tables.executors
+        mine = [e for e in range(len(executors)) if executors["host"][e] == host]
+        if not mine or any(not executors["cores"][e] > 0 for e in mine):
+            return math.nan
+        lives = []
+        for e in mine:
+            added, removed = executors["added_ms"][e], executors["removed_ms"][e]
+            since = -math.inf if math.isnan(added) else added
+            until = math.inf if math.isnan(removed) else max(removed, since)
+            lives.append((since, until, executors["cores"][e]))
+        most = max(
+            sum(c for since, until, c in lives if since <= when < until) for when, _, _ in lives
+        )
+        return most if most > 0 else math.nan
+
     # --- eq. 4 and the sums of eq. 8, 9
 
     def run(self) -> dict[tuple[int, Request, int], NaiveDemand]:
@@ -295,7 +328,7 @@ class _Naive:
                 demand.known += known_part
                 demand.known_lost += lost * known_part / slowdown
                 raw = self.raw_blame(i, r, used, stretch, span)
-                room = slowdown - known_part
+                room = (slowdown - known_part) * self.explicable(i, r, used)
                 total = sum(raw.values())
                 scale = min(1.0, room / total) if total > 0 else 0.0
                 for stage, beta in raw.items():

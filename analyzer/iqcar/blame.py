@@ -41,7 +41,7 @@ from iqcar.sweep import (
     usage_during,
 )
 from iqcar.tables import NONE, Column, TableSpec
-from iqcar.usage import used_share
+from iqcar.usage import explicable_share, used_share
 from iqcar.waits import evidence_column
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def attribute(
         if not waited.any():
             continue
         rate = used_share(columns, request, capacity, source_usage)
-        shares = _share_out(columns, loss, rate, agenda.of(request), places)
+        shares = _share_out(columns, loss, rate, agenda.of(request), places, source_usage)
         frame, parts = _account(columns, loss, shares, places, waited)
         parts["demand"] += sum(len(part) for part in demands)
         demands.append(frame)
@@ -261,7 +261,12 @@ class _Shares:
 
 
 def _share_out(
-    columns: TaskColumns, loss: Loss, rate: Floats, events: Schedule, places: _Places
+    columns: TaskColumns,
+    loss: Loss,
+    rate: Floats,
+    events: Schedule,
+    places: _Places,
+    source_usage: SourceUsage,
 ) -> _Shares:
     room = loss.slowdown - loss.known
     room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
@@ -273,6 +278,7 @@ def _share_out(
     in_task = loss.request.domain is not Domain.APPLICATION
     itself = rate * columns.span if in_task else np.zeros(len(rate))
     others = everyone - itself
+    room = room * explicable_share(columns, loss.request, everyone, source_usage)
     raw = np.where(others > ROUNDING * everyone, others, 0.0) * weight
     scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
     beta_weight = np.where(raw > 0, weight * scale, 0.0)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.grouping import share_of, sum_by
+from iqcar.grouping import most_at_once, share_of, sum_by
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -141,3 +142,23 @@ def of_domain(per_domain: Floats, domain: Rows) -> Floats:
     if len(per_domain) == 0:
         return np.full(len(domain), np.nan)
     return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
+
+
+def host_cores(executors: pd.DataFrame, hosts: int) -> Floats:
+    """Return the cores of each host: what executors offered there at once, at most.
+
+    NaN where a host has no executor, or one whose cores are not recorded. A host can have more
+    cores than it offers as slots, or fewer: nothing in an event log tells.
+    """
+    host = executors["host"].to_numpy(np.int64)
+    cores = executors["cores"].to_numpy(np.float64)
+    added = executors["added_ms"].to_numpy(np.float64)
+    removed = executors["removed_ms"].to_numpy(np.float64)
+    there = (host >= 0) & (host < hosts)
+    known = there & (cores > 0)
+    since = np.where(np.isfinite(added), added, -np.inf)
+    until = np.where(np.isfinite(removed), np.maximum(removed, since), np.inf)
+    most = most_at_once(host[known], since[known], until[known], cores[known], hosts)
+    unknown = np.bincount(host[there & ~known], minlength=hosts) > 0
+    cores_of_host: Floats = np.where(unknown | (most <= 0), np.nan, most)
+    return cores_of_host

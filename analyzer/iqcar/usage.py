@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.capacity import best_seen, of_domain
-from iqcar.grouping import most_at_once
+from iqcar.capacity import best_seen, host_cores, of_domain
+from iqcar.grouping import most_at_once, share_of
 from iqcar.kinds import Request, SourceUsage
 from iqcar.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
+from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,6 +58,39 @@ def used_share(
         return np.minimum(_positive(columns.waits["compute_ms"].to_numpy(np.float64)) / life, 1.0)
     # Who holds a lock is not recorded; a task can only hold it while it is not waiting for it.
     return np.clip(1.0 - _positive(columns.wait(request)) / life, 0.0, 1.0)
+
+
+def explicable_share(
+    columns: TaskColumns, request: Request, everyone: Floats, source_usage: SourceUsage
+) -> Floats:
+    """Return the share of each task's slowdown that other tasks can explain at most.
+
+    An estimated CPU wait is all that is left of a task's time, and much of that may be no CPU wait
+    (calls to the driver, storage that reports no scan time). Where cores stood idle nobody was in
+    the way, so others take the blame for at most the share of the host's cores that was in use
+    meanwhile. A measured wait needs no such bound, and ``PAPER`` has none.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    request : Request
+    everyone : ndarray of float64, one per task
+        Use of the resource during the task's life by all, itself included: cores times ms.
+    source_usage : SourceUsage
+
+    Returns
+    -------
+    ndarray of float64, one per task
+        From 0 to 1; 1 for every other request, and where a host's cores are not recorded.
+    """
+    one = np.ones(len(everyone))
+    if request is not Request.RUN_QUEUE or source_usage is SourceUsage.PAPER:
+        return one
+    of_host = host_cores(columns.tables.executors, len(columns.tables.hosts))
+    cores = of_domain(of_host, columns.host)
+    estimated = columns.waits[evidence_column(request)].to_numpy() == ESTIMATED
+    busy = np.minimum(share_of(everyone, columns.span * np.nan_to_num(cores)), 1.0)
+    return np.where(estimated & np.isfinite(cores) & (columns.span > 0), busy, one)
 
 
 def _device_share(

@@ -1,0 +1,69 @@
+package org.iqcar.spark;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.ObjectOutputStream;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+
+/** The driver's half: registers what records travel in, and the listener where it is missing. */
+public final class DriverSide implements DriverPlugin {
+  private static final String LISTENERS = "spark.extraListeners";
+
+  /** Spark itself keeps accumulators by weak reference only. */
+  private static volatile TaskRecordAccumulator accumulator;
+
+  @Override
+  public Map<String, String> init(SparkContext sc, PluginContext context) {
+    try {
+      Faults.at("driver.init");
+      SparkConf conf = sc.conf();
+      OwnJar.offer(sc);
+      if (!Settings.of(conf).enabled) {
+        return Collections.emptyMap();
+      }
+      String listener = IqcarListener.class.getName();
+      boolean configured = false;
+      for (String name : conf.get(LISTENERS, "").split(",")) {
+        configured |= name.trim().equals(listener);
+      }
+      if (!configured) {
+        sc.addSparkListener(new IqcarListener(conf));
+      }
+      return register(sc);
+    } catch (Throwable failure) {
+      Failures.note("starting on the driver", failure);
+      return Collections.emptyMap();
+    }
+  }
+
+  /** Registers the accumulator and returns what the executors need. */
+  static Map<String, String> register(SparkContext sc) throws IOException {
+    TaskRecordAccumulator carrier = new TaskRecordAccumulator();
+    carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);
+    accumulator = carrier;
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
+      out.writeObject(carrier);
+    }
+    Map<String, String> extra = new HashMap<>();
+    extra.put(
+        ExecutorSide.ACCUMULATOR, Base64.getEncoder().encodeToString(bytes.toByteArray()));
+    return extra;
+  }
+
+  static void forget() {
+    accumulator = null;
+  }
+
+  @Override
+  public void shutdown() {
+    forget();
+  }
+}

@@ -1,0 +1,124 @@
+package org.iqcar.spark;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.ObjectInputStream;
+import java.io.ObjectStreamClass;
+import java.util.Base64;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskFailedReason;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.util.TaskCompletionListener;
+
+/**
+ * Watches the tasks of one executor.
+ *
+ * <p>{@link #init} runs before the executor takes tasks, and an exception there would end the
+ * executor; {@link #onTaskStart} runs in the task's own thread and would fail the task. So nothing
+ * leaves either.
+ */
+public final class ExecutorSide implements ExecutorPlugin {
+  /** Key under which the driver sends the accumulator that records travel in. */
+  static final String ACCUMULATOR = "accumulator";
+
+  private Settings settings;
+  private Sampler sampler;
+  private byte[] accumulator;
+
+  @Override
+  public void init(PluginContext context, Map<String, String> extra) {
+    try {
+      Faults.at("executor.init");
+      start(context.conf(), extra);
+    } catch (Throwable failure) {
+      Failures.note("starting on the executor", failure);
+    }
+  }
+
+  /** Starts watching, unless switched off or without the driver's half. */
+  void start(SparkConf conf, Map<String, String> extra) {
+    Settings read = Settings.of(conf);
+    String sent = extra.get(ACCUMULATOR);
+    if (!read.enabled || sent == null) {
+      return;
+    }
+    if (read.contention && TaskWatch.THREADS.isThreadContentionMonitoringSupported()) {
+      TaskWatch.THREADS.setThreadContentionMonitoringEnabled(true);
+    }
+    settings = read;
+    sampler = new Sampler(read);
+    sampler.start();
+    accumulator = Base64.getDecoder().decode(sent);
+  }
+
+  @Override
+  public void onTaskStart() {
+    try {
+      Faults.at("onTaskStart");
+      TaskContext context = TaskContext.get();
+      if (accumulator != null && context != null) {
+        // Reading it registers it with this task: AccumulatorV2.readObject does so by itself.
+        TaskRecordAccumulator carrier = (TaskRecordAccumulator) deserialise(accumulator);
+        TaskWatch watch = new TaskWatch(context, settings);
+        // First registered is last called: the other callbacks' work is still the task's.
+        context.addTaskCompletionListener((TaskCompletionListener) ended -> end(watch, carrier));
+        sampler.add(watch);
+      }
+    } catch (Throwable failure) {
+      Failures.note("a task's start", failure);
+    }
+  }
+
+  private void end(TaskWatch watch, TaskRecordAccumulator carrier) {
+    try {
+      sampler.remove(watch);
+      Faults.at("taskCompletion");
+      SparkEnv env = SparkEnv.get();
+      // Asked for here because in local mode the block manager has no id yet during init.
+      BlockManagerId id = env.blockManager().blockManagerId();
+      carrier.add(watch.close(id.host(), env.executorId(), sampler.trouble()));
+    } catch (Throwable failure) {
+      Failures.note("a task's end", failure);
+    } finally {
+      if (watch.python != null) {
+        watch.python.close();
+      }
+    }
+  }
+
+  @Override
+  public void onTaskSucceeded() {}
+
+  @Override
+  public void onTaskFailed(TaskFailedReason reason) {}
+
+  @Override
+  public void shutdown() {
+    try {
+      if (sampler != null) {
+        sampler.stop();
+      }
+    } catch (Throwable failure) {
+      Failures.note("shutting down", failure);
+    }
+  }
+
+  private static Object deserialise(byte[] bytes) throws IOException, ClassNotFoundException {
+    try (InputStream in = new ByteArrayInputStream(bytes);
+        ObjectInputStream objects = new ObjectInputStream(in) {
+          @Override
+          protected Class<?> resolveClass(ObjectStreamClass type) throws ClassNotFoundException {
+            // The jar may have come by --jars: then only its own loader knows these classes.
+            return Class.forName(type.getName(), false, ExecutorSide.class.getClassLoader());
+          }
+        }) {
+      return objects.readObject();
+    }
+  }
+}

@@ -1,0 +1,132 @@
+package org.iqcar.spark;
+
+import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.scheduler.SparkListenerEvent;
+
+/**
+ * The scheduler's mode, slots and pools from this moment on.
+ *
+ * <p>A History Server without this class ignores the event. One with it makes the object by
+ * reflection, so it keeps a constructor without parameters and ignores fields it does not know.
+ */
+@JsonIgnoreProperties(ignoreUnknown = true)
+public final class IqcarEventScheduler implements SparkListenerEvent {
+  private int version = 1;
+  private long timeMs;
+  private String mode = "";
+  private int executors;
+  private int slots;
+  private int taskCpus;
+  private List<PoolState> pools = new ArrayList<>();
+
+  /** One pool of the FAIR scheduler. */
+  @JsonIgnoreProperties(ignoreUnknown = true)
+  public static final class PoolState {
+    private String name = "";
+    private String mode = "";
+    private int weight;
+    private int minShare;
+
+    public String getName() {
+      return name;
+    }
+
+    public void setName(String name) {
+      this.name = name;
+    }
+
+    public String getMode() {
+      return mode;
+    }
+
+    public void setMode(String mode) {
+      this.mode = mode;
+    }
+
+    public int getWeight() {
+      return weight;
+    }
+
+    public void setWeight(int weight) {
+      this.weight = weight;
+    }
+
+    public int getMinShare() {
+      return minShare;
+    }
+
+    public void setMinShare(int minShare) {
+      this.minShare = minShare;
+    }
+  }
+
+  public int getVersion() {
+    return version;
+  }
+
+  public void setVersion(int version) {
+    this.version = version;
+  }
+
+  public long getTimeMs() {
+    return timeMs;
+  }
+
+  public void setTimeMs(long timeMs) {
+    this.timeMs = timeMs;
+  }
+
+  public String getMode() {
+    return mode;
+  }
+
+  public void setMode(String mode) {
+    this.mode = mode;
+  }
+
+  public int getExecutors() {
+    return executors;
+  }
+
+  public void setExecutors(int executors) {
+    this.executors = executors;
+  }
+
+  public int getSlots() {
+    return slots;
+  }
+
+  public void setSlots(int slots) {
+    this.slots = slots;
+  }
+
+  public int getTaskCpus() {
+    return taskCpus;
+  }
+
+  public void setTaskCpus(int taskCpus) {
+    this.taskCpus = taskCpus;
+  }
+
+  public List<PoolState> getPools() {
+    return pools;
+  }
+
+  public void setPools(List<PoolState> pools) {
+    this.pools = pools;
+  }
+
+  /** All but the time, to tell whether anything changed. */
+  String describe() {
+    StringBuilder text = new StringBuilder();
+    text.append(mode).append(' ').append(executors).append(' ').append(slots);
+    text.append(' ').append(taskCpus);
+    for (PoolState pool : pools) {
+      text.append('\n').append(pool.name).append(' ').append(pool.mode);
+      text.append(' ').append(pool.weight).append(' ').append(pool.minShare);
+    }
+    return text.toString();
+  }
+}

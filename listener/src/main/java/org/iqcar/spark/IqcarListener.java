@@ -1,0 +1,84 @@
+package org.iqcar.spark;
+
+import java.lang.ref.WeakReference;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+
+/**
+ * {@code spark.extraListeners=org.iqcar.spark.IqcarListener}: writes the scheduler's pools and
+ * slots into the event log, at the first stage and whenever they have changed. In local mode it
+ * also measures the tasks, when the plugin is not configured.
+ *
+ * <p>Callbacks run on the listener bus's own thread: they do nothing that waits.
+ */
+public final class IqcarListener extends SparkListener {
+  /** One listener per application, however often it is configured. */
+  private static WeakReference<SparkConf> configured = new WeakReference<>(null);
+
+  private final boolean active;
+  private final SlotCount slots = new SlotCount();
+  private String lastState = "";
+
+  public IqcarListener(SparkConf conf) {
+    boolean use = false;
+    try {
+      Faults.at("listener.new");
+      use = Settings.of(conf).enabled && firstOf(conf);
+      if (use) {
+        LocalExecutor.watchIfAlone(conf);
+      }
+    } catch (Throwable failure) {
+      Failures.note("starting the listener", failure);
+    }
+    active = use;
+  }
+
+  /** Every listener of one application is given the same configuration object. */
+  private static synchronized boolean firstOf(SparkConf conf) {
+    boolean first = configured.get() != conf;
+    configured = new WeakReference<>(conf);
+    return first;
+  }
+
+  @Override
+  public void onExecutorAdded(SparkListenerExecutorAdded event) {
+    guarded("onExecutorAdded",
+        () -> slots.add(event.executorId(), event.executorInfo().totalCores()));
+  }
+
+  @Override
+  public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+    guarded("onExecutorRemoved", () -> slots.remove(event.executorId()));
+  }
+
+  @Override
+  public void onStageSubmitted(SparkListenerStageSubmitted event) {
+    guarded("onStageSubmitted", () -> {
+      scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+      if (context.isDefined()) {
+        IqcarEventScheduler state =
+            SchedulerState.read(context.get(), slots, System.currentTimeMillis());
+        if (!state.describe().equals(lastState)) {
+          lastState = state.describe();
+          context.get().listenerBus().post(state);
+        }
+      }
+    });
+  }
+
+  private void guarded(String place, Runnable action) {
+    if (active) {
+      try {
+        Faults.at(place);
+        action.run();
+      } catch (Throwable failure) {
+        Failures.note(place, failure);
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+package org.iqcar.spark;
+
+import java.io.IOException;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
+import org.apache.spark.TaskFailedReason;
+import org.apache.spark.internal.plugin.PluginContainer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Watches the tasks of local mode when only the listener is configured.
+ *
+ * <p>The executor is in this JVM, but it reads its plugins before any listener exists, so its
+ * plugins are replaced by this, which calls them too. That is private state of Spark: where it
+ * cannot be reached, the tasks stay unmeasured and everything else works.
+ */
+final class LocalExecutor extends PluginContainer {
+  private static final Logger LOG = LoggerFactory.getLogger(LocalExecutor.class);
+  private static final String PLUGINS = "spark.plugins";
+  private static final String ENDPOINT = "LocalSchedulerBackendEndpoint";
+
+  private final ExecutorSide tasks = new ExecutorSide();
+  private final PluginContainer others;
+
+  private LocalExecutor(PluginContainer others) {
+    this.others = others;
+  }
+
+  /** Called while the context is being made, before its first task. */
+  static void watchIfAlone(SparkConf conf) throws ReflectiveOperationException, IOException {
+    if (conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName())) {
+      return;
+    }
+    String master = conf.get("spark.master", "");
+    if (!master.equals("local") && !master.startsWith("local[")) {
+      LOG.info("iqcar: pools and slots are recorded; tasks are measured only with {}={}",
+          PLUGINS, IqcarPlugin.class.getName());
+      return;
+    }
+    scala.Option<?> making =
+        (scala.Option<?>) Private.get(SparkContext$.MODULE$, "contextBeingConstructed");
+    SparkContext sc = (SparkContext) making.get();
+    Object executor = executor(sc);
+    scala.Option<?> before = (scala.Option<?>) Private.get(executor, "plugins");
+    LocalExecutor watcher = new LocalExecutor(
+        before.isDefined() ? (PluginContainer) before.get() : null);
+    Map<String, String> extra = DriverSide.register(sc);
+    watcher.tasks.start(conf, extra);
+    Private.field(executor, "plugins").set(executor, scala.Option.apply(watcher));
+  }
+
+  private static Object executor(SparkContext sc) throws ReflectiveOperationException {
+    Object dispatcher = Private.get(sc.env().rpcEnv(), "dispatcher");
+    Object loop = ((Map<?, ?>) Private.get(dispatcher, "endpoints")).get(ENDPOINT);
+    Object inbox = ((Map<?, ?>) Private.get(loop, "endpoints")).get(ENDPOINT);
+    return Private.get(Private.get(inbox, "endpoint"), "executor");
+  }
+
+  @Override
+  public void onTaskStart() {
+    tasks.onTaskStart();
+    if (others != null) {
+      others.onTaskStart();
+    }
+  }
+
+  @Override
+  public void onTaskSucceeded() {
+    if (others != null) {
+      others.onTaskSucceeded();
+    }
+  }
+
+  @Override
+  public void onTaskFailed(TaskFailedReason reason) {
+    if (others != null) {
+      others.onTaskFailed(reason);
+    }
+  }
+
+  @Override
+  public void registerMetrics(String applicationId) {
+    if (others != null) {
+      others.registerMetrics(applicationId);
+    }
+  }
+
+  @Override
+  public void shutdown() {
+    tasks.shutdown();
+    DriverSide.forget();
+    if (others != null) {
+      others.shutdown();
+    }
+  }
+}

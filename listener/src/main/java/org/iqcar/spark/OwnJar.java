@@ -1,0 +1,48 @@
+package org.iqcar.spark;
+
+import java.io.File;
+import java.net.URISyntaxException;
+import java.security.CodeSource;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Sees to it that the executors get this jar.
+ *
+ * <p>An executor that lacks a configured plugin's class exits, and Spark starts the next one, for
+ * ever. So a jar that only the driver has is offered to the executors, which fetch the
+ * application's first jars before they load plugins.
+ */
+final class OwnJar {
+  private static final Logger LOG = LoggerFactory.getLogger(OwnJar.class);
+  private static final String FIRST_JARS = "spark.app.initial.jar.urls";
+  private static final String[] WAYS = {FIRST_JARS, "spark.jars", "spark.yarn.dist.jars"};
+
+  private OwnJar() {}
+
+  /** Offers the jar to executors that would otherwise lack it. */
+  static void offer(SparkContext sc) throws URISyntaxException {
+    CodeSource source = OwnJar.class.getProtectionDomain().getCodeSource();
+    if (sc.isLocal() || source == null) {
+      return;
+    }
+    File jar = new File(source.getLocation().toURI());
+    SparkConf conf = sc.conf();
+    for (String way : WAYS) {
+      if (conf.get(way, "").contains(jar.getName())) {
+        return;
+      }
+    }
+    if (!jar.isFile()) {
+      LOG.warn("iqcar: the plugin is not in a jar ({}); executors that lack it cannot start", jar);
+      return;
+    }
+    String url = sc.env().rpcEnv().fileServer().addJar(jar);
+    String known = conf.get(FIRST_JARS, "");
+    conf.set(FIRST_JARS, known.isEmpty() ? url : known + "," + url);
+    LOG.info("iqcar: {} is not among the application's jars; executors fetch it from {}",
+        jar.getName(), url);
+  }
+}

@@ -1,0 +1,41 @@
+package org.iqcar.spark;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+
+/** Reads and sets private state of Spark, where Spark offers no other way. */
+final class Private {
+  private Private() {}
+
+  /** The field of that name; Scala may have put the class's name and $$ before it. */
+  static Field field(Object holder, String name) throws NoSuchFieldException {
+    for (Class<?> type = holder.getClass(); type != null; type = type.getSuperclass()) {
+      for (Field field : type.getDeclaredFields()) {
+        if (field.getName().equals(name) || field.getName().endsWith("$$" + name)) {
+          field.setAccessible(true);
+          return field;
+        }
+      }
+    }
+    throw new NoSuchFieldException(holder.getClass().getName() + "." + name);
+  }
+
+  static Object get(Object holder, String name) throws ReflectiveOperationException {
+    return field(holder, name).get(holder);
+  }
+
+  /** Calls a public method without parameters whatever it returns: Seq differs between Scalas. */
+  static Object call(Object target, String name) throws ReflectiveOperationException {
+    Method method = target.getClass().getMethod(name);
+    method.setAccessible(true);
+    return method.invoke(target);
+  }
+
+  /** What a Scala map holds for a key, or null. */
+  static Object option(Object map, Object key) throws ReflectiveOperationException {
+    Method get = map.getClass().getMethod("get", Object.class);
+    get.setAccessible(true);
+    scala.Option<?> found = (scala.Option<?>) get.invoke(map, key);
+    return found.isDefined() ? found.get() : null;
+  }
+}

@@ -1,0 +1,38 @@
+package org.iqcar.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
+
+/** Reads the scheduler's pools. */
+final class SchedulerState {
+  private SchedulerState() {}
+
+  static IqcarEventScheduler read(SparkContext sc, SlotCount slots, long now) {
+    IqcarEventScheduler event = new IqcarEventScheduler();
+    int cpus = sc.conf().getInt("spark.task.cpus", 1);
+    event.setTimeMs(now);
+    event.setTaskCpus(cpus);
+    event.setExecutors(slots.executors());
+    event.setSlots(slots.slots(cpus));
+    List<IqcarEventScheduler.PoolState> pools = new ArrayList<>();
+    Pool root = sc.taskScheduler().rootPool();
+    if (root != null) {
+      event.setMode(root.schedulingMode().toString());
+      for (Schedulable child : root.schedulableQueue()) {
+        if (child instanceof Pool) {
+          IqcarEventScheduler.PoolState pool = new IqcarEventScheduler.PoolState();
+          pool.setName(child.name());
+          pool.setMode(child.schedulingMode().toString());
+          pool.setWeight(child.weight());
+          pool.setMinShare(child.minShare());
+          pools.add(pool);
+        }
+      }
+    }
+    event.setPools(pools);
+    return event;
+  }
+}

@@ -1,0 +1,83 @@
+package org.iqcar.spark;
+
+/** Writes one task's record as compact JSON. */
+final class TaskRecord {
+  /** Raised when a reader of the old format would misread the new one. */
+  static final int VERSION = 1;
+  private static final String[] IO = {
+    "chars_read", "chars_written", null, null, "disk_bytes_read", "disk_bytes_written"};
+
+  private final StringBuilder out = new StringBuilder(512).append("{\"v\":").append(VERSION);
+
+  private StringBuilder key(String name) {
+    return out.append(",\"").append(name).append("\":");
+  }
+
+  TaskRecord number(String name, long value) {
+    key(name).append(value);
+    return this;
+  }
+
+  /** A number that is left out, not zero, when it was not measured. */
+  TaskRecord known(String name, long value, boolean measured) {
+    return measured ? number(name, value) : this;
+  }
+
+  /** Text; null is left out. */
+  TaskRecord text(String name, String value) {
+    if (value != null) {
+      quote(value, key(name));
+    }
+    return this;
+  }
+
+  /** JSON as it is; null is left out. */
+  TaskRecord raw(String name, String json) {
+    if (json != null) {
+      key(name).append(json);
+    }
+    return this;
+  }
+
+  TaskRecord waits(long[] nanos) {
+    StringBuilder waits = key("waits_ns").append('{');
+    boolean first = true;
+    for (WaitClass wait : WaitClass.ALL) {
+      if (nanos[wait.ordinal()] > 0) {
+        waits.append(first ? "\"" : ",\"").append(wait.label()).append("\":");
+        waits.append(nanos[wait.ordinal()]);
+        first = false;
+      }
+    }
+    waits.append('}');
+    return this;
+  }
+
+  TaskRecord io(long[] start, long[] end) {
+    for (int i = 0; i < IO.length; i++) {
+      if (IO[i] != null) {
+        number(IO[i], end[i] - start[i]);
+      }
+    }
+    return this;
+  }
+
+  String json() {
+    return out.append('}').toString();
+  }
+
+  private static void quote(String value, StringBuilder out) {
+    out.append('"');
+    for (int i = 0; i < value.length(); i++) {
+      char letter = value.charAt(i);
+      if (letter == '"' || letter == '\\') {
+        out.append('\\').append(letter);
+      } else if (letter < ' ') {
+        out.append(String.format("\\u%04x", (int) letter));
+      } else {
+        out.append(letter);
+      }
+    }
+    out.append('"');
+  }
+}

@@ -1,0 +1,174 @@
+package org.iqcar.spark;
+
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import org.apache.spark.SparkConf;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.VoidFunction;
+import org.apache.spark.memory.MemoryConsumer;
+import org.apache.spark.memory.MemoryMode;
+
+/** Jobs whose waits are known beforehand. Each is a job group of its own name. */
+public final class Workloads {
+  private static final Object LOCK = new Object();
+  private static final CountDownLatch LOCK_HELD = new CountDownLatch(1);
+  private static final CountDownLatch LOCK_WANTED = new CountDownLatch(1);
+  private static final CountDownLatch MEMORY_HELD = new CountDownLatch(1);
+  private static final CountDownLatch MEMORY_WANTED = new CountDownLatch(1);
+
+  private Workloads() {}
+
+  /** Arguments: names of workloads in order, each with :argument where it takes one. */
+  public static void main(String[] args) {
+    try (JavaSparkContext sc = new JavaSparkContext(new SparkConf())) {
+      for (String arg : args) {
+        String[] parts = arg.split(":", 2);
+        sc.setJobGroup(parts[0], parts[0], parts[0].equals("killed"));
+        run(sc, parts[0], parts.length > 1 ? parts[1] : "");
+        System.out.println("DONE " + parts[0]);
+      }
+    }
+  }
+
+  private static void run(JavaSparkContext sc, String name, String argument) {
+    switch (name) {
+      case "lock": each(sc, 2, i -> lock(i)); break;
+      case "memory": each(sc, 2, i -> memory(i)); break;
+      case "notify": each(sc, 1, i -> await()); break;
+      case "sleep": each(sc, 1, i -> Thread.sleep(1_000)); break;
+      case "fifo": each(sc, 1, i -> read(argument)); break;
+      case "spin": each(sc, 4, i -> spin(800)); break;
+      case "many": each(sc, argument.isEmpty() ? 200 : Integer.parseInt(argument), i -> spin(1)); break;
+      case "long": each(sc, 1, i -> stripes(Integer.parseInt(argument))); break;
+      case "failed": each(sc, 1, i -> failOnce()); break;
+      case "killed": killed(sc); break;
+      case "pooled":
+        sc.setLocalProperty("spark.scheduler.pool", argument);
+        each(sc, 2, i -> spin(1));
+        sc.setLocalProperty("spark.scheduler.pool", null);
+        break;
+      case "nap": each(sc, 12, i -> Thread.sleep(1_500)); break;
+      default: throw new IllegalArgumentException(name);
+    }
+  }
+
+  private static void each(JavaSparkContext sc, int tasks, VoidFunction<Integer> action) {
+    List<Integer> numbers = new ArrayList<>();
+    for (int i = 0; i < tasks; i++) {
+      numbers.add(i);
+    }
+    sc.parallelize(numbers, tasks).foreach(action);
+  }
+
+  private static void lock(int task) throws InterruptedException {
+    if (task == 0) {
+      synchronized (LOCK) {
+        LOCK_HELD.countDown();
+        LOCK_WANTED.await();
+        Thread.sleep(1_000);
+      }
+    } else {
+      LOCK_HELD.await();
+      LOCK_WANTED.countDown();
+      synchronized (LOCK) {
+        LOCK.notifyAll();
+      }
+    }
+  }
+
+  /** Holds memory and, asked by another consumer, gives none of it back. */
+  private static final class Holder extends MemoryConsumer {
+    Holder() {
+      super(TaskContext.get().taskMemoryManager(), 1 << 20, MemoryMode.ON_HEAP);
+    }
+
+    @Override
+    public long spill(long size, MemoryConsumer trigger) {
+      return 0;
+    }
+  }
+
+  /** The first task takes the whole pool, until the second has wanted its part for a second. */
+  private static void memory(int task) throws InterruptedException {
+    Holder holder = new Holder();
+    if (task == 0) {
+      holder.acquireMemory(Long.MAX_VALUE / 2);
+      MEMORY_HELD.countDown();
+      MEMORY_WANTED.await();
+      Thread.sleep(1_000);
+    } else {
+      MEMORY_HELD.await();
+      MEMORY_WANTED.countDown();
+      holder.acquireMemory(Long.MAX_VALUE / 2);
+    }
+    holder.freeMemory(holder.getUsed());
+  }
+
+  private static void await() throws InterruptedException {
+    Object never = new Object();
+    long end = System.nanoTime() + 1_000_000_000L;
+    synchronized (never) {
+      for (long left = 1_000; left > 0; left = (end - System.nanoTime()) / 1_000_000L) {
+        never.wait(left);
+      }
+    }
+  }
+
+  private static void read(String path) throws IOException {
+    try (InputStream in = new FileInputStream(path)) {
+      byte[] buffer = new byte[4096];
+      while (in.read(buffer) >= 0) {
+        // Everything is thrown away: only the waiting counts.
+      }
+    }
+  }
+
+  /** Computes for this long on the processor, however long that takes. */
+  private static void spin(int cpuMs) {
+    long start = TaskWatch.THREADS.getCurrentThreadCpuTime();
+    long sum = 0;
+    while (TaskWatch.THREADS.getCurrentThreadCpuTime() - start < cpuMs * 1_000_000L) {
+      for (int i = 0; i < 10_000; i++) {
+        sum += i ^ sum;
+      }
+    }
+    if (sum == 42) {
+      System.out.println(sum);
+    }
+  }
+
+  /** Sleeps the first half and computes the second. */
+  private static void stripes(int ms) throws InterruptedException {
+    Thread.sleep(ms / 2);
+    spin(ms / 2);
+  }
+
+  private static void failOnce() throws InterruptedException {
+    Thread.sleep(300);
+    if (TaskContext.get().attemptNumber() == 0) {
+      throw new IllegalStateException("fails the first time");
+    }
+  }
+
+  private static void killed(JavaSparkContext sc) {
+    Thread killer = new Thread(() -> {
+      try {
+        Thread.sleep(1_500);
+        sc.cancelJobGroup("killed");
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    });
+    killer.start();
+    try {
+      each(sc, 1, i -> Thread.sleep(60_000));
+    } catch (Exception cancelled) {
+      System.out.println("CANCELLED");
+    }
+  }
+}

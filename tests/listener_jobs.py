@@ -1,0 +1,60 @@
+"""PySpark jobs whose waits are known beforehand, run by spark-submit. Arguments: their names."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from pyspark.sql import SparkSession
+
+
+def burn(rows: Iterator[int]) -> Iterator[int]:
+    """Compute for 1.5 s on the processor."""
+    start = time.process_time()
+    total = 0
+    while time.process_time() - start < 1.5:
+        total += sum(range(1000))
+    return iter([total + len(list(rows))])
+
+
+def sleep(rows: Iterator[int]) -> Iterator[int]:
+    """Sleep for 2 s."""
+    time.sleep(2)
+    return iter([len(list(rows))])
+
+
+def python_burn(spark: SparkSession) -> None:
+    """A Python function that computes."""
+    spark.sparkContext.parallelize(range(2), 2).mapPartitions(burn).count()
+
+
+def python_sleep(spark: SparkSession) -> None:
+    """A Python function that sleeps."""
+    spark.sparkContext.parallelize(range(2), 2).mapPartitions(sleep).count()
+
+
+def pandas_sleep(spark: SparkSession) -> None:
+    """A pandas function that sleeps."""
+
+    def nap(frames):  # type: ignore[no-untyped-def]
+        time.sleep(2)
+        yield from frames
+
+    spark.range(0, 10, 1, 1).mapInPandas(nap, "id long").collect()
+
+
+def main() -> None:
+    """Run the jobs, each as a job group of its own name."""
+    spark = SparkSession.builder.getOrCreate()
+    jobs: dict[str, Callable[[SparkSession], None]] = {
+        job.__name__: job for job in (python_burn, python_sleep, pandas_sleep)
+    }
+    for name in sys.argv[1:]:
+        spark.sparkContext.setJobGroup(name, name)
+        jobs[name](spark)
+        print("DONE", name)
+    spark.stop()
+
+
+main()

@@ -1,0 +1,187 @@
+"""The plugin on a standalone cluster of two hosts: loopback addresses of one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from listener_spark import (
+    APP_TIMEOUT_S,
+    JAR,
+    PLUGIN,
+    TEST_JAR,
+    WORKLOADS,
+    App,
+    build_jar,
+    command,
+    environment,
+    read_events,
+    records_of,
+    run_workloads,
+    spark_params,
+)
+
+pytestmark = pytest.mark.spark
+
+HOSTS = ("127.0.0.2", "127.0.0.3")
+START_TIMEOUT_S = 120
+
+
+@dataclass
+class Cluster:
+    """A standalone master with one worker per host."""
+
+    home: Path
+    master: str
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition; fail when it does not come true."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} in {START_TIMEOUT_S} s"
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Start the daemons, and stop exactly these."""
+    home, folder = request.param, tmp_path_factory.mktemp("cluster")
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    daemons = {
+        "127.0.0.1": [f"{deploy}.master.Master", "--port", str(port), "--webui-port", "0"],
+        **{
+            host: [
+                *(f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                *("--work-dir", str(folder / host), url),
+            ]
+            for host in HOSTS
+        },
+    }
+    running = []
+    log = folder / "daemons.log"
+    try:
+        with log.open("w") as out:
+            for host, words in daemons.items():
+                env = {**environment(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+                start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
+                running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
+            wait_until(lambda: log.read_text().count("Registering worker") == len(HOSTS), "workers")
+        yield Cluster(home, url)
+    finally:
+        for daemon in reversed(running):
+            daemon.terminate()
+            daemon.wait()
+
+
+def check_all_measured(app: App) -> None:
+    assert app.exit_code == 0, app.errors[-3000:]
+    for end in app.ends:
+        (record,) = records_of(end)
+        assert record["host"] == end["Task Info"]["Host"]
+        assert record["executor"] == end["Task Info"]["Executor ID"]
+        assert "sampler" not in record
+
+
+def test_records_name_the_hosts_and_executors_of_their_tasks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        *("nap", "many"),
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+    )
+    check_all_measured(app)
+    assert {r["host"] for r in app.records("nap")} == set(HOSTS)
+    assert app.own_events()[-1]["slots"] == len(HOSTS)
+
+
+def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        "many",
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+        options=["--driver-class-path", str(JAR)],
+    )
+    check_all_measured(app)
+    assert not [e for e in app.events if e["Event"] == "SparkListenerExecutorRemoved"]
+
+
+def test_an_executor_killed_midway_costs_its_tasks_records_only(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    build_jar()
+    words = command(
+        cluster.home,
+        tmp_path,
+        [str(TEST_JAR), "nap"],
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+        options=["--jars", str(JAR), *WORKLOADS],
+    )
+    errors = tmp_path / "errors"
+    with errors.open("w") as out:
+        running = subprocess.Popen(
+            words,
+            env=environment(cluster.home),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=out,
+            text=True,
+        )
+        wait_until(lambda: "Finished task" in errors.read_text(), "finished task")
+        os.kill(executor_pid(errors.read_text()), signal.SIGKILL)
+        output, _ = running.communicate(timeout=APP_TIMEOUT_S)
+    assert running.returncode == 0, errors.read_text()[-3000:]
+    assert "DONE nap" in output
+    events = read_events(tmp_path)
+    ends = [e for e in events if e["Event"] == "SparkListenerTaskEnd"]
+    lost = [e for e in ends if e["Task End Reason"]["Reason"] == "ExecutorLostFailure"]
+    done = [e for e in ends if e["Task End Reason"]["Reason"] == "Success"]
+    assert lost
+    assert not any(records_of(end) for end in lost)
+    assert [len(records_of(end)) for end in done] == [1] * len(done)
+    assert len({end["Task Info"]["Index"] for end in done}) == 12
+
+
+def executor_pid(driver_log: str) -> int:
+    """Process id of an executor of the application that wrote this log."""
+    application = re.search(r"app-\d+-\d+", driver_log)
+    assert application
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if (
+                b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words
+                and application.group().encode() in words
+            ):
+                return int(entry.name)
+    raise AssertionError("no executor is running")
