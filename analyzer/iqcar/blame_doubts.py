@@ -25,6 +25,18 @@ WORTH_SAYING = 0.05
 ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
 """Host names that every machine gives itself."""
 
+_NAMES = {
+    Request.SLOT_WAIT: "slots",
+    Request.RUN_QUEUE: "the processor",
+    Request.MONITOR_BLOCKED: "locks",
+    Request.NOTIFICATION_WAIT: "other threads",
+    Request.EXECUTION_MEMORY: "execution memory",
+    Request.STORAGE_MEMORY: "storage memory",
+    Request.SHUFFLE_FETCH: "shuffle blocks",
+    Request.IO_READ: "reading",
+    Request.IO_WRITE: "writing",
+}
+
 
 def doubts_of(
     columns: TaskColumns, capacity: dict[Request, Capacity], demands: pd.DataFrame
@@ -45,7 +57,6 @@ def doubts_of(
     if len(columns.stage) == 0:
         return ()
     return (
-        *_missing_waits(columns),
         *_waits_without_data(columns),
         *_thin_capacity(columns, capacity),
         *_over_attribution(demands),
@@ -54,25 +65,14 @@ def doubts_of(
     )
 
 
-def _missing_waits(columns: TaskColumns) -> Iterator[str]:
-    time = columns.span.sum()
-    shares: dict[int, list[str]] = {}
-    for request in REQUESTS:
-        missing = columns.span[np.isnan(columns.wait(request))].sum()
-        if time > 0 and missing >= WORTH_SAYING * time:
-            shares.setdefault(round(100 * missing / time), []).append(str(request))
-    for percent, names in sorted(shares.items(), reverse=True):
-        yield f"Waits for {', '.join(names)} are unknown for {percent} % of task time."
-
-
 def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
     for request in BYTES_REQUESTS:
         wait = np.nan_to_num(columns.wait(request))
         blind = wait[~(data_processed(columns, request) > 0)].sum()
         if blind > WORTH_SAYING * wait.sum():
             yield (
-                f"{100 * blind / wait.sum():.0f} % of {request} has no data volume: how much of "
-                "it was lost is unknown, and it is counted as waited, not as lost."
+                f"for {100 * blind / wait.sum():.0f} % of the wait for {_NAMES[request]} no data "
+                "volume is recorded: it counts as waited, but how much of it was lost is unknown"
             )
 
 
@@ -80,15 +80,15 @@ def _thin_capacity(columns: TaskColumns, capacity: dict[Request, Capacity]) -> I
     for request, known in capacity.items():
         if 0 < known.tasks < ENOUGH_TASKS:
             yield (
-                f"The capacity for {request} rests on {known.tasks} task(s): slowdown and blame "
-                "for it are guesses."
+                f"what the hosts can do at {_NAMES[request]} is known from {known.tasks} task(s) "
+                "only: time lost to it is a guess"
             )
         used = np.unique(columns.host[(columns.wait(request) > 0) & (columns.host >= 0)])
         borrowed = int(known.borrowed[used].sum())
         if known.tasks >= ENOUGH_TASKS and 0 < borrowed < len(used):
             yield (
-                f"{borrowed} of {len(used)} hosts had too few tasks to tell their capacity for "
-                f"{request}; that of all hosts together was taken."
+                f"{borrowed} of {len(used)} hosts had too few tasks to tell what they can do at "
+                f"{_NAMES[request]}: what all hosts together did was taken"
             )
 
 
@@ -97,20 +97,21 @@ def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
     requests = demands["request"].to_numpy()
     much = demands["over_attribution"].to_numpy() > MUCH_OVER
     for code, request in enumerate(REQUESTS):
-        mine = requests == code
+        # A target is compared with one core, and a host has many: there it is the rule.
+        mine = (requests == code) & (request is not Request.RUN_QUEUE)
         if lost[mine & much].sum() > WORTH_SAYING * max(lost[mine].sum(), 1.0):
             yield (
-                f"For {100 * lost[mine & much].sum() / lost[mine].sum():.0f} % of the time lost "
-                f"to {request}, sources used more than {MUCH_OVER:.0f} times what explains it: "
-                "their order is better known than their shares."
+                f"for {100 * lost[mine & much].sum() / lost[mine].sum():.0f} % of the time lost to "
+                f"{_NAMES[request]}, others used over {MUCH_OVER:.0f} times what explains it: "
+                "trust the order of those blamed more than their shares"
             )
 
 
 def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
     if columns.slots.unknown_cores:
         yield (
-            f"The cores of {columns.slots.unknown_cores} executor(s) are not recorded: the most "
-            "slots they ever filled at once was taken."
+            f"the cores of {columns.slots.unknown_cores} executors are not recorded: the most "
+            "slots they ever filled at once was taken"
         )
 
 
@@ -121,6 +122,6 @@ def _one_machine(columns: TaskColumns) -> Iterator[str]:
             apps = len(np.unique(columns.app[columns.host == row]))
             if apps > 1:
                 yield (
-                    f"{apps} applications ran on a host called {name}; they are taken to share "
-                    "one machine."
+                    f"{apps} applications ran on a host called {name}: they are taken to have "
+                    "shared one machine"
                 )

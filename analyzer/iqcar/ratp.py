@@ -90,7 +90,8 @@ class TaskColumns:
 
     def wait(self, request: Request) -> Floats:
         """Return the waits in ms, NaN where unknown."""
-        return self.waits[wait_column(request)].to_numpy(np.float64)
+        waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
+        return waited
 
     def domain(self, request: Request) -> Rows:
         """Return the row of each task's contention domain, −1 where it has none."""
@@ -103,7 +104,8 @@ class TaskColumns:
 
     def number(self, column: str) -> Floats:
         """Return a column of ``tasks`` as float64."""
-        return self.tables.tasks[column].to_numpy(np.float64)
+        values: Floats = self.tables.tasks[column].to_numpy(np.float64)
+        return values
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def analyze(
 
     Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
     """
-    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
     from iqcar.report.json_result import to_json
@@ -49,15 +49,16 @@ def analyze(
     check_writable(json, force)
     check_writable(rules, force)
     tables = read_for(paths, query_by)
-    diagnosis = diagnose(
-        tables,
-        targets=target or (),
-        impact=impact,
-        source_usage=source_usage,
-        critical_path=critical_path,
-        top=top,
-        query_by=query_by,
-    )
+    with working("analysing"):
+        diagnosis = diagnose(
+            tables,
+            targets=target or (),
+            impact=impact,
+            source_usage=source_usage,
+            critical_path=critical_path,
+            top=top,
+            query_by=query_by,
+        )
     if "-" not in (json, rules):
         print_diagnosis(diagnosis)
     if json is not None:

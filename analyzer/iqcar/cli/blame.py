@@ -28,7 +28,7 @@ def blame(
 
     Example: iqcar blame spark-events/ --target q39b
     """
-    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
     from iqcar.report.json_result import to_json
@@ -36,15 +36,16 @@ def blame(
 
     check_writable(json, force)
     tables = read_for(paths, query_by)
-    diagnosis = diagnose(
-        tables,
-        targets=[target],
-        impact=impact,
-        source_usage=source_usage,
-        critical_path=critical_path,
-        top=top,
-        query_by=query_by,
-    )
+    with working("analysing"):
+        diagnosis = diagnose(
+            tables,
+            targets=[target],
+            impact=impact,
+            source_usage=source_usage,
+            critical_path=critical_path,
+            top=top,
+            query_by=query_by,
+        )
     if json != "-":
         print_levels(diagnosis)
     if json is not None:

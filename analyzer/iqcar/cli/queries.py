@@ -18,7 +18,7 @@ def queries(
 
     Example: iqcar queries spark-events/
     """
-    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
     from iqcar.report.json_result import queries_to_json
@@ -26,7 +26,8 @@ def queries(
 
     check_writable(json, force)
     tables = read_for(paths, query_by)
-    diagnosis = diagnose(tables, query_by=query_by)
+    with working("analysing"):
+        diagnosis = diagnose(tables, query_by=query_by)
     if json != "-":
         print_queries(diagnosis)
     if json is not None:

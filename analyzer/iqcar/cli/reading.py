@@ -28,6 +28,19 @@ def read_for(paths: list[str], query_by: QueryBy) -> Tables:
     return tables
 
 
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on standard error, if that is a terminal, that something is being worked out."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(f"{what} (the first run on a machine compiles for some seconds)"):
+        yield
+
+
 def exit_code(tables: Tables) -> ExitCode:
     """Tell whether all input was analysed, or some of it failed or was truncated."""
     bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}
