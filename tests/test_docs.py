@@ -34,7 +34,7 @@ def test_links_between_files_lead_somewhere(page: Path) -> None:
 def test_every_command_and_option_the_readme_names_exists() -> None:
     commands = get_command(app).commands
     text = (REPO / "README.md").read_text(encoding="utf-8")
-    used = re.findall(r"^\s*(?:\S*/)?iqcar ([a-z]+)(.*)$", text, re.MULTILINE)
+    used = re.findall(r"^ {4}(?:\S*/)?iqcar ([a-z]+)([^#]*)", text, re.MULTILINE)
     assert used
     for name, rest in used:
         assert name in commands, f"README names iqcar {name}"
