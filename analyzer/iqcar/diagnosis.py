@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.errors import UsageError
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.kinds import BlameKind, ImpactModel, QueryBy, SourceUsage
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Diagnosis:
     graph: IQCGraph
     """iQC-Graph over all queries that lost time."""
     targets: tuple[int, ...]
-    """Rows of the queries under analysis, the most slowed down first."""
+    """Rows of the queries under analysis: those that lost most to other queries first."""
     rules: tuple[Rule, ...]
     """Proposed scheduler rules."""
     doubts: tuple[str, ...]
@@ -73,12 +73,18 @@ class Diagnosis:
             index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
         ).reindex(range(len(queries)))
         waits = {f"{resource}_wait_ms": wide[resource].to_numpy() for resource in wide.columns}
-        whole: pd.DataFrame = queries.assign(**waits, lost_ms=self.lost_ms())
+        whole: pd.DataFrame = queries.assign(
+            **waits, lost_ms=self.lost_ms(), lost_to_others_ms=self.lost_to_others_ms()
+        )
         return whole
 
     def lost_ms(self) -> NDArray[np.float64]:
         """Elapsed time in ms that each query lost, one number per query."""
         return query_losses(self.tables, self.blame)
+
+    def lost_to_others_ms(self) -> NDArray[np.float64]:
+        """Elapsed time in ms that each query lost to other queries, one number per query."""
+        return losses_to_others(self.graph, len(self.tables.queries))
 
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.
@@ -126,6 +132,15 @@ def query_losses(tables: Tables, blame: Blame) -> NDArray[np.float64]:
     has = query >= 0
     lost = blame.stages["lost_ms"].to_numpy(np.float64)[has]
     return np.bincount(query[has], weights=lost, minlength=len(tables.queries)).astype(np.float64)
+
+
+def losses_to_others(graph: IQCGraph, queries: int) -> NDArray[np.float64]:
+    """Sum the elapsed time that each query lost to other queries, in ms."""
+    hurts = graph.who_hurts_whom()
+    hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value).to_numpy()]
+    target = hurts["target_query"].to_numpy(np.int64)
+    lost: NDArray[np.float64] = hurts["lost_ms"].to_numpy(np.float64)
+    return np.bincount(target, weights=lost, minlength=queries).astype(np.float64)
 
 
 def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:

@@ -5,25 +5,25 @@ event logs → tables → waits → RATP and blame → iQC-Graph → rules → D
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.blame import attribute
 from iqcar.dag import add_critical_path
-from iqcar.diagnosis import Diagnosis, Settings, find_query, query_losses
+from iqcar.diagnosis import Diagnosis, Settings, find_query, losses_to_others, query_losses
 from iqcar.doubts import find_doubts
-from iqcar.eventlog import read_logs
+from iqcar.eventlog import join_samples, read_logs
 from iqcar.graph import build_graph
 from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
-from iqcar.rules import propose
+from iqcar.rules import propose, recorded_priorities
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from iqcar.eventlog import ReadProgress
     from iqcar.tables import Tables
@@ -33,6 +33,7 @@ def read(
     paths: str | Path | Sequence[str | Path],
     *,
     query_by: QueryBy | str = QueryBy.SQL,
+    samples: str | Path | Sequence[str | Path] = (),
     processes: int | None = None,
     progress: Callable[[ReadProgress], None] | None = None,
 ) -> Tables:
@@ -44,6 +45,8 @@ def read(
         Files, directories, globs, rolling directories, zips, or URLs.
     query_by : QueryBy or str
         What counts as one query.
+    samples : path, or sequence of paths
+        Files of ``iqcar sample``, to be joined by host name and time.
     processes : int, optional
         Processes to read several logs with; chosen from their size by default.
     progress : callable, optional
@@ -54,10 +57,20 @@ def read(
     Tables
         One ``inputs`` row per log found says what became of it; a log that cannot be read raises
         nothing.
+
+    Raises
+    ------
+    IqcarError
+        If a file of samples cannot be read, or a URL needs a package that is not installed.
     """
-    several = [paths] if isinstance(paths, str) or not hasattr(paths, "__iter__") else list(paths)
-    tables = read_logs(several, processes=processes, progress=progress)
+    tables = read_logs(_several(paths), processes=processes, progress=progress)
+    if sampled := _several(samples):
+        tables = join_samples(tables, sampled)
     return add_critical_path(identify(tables, QueryBy(query_by)))
+
+
+def _several(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    return [paths] if isinstance(paths, (str, Path)) else list(paths)
 
 
 def diagnose(
@@ -107,7 +120,8 @@ def diagnose(
         rows = [row for wanted in targets for row in find_query(tables.queries, wanted)]
         chosen = tuple(dict.fromkeys(rows))
     else:
-        worst = np.argsort(-lost, kind="stable")[:top]
+        # Who lost most to others comes first: that is what can be changed between queries.
+        worst = np.lexsort((-lost, -losses_to_others(graph, len(lost))))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
     return Diagnosis(
         tables=tables,
@@ -116,7 +130,7 @@ def diagnose(
         blame=blame,
         graph=graph,
         targets=chosen,
-        rules=propose(tables, graph, top=top),
+        rules=propose(tables, graph, top=top, priorities=recorded_priorities(tables)),
         doubts=(*find_doubts(tables, waits), *blame.doubts),
         settings=settings,
     )

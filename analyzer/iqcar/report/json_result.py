@@ -93,6 +93,7 @@ def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     queries = diagnosis.tables.queries
     application_ids = diagnosis.tables.applications["application_id"].tolist()
     lost = diagnosis.lost_ms().tolist()
+    to_others = diagnosis.lost_to_others_ms().tolist()
     waits = _records(diagnosis.query_waits)
     size = len(Resource)
     targets = set(diagnosis.targets)
@@ -118,6 +119,7 @@ def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
                     for w in mine
                 },
                 "lost_ms": lost_ms,
+                "lost_to_others_ms": min(to_others[row], lost_ms),
                 "share_of_duration": lost_ms / duration if duration else 0.0,
                 "slowdown": _slowdown(duration, lost_ms),
                 "blame": _records(diagnosis.graph.blame_of(row)),

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.kinds import Request
-from iqcar.report.text import blame_table, terminal, wait_line
+from iqcar.report.text import blame_table, loss_split, terminal, wait_line
 from iqcar.report.words import REQUEST_NAMES, duration, percent, printable, resource_name, short
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def _print_target(diagnosis: Diagnosis, target: int, console: Console) -> None:
     lost, ran = float(query["lost_ms"]), float(query["duration_ms"])
     console.print(Text(f"{short(query['name'], 80)}  {query['query_id']}", style="bold"))
     of_run = f" ({percent(lost / ran)})" if ran > 0 else ""
-    _line(console, f"It ran {duration(ran)} and lost {duration(lost)} of that{of_run}.")
+    split = loss_split(query)
+    _line(console, f"It ran {duration(ran)} and lost {duration(lost)} of that{of_run}, {split}.")
     _line(console, f"Its tasks waited: {wait_line(diagnosis, target)}.")
     if lost <= 0:
         _line(console, "No time was lost that could be measured, so there is nobody to blame.")
@@ -66,7 +67,9 @@ def _print_target(diagnosis: Diagnosis, target: int, console: Console) -> None:
 
     _title(console, 4, "Whose stages were in the way there")
     for row in _largest(graph.top(4, top, target)):
-        _line(console, f"{_amount(row, lost)}  {short(row['label'], 90)}")
+        what = f"{short(row['label'], 80)}, in the way of stage"
+        stage = diagnosis.tables.stages["stage_id"].iloc[row["stage"]]
+        _line(console, f"{_amount(row, lost)}  {what} {stage}")
 
     _title(console, 5, "Those stages, wherever they were in the way")
     by_stage = graph.dor_by_target(5)

@@ -112,12 +112,22 @@ def _target(diagnosis: Diagnosis, target: int, rank: int, console: Console) -> N
     title = Text(f"{rank}. {short(query['name'])}", style="bold")
     title.append(f"  {printable(query['query_id'])}", style="dim")
     console.print(title)
-    line = f"ran {duration(ran)} and lost {_of(lost, ran)}"
+    line = f"ran {duration(ran)} and lost {_of(lost, ran)}, {loss_split(query)}"
     if not query["ended"]:
         line += "; it had not ended"
     console.print(Padding(Text(line), (0, 0, 0, 3)))
     console.print(Padding(Text(f"task time waited: {wait_line(diagnosis, target)}"), (0, 0, 0, 3)))
     console.print(Padding(blame_table(diagnosis.graph.blame_of(target)), (0, 0, 0, 3)))
+
+
+def loss_split(query: pd.Series) -> str:
+    """Tell how much of a query's lost time was lost to other queries."""
+    others = float(query["lost_to_others_ms"])
+    return (
+        f"{_of(others, query['duration_ms'])} of it to other queries"
+        if others
+        else ("none of it to other queries")
+    )
 
 
 def wait_line(diagnosis: Diagnosis, query: int) -> str:
