@@ -43,7 +43,7 @@ def record(data: Path, out: Path) -> Path:
     with _spark(out, logs) as spark:
         log = logs / f"{spark.sparkContext.applicationId}.zstd"
         texts = _query_texts(data, spark.sparkContext.defaultParallelism)
-        _make_views(spark, data, set(re.findall(r"\w+", " ".join(texts.values()))))
+        make_views(spark, data, set(re.findall(r"\w+", " ".join(texts.values()))))
         failures = _run_mix(spark, texts, out / "etl_output")
     shutil.rmtree(out / "etl_output", ignore_errors=True)
     if failures:
@@ -113,7 +113,7 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(saved)
 
 
-def _make_views(spark: SparkSession, data: Path, wanted: set[str]) -> None:
+def make_views(spark: SparkSession, data: Path, wanted: set[str]) -> None:
     # With a given schema Spark runs no job per table to find it: the log holds the mix alone.
     for table, schema in json.loads((data / "schemas.json").read_text()).items():
         if table in wanted:

@@ -20,6 +20,7 @@ from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
     HOSTS,
+    INTERVALS,
     QUERIES,
     STAGES,
     TASKS,
@@ -28,7 +29,7 @@ from iqcar.tables import (
 from random_tables import EPOCH_MS, frame, waits_frame
 
 ROUNDS = 4
-"""Times that a task goes through read, fetch, compute, write."""
+"""Times that a task goes through read, fetch, compute, write, unless a cluster says else."""
 MEMORY_RATE = 4e6
 """Bytes per ms of a read that the page cache answers."""
 SPREAD = 0.25
@@ -75,6 +76,7 @@ class Cluster:
     slots: int = 16
     apps: int = 1
     fair: bool = True
+    rounds: int = ROUNDS
 
 
 @dataclass
@@ -91,6 +93,8 @@ class _Task:
     since: float = 0.0
     spent: dict[Request, float] = field(default_factory=dict)
     processor: float = 0.0
+    history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
+    """Begin and end of each phase, its request, and how long it computed and waited."""
 
 
 @dataclass
@@ -190,13 +194,14 @@ class Simulation:
             (SLEEP, None, plan.sleep),
             (DISK, Request.IO_WRITE, plan.write),
         )
+        rounds = self.cluster.rounds
         self.stage_start[(query, stage)] = now
         self._left[(query, stage)] = plan.tasks
         self._pending[(query, stage)] = [
             _Task(
                 query,
                 stage,
-                [(k, r, w * s / ROUNDS) for k, r, w in work if w] * ROUNDS,
+                [(k, r, w * s / rounds) for k, r, w in work if w] * rounds,
                 now,
                 s,
                 (name + stage + index) % self.cluster.hosts,
@@ -240,9 +245,12 @@ class Simulation:
         if request is None:
             return
         spent = now - task.since
+        computed = 0.0
         if kind == PROCESSOR:
             task.processor += work
             spent -= work
+            computed = work
+        task.history.append((task.since, now, request, computed, max(spent, 0.0)))
         task.spent[request] = task.spent.get(request, 0.0) + max(spent, 0.0)
 
     def critical(self) -> set[tuple[int, int]]:
@@ -258,8 +266,8 @@ class Simulation:
                 stage = max(parents, key=lambda s: self.stage_end[(q, s)])
         return path
 
-    def emit(self) -> tuple[Tables, pd.DataFrame]:
-        """The tables and waits of this run."""
+    def emit(self, bucket_ms: float | None = None) -> tuple[Tables, pd.DataFrame]:
+        """The tables and waits of this run; with profiles of this resolution if it is given."""
         c, keys = self.cluster, sorted(self.stage_end)
         row_of = {key: row for row, key in enumerate(keys)}
         critical = self.critical()
@@ -321,8 +329,28 @@ class Simulation:
             ),
             tasks=tasks,
         )
+        if bucket_ms is not None:
+            tables = tables.with_(intervals=self._profiles(bucket_ms))
         compute = np.array([t.processor for t in self.tasks])
         return tables, waits_frame(tasks, waits, compute)
+
+    def _profiles(self, bucket_ms: float) -> pd.DataFrame:
+        """What every task did in each interval; evenly within a phase."""
+        columns: dict[str, list[np.ndarray]] = {name: [] for name in INTERVALS.column_names()}
+        for row, task in enumerate(self.tasks):
+            life = task.finish - task.launch
+            edges = np.minimum(np.arange(int(life // bucket_ms) + 2) * bucket_ms, life)
+            edges = task.launch + edges[np.append(True, np.diff(edges) > 0)]
+            profile = {name: np.zeros(len(edges) - 1) for name in columns}
+            for begin, end, request, computed, waited in task.history:
+                reached = np.clip((edges - begin) / max(end - begin, 1e-9), 0.0, 1.0)
+                profile["cpu_ms"] += computed * np.diff(reached)
+                profile[f"{request}_ms"] += waited * np.diff(reached)
+            profile["task"] += row
+            profile["start_ms"], profile["end_ms"] = EPOCH_MS + edges[:-1], EPOCH_MS + edges[1:]
+            for name, values in profile.items():
+                columns[name].append(values)
+        return INTERVALS.frame({n: np.concatenate(parts) for n, parts in columns.items()})
 
     def _bytes(self, column: str) -> list[float]:
         plans = self.plans

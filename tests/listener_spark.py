@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ TEST_JAR = LISTENER / "target" / "iqcar-listener-tests.jar"
 PLUGIN = {"spark.plugins": "org.iqcar.spark.IqcarPlugin"}
 LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener"}
 WORKLOADS = ["--class", "org.iqcar.spark.Workloads"]
+GONE_IN_S = 30
+"""A process that ends with its parent takes milliseconds; on a busy machine some seconds."""
 APP_TIMEOUT_S = 300
 """A run takes 10 to 30 s; a busy machine several times that. Only a hang takes longer."""
 
@@ -62,7 +65,7 @@ def python_of(home: Path) -> str:
 @functools.cache
 def build_jar() -> None:
     """Build the jar where it is missing or older than its sources."""
-    sources = [LISTENER / "pom.xml", *(LISTENER / "src").rglob("*.java")]
+    sources = [LISTENER / "pom.xml", *(LISTENER / "src").rglob("*.*")]
     newest = max(path.stat().st_mtime for path in sources)
     if any(not jar.exists() or jar.stat().st_mtime < newest for jar in (JAR, TEST_JAR)):
         subprocess.run([REPO / "scripts" / "build_listener", "--fast"], check=True)
@@ -101,9 +104,9 @@ class App:
         assert [len(records) for records in found] == [1] * len(found)
         return [records[0] for records in found]
 
-    def own_events(self) -> list[dict[str, Any]]:
-        """The events that the listener itself wrote."""
-        return [e for e in self.events if e["Event"].startswith("org.iqcar")]
+    def own_events(self, name: str = "Scheduler") -> list[dict[str, Any]]:
+        """The events of one kind that the plugin itself wrote."""
+        return [e for e in self.events if e["Event"] == f"org.iqcar.spark.IqcarEvent{name}"]
 
 
 def records_of(end: dict[str, Any]) -> list[dict[str, Any]]:
@@ -114,6 +117,36 @@ def records_of(end: dict[str, Any]) -> list[dict[str, Any]]:
         if found:
             return [json.loads(text) for text in found]
     return []
+
+
+def samples_of(app: App) -> list[dict[str, Any]]:
+    """All samples of hosts, each with its event's host and executor."""
+    return [
+        {**sample, "host": event["host"], "executor": event["executor"]}
+        for event in app.own_events("Samples")
+        for sample in event["samples"]
+    ]
+
+
+def wait_until_no_sampler_runs(app: App) -> None:
+    """Wait for the host samplers of an application to end; fail if they do not."""
+    (start,) = (e for e in app.events if e["Event"] == "SparkListenerApplicationStart")
+    deadline = time.monotonic() + GONE_IN_S
+    while samplers := [p for p in processes(start["App ID"]) if b"iqcar_sampler" in p]:
+        assert time.monotonic() < deadline, samplers
+        time.sleep(0.2)
+
+
+def processes(word: str) -> list[bytes]:
+    """Command lines that hold a word."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes()
+        except OSError:
+            continue
+        found += [words] if word.encode() in words else []
+    return found
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from iqcar.eventlog.lines import LineTally, read_batches
+from iqcar.eventlog.lines import LineTally, read_blocks
 from iqcar.eventlog.locate import EventLog, Unreadable, locate
 
 LOG = b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n'
@@ -44,7 +44,7 @@ def unreadable(paths: Sequence[str | Path]) -> str:
 
 def text(log: EventLog) -> bytes:
     tally = LineTally()
-    lines = [line for batch in read_batches(log, tally) for line in batch]
+    lines = [line for block in read_blocks(log, tally) for line in block.lines()]
     assert tally.damage == ""
     return b"".join(line + b"\n" for line in lines)
 

@@ -1,13 +1,13 @@
 """Blame straight from the formulas, one pair of tasks at a time: the reference for the sweep.
 
-Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame) and eq. 4 (conservation), with loops and without
-anything from ``iqcar.sweep`` or ``iqcar.usage``. Capacities of hosts come from
+Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) and eq. 4
+(conservation), with loops and without anything from ``iqcar.sweep``, ``iqcar.pieces`` or
+``iqcar.usage``. Capacities of hosts come from
 ``iqcar.capacity``, which has tests of its own.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ import pandas as pd
 from iqcar.capacity import host_capacity
 from iqcar.kinds import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables import Tables
+from naive_slots import NaiveSlots
 
 BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
 MEMORY = (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY)
@@ -48,7 +49,7 @@ def known(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-class _Naive:
+class _Naive(NaiveSlots):
     def __init__(self, tables: Tables, waits: pd.DataFrame, usage: SourceUsage) -> None:
         self.tables, self.usage = tables, usage
         self.tasks = tables.tasks.to_dict("records")
@@ -70,8 +71,35 @@ class _Naive:
             ).per_host
             for r in BYTES
         }
+        self.pieces = [self.cut(i) for i in range(len(self.tasks))]
         self.memory = {e: self.most_memory(e) for e in range(len(tables.executors))}
         self.cores = [self.executor_cores(e) for e in range(len(tables.executors))]
+
+    # --- pieces of a task: (begin, end, what its profile says of them; None = no interval)
+
+    def cut(self, i: int) -> list[tuple[float, float, dict[str, float] | None]]:
+        task, table = self.tasks[i], self.tables.intervals
+        launch, finish = task["launch_ms"], task["finish_ms"]
+        rows = table[table["task"] == i].sort_values("start_ms").to_dict("records")
+        if self.usage is SourceUsage.PAPER or not rows or not task["T"] > 0:
+            return [(launch, finish, None)]
+        first, last = rows[0]["start_ms"], rows[-1]["end_ms"]
+        begin = min(max(first, launch), max(finish - (last - first), launch))
+        cuts: list[tuple[float, float, dict[str, float] | None]] = [(launch, begin, None)]
+        move = begin - first
+        cuts += [(row["start_ms"] + move, row["end_ms"] + move, row) for row in rows]
+        cuts.append((cuts[-1][1], finish, None))
+        return [(b, e, row) for b, e, row in cuts if e > b]
+
+    def part(self, i: int, piece: int, column: str) -> float:
+        """The piece's part of what the task did in all: by its profile, else by time."""
+        pieces = self.pieces[i]
+        if len(pieces) == 1 and pieces[0][2] is None:
+            return 1.0
+        done = [known(row.get(column, 0.0)) if row else 0.0 for _, _, row in pieces]
+        if sum(done) > 0:
+            return done[piece] / sum(done)
+        return (pieces[piece][1] - pieces[piece][0]) / self.tasks[i]["T"]
 
     # --- eq. 2
 
@@ -165,8 +193,11 @@ class _Naive:
 
     # --- eq. 6: the source's used share of the capacity
 
-    def source(self, i: int, r: Request) -> float:
-        task, life = self.tasks[i], max(self.tasks[i]["T"], 1.0)
+    def source(self, i: int, r: Request, piece: int = 0) -> float:
+        task = self.tasks[i]
+        begin, end, _ = self.pieces[i][piece]
+        length = end - begin if task["ok"] else 0.0
+        life = max(length, 1.0)
         wait, data = self.wait(i, r), self.data(i, r)
         if self.usage is SourceUsage.PAPER:
             best = self.best(self.domain(i, r), r)
@@ -175,26 +206,32 @@ class _Naive:
             return min(known(data / wait / best), 1.0) if wait > 0 else 1.0
         if r in BYTES:
             pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
-            return min(sum(self.device_share(i, part, pool) for part in pool), 1.0)
+            return min(sum(self.device_share(i, part, pool, piece) for part in pool), 1.0)
         if r is Request.RUN_QUEUE:
-            return min(known(self.waits[i]["compute_ms"]) / life, 1.0)
+            compute = known(self.waits[i]["compute_ms"]) * self.part(i, piece, "cpu_ms")
+            return min(compute / life, 1.0)
         if r in MEMORY:
-            if not task["T"] > 0 or task["executor"] < 0:
+            if not length > 0 or task["executor"] < 0:
                 return 0.0
             held = known(task["peak_memory_bytes"])
             return held / self.memory[task["executor"]] if held > 0 else 0.0
-        return min(max(1 - known(wait) / life, 0.0), 1.0)
+        wait = known(wait) * self.part(i, piece, f"{r}_ms")
+        return min(max(1 - wait / life, 0.0), 1.0)
 
-    def device_share(self, i: int, part: Request, pool: tuple[Request, ...]) -> float:
+    def device_share(
+        self, i: int, part: Request, pool: tuple[Request, ...], piece: int = 0
+    ) -> float:
         task = self.tasks[i]
-        life = max(task["T"], 1.0)
-        if self.usage is SourceUsage.ACTIVE and self.wait(i, part) > 0:
-            return self.wait(i, part) / life
+        begin, end, _ = self.pieces[i][piece]
+        life = max(end - begin, 1.0) if task["ok"] else 1.0
+        mine = self.part(i, piece, f"{part}_ms")
+        if self.usage is SourceUsage.ACTIVE and self.wait(i, part) * mine > 0:
+            return self.wait(i, part) * mine / life
         if task["host"] < 0:
             return 0.0
         speeds = [self.capacity[p][task["host"]] for p in (part, *pool)]
         speed = next((s for s in speeds if not math.isnan(s)), math.nan)
-        return min(known(self.data(i, part) / speed) / life, 1.0)
+        return min(known(self.data(i, part) * mine / speed) / life, 1.0)
 
     def most_memory(self, executor: int) -> float:
         mine = [
@@ -214,68 +251,9 @@ class _Naive:
             default=0.0,
         )
 
-    # --- slots: ∫ held / N dt
-
-    def task_cpus(self, task: dict[str, float]) -> float:
-        return float(self.tables.applications["task_cpus"][int(task["app"])])
-
-    def executor_cores(self, e: int) -> float:
-        cores = self.tables.executors["cores"][e]
-        if cores > 0:
-            return float(cores)
-        mine = [t for t in self.tasks if t["executor"] == e and t["ok"]]
-        return max(
-            (
-                sum(
-                    self.task_cpus(o)
-                    for o in mine
-                    if o["launch_ms"] <= t["launch_ms"] < o["finish_ms"]
-                )
-                for t in mine
-            ),
-            default=0.0,
-        )
-
-    def slots_at(self, app: int, when: float) -> float:
-        executors = self.tables.executors
-        total = 0.0
-        for e in range(len(executors)):
-            added, removed = executors["added_ms"][e], executors["removed_ms"][e]
-            since = -math.inf if math.isnan(added) else added
-            until = math.inf if math.isnan(removed) else max(removed, since)
-            if executors["app"][e] == app and since <= when < until:
-                total += self.cores[e]
-        held = sum(
-            self.task_cpus(t)
-            for t in self.tasks
-            if t["ok"] and t["app"] == app and t["launch_ms"] <= when < t["finish_ms"]
-        )
-        return max(total, held)
-
-    def slot_integral(
-        self, target: dict[str, float], source: dict[str, float], wait: float
-    ) -> tuple[float, float]:
-        """(∫ held/N over target's wait and source's run, ms of the wait without any slot)."""
-        begin, end = target["launch_ms"] - wait, target["launch_ms"]
-        moments = {begin, end}
-        for t in self.tasks:
-            if t["ok"]:
-                moments |= {t["launch_ms"], t["finish_ms"]}
-        for name in ("added_ms", "removed_ms"):
-            moments |= {m for m in self.tables.executors[name] if math.isfinite(m)}
-        cuts = sorted(m for m in moments if begin <= m <= end)
-        share = nobody = 0.0
-        for a, b in itertools.pairwise(cuts):
-            slots = self.slots_at(int(target["app"]), (a + b) / 2)
-            if slots == 0:
-                nobody += b - a
-            elif source["launch_ms"] <= a and b <= source["finish_ms"]:
-                share += self.task_cpus(source) * (b - a) / slots
-        return share, nobody
-
     # --- an estimated CPU wait is blamed only as far as the host's cores were in use
 
-    def explicable(self, i: int, r: Request, used: list[float]) -> float:
+    def explicable(self, i: int, r: Request, used: list[list[float]]) -> float:
         task = self.tasks[i]
         estimated = self.waits[i]["run_queue_evidence"] == 1
         if r is not Request.RUN_QUEUE or self.usage is SourceUsage.PAPER or not estimated:
@@ -284,34 +262,22 @@ class _Naive:
         if not task["ok"] or task["T"] <= 0 or task["host"] < 0 or math.isnan(cores):
             return 1.0
         use = 0.0
-        for other, rate in zip(self.tasks, used, strict=True):
+        for other, rates, pieces in zip(self.tasks, used, self.pieces, strict=True):
             if other["ok"] and other["host"] == task["host"] and other["stage"] >= 0:
-                end = min(task["finish_ms"], other["finish_ms"])
-                use += rate * max(end - max(task["launch_ms"], other["launch_ms"]), 0.0)
+                for rate, (since, until, _) in zip(rates, pieces, strict=True):
+                    end = min(task["finish_ms"], until)
+                    use += rate * max(end - max(task["launch_ms"], since), 0.0)
         return min(use / (task["T"] * cores), 1.0)
-
-    def cores_of_host(self, host: int) -> float:
-        executors = self.tables.executors
-        mine = [e for e in range(len(executors)) if executors["host"][e] == host]
-        if not mine or any(not executors["cores"][e] > 0 for e in mine):
-            return math.nan
-        lives = []
-        for e in mine:
-            added, removed = executors["added_ms"][e], executors["removed_ms"][e]
-            since = -math.inf if math.isnan(added) else added
-            until = math.inf if math.isnan(removed) else max(removed, since)
-            lives.append((since, until, executors["cores"][e]))
-        most = max(
-            sum(c for since, until, c in lives if since <= when < until) for when, _, _ in lives
-        )
-        return most if most > 0 else math.nan
 
     # --- eq. 4 and the sums of eq. 8, 9
 
     def run(self) -> dict[tuple[int, Request, int], NaiveDemand]:
         demands: dict[tuple[int, Request, int], NaiveDemand] = {}
         for r in REQUESTS:
-            used = [self.source(i, r) for i in range(len(self.tasks))]
+            used = [
+                [self.source(i, r, piece) for piece in range(len(self.pieces[i]))]
+                for i in range(len(self.tasks))
+            ]
             for i, task in enumerate(self.tasks):
                 wait = max(known(self.wait(i, r)), 0.0)
                 slowdown, stretch, span, known_part, lost = self.target(i, r)
@@ -337,7 +303,7 @@ class _Naive:
         return demands
 
     def raw_blame(
-        self, i: int, r: Request, used: list[float], stretch: float, span: float
+        self, i: int, r: Request, used: list[list[float]], stretch: float, span: float
     ) -> dict[int, float]:
         target, raw = self.tasks[i], defaultdict[int, float](float)
         if not target["ok"] or span <= 0:
@@ -346,14 +312,35 @@ class _Naive:
             same = self.domain(i, r) == self.domain(j, r) >= 0
             if i == j or not same or not source["ok"] or source["stage"] < 0:
                 continue
-            if r is Request.SLOT_WAIT and self.usage is not SourceUsage.PAPER:
-                beta = self.slot_integral(target, source, self.wait(i, r))[0] / span * stretch
+            if r is Request.SLOT_WAIT:
+                beta = self.slot_blame(target, source, self.wait(i, r), used[j][0], span) * stretch
             else:
-                begin, end = target["launch_ms"], target["finish_ms"]
-                if r is Request.SLOT_WAIT:
-                    begin, end = begin - self.wait(i, r), begin
-                overlap = min(end, source["finish_ms"]) - max(begin, source["launch_ms"])
-                beta = max(overlap, 0.0) / span * used[j] * stretch
+                beta = sum(
+                    self.emphasis(i, at, r) * max(min(end, until) - max(begin, since), 0.0) * rate
+                    for at, (begin, end, _) in enumerate(self.pieces[i])
+                    for rate, (since, until, _) in zip(used[j], self.pieces[j], strict=True)
+                )
+                beta *= stretch / span
             if beta > 0:
                 raw[source["stage"]] += beta
         return raw
+
+    def emphasis(self, i: int, piece: int, r: Request) -> float:
+        """Part of the task's wait that lies in the piece, over the piece's part of its time."""
+        begin, end, _ = self.pieces[i][piece]
+        life = self.tasks[i]["T"]
+        return self.part(i, piece, f"{r}_ms") / ((end - begin) / life) if end > begin else 1.0
+
+    def slot_blame(
+        self,
+        target: dict[str, float],
+        source: dict[str, float],
+        wait: float,
+        used: float,
+        span: float,
+    ) -> float:
+        if self.usage is not SourceUsage.PAPER:
+            return self.slot_integral(target, source, wait)[0] / span
+        begin, end = target["launch_ms"] - wait, target["launch_ms"]
+        overlap = min(end, source["finish_ms"]) - max(begin, source["launch_ms"])
+        return max(overlap, 0.0) / span * used

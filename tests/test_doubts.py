@@ -76,3 +76,64 @@ def test_running_tasks_are_said() -> None:
 def test_nothing_read_leaves_nothing_to_doubt() -> None:
     tables = Tables.empty()
     assert find_doubts(tables, measure_waits(tables)) == ()
+
+
+RECORD = {"wall_ms": 900.0, "cpu_ms": 900.0, "run_queue_ms": 0.0, "off_cpu_ms": 0.0}
+
+
+def test_a_log_whose_every_task_was_measured_leaves_nothing_to_doubt() -> None:
+    tables = tiny_tables(**GOOD, task_records=[RECORD])
+    assert find_doubts(tables, measure_waits(tables)) == ()
+
+
+def test_task_ends_without_a_record_are_counted_by_reason() -> None:
+    ends = [
+        {"status": "success"},
+        {"status": "success", "stage": 1},
+        {"status": "failed"},
+        {"status": "failed", "stage": 1},
+        {"status": "failed", "executor": 1},
+        {"status": "killed"},
+        {"status": "killed"},
+        {"status": "running"},
+    ]
+    tasks = [{**GOOD_TASK, "index": n, **end} for n, end in enumerate([{}, *ends])]
+    said = doubts_of(
+        tasks=tasks,
+        stages=[{}, {"failure_reason": "org.apache.spark.shuffle.FetchFailedException: gone"}],
+        executors=[{}, {"removed_ms": 2500.0}],
+        task_records=[RECORD],
+    )
+    (sentence,) = [one for one in said if "have no record" in one]
+    assert sentence == (
+        "7 of 8 task ends have no record of the plugin (1 lost with their executor, 1 in stages "
+        "that could not fetch their shuffle blocks, 1 failed, 2 killed, 1 succeeded after their "
+        "stage was aborted, 1 succeeded, where the plugin was missing or failed): 88% of the task "
+        "time there is not measured"
+    )
+    assert [one for one in said if one.startswith("waits for memory and locks were not measured")]
+
+
+def test_applications_without_the_plugin_lack_no_records() -> None:
+    tables = tiny_tables(
+        **{**GOOD, "tasks": [GOOD_TASK, {**GOOD_TASK, "app": 1, "index": 1}]},
+        applications=[{}, {}],
+        task_records=[RECORD],
+    )
+    said = find_doubts(tables, measure_waits(tables))
+    assert not [one for one in said if "have no record" in one]
+    assert "waits for memory and locks were not measured for 50% of all task time" in "".join(said)
+    assert "CPU wait is estimated for 50% of all task time" in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"sampler": "off"}, "the sampler was switched off"),
+        ({"sampler": "dead"}, "the sampler had stopped for 1 tasks (100% of all task time)"),
+        ({"failures": 3}, "the plugin counted up to 3 failures of its own code"),
+        ({"run_queue_ms": np.nan}, "CPU wait is unknown for 100% of all task time: the kernel"),
+    ],
+)
+def test_what_the_plugin_could_not_measure_is_said(record, words) -> None:
+    assert [one for one in doubts_of(task_records=[{**RECORD, **record}]) if words in one]

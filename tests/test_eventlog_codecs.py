@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import block_codecs as enc
 from iqcar.eventlog import codecs
 from iqcar.eventlog.codecs import Codec, check_ratio, decoded_chunks, detect
-from iqcar.eventlog.lines import LineTally, read_batches
+from iqcar.eventlog.lines import LineTally, read_blocks
 from iqcar.eventlog.locate import EventLog, locate
 from iqcar.eventlog.streams import BombError, DamageError, StoredStream, UnfinishedError
 
@@ -275,7 +275,7 @@ def lines_of(path: Path) -> tuple[list[bytes], LineTally, EventLog]:
     (log,) = locate([path])
     assert isinstance(log, EventLog)
     tally = LineTally()
-    return [line for batch in read_batches(log, tally) for line in batch], tally, log
+    return [line for block in read_blocks(log, tally) for line in block.lines()], tally, log
 
 
 @pytest.mark.spark
@@ -349,6 +349,6 @@ def test_all_lines_of_other_peoples_logs_are_read(shared_logs: Path) -> None:
     for log in logs:
         assert isinstance(log, EventLog)
         tally = LineTally()
-        count = sum(map(len, read_batches(log, tally)))
+        count = sum(map(len, read_blocks(log, tally)))
         assert count == independent_count(log), log.path
         assert tally.damage == ""

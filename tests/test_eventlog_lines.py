@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from block_codecs import zstd_zeros
 from iqcar.eventlog import lines as reader
-from iqcar.eventlog.lines import LineTally, read_batches
+from iqcar.eventlog.lines import LineTally, read_blocks
 from iqcar.eventlog.places import EventLog, LogPart
 from iqcar.eventlog.streams import CHUNK_BYTES
 
@@ -29,9 +29,9 @@ def log_of(*files: Path, in_progress: bool = False) -> EventLog:
 
 def read(*files: Path, in_progress: bool = False) -> tuple[list[bytes], LineTally]:
     tally = LineTally()
-    batches = list(read_batches(log_of(*files, in_progress=in_progress), tally))
-    assert all(batches)
-    return [line for batch in batches for line in batch], tally
+    blocks = list(read_blocks(log_of(*files, in_progress=in_progress), tally))
+    assert all(map(len, blocks))
+    return [line for block in blocks for line in block.lines()], tally
 
 
 def stored(tmp_path: Path, content: bytes, name: str = "log") -> Path:
@@ -134,7 +134,7 @@ def test_a_part_that_is_gone_is_damage(tmp_path: Path) -> None:
     log = log_of(stored(tmp_path, b"a\n"))
     Path(log.path).unlink()
     tally = LineTally()
-    assert list(read_batches(log, tally)) == []
+    assert list(read_blocks(log, tally)) == []
     assert tally.damage == "it cannot be opened: it does not exist"
 
 
@@ -151,16 +151,16 @@ def test_progress_counts_stored_bytes_up_to_the_size(tmp_path: Path) -> None:
     raw = b"".join(EVENT + b"%d\n" % number for number in range(50_000))
     files = [stored(tmp_path, gzip.compress(raw), "1"), stored(tmp_path, raw, "2")]
     steps: list[int] = []
-    list(read_batches(log_of(*files), LineTally(), steps.append))
+    list(read_blocks(log_of(*files), LineTally(), steps.append))
     assert steps == sorted(steps)
     assert len(steps) > 4
     assert steps[-1] == sum(file.stat().st_size for file in files)
 
 
-def test_batches_are_small(tmp_path: Path) -> None:
+def test_blocks_are_small(tmp_path: Path) -> None:
     path = stored(tmp_path, gzip.compress((EVENT + b"\n") * 100_000))
-    for batch in read_batches(log_of(path), LineTally()):
-        assert sum(map(len, batch)) <= 2 * CHUNK_BYTES
+    for block in read_blocks(log_of(path), LineTally()):
+        assert len(block.text) <= 2 * CHUNK_BYTES
 
 
 def test_zeros_that_unpack_to_10_gb_stop_early(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from iqcar.eventlog import archive
-from iqcar.eventlog.lines import LineTally, read_batches
+from iqcar.eventlog.lines import LineTally, read_blocks
 from iqcar.eventlog.locate import EventLog
 from log_places import APP, LOG, logs, text, unreadable, zipped
 
@@ -76,7 +76,7 @@ def test_a_zip_with_too_many_members_is_refused(
 
 def damage_of(log: EventLog) -> tuple[int, LineTally]:
     tally = LineTally()
-    return sum(map(len, read_batches(log, tally))), tally
+    return sum(map(len, read_blocks(log, tally))), tally
 
 
 def test_a_damaged_member_is_read_as_far_as_possible(tmp_path: Path) -> None:

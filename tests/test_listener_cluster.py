@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,9 @@ from listener_spark import (
     read_events,
     records_of,
     run_workloads,
+    samples_of,
     spark_params,
+    wait_until_no_sampler_runs,
 )
 
 pytestmark = pytest.mark.spark
@@ -115,6 +118,44 @@ def test_records_name_the_hosts_and_executors_of_their_tasks(
     check_all_measured(app)
     assert {r["host"] for r in app.records("nap")} == set(HOSTS)
     assert app.own_events()[-1]["slots"] == len(HOSTS)
+
+
+def test_each_host_has_one_series_of_samples_and_no_process_left(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        *("nap", "many"),
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+    )
+    check_all_measured(app)
+    samples = samples_of(app)
+    for host in HOSTS:
+        times = sorted(s["t"] for s in samples if s["host"] == host and "cpu" in s)
+        # One after the other, a second apart: two series at once would come closer.
+        assert len(times) >= 2
+        assert min(later - time for time, later in pairwise(times)) > 100
+    assert {s["executor"] for s in samples} == {e["Task Info"]["Executor ID"] for e in app.ends}
+    wait_until_no_sampler_runs(app)
+
+
+def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: Path) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        *("nap", "many"),
+        master="local-cluster[2,1,512]",
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+    )
+    check_all_measured(app)
+    samples = samples_of(app)
+    assert {s["executor"] for s in samples} == {"0", "1"}
+    assert len({s["host"] for s in samples}) == 1
+    assert len({s["executor"] for s in samples if "cpu" in s}) == 1
+    assert {row[1] for s in samples for row in s["procs"]} == {"0", "1"}
+    wait_until_no_sampler_runs(app)
 
 
 def test_a_jar_on_the_driver_only_is_brought_to_the_executors(

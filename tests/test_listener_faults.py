@@ -69,6 +69,7 @@ def test_the_switch_leaves_spark_as_if_the_jar_were_not_there(home: Path, tmp_pa
     assert app.exit_code == 0
     assert not any(records_of(end) for end in app.ends)
     assert not app.own_events()
+    assert not app.own_events("Samples")
 
 
 @pytest.mark.parametrize("home", spark_params())

@@ -18,6 +18,7 @@ from listener_spark import (
     records_of,
     run,
     run_workloads,
+    samples_of,
     share,
     spark_params,
     unpack,
@@ -231,6 +232,14 @@ def test_a_computing_python_worker_is_python_cpu(python_app: App) -> None:
         assert record["waits_ns"]["python_cpu"] > 0.7 * 1.5e9
         assert record["waits_ns"].get("python_other", 0) < 0.3 * 1.5e9
         assert record["cpu_ns"] < 1e9
+
+
+def test_the_samples_tell_the_python_workers_from_the_jvm(python_app: App) -> None:
+    rows = [row for sample in samples_of(python_app) for row in sample["procs"]]
+    cpu_ms = {kind: sum(r[3] for r in rows if r[2] == kind) for kind in ("jvm", "python")}
+    # Each of two tasks burns 1.5 s in its worker; a worker is found some time after its start.
+    assert cpu_ms["python"] > 500
+    assert cpu_ms["jvm"] > 0
 
 
 def test_a_sleeping_python_worker_is_python_other(python_app: App) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -14,6 +18,8 @@ import pytest
 import iqcar
 
 REPO = Path(__file__).resolve().parent.parent
+
+JAR = "iqcar/data/iqcar-listener.jar"
 
 MACHINE_PATH = re.compile(r"(?<![\w.~:/])/(?:root|work|home/\w+|Users/\w+|tmp/(?!spark)\w+)\b")
 """Folders of one person's machine; Spark's own default `/tmp/spark-events` is everybody's."""
@@ -41,7 +47,88 @@ def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
     }
     rules = {f"iqcar/data/rules/{path.name}" for path in (REPO / "rules").glob("*.json")}
     assert rules
-    assert modules | rules | {"iqcar/py.typed"} <= shipped
+    assert modules | rules | {"iqcar/py.typed", "iqcar/data/iqcar_sampler.py"} <= shipped
+
+
+def test_the_wheel_carries_the_plugin_where_it_can_be_built(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = JAR in archive.namelist()
+        if shipped:
+            with zipfile.ZipFile(io.BytesIO(archive.read(JAR))) as jar:
+                assert "org/iqcar/spark/IqcarPlugin.class" in jar.namelist()
+                assert not [name for name in jar.namelist() if "Test" in name]
+    assert shipped or not shutil.which("mvn")
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """What a wheel is built from, without a jar."""
+    copy = tmp_path / "iqcar"
+    copy.mkdir()
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(REPO / name, copy / name)
+    for name in ("analyzer", "rules", "listener/src"):
+        shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPO / "listener" / "pom.xml", copy / "listener" / "pom.xml")
+    return copy
+
+
+def built_without_maven(sources: Path, target: str, tmp_path: Path) -> Path:
+    """The wheel or sdist, as hatchling makes it where mvn is not on PATH."""
+    out = tmp_path / "out"
+    program = f"import hatchling.build as b; print(b.build_{target}({str(out)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=sources,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = out.iterdir()
+    return built
+
+
+def test_without_maven_the_wheel_is_made_without_the_plugin(sources: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(built_without_maven(sources, "wheel", tmp_path)) as archive:
+        assert "iqcar/cli/main.py" in archive.namelist()
+        assert JAR not in archive.namelist()
+
+
+def test_a_jar_that_is_newer_than_its_sources_is_shipped_without_maven(
+    sources: Path, tmp_path: Path
+) -> None:
+    jar = sources / "listener" / "target" / "iqcar-listener.jar"
+    jar.parent.mkdir()
+    jar.write_bytes(b"a jar")
+    with zipfile.ZipFile(built_without_maven(sources, "wheel", tmp_path)) as archive:
+        assert archive.read(JAR) == b"a jar"
+
+
+def test_a_jar_older_than_a_source_is_not_shipped(sources: Path, tmp_path: Path) -> None:
+    jar = sources / "listener" / "target" / "iqcar-listener.jar"
+    jar.parent.mkdir()
+    jar.write_bytes(b"a jar")
+    os.utime(jar, (0, 0))
+    with zipfile.ZipFile(built_without_maven(sources, "wheel", tmp_path)) as archive:
+        assert JAR not in archive.namelist()
+
+
+def test_the_sdist_holds_all_that_a_wheel_is_made_of(sources: Path, tmp_path: Path) -> None:
+    jar = sources / "listener" / "target" / "iqcar-listener.jar"
+    jar.parent.mkdir()
+    jar.write_bytes(b"a jar")
+    with tarfile.open(built_without_maven(sources, "sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    java = {p.relative_to(REPO).as_posix() for p in (REPO / "listener/src").rglob("*.java")}
+    assert java | {"listener/pom.xml", "listener/target/iqcar-listener.jar"} <= names
+    assert {"hatch_build.py", "analyzer/iqcar/cli/main.py", "rules/advice.json"} <= names
+
+
+def test_the_plugin_has_the_version_of_the_package() -> None:
+    pom = (REPO / "listener" / "pom.xml").read_text(encoding="utf-8")
+    found = re.search(r"<artifactId>iqcar-listener</artifactId>\s*<version>(.*?)</version>", pom)
+    assert found and found.group(1) == iqcar.__version__.partition(".dev")[0]
 
 
 def test_the_wheel_ships_nothing_else(wheel: Path) -> None:

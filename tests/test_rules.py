@@ -23,6 +23,7 @@ from iqcar.rules import (
     load_rules,
     parse_rules,
     propose,
+    recorded_priorities,
     vocabulary,
 )
 from iqcar.rules.data import rule_schema
@@ -309,3 +310,32 @@ def test_every_part_of_blame_has_a_cause_with_advice():
     assert cause_of(BlameKind.KNOWN, Resource.CPU) == "gc"
     assert cause_of(BlameKind.KNOWN, Resource.SLOTS) == "executors-not-there"
     assert cause_of(BlameKind.OWN, Resource.IO) == "own-stage"
+
+
+def pooled_tables(mode: str = "FAIR"):
+    return tiny_tables(
+        applications=[{"scheduler_mode": mode}, {"scheduler_mode": mode}],
+        queries=[
+            {"fingerprint": "name:a", "pool": "gold", "start_ms": 5.0},
+            {"fingerprint": "name:a", "pool": "lead", "start_ms": 1.0},
+            {"fingerprint": "name:b", "pool": ""},
+            {"fingerprint": "name:c", "pool": "nobody knows it"},
+            {"fingerprint": "", "pool": "gold"},
+            {"fingerprint": "name:d", "pool": "gold", "app": 1},
+        ],
+        pools=[
+            {"name": "gold", "weight": 3.0, "time_ms": 20.0},
+            {"name": "gold", "weight": 2.0, "time_ms": 10.0},
+            {"name": "lead", "weight": 0.5},
+            {"name": "default", "weight": 1.0},
+        ],
+    )
+
+
+def test_the_priority_of_a_recorded_query_is_the_weight_of_its_last_pool() -> None:
+    assert recorded_priorities(pooled_tables()) == {"name:a": 3.0, "name:b": 1.0}
+
+
+def test_weights_do_not_count_under_fifo_and_without_the_plugin_none_are_known() -> None:
+    assert recorded_priorities(pooled_tables("FIFO")) == {}
+    assert recorded_priorities(tiny_tables(queries=[{"fingerprint": "name:a"}])) == {}

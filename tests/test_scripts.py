@@ -135,6 +135,73 @@ def test_setup_asks_for_mvn_once_there_is_something_to_build(clone: Path, bare: 
     assert (done.returncode, done.stderr.split(":")[:2]) == (0, ["setup", " no mvn"])
 
 
+STAND_IN_MVN = """echo "$@" >>calls
+case "$*" in *-o*) exit 1 ;; esac # as with an empty ~/.m2
+mkdir -p target && : >target/iqcar-listener.jar"""
+
+
+@pytest.fixture
+def with_listener(clone: Path, bare: Path) -> Path:
+    """A finished setup with a listener to build, and the tools that building it takes."""
+    set_up_already(clone)
+    for name in ("find", "mkdir", "rm", "sort", "xargs"):
+        (bare / name).symlink_to(str(shutil.which(name)))
+    stand_in(bare, "java", """echo 'openjdk version "21"' >&2""")
+    stand_in(bare, "mvn", STAND_IN_MVN)
+    (clone / "listener/src").mkdir(parents=True)
+    (clone / "listener/pom.xml").write_text("<project/>")
+    (clone / "docs").mkdir()
+    (clone / "docs/listener.md").touch()
+    shutil.copy(REPO / "scripts/build_listener", clone / "scripts/build_listener")
+    return clone
+
+
+def test_setup_builds_the_listener_when_its_sources_changed(
+    with_listener: Path, bare: Path
+) -> None:
+    def built() -> bool:
+        done = run(with_listener / "scripts/setup", cwd=bare, env={"PATH": str(bare)})
+        assert (done.returncode, done.stderr) == (0, "")
+        return "Wrote" in done.stdout
+
+    assert [built(), built()] == [True, False]
+    (with_listener / "listener/src/New.java").write_text("class New {}")
+    assert [built(), built()] == [True, False]
+    (with_listener / "listener/src/New.java").unlink()
+    assert [built(), built()] == [True, False]
+    (with_listener / "listener/target/iqcar-listener.jar").unlink()
+    assert [built(), built()] == [True, False]
+
+
+def test_the_listener_is_built_offline_first_and_verified_only_once(
+    with_listener: Path, bare: Path
+) -> None:
+    build = with_listener / "scripts/build_listener"
+    for options in (["--fast"], ["--if-changed"], ["--if-changed"], ["--fast", "--if-changed"], []):
+        assert run(build, *options, cwd=bare, env={"PATH": str(bare)}).returncode == 0
+    goals = [call.split() for call in (with_listener / "listener/calls").read_text().splitlines()]
+    assert ["-o" in goal for goal in goals] == [True, False] * 3
+    assert [goal[-1] for goal in goals[1::2]] == ["-DskipTests", "verify", "verify"]
+
+
+def test_a_listener_that_cannot_be_built_does_not_stop_the_analyzer(
+    with_listener: Path, bare: Path
+) -> None:
+    stand_in(bare, "mvn", "echo 'no such host' >&2; exit 1")
+    done = run(with_listener / "scripts/setup", cwd=bare, env={"PATH": str(bare)})
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[0] == "no such host"
+    assert done.stderr.splitlines()[1].startswith("setup: the listener was not built, see above")
+
+
+def test_sparks_without_a_line_it_knows_lists_the_lines(tmp_path: Path) -> None:
+    asked_nothing = run(REPO / "scripts/sparks", cwd=tmp_path)
+    asked_old = run(REPO / "scripts/sparks", "2.4", cwd=tmp_path)
+    for done in (asked_nothing, asked_old):
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "3.3 3.4 3.5 4.0 4.1 4.2 4.3" in done.stderr
+
+
 def set_up_already(clone: Path) -> None:
     """Leave what a finished setup leaves: a working .venv and what it was made for."""
     (clone / ".venv/bin").mkdir(parents=True)

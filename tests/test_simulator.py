@@ -78,6 +78,22 @@ def test_no_other_formula_comes_near(scores: dict[str, truth.Score]) -> None:
         assert scores[name].false_blame > active.false_blame + 0.10, name
 
 
+def test_profiles_tell_who_computed_while_the_target_waited_for_the_processor() -> None:
+    """Tasks that go through their phases once wait unevenly, which their averages hide."""
+    once = [truth.case("processor", seed, rounds=1) for seed in range(8)]
+    averaged, profiled = truth.score(once, ACTIVE), truth.score(once, truth.by_interval)
+    assert profiled.tau > averaged.tau + 0.02
+    assert profiled.false_blame < averaged.false_blame - 0.01
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_profiles_rank_no_worse_than_averages(rounds: int) -> None:
+    every = [truth.case(f, s, rounds) for f in truth.FAMILIES for s in SEEDS]
+    averaged, profiled = truth.score(every, ACTIVE), truth.score(every, truth.by_interval)
+    assert profiled.tau > averaged.tau - 0.03
+    assert profiled.false_blame < averaged.false_blame + 0.02
+
+
 def test_readers_of_the_page_cache_are_not_blamed_for_the_disk() -> None:
     for case in cases("disk, reader", "disk, writer"):
         predicted = ACTIVE(case)

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.eventlog import collect, read_logs
+from iqcar.eventlog import ingest, read_logs
+from iqcar.eventlog.accumulable_search import search
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.task_columns import NUMBERS
-from iqcar.eventlog.task_scanner import TaskScanner, sum_scan_times
+from iqcar.eventlog.lines import Block
+from iqcar.eventlog.task_scanner import TaskScanner, holds
+from iqcar.eventlog.task_templates import template_of
 from synthetic_log import (
     SyntheticLog,
     node,
@@ -27,37 +29,41 @@ from synthetic_log import (
 )
 
 
-def columns(lines: list[bytes], before_compiled: int, nanoseconds: bool = False) -> dict[str, Any]:
-    """Columns of tasks, read compiled from a number of tasks on; texts as text."""
+def block_of(lines: list[bytes]) -> Block:
+    return Block.of(b"".join(line + b"\n" for line in lines))
+
+
+def columns(lines: list[bytes], compiled: bool, nanoseconds: bool = False) -> dict[str, Any]:
+    """Columns of tasks, read by compiled code or one by one; texts as text."""
     kind = "nsTiming" if nanoseconds else "timing"
     log = Collector()
     start = SyntheticLog().app().sql(0, node("Scan", metrics=[(10, "scan time", kind)]))
     start.stage(stage_info(0, rdds=[rdd(0, "FileScanRDD")]), {"spark.sql.execution.id": "0"})
-    previous = collect.TASKS_BEFORE_COMPILED
-    collect.TASKS_BEFORE_COMPILED = before_compiled
-    try:
-        log.add(start.lines)
-        log.add(lines)
-        log.finish()
-    finally:
-        collect.TASKS_BEFORE_COMPILED = previous
+    log.add(block_of(start.lines), compiled)
+    log.add(block_of(lines), compiled)
     found = log.tasks.columns()
     for name, codes in log.tasks.codes.items():
         texts = list(codes)
         found[name] = np.array([texts[code] for code in found[name]], dtype=object)
     order = np.lexsort((found["finish_ms"], found["task_id"]))
     found = {name: values[order] for name, values in found.items()}
-    found["counts"] = [log.events, log.malformed, log.task_ends, log.skipped]
+    found["counts"] = [log.events, log.malformed, log.task_intake.ends, log.skipped]
+    found["running"] = sorted(log.running)
+    found["records"] = sorted(log.task_records)
     for name in ("speculative", "failed", "killed"):
         found[name] = found[name] == 1
     return found
 
 
 def assert_same(lines: list[bytes], **how: Any) -> dict[str, Any]:
-    compiled, decoded = columns(lines, 0, **how), columns(lines, 10**9, **how)
+    compiled, decoded = columns(lines, True, **how), columns(lines, False, **how)
     for name, values in decoded.items():
         np.testing.assert_array_equal(compiled[name], values, err_msg=name)
     return compiled
+
+
+def refused(lines: list[bytes]) -> int:
+    return int((TaskScanner().scan(block_of(lines))[0].template < 0).sum())
 
 
 def task_lines(count: int = 5, seed: int = 1, **more: Any) -> list[bytes]:
@@ -75,8 +81,7 @@ def task_lines(count: int = 5, seed: int = 1, **more: Any) -> list[bytes]:
 @pytest.mark.parametrize("nanoseconds", [False, True])
 def test_the_usual_line_is_read_alike_and_not_refused(nanoseconds: bool) -> None:
     lines = task_lines(40)
-    scanner = TaskScanner(NUMBERS)
-    assert not scanner.scan(lines)[1].refused.any()
+    assert refused(lines) == 0
     found = assert_same(lines, nanoseconds=nanoseconds)
     assert np.isfinite(found["scan_ms"]).sum() > 10
     assert found["counts"] == [44, 0, 40, 0]
@@ -146,7 +151,7 @@ def test_scan_times_are_found_whatever_is_around_them() -> None:
     found = assert_same(log.lines)
     assert found["scan_ms"].tolist()[:4] == [15, 10, 7, 7]
     assert np.isnan(found["scan_ms"][4])
-    assert np.isnan(sum_scan_times(b"", np.zeros((1, 2), np.int64))[0])
+    assert np.isnan(search(b"\n", np.zeros((1, 2), np.int64))[0][0])
 
 
 LINES = task_lines(6)
@@ -167,7 +172,7 @@ def test_a_damaged_line_is_read_alike_or_was_damaged_where_nothing_is_read(
     )
     skip = data.draw(st.integers(0, 3))
     lines[number] = line[:at] + piece.replace(b"\n", b"") + line[at + skip :]
-    compiled, decoded = columns(lines, 0), columns(lines, 10**9)
+    compiled, decoded = columns(lines, True), columns(lines, False)
     # The compiled code may take a line with a flaw that it never looks at, and only then.
     if compiled["counts"] == decoded["counts"]:
         for name in ("task_id", "run_ms", "fetch_wait_ms", "input_bytes", "host", "executor_id"):
@@ -176,12 +181,59 @@ def test_a_damaged_line_is_read_alike_or_was_damaged_where_nothing_is_read(
         assert compiled["counts"][0] == decoded["counts"][0] + 1
 
 
+def test_starts_stay_only_until_their_end_wherever_it_is() -> None:
+    log = SyntheticLog(version=None)
+    log.task_start(0).task_start(1).task(0).task(2).task_start(2).task_start(3, Failed=None).task(3)
+    log.task_start(4, host='a"b').raw(log.lines[0].replace(b'"Task ID":0', b'"Task ID":007'))
+    found = assert_same(log.lines)
+    assert found["running"] == [1, 4]
+    assert found["counts"] == [4 + 8, 1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "good"),
+    [
+        (b'"Index":0', b'"Index":0,"Extra":{"Task ID":7}', False),
+        (b'"Speculative":false,', b"", True),
+        (b'"Task Metrics":{', b'"Task Metrics":{"Speculative":false,', False),
+        (b'"Input Metrics":', b'"Others":', False),
+        (b'"Host":"h1",', b"", True),
+        (b'"Updated Blocks":[]', b'"Host Name":"h1","Updated Blocks":[]', True),
+        (b'"Updated Blocks":[]', b'"Updated Blocks":[]]', True),
+        (b'"Task Type":"ResultTask"', b'"Task Type" "ResultTask"', False),
+    ],
+)
+def test_a_template_is_used_only_if_it_reads_what_the_decoder_reads(
+    old: bytes, new: bytes, good: bool
+) -> None:
+    (line,) = SyntheticLog(version=None).task(0).lines
+    changed = line.replace(old, new, 1)
+    assert changed != line
+    template = template_of(changed)
+    assert template is not None
+    assert holds(template) is good
+    lines = [changed, line, changed]
+    assert_same([one.replace(b'"Task ID":0', b'"Task ID":%d' % n) for n, one in enumerate(lines)])
+
+
+def test_a_log_of_countless_spellings_is_read_alike() -> None:
+    log = SyntheticLog(version=None)
+    for task in range(40):
+        log.task(task, **{f"Extra {task}": task})
+    assert refused(log.lines) > 0
+    assert_same(log.lines)
+
+
 def test_real_tasks_are_read_alike(shared_logs: Path) -> None:
     lines = (shared_logs / "local-1642039451826").read_bytes().splitlines()
     ends = [line for line in lines if b"SparkListenerTaskEnd" in line[:40]]
     assert len(ends) == 35
-    assert not TaskScanner(NUMBERS).scan(ends)[1].refused.any()
+    assert refused(ends) == 0
     assert_same(ends)
+    starts = [line for line in lines if b"SparkListenerTaskStart" in line[:40]]
+    assert len(starts) == 35
+    assert refused(starts) == 0
+    assert_same(lines)
 
 
 def test_a_large_log_is_read_the_same_in_the_end(
@@ -193,7 +245,7 @@ def test_a_large_log_is_read_the_same_in_the_end(
     start.lines += body
     path = start.end().write(tmp_path / "app-1")
     plain = read_logs([path], processes=1)
-    monkeypatch.setattr(collect, "TASKS_BEFORE_COMPILED", 0)
+    monkeypatch.setattr(ingest, "COMPILED_FROM_BYTES", 0)
     compiled = read_logs([path], processes=1)
     assert plain.inputs.equals(compiled.inputs)
     by_id = [t.tasks.sort_values("task_id", ignore_index=True) for t in (plain, compiled)]

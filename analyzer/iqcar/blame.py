@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from iqcar.agenda import Agenda
 from iqcar.blame_doubts import doubts_of
 from iqcar.capacity import host_capacity
-from iqcar.grouping import schedule, share_of, sum_by
+from iqcar.grouping import share_of, sum_by
 from iqcar.kinds import REQUESTS, BlameKind, Domain, Request, SourceUsage
+from iqcar.pieces import Pieces
 from iqcar.ratp import (
     BYTES_REQUESTS,
     ONE_DEVICE,
@@ -32,14 +34,7 @@ from iqcar.ratp import (
     measure_loss,
 )
 from iqcar.stage_losses import stage_losses
-from iqcar.sweep import (
-    SOURCE_ENDS,
-    SOURCE_STARTS,
-    TARGET_ENDS,
-    TARGET_STARTS,
-    pair_integrals,
-    usage_during,
-)
+from iqcar.sweep import pair_integrals, usage_during
 from iqcar.tables import NONE, Column, TableSpec
 from iqcar.usage import explicable_share, used_share
 from iqcar.waits import evidence_column
@@ -132,8 +127,12 @@ def attribute(
     """
     columns = TaskColumns.of(tables, waits)
     places = _Places.of(columns)
-    agenda = _Agenda(columns, source_usage)
-    capacity = capacities(columns, agenda.of(Request.IO_READ))
+    tasks = Pieces.one_each(columns)
+    # As the paper prints eq. 6, it takes a task's averages.
+    pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.of(columns)
+    agenda = Agenda(pieces, source_usage)
+    by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
+    capacity = capacities(columns, by_task.of(Request.IO_READ))
     demands: list[pd.DataFrame] = []
     sources: list[pd.DataFrame] = []
     for request in REQUESTS:
@@ -141,8 +140,9 @@ def attribute(
         waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
         if not waited.any():
             continue
-        rate = used_share(columns, request, capacity, source_usage)
-        shares = _share_out(columns, loss, rate, agenda.of(request), places, source_usage)
+        parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
+        rate = used_share(parts_of_tasks, request, capacity, source_usage)
+        shares = _share_out(parts_of_tasks, loss, rate, agenda.of(request), places, source_usage)
         frame, parts = _account(columns, loss, shares, places, waited)
         parts["demand"] += sum(len(part) for part in demands)
         demands.append(frame)
@@ -213,42 +213,6 @@ class _Places:
         return sum_by(self.group, values, len(self.stage))
 
 
-class _Agenda:
-    """The schedule of each contention domain, made once."""
-
-    def __init__(self, columns: TaskColumns, source_usage: SourceUsage) -> None:
-        self._columns = columns
-        self._paper = source_usage is SourceUsage.PAPER
-        self._made: dict[Domain, Schedule] = {}
-
-    def of(self, request: Request) -> Schedule:
-        """Return the schedule of the request's contention domain."""
-        domain = request.domain
-        if domain not in self._made:
-            self._made[domain] = self._make(request)
-        return self._made[domain]
-
-    def _make(self, request: Request) -> Schedule:
-        columns = self._columns
-        if request.domain is not Domain.APPLICATION:
-            return schedule(
-                columns.domain(request),
-                (columns.launch, TARGET_STARTS | SOURCE_STARTS),
-                (columns.finish, TARGET_ENDS | SOURCE_ENDS),
-            )
-        slots = columns.slots
-        asked, launched, finished = slots.asked, slots.launched, slots.finished
-        if self._paper:
-            launched, finished = columns.launch, columns.finish
-            asked = np.where(np.isnan(columns.asked), launched, columns.asked)
-        return schedule(
-            columns.app,
-            (asked, TARGET_STARTS),
-            (launched, TARGET_ENDS | SOURCE_STARTS),
-            (finished, SOURCE_ENDS),
-        )
-
-
 @dataclass(frozen=True)
 class _Shares:
     """Blame of one request after conservation: per task Σ raw β, per pair of stages the parts."""
@@ -261,44 +225,53 @@ class _Shares:
 
 
 def _share_out(
-    columns: TaskColumns,
+    pieces: Pieces,
     loss: Loss,
     rate: Floats,
     events: Schedule,
     places: _Places,
     source_usage: SourceUsage,
 ) -> _Shares:
+    """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
+
+    A target counts in each piece by what it waited then; conservation is kept per task.
+    """
+    columns, request = pieces.columns, loss.request
     room = loss.slowdown - loss.known
     room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
     is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
     weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
+    weight = pieces.of_task(weight) * pieces.emphasis(request)
     # As a source a task without a stage cannot be named: what it used stays unattributed.
-    rate = np.where(columns.stage >= 0, rate, 0.0)
-    everyone = usage_during(events, rate, is_target)
-    in_task = loss.request.domain is not Domain.APPLICATION
-    itself = rate * columns.span if in_task else np.zeros(len(rate))
+    stage = pieces.of_task(columns.stage)
+    rate = np.where(stage >= 0, rate, 0.0)
+    everyone = usage_during(events, rate, pieces.of_task(is_target))
+    # A piece is in its own task's way only where it is itself: pieces of a task do not overlap.
+    itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
     others = everyone - itself
-    room = room * explicable_share(columns, loss.request, everyone, source_usage)
-    raw = np.where(others > ROUNDING * everyone, others, 0.0) * weight
+    room = room * explicable_share(columns, request, pieces.total(everyone), source_usage)
+    raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
+    raw = pieces.total(raw_parts)
     scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
-    beta_weight = np.where(raw > 0, weight * scale, 0.0)
-    lost_weight = beta_weight * share_of(loss.lost, loss.slowdown)
+    beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
+    lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
+    group = pieces.of_task(places.group)
     pairs = pair_integrals(
         events,
         rate,
-        columns.stage,
+        stage,
         (beta_weight, lost_weight),
-        places.group,
+        group,
         len(columns.tables.stages),
         len(places.stage),
-        one_domain=loss.request.domain is not Domain.EXECUTOR,
+        one_domain=request.domain is not Domain.EXECUTOR,
     )
     return _Shares(
         raw=raw,
         room=room,
         pairs=pairs,
-        own_beta=places.total(beta_weight * itself),
-        own_lost=places.total(lost_weight * itself),
+        own_beta=places.total(pieces.total(beta_weight * itself)),
+        own_lost=places.total(pieces.total(lost_weight * itself)),
     )
 
 

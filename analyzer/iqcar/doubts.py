@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.kinds import InputStatus, Request
+from iqcar.record_doubts import record_doubts
 from iqcar.tables import texts
-from iqcar.waits import MISSING, evidence_column
+from iqcar.waits import ESTIMATED, MISSING, evidence_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,11 @@ def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
     """
     doubts = [*_input_doubts(tables), *_lost_task_ends(tables)]
     if len(tables.tasks):
-        doubts += [*_unknown_waits(tables, waits), *_loneliness(tables)]
+        doubts += [
+            *record_doubts(tables, waits),
+            *_unknown_waits(tables, waits),
+            *_loneliness(tables),
+        ]
     return tuple(doubts)
 
 
@@ -79,27 +84,36 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
             f"{int(running.sum())} tasks had not ended when the log was read: "
             "what they waited for while running is unknown"
         )
-    if unknown(Request.EXECUTION_MEMORY).all():
+    if len(tables.task_records) == 0 and unknown(Request.EXECUTION_MEMORY).all():
         doubts.append(
             "waits for memory are in no event log: memory is missing here, not zero, "
             "and some of it may hide in the estimated CPU wait"
         )
     stage = np.maximum(tasks["stage"].to_numpy(), 0)
     python = tables.stages["python"].to_numpy(bool)[stage] if len(tables.stages) else running
+    measured = np.zeros(len(tasks), bool)
+    measured[tables.task_records["task"].to_numpy(np.int64)] = True
     no_cpu = unknown(Request.RUN_QUEUE) & ~running
     for who, why in (
+        (no_cpu & measured, "the kernel there does not tell it"),
         (
-            no_cpu & python,
+            no_cpu & python & ~measured,
             "its tasks feed Python workers, whose work looks like a wait in a log",
         ),
-        (no_cpu & ~python, "the log has no CPU time (Spark before 2.1, or the executor was lost)"),
+        (
+            no_cpu & ~python & ~measured,
+            "the log has no CPU time (Spark before 2.1, or the executor was lost)",
+        ),
     ):
         share = float(duration[who].sum()) / total
         if share >= WORTH_SAYING:
             doubts.append(f"CPU wait is unknown for {share:.0%} of all task time: {why}")
-    if not unknown(Request.RUN_QUEUE).all():
+    estimated = (waits[evidence_column(Request.RUN_QUEUE)] == ESTIMATED).to_numpy(bool)
+    share = float(duration[estimated].sum()) / total
+    if estimated.any() and (not measured.any() or share >= WORTH_SAYING):
+        where = f" for {share:.0%} of all task time" if measured.any() else ""
         doubts.append(
-            "CPU wait is estimated as run time less CPU time and every known wait: "
+            f"CPU wait is estimated{where} as run time less CPU time and every known wait: "
             "locks, driver calls and unrecorded IO are in it too"
         )
     for request, what in (

@@ -95,6 +95,46 @@ REQUESTS: tuple[Request, ...] = tuple(Request)
 """All requests; a request's code in numpy columns is its position here."""
 
 
+class WaitClass(Kind):
+    """What the plugin's sampler found a task waiting for while off the processor."""
+
+    EXECUTION_MEMORY = "execution_memory", "Memory to join, sort or aggregate in."
+    STORAGE_MEMORY = "storage_memory", "Memory to cache or broadcast in."
+    SHUFFLE_FETCH = "shuffle_fetch", "Shuffle blocks from other hosts."
+    IO_READ = "io_read", "Input, spill and shuffle files being read."
+    IO_WRITE = "io_write", "Output, spill and shuffle files being written."
+    MONITOR_BLOCKED = "monitor_blocked", "A lock that another thread holds."
+    NOTIFICATION_WAIT = "notification_wait", "Another thread's notification."
+    PYTHON_WORKER = "python_worker", "A Python worker whose process is not known yet."
+    PYTHON_CPU = "python_cpu", "A Python worker that was computing."
+    PYTHON_RUN_QUEUE = "python_run_queue", "A Python worker that waited for the processor."
+    PYTHON_IO = "python_io", "A Python worker that waited for a disk."
+    PYTHON_OTHER = "python_other", "A Python worker that was asleep."
+    DRIVER_RPC = "driver_rpc", "An answer from the driver."
+    CODEGEN_LOCK = "codegen_lock", "Code being compiled or loaded by another thread."
+    GC_SAFEPOINT = "gc_safepoint", "The whole JVM stopped, mostly for garbage collection."
+    OTHER = "other", "Anything else, and time that no sample fell into."
+
+    @property
+    def request(self) -> Request | None:
+        """The request that this is a wait for; None where nobody holds what is waited for."""
+        return _REQUEST_OF.get(self)
+
+
+_REQUEST_OF = {
+    WaitClass.EXECUTION_MEMORY: Request.EXECUTION_MEMORY,
+    WaitClass.STORAGE_MEMORY: Request.STORAGE_MEMORY,
+    WaitClass.SHUFFLE_FETCH: Request.SHUFFLE_FETCH,
+    WaitClass.IO_READ: Request.IO_READ,
+    WaitClass.PYTHON_IO: Request.IO_READ,
+    WaitClass.IO_WRITE: Request.IO_WRITE,
+    WaitClass.MONITOR_BLOCKED: Request.MONITOR_BLOCKED,
+    WaitClass.CODEGEN_LOCK: Request.MONITOR_BLOCKED,
+    WaitClass.NOTIFICATION_WAIT: Request.NOTIFICATION_WAIT,
+    WaitClass.PYTHON_RUN_QUEUE: Request.RUN_QUEUE,
+}
+
+
 class Evidence(Kind):
     """How well a wait is known, from worst to best."""
 

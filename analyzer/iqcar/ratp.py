@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -38,6 +38,50 @@ ONE_DEVICE = {
     Request.IO_WRITE: (Request.IO_READ, Request.IO_WRITE),
 }
 """Requests that keep the same device busy: a writer is in a reader's way."""
+
+
+class Users(Protocol):
+    """Who uses resources: tasks (:class:`TaskColumns`) or pieces of them."""
+
+    @property
+    def host(self) -> Rows:
+        """Machine, −1 if unknown."""
+
+    @property
+    def executor(self) -> Rows:
+        """Executor, −1 if unknown."""
+
+    @property
+    def launch(self) -> Floats:
+        """Begin in ms, NaN if unknown."""
+
+    @property
+    def finish(self) -> Floats:
+        """End in ms, NaN if unknown."""
+
+    @property
+    def span(self) -> Floats:
+        """Length in ms."""
+
+    @property
+    def slots(self) -> SlotTimes:
+        """Slots held."""
+
+    @property
+    def slots_offered(self) -> Floats:
+        """Slots handed out in the application meanwhile."""
+
+    def domain(self, request: Request) -> Rows:
+        """Contention domain."""
+
+    def wait(self, request: Request) -> Floats:
+        """Wait in ms, NaN where unknown."""
+
+    def compute(self) -> Floats:
+        """Time on the processor in ms, NaN where unknown."""
+
+    def number(self, column: str) -> Floats:
+        """A column of ``tasks``."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +137,11 @@ class TaskColumns:
         waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
         return waited
 
+    def compute(self) -> Floats:
+        """Return the time on the processor in ms, NaN where unknown."""
+        compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
+        return compute
+
     def domain(self, request: Request) -> Rows:
         """Return the row of each task's contention domain, −1 where it has none."""
         by_domain = {
@@ -140,7 +189,7 @@ class Loss:
     lost: Floats
 
 
-def data_processed(columns: TaskColumns, request: Request) -> Floats:
+def data_processed(columns: Users, request: Request) -> Floats:
     """Return the data each task processed for a request (paper table 4; NaN = unknown).
 
     Slots handed out for a slot wait; input bytes for processor and locks (input and shuffle
@@ -236,7 +285,7 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
 def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     """Against one core: c_tt = CPU / (CPU + wait); garbage collection is lost to a known cause."""
     measured = np.isfinite(columns.wait(Request.RUN_QUEUE))
-    cpu = np.maximum(_known(columns.waits["compute_ms"].to_numpy(np.float64)), SHORTEST_MS)
+    cpu = np.maximum(_known(columns.compute()), SHORTEST_MS)
     gc = np.where(measured, _known(columns.waits["gc_ms"].to_numpy(np.float64)), 0.0)
     gc = np.maximum(gc, 0.0)
     lost = wait + gc

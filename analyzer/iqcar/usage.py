@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.capacity import Capacity
-    from iqcar.ratp import TaskColumns
+    from iqcar.ratp import TaskColumns, Users
 
     Floats = NDArray[np.float64]
 
 
 def used_share(
-    columns: TaskColumns,
+    columns: Users,
     request: Request,
     capacity: dict[Request, Capacity],
     source_usage: SourceUsage,
 ) -> Floats:
-    """Return ``u_st = c_st / C_h`` of each task as a source, ≥ 0.
+    """Return ``u_st = c_st / C_h`` of each task, or piece of one, as a source, ≥ 0.
 
     Parameters
     ----------
-    columns : TaskColumns
+    columns : TaskColumns or Pieces
     request : Request
         What a target waits for.
     capacity : dict
@@ -41,7 +41,7 @@ def used_share(
 
     Returns
     -------
-    ndarray of float64, one per task
+    ndarray of float64, one per task or piece
         Cores for the processor, slots for slots, else a share of the capacity; 0 for a task
         that used nothing, and where nothing is known about its use.
     """
@@ -55,7 +55,7 @@ def used_share(
     if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
-        return np.minimum(_positive(columns.waits["compute_ms"].to_numpy(np.float64)) / life, 1.0)
+        return np.minimum(_positive(columns.compute()) / life, 1.0)
     # Who holds a lock is not recorded; a task can only hold it while it is not waiting for it.
     return np.clip(1.0 - _positive(columns.wait(request)) / life, 0.0, 1.0)
 
@@ -94,7 +94,7 @@ def explicable_share(
 
 
 def _device_share(
-    columns: TaskColumns,
+    columns: Users,
     request: Request,
     capacity: dict[Request, Capacity],
     source_usage: SourceUsage,
@@ -118,7 +118,7 @@ def _device_share(
     return np.minimum(share, 1.0)
 
 
-def _memory_share(columns: TaskColumns) -> Floats:
+def _memory_share(columns: Users) -> Floats:
     """Peak memory held, of the most that tasks of the same executor ever held at once."""
     held = _positive(columns.number("peak_memory_bytes"))
     rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
@@ -135,7 +135,7 @@ def _memory_share(columns: TaskColumns) -> Floats:
     return share
 
 
-def _share_while_waiting(columns: TaskColumns, request: Request) -> Floats:
+def _share_while_waiting(columns: Users, request: Request) -> Floats:
     """Eq. 6 as printed: DP / WT of the source; the capacity itself where it never waited."""
     wait = columns.wait(request)
     data = data_processed(columns, request)

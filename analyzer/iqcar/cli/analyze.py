@@ -29,6 +29,7 @@ def analyze(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
+    samples: options.Samples = None,
     force: options.Force = False,
 ) -> None:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -48,7 +49,7 @@ def analyze(
 
     check_writable(json, force)
     check_writable(rules, force)
-    tables = read_for(paths, query_by)
+    tables = read_for(paths, query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
             tables,

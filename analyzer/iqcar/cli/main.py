@@ -10,7 +10,9 @@ import typer
 
 from iqcar.cli.analyze import analyze
 from iqcar.cli.blame import blame
+from iqcar.cli.conf import conf
 from iqcar.cli.queries import queries
+from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
 from iqcar.errors import ExitCode, IqcarError
 from iqcar.version import __version__
@@ -40,6 +42,8 @@ app.command()(analyze)
 app.command()(queries)
 app.command()(blame)
 app.command()(schema)
+app.command()(conf)
+app.command()(sample)
 
 
 def _show_version(wanted: bool) -> None:

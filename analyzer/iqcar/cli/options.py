@@ -41,6 +41,15 @@ CriticalPath = Annotated[
 Top = Annotated[
     int, typer.Option(min=1, max=1000, help="How many targets, sources, paths and rules to show.")
 ]
+Samples = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--samples",
+        metavar="FILE",
+        help="Samples of hosts outside Spark (`iqcar sample`), joined by host name and time. "
+        "Can be given several times.",
+    ),
+]
 JsonFile = Annotated[
     str | None,
     typer.Option(

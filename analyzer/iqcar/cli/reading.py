@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from iqcar.tables import Tables
 
 
-def read_for(paths: list[str], query_by: QueryBy) -> Tables:
+def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = None) -> Tables:
     """Read the logs a user named; raises IqcarError where nothing in them can be analysed."""
     from iqcar.pipeline import read
 
     with _progress() as progress:
-        tables = read(paths, query_by=query_by, progress=progress)
+        tables = read(paths, query_by=query_by, samples=samples or (), progress=progress)
     if len(tables.applications) == 0:
         raise IqcarError(*_why_nothing(tables))
     return tables

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from iqcar.eventlog.read import ReadProgress, read_logs
+from iqcar.eventlog.sample_files import join_samples
 
-__all__ = ["ReadProgress", "read_logs"]
+__all__ = ["ReadProgress", "join_samples", "read_logs"]

@@ -12,6 +12,8 @@ import pandas as pd
 from iqcar import tables as tb
 from iqcar.eventlog.collect import MAX_NAME
 from iqcar.eventlog.descriptions import clean_description
+from iqcar.eventlog.plugin_records import add_records
+from iqcar.eventlog.plugin_samples import decode_samples, samples_frame
 from iqcar.eventlog.records import Executor, Stage
 from iqcar.eventlog.redact import redact_text
 from iqcar.eventlog.sql_collect import total, user_named
@@ -71,6 +73,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     for executor in log.executors.values():
         if executor.host:
             hosts.setdefault(executor.host, len(hosts))
+    samples = samples_frame(decode_samples(log.plugin_events), 0, hosts, executors)
     job_rows = {number: row for row, number in enumerate(log.jobs)}
     sql_rows = {number: row for row, number in enumerate(log.sql.executions)}
     stage_frame, parents = _stages(log, stages, job_rows, facts.first_launch, facts.last_finish)
@@ -84,7 +87,9 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "stage_parents": parents,
         "tasks": tasks,
         "sql_metrics": _metrics(log, sql_rows),
+        "samples": samples,
     }
+    add_records(log, frames)
     return Assembled(frames, facts.hosts, facts.bad_times)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from iqcar.eventlog import event_names as names
 from iqcar.eventlog import events as ev
@@ -16,30 +15,19 @@ from iqcar.eventlog.descriptions import clean_description, connect_operation
 from iqcar.eventlog.records import Executor, Job, Stage
 from iqcar.eventlog.redact import redact_text
 from iqcar.eventlog.sql_collect import MAX_ERROR, SqlCollector
-from iqcar.eventlog.task_columns import NUMBERS, TaskColumns
-from iqcar.eventlog.task_lines import TaskDecoder
+from iqcar.eventlog.task_intake import TaskIntake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iqcar.eventlog.task_scanner import TaskScanner
+    from iqcar.eventlog.lines import Block
 
 LINES_TO_JUDGE = 200
 """Lines after which a file without a single event is given up: a Spark log starts with one."""
 
-TASKS_AT_ONCE = 64
-"""Tasks turned into columns together: below, numpy's fixed costs show; above, their structs and
-lines (6 KB each) leave the processor's cache, which doubles the time."""
-
-TASKS_BEFORE_COMPILED = 5_000
-"""Tasks after which compiled code takes over: loading it takes as long as decoding so many."""
-
 MAX_NAME = 500
 """Characters kept of a name: application, stage, pool, host."""
 
-_PREFIX = b'{"Event":"'
-_TASK_END = _PREFIX + names.TASK_END.encode() + b'"'
-_TASK_START = _PREFIX + names.TASK_START.encode() + b'"'
 _SOURCELESS = frozenset(
     (
         "CoalescedRDD", "MapPartitionsRDD", "ParallelCollectionRDD", "ShuffledRDD",
@@ -73,27 +61,22 @@ class Collector:
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
-    running: dict[float, bytes] = field(default_factory=dict)
-    """Lines of tasks that started and have not ended yet, by task id."""
+    plugin_events: list[bytes] = field(default_factory=list)
+    """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
     last_time: float = nan
-    events: int = 0
+    other_events: int = 0
+    """Events that are not about a task."""
     skipped: int = 0
     malformed: int = 0
-    last_malformed: bytes = b""
-    """The last line that is no event."""
     first_line: bytes = b""
-    task_ends: int = 0
 
     def __post_init__(self) -> None:
-        self.tasks = TaskColumns()
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
-        self._tasks: list[ev.TaskEnd] = []
-        self._scanner: TaskScanner | None = None
-        self._may_compile = True
         self._jobs_of_stage: dict[int, list[int]] = {}
-        self._task_decoder = TaskDecoder(self.sql.nanosecond_scans, self._may_scan)
-        self._decode_start = msgspec.json.Decoder(ev.TaskStart).decode
+        self.task_intake = TaskIntake(self.sql.nanosecond_scans, self._may_scan)
+        self.tasks, self.running = self.task_intake.columns, self.task_intake.running
+        self.task_records = self.task_intake.records
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
         sql = self.sql
         handlers: dict[str, tuple[type[msgspec.Struct], Callable[[Any], None]]] = {
@@ -122,112 +105,70 @@ class Collector:
             for name, (kind, handle) in handlers.items()
         }
 
-    def add(self, lines: list[bytes]) -> None:
-        """Take in a batch of lines.
+    @property
+    def events(self) -> int:
+        """Events taken in."""
+        return self.other_events + self.task_intake.starts + self.task_intake.ends
+
+    def add(self, block: Block, compiled: bool = False) -> None:
+        """Take in a block of lines.
+
+        Parameters
+        ----------
+        block : Block
+            In the order of the log.
+        compiled : bool
+            Whether compiled code, which takes a while to load, is worth it.
 
         Raises
         ------
         NotAnEventLogError
             If none of the first lines is an event.
         """
-        if not self.first_line and lines:
-            self.first_line = lines[0][:MAX_NAME]
-        ends: list[bytes] = []
-        append, decode_start, running = ends.append, self._decode_start, self.running
-        for line in lines:
-            if line.startswith(_TASK_END):
-                append(line)
-                continue
-            if line.startswith(_TASK_START):
-                try:
-                    running[decode_start(line).info.task_id] = line
-                    self.events += 1
-                except ev.NOT_FITTING:
-                    self._other(line)
-                continue
+        if not self.first_line:
+            self.first_line = block.lines(slice(1))[0][:MAX_NAME]
+        others = self.task_intake.take(block, compiled)
+        no_tasks = len(others) == len(block)
+        for line in others:
             self._other(line)
-            if self.malformed == LINES_TO_JUDGE and not (self.events or ends):
+            if self.malformed == LINES_TO_JUDGE and no_tasks and not self.events:
                 raise NotAnEventLogError
-        if self.task_ends >= TASKS_BEFORE_COMPILED and ends and self._load_scanner():
-            ends = self._scan(ends)
-        self._decode(ends)
-
-    def _load_scanner(self) -> bool:
-        """Load the compiled code, which only a large log is worth; False where there is none."""
-        if self._scanner is None and self._may_compile:
-            try:
-                from iqcar.eventlog.task_scanner import TaskScanner, sum_scan_times
-            except (ImportError, RuntimeError):
-                self._may_compile = False  # numba finds no folder to keep its compiled code in
-            else:
-                self._scanner, self._sum_scan_times = TaskScanner(NUMBERS), sum_scan_times
-        return self._scanner is not None
-
-    def _scan(self, lines: list[bytes]) -> list[bytes]:
-        """Read task ends by compiled code; return the lines that it does not take."""
-        scanner = cast("TaskScanner", self._scanner)
-        text, scanned = scanner.scan(lines)
-        kept = ~scanned.refused
-        numbers = scanned.numbers
-        self._task_decoder.fill(text, numbers, scanned.accumulables, self._sum_scan_times)
-        self.tasks.add_scanned(text, scanned, kept)
-        count = int(kept.sum())
-        self.events += count
-        self.task_ends += count
-        for task_id in numbers[kept, NUMBERS.index("task_id")].tolist():
-            self.running.pop(task_id, None)
-        return [lines[row] for row in np.flatnonzero(scanned.refused).tolist()]
-
-    def _decode(self, lines: list[bytes]) -> None:
-        """Decode task ends, some dozens at a time."""
-        decode = self._task_decoder.decode
-        for first in range(0, len(lines), TASKS_AT_ONCE):
-            for line in lines[first : first + TASKS_AT_ONCE]:
-                try:
-                    self._tasks.append(decode(line))
-                except ev.NOT_FITTING:  # noqa: PERF203 (one bad line must not cost the others)
-                    self._other(line)
-            self.finish()
-
-    def finish(self) -> None:
-        """Turn the tasks kept so far into columns; to be called after the last line too."""
-        tasks = self._tasks
-        count = len(tasks)
-        self.events += count
-        self.task_ends += count
-        for task in tasks:
-            self.running.pop(task.info.task_id, None)
-        self.tasks.add(tasks)
-        tasks.clear()
+        self.task_intake.settle(self._other)
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""
         name, parsed = self._name_of(line)
         if name is None:
             self.malformed += 1
-            self.last_malformed = line
             return
         name = names.plain_name(name)
         if name == names.TASK_START:
             start = self._fitted(ev.TaskStart, line, parsed)
-            self.events += 1
-            self.running[start.info.task_id] = line
+            self.task_intake.add_start(start.info.task_id, line)
         elif name == names.TASK_END:
-            task = self._fitted(ev.TaskEnd, line, parsed)
-            self._task_decoder.look(task)
-            self._tasks.append(task)
+            self.task_intake.add_end(self._fitted(ev.TaskEnd, line, parsed))
         else:
-            self.events += 1
-            known = self._handlers.get(name)
-            if known is not None:
-                decode, kind, handle = known
-                try:
-                    event = decode(line) if parsed is None else self._fitted(kind, line, parsed)
-                except ev.NOT_FITTING:
-                    event = self._fitted(kind, line, parsed)
-                handle(event)
-            elif not names.is_left_out(name):
-                self.skipped += 1
+            self.other_events += 1
+            self._handle(name, line, parsed)
+
+    def _handle(self, name: str, line: bytes, parsed: Any) -> None:
+        """Take in an event that is not about a task."""
+        known = self._handlers.get(name)
+        if known is not None:
+            decode, kind, handle = known
+            try:
+                event = decode(line) if parsed is None else self._fitted(kind, line, parsed)
+            except ev.NOT_FITTING:
+                event = self._fitted(kind, line, parsed)
+            handle(event)
+        elif name in names.PLUGIN_KEPT:
+            self.plugin_events.append(line)
+        elif not names.is_left_out(name):
+            self.skipped += 1
+
+    def is_event(self, line: bytes) -> bool:
+        """Tell whether a line is an event, of whatever kind."""
+        return self._name_of(line)[0] is not None
 
     def _name_of(self, line: bytes) -> tuple[str | None, Any]:
         """Return an event's name, None if the line is no event; and the line parsed, if it was."""
@@ -313,7 +254,7 @@ class Collector:
         self._see_time(event.completion)
 
     def _stage_submitted(self, event: ev.StageSubmitted) -> None:
-        self._task_decoder.forget()
+        self.task_intake.forget()
         stage = self._stage(event.info)
         if stage is None:
             return

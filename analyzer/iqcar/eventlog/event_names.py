@@ -8,6 +8,15 @@ from __future__ import annotations
 SQL = "org.apache.spark.sql.execution.ui."
 """Prefix of the names of Spark SQL's own events."""
 
+PLUGIN = "org.iqcar.spark.IqcarEvent"
+"""Prefix of the names of the events that iqcar's own Spark plugin writes."""
+
+PLUGIN_KEPT = frozenset((f"{PLUGIN}Scheduler", f"{PLUGIN}Samples"))
+"""Those among them whose lines are kept."""
+
+TASK_RECORD = "iqcar.task"
+"""Name of the accumulator whose updates are the plugin's records of tasks."""
+
 TASK_END = "SparkListenerTaskEnd"
 TASK_START = "SparkListenerTaskStart"
 
@@ -49,6 +58,7 @@ _LEFT_OUT_PREFIXES = (
     "org.apache.spark.sql.catalyst.catalog.",
     "org.apache.spark.ml.",
     "org.apache.spark.streaming.scheduler.",
+    PLUGIN,
 )
 _SCHEDULER = "org.apache.spark.scheduler."
 

@@ -114,6 +114,7 @@ class Reason(Struct, gc=False, frozen=True):
     """``Task End Reason``."""
 
     reason: str = msgspec.field(default="", name="Reason")
+    updates: Raw = msgspec.field(default=_EMPTY, name="Accumulator Updates")
 
 
 NO_REASON = Reason()
@@ -130,6 +131,7 @@ class TaskEnd(Struct, gc=False):
     # Taken from the accumulables afterwards; no event has fields of such names.
     scan: float = msgspec.field(default=nan, name="iqcar scan")
     peak: float = msgspec.field(default=nan, name="iqcar peak")
+    record: str = msgspec.field(default="", name="iqcar record")
 
 
 class StartedInfo(Struct, gc=False):

@@ -11,7 +11,7 @@ import pandas as pd
 from iqcar import tables as tb
 from iqcar.eventlog.assemble import application_id, assemble
 from iqcar.eventlog.collect import MAX_NAME, Collector, NotAnEventLogError
-from iqcar.eventlog.lines import LineTally, read_batches
+from iqcar.eventlog.lines import LineTally, read_blocks
 from iqcar.eventlog.redact import redact_text
 from iqcar.eventlog.verdict import Verdict, judge, nothing_read
 from iqcar.kinds import InputStatus
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from iqcar.eventlog.locate import EventLog
+
+COMPILED_FROM_BYTES = 32 << 20
+"""Decoded size from which compiled code reads the tasks (32 MiB): loading it takes as long as
+decoding as many bytes without it."""
 
 _COUNTS = (
     "events", "skipped_events", "malformed_lines", "tasks", "stages", "jobs", "sql_executions",
@@ -45,12 +49,14 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
     """
     tally, collector = LineTally(), Collector()
     last_line: bytes | None = None
+    size = sum(part.size_bytes for part in log.parts)
     with _no_garbage_collection():
         try:
-            for lines in read_batches(log, tally, on_progress):
-                collector.add(lines)
-                last_line = lines[-1] if lines else last_line
-            collector.finish()
+            for block in read_blocks(log, tally, on_progress):
+                # The first block tells how well the log is compressed, and so how large it is.
+                large = size * tally.bytes_decoded >= COMPILED_FROM_BYTES * tally.bytes_stored
+                collector.add(block, compiled=large)
+                last_line = block.lines(slice(-1, None))[0]
         except NotAnEventLogError:
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
         if collector.events == 0:
@@ -62,7 +68,7 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
         "events": collector.events,
         "skipped_events": collector.skipped,
         "malformed_lines": collector.malformed,
-        "tasks": collector.task_ends,
+        "tasks": collector.task_intake.ends,
         "stages": len(frames["stages"]),
         "jobs": len(frames["jobs"]),
         "sql_executions": len(collector.sql.seen),

@@ -26,6 +26,10 @@ _POINTS_TO: dict[str, dict[str, str]] = {
         "executor": "executors",
     },
     "sql_metrics": {"app": "applications", "sql_execution": "sql_executions"},
+    "task_records": {"task": "tasks"},
+    "intervals": {"task": "tasks"},
+    "pools": {"app": "applications"},
+    "samples": {"app": "applications", "host": "hosts", "executor": "executors"},
 }
 """Columns that hold row numbers of another table."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iqcar.eventlog.task_scanner import Scanned
-
     Numbers = NDArray[np.float64]
 
 _GROUPS: tuple[tuple[str, Callable[[Any], Any], tuple[str, ...]], ...] = (
@@ -124,7 +122,7 @@ class TaskColumns:
         self.rows = 0
         self.bad_numbers = 0
         self.codes = {name: Codes() for name in TEXTS}
-        self._code_of_hash: dict[str, dict[int, int]] = {name: {} for name in TEXTS}
+        self._codes_of_hash: dict[int, tuple[int, ...]] = {}
         self._blocks: list[tuple[Numbers, NDArray[np.int32]]] = []
         self._free = 0
 
@@ -151,30 +149,38 @@ class TaskColumns:
             codes[:, column] = np.fromiter(map(self.codes[name].__getitem__, values), np.int32, n)
         self._append(numbers, codes)
 
-    def add_scanned(self, text: bytes, scanned: Scanned, kept: NDArray[np.bool_]) -> None:
-        """Append tasks that compiled code has read.
+    def add_scanned(
+        self,
+        text: bytes,
+        numbers: Numbers,
+        hashes: NDArray[np.uint64],
+        spans: NDArray[np.int64],
+    ) -> None:
+        """Append tasks that compiled code has read, all of which went well.
 
         Parameters
         ----------
         text : bytes
             The lines of the tasks, which the spans refer to.
-        scanned : Scanned
-            What was read of them.
-        kept : (lines,) array of bool
-            The lines to append.
+        numbers : (tasks, columns) array
+            Values of NUMBERS.
+        hashes : (tasks,) array
+            One hash of all texts of a task: where it is the same, so are they.
+        spans : (tasks, 2 · texts) array
+            Where the texts start and end, in the order of TEXTS; the reason is not among them.
         """
-        rows = np.flatnonzero(kept)
-        codes = np.empty((len(rows), len(TEXTS)), np.int32)
-        for column, name in enumerate(TEXTS):
-            hashes = scanned.texts[rows, column].tolist()
-            known = self._code_of_hash[name]
-            for one in set(hashes) - known.keys():
-                start, end = scanned.spans[
-                    rows[hashes.index(one)], 2 * column : 2 * column + 2
-                ].tolist()
-                known[one] = self.codes[name][text[start:end].decode("utf-8", "replace")]
-            codes[:, column] = list(map(known.__getitem__, hashes))
-        self._append(scanned.numbers[rows], codes)
+        unique, row, place = np.unique(hashes, return_index=True, return_inverse=True)
+        codes = [
+            self._codes_of_hash.get(one) or self._number_texts(text, one, spans[first].tolist())
+            for one, first in zip(unique.tolist(), row.tolist(), strict=True)
+        ]
+        self._append(numbers, np.array(codes, np.int32).reshape(-1, len(TEXTS))[place])
+
+    def _number_texts(self, text: bytes, hash_: int, span: list[int]) -> tuple[int, ...]:
+        texts = [text[span[i] : span[i + 1]].decode() for i in range(0, 2 * len(TEXTS) - 2, 2)]
+        named = zip(TEXTS, (*texts, "Success"), strict=True)
+        codes = self._codes_of_hash[hash_] = tuple(self.codes[name][one] for name, one in named)
+        return codes
 
     def _append(self, numbers: Numbers, codes: NDArray[np.int32]) -> None:
         n = len(numbers)
@@ -187,7 +193,7 @@ class TaskColumns:
             self._free = size
         block, block_codes = self._blocks[-1]
         first = len(block) - self._free
-        block[first : first + n] = numbers
+        block[first : first + n] = numbers[:, : len(NUMBERS)]
         block_codes[first : first + n] = codes
         self._free -= n
         self.rows += n

@@ -14,32 +14,33 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from iqcar.eventlog.event_names import TASK_RECORD
 from iqcar.eventlog.events import NO_METRICS, NOT_FITTING, Accumulable, TaskEnd
-from iqcar.eventlog.task_columns import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-STAGE_ID, STAGE_ATTEMPT, SCAN, PEAK, PEAK_ACCUMULABLE = (
-    NUMBERS.index(name)
-    for name in ("stage_id", "stage_attempt", "scan_ms", "peak_memory_bytes", "peak_accumulable")
-)
+    Numbers = NDArray[np.float64]
 
-_INFO = b'"Reason":"Success"},"Task Info":{'
-_ACCUMULABLES = b',"Accumulables":['
-_METRICS = b',"Task Metrics":{'
+INFO = b'"Reason":"Success"},"Task Info":{'
+ACCUMULABLES = b',"Accumulables":['
+METRICS = b',"Task Metrics":{'
 """No text within a string can look like these: its quotes would be escaped."""
-_INFO_WITHIN = (60, 250)
-_INFO_BYTES = 800
+INFO_WITHIN = (60, 250)
+INFO_BYTES = 800
 """Where a task's info is looked for, and its length at most; else lines are decoded whole."""
 _SLACK = 48
 """The end of a line, from the metrics on, is about as long as that of the line before."""
 
-_SCAN = b'"Name":"scan time'
+SCAN = b'"Name":"scan time'
 _PEAK = b'"Name":"internal.metrics.peakExecutionMemory"'
 _INTERNAL = b'"internal.metrics.'
+RECORD = f'"Name":"{TASK_RECORD}","Update":"'.encode()
+_END_OF_RECORD = b'","'
+"""Within a record every quote is escaped, so this comes first at its end."""
+_RESUBMITTED = "Resubmitted"
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
 _ID = b'"ID":'
 _ID_BYTES = 40
@@ -67,6 +68,7 @@ class TaskDecoder:
         self._answers: dict[tuple[float, float], bool] = {}
         self._decode = msgspec.json.Decoder(TaskEnd).decode
         self._decode_list = msgspec.json.Decoder(list[Accumulable]).decode
+        self._decode_text = msgspec.json.Decoder(str).decode
         self._tail = 0
 
     def forget(self) -> None:
@@ -82,62 +84,30 @@ class TaskDecoder:
             If the line does not fit :class:`~iqcar.eventlog.events.TaskEnd`.
         """
         find = line.find
-        info = find(_INFO, *_INFO_WITHIN)
-        start = find(_ACCUMULABLES, info, info + _INFO_BYTES) if info >= 0 else -1
-        if start < 0:
+        info = find(INFO, *INFO_WITHIN)
+        start = find(ACCUMULABLES, info, info + INFO_BYTES) if info >= 0 else -1
+        end = -1
+        if start >= 0:
+            end = find(METRICS, max(len(line) - self._tail - _SLACK, start))
+            end = end if end >= 0 else find(METRICS, start)
+        if end < 0:
             task = self._decode(line)
             self.look(task)
             return task
-        end = find(_METRICS, max(len(line) - self._tail - _SLACK, start))
-        if end < 0:
-            end = find(_METRICS, start)
-            if end < 0:
-                task = self._decode(line)
-                self.look(task)
-                return task
         self._tail = len(line) - end
         task = self._decode(line[:start] + b"}" + line[end:])
         if self._may(task.stage_id, task.stage_attempt):
-            task.scan = self._scan_time(line, start, end)
+            task.scan = self.scan_time(line, start, end)
         if isnan(task.metrics.peak_memory) and task.metrics is not NO_METRICS:
-            task.peak = _peak_memory(line, start, end)
+            task.peak = peak_memory(line, start, end)
+        task.record = self.record(line, find(RECORD, start, end), end)
         return task
 
-    def fill(
-        self,
-        text: bytes,
-        numbers: NDArray[np.float64],
-        accumulables: NDArray[np.int64],
-        sum_scan_times: Callable[[bytes, NDArray[np.int64]], NDArray[np.float64]],
-    ) -> None:
-        """Find scan time and peak memory of tasks that were read otherwise.
-
-        Parameters
-        ----------
-        text : bytes
-            Lines of task ends.
-        numbers : (tasks, columns) array
-            The tasks' :data:`~iqcar.eventlog.task_columns.NUMBERS`; scan time and peak memory are
-            filled in.
-        accumulables : (tasks, 2) array
-            Where each task's accumulables start and end in ``text``.
-        sum_scan_times : callable
-            Sums the scan times in some accumulables, where they are all in ms.
-        """
-        stages = list(
-            zip(numbers[:, STAGE_ID].tolist(), numbers[:, STAGE_ATTEMPT].tolist(), strict=True)
-        )
+    def may_scan(self, stage_ids: Numbers, attempts: Numbers) -> NDArray[np.bool_]:
+        """Tell of many tasks, by their stages, whether they may report scan time."""
+        stages = list(zip(stage_ids.tolist(), attempts.tolist(), strict=True))
         asked = {stage: self._may(*stage) for stage in set(stages)}
-        if any(asked.values()):
-            rows = np.flatnonzero(list(map(asked.__getitem__, stages)))
-            if self._nanosecond_scans:
-                numbers[rows, SCAN] = [
-                    self._scan_time(text, *place) for place in accumulables[rows].tolist()
-                ]
-            else:
-                numbers[rows, SCAN] = sum_scan_times(text, accumulables[rows])
-        for row in np.flatnonzero(np.isnan(numbers[:, PEAK])).tolist():
-            numbers[row, PEAK_ACCUMULABLE] = _peak_memory(text, *accumulables[row].tolist())
+        return np.fromiter(map(asked.__getitem__, stages), np.bool_, len(stages))
 
     def _may(self, stage_id: float, attempt: float) -> bool:
         stage = (stage_id, attempt)
@@ -148,11 +118,8 @@ class TaskDecoder:
 
     def look(self, task: TaskEnd) -> None:
         """Take what is needed from the accumulables of a task that was decoded whole."""
-        try:
-            accumulables = self._decode_list(task.info.accumulables)
-        except NOT_FITTING:
-            return
         scan, peak = nan, nan
+        accumulables = self._list(task.info.accumulables)
         for one in accumulables:
             name = one.name or ""
             if name.startswith("internal.metrics."):
@@ -167,11 +134,41 @@ class TaskDecoder:
         task.scan = scan
         if isnan(task.metrics.peak_memory) and task.metrics is not NO_METRICS:
             task.peak = peak
+        if task.reason.reason != _RESUBMITTED:  # it repeats the end of an attempt
+            task.record = self._listed_record(accumulables) or self._listed_record(
+                self._list(task.reason.updates)
+            )
 
-    def _scan_time(self, line: bytes, start: int, end: int) -> float:
+    def _list(self, raw: msgspec.Raw) -> list[Accumulable]:
+        try:
+            return self._decode_list(raw)
+        except NOT_FITTING:
+            return []
+
+    def _listed_record(self, accumulables: list[Accumulable]) -> str:
+        for one in accumulables:
+            if one.name == TASK_RECORD:
+                try:
+                    return self._decode_text(one.update)
+                except NOT_FITTING:
+                    pass
+        return ""
+
+    def record(self, text: bytes, at: int, end: int) -> str:
+        """Return the record whose :data:`RECORD` starts at a place; empty where it is damaged."""
+        if at < 0:
+            return ""
+        start = at + len(RECORD) - 1
+        stop = text.find(_END_OF_RECORD, start + 1, end)
+        try:
+            return self._decode_text(text[start : stop + 1])
+        except NOT_FITTING:
+            return ""
+
+    def scan_time(self, line: bytes, start: int, end: int) -> float:
         """Sum the scan times between two places of a line; NaN if there is none."""
         total = nan
-        at = line.find(_SCAN, start, end)
+        at = line.find(SCAN, start, end)
         while at >= 0:
             update = _UPDATE.match(line, at)
             if update is not None:
@@ -179,7 +176,7 @@ class TaskDecoder:
                 if self._nanosecond_scans and self._is_nanoseconds(line, at):
                     value /= _NS_PER_MS
                 total = value if isnan(total) else total + value
-            at = line.find(_SCAN, at + len(_SCAN), end)
+            at = line.find(SCAN, at + len(SCAN), end)
         return total
 
     def _is_nanoseconds(self, line: bytes, at: int) -> bool:
@@ -188,7 +185,7 @@ class TaskDecoder:
         return digits.isdigit() and int(digits) in self._nanosecond_scans
 
 
-def _peak_memory(line: bytes, start: int, end: int) -> float:
+def peak_memory(line: bytes, start: int, end: int) -> float:
     """Find peak memory, which before 3.1 is only an accumulable, left out where it is zero."""
     at = line.find(_PEAK, start, end)
     if at >= 0:

@@ -1,363 +1,284 @@
-"""Task ends read by compiled code: the path that the bulk of a large log takes.
+"""Task lines read by compiled code, in place: the path that the bulk of a large log takes.
 
-Only lines in the very spelling that Spark 2 and later write for a successful task are read here;
-any other line is refused, and :mod:`iqcar.eventlog.task_lines` decodes it. What both read is the
-same, to the last bit; the tests hold them against each other.
+Only lines that fit a template (:mod:`iqcar.eventlog.task_templates`) are read here; any other is
+left to :mod:`iqcar.eventlog.task_lines`. What both read is the same, to the last bit; the tests
+hold them against each other, and every template is held against the decoder before it is used.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numba import njit
+
+from iqcar.eventlog.events import NOT_FITTING, TaskEnd, TaskStart
+from iqcar.eventlog.lines import Block
+from iqcar.eventlog.task_columns import NUMBERS, TaskColumns
+from iqcar.eventlog.task_lines import METRICS
+from iqcar.eventlog.task_templates import (
+    BLOCKS,
+    END_START,
+    GAP,
+    MAX_DIGITS,
+    START_START,
+    TEXT,
+    TEXT_KEYS,
+    TRUTH,
+    Template,
+    template_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KEYS: tuple[tuple[str, str], ...] = (
-    ("Stage ID", "stage_id"),
-    ("Stage Attempt ID", "stage_attempt"),
-    ("Task ID", "task_id"),
-    ("Index", "index"),
-    ("Attempt", "attempt"),
-    ("Launch Time", "launch_ms"),
-    ("Getting Result Time", "getting_result_at"),
-    ("Finish Time", "finish_ms"),
-    ("Speculative", "speculative"),
-    ("Failed", "failed"),
-    ("Killed", "killed"),
-    ("Executor Deserialize Time", "deserialize_ms"),
-    ("Executor Deserialize CPU Time", "deserialize_cpu_ms"),
-    ("Executor Run Time", "run_ms"),
-    ("Executor CPU Time", "cpu_ms"),
-    ("Peak Execution Memory", "peak_memory_bytes"),
-    ("Result Size", "result_bytes"),
-    ("JVM GC Time", "gc_ms"),
-    ("Result Serialization Time", "result_serialize_ms"),
-    ("Memory Bytes Spilled", "memory_spilled_bytes"),
-    ("Disk Bytes Spilled", "disk_spilled_bytes"),
-    ("Remote Blocks Fetched", "remote_blocks"),
-    ("Local Blocks Fetched", "local_blocks"),
-    ("Fetch Wait Time", "fetch_wait_ms"),
-    ("Remote Bytes Read", "remote_bytes"),
-    ("Local Bytes Read", "local_bytes"),
-    ("Total Records Read", "shuffle_read_records"),
-    ("Shuffle Bytes Written", "shuffle_write_bytes"),
-    ("Shuffle Write Time", "shuffle_write_ms"),
-    ("Shuffle Records Written", "shuffle_write_records"),
-    ("Bytes Read", "input_bytes"),
-    ("Records Read", "input_records"),
-    ("Bytes Written", "output_bytes"),
-    ("Records Written", "output_records"),
+MAX_TEMPLATES = 16
+"""Templates tried at most: a log has about three spellings."""
+
+_CANDIDATES = 8
+"""Lines of a block at most that are asked for a template at a time."""
+
+_NAN_OR_ZERO = np.array(
+    [
+        0.0 if name in ("stage_attempt", "speculative", "failed", "killed") else np.nan
+        for name in (*NUMBERS, "")
+    ]
 )
-"""Keys of numbers and truth values, each unique in a task's end, and the columns they fill."""
-TEXT_KEYS: tuple[tuple[str, str], ...] = (
-    ("Executor ID", "executor_id"),
-    ("Host", "host"),
-    ("Locality", "locality"),
-    ("Reason", "reason"),
-)
-_OBJECTS = (
-    "Task End Reason",
-    "Task Info",
-    "Task Metrics",
-    "Shuffle Read Metrics",
-    "Push Based Shuffle",
-    "Shuffle Write Metrics",
-    "Input Metrics",
-    "Output Metrics",
-)
-"""Objects whose keys are read; a line with any other is refused, unless accumulables hide it."""
-_REFUSED = ("Host Name",)
-"""Spark 1.x: what is absent there means zero, which is settled elsewhere."""
-
-_REASON = 3
-"""Place of the reason among the texts."""
-_TEXT, _OBJECT, _LIST, _REFUSE = 100, 200, 300, 400
-_PRIME, _OFFSET = 1099511628211, 14695981039346656037
-_TABLE_BITS = 10
-_MAX_DIGITS = 15
-"""Longer integers are refused: a float does not hold them exactly."""
-
-
-def hash_text(text: bytes) -> int:
-    """Hash bytes as the compiled code does (FNV-1a, 64 bits)."""
-    value = _OFFSET
-    for byte in text:
-        value = ((value ^ byte) * _PRIME) & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-_SUCCESS = np.uint64(hash_text(b"Success"))
-
-
-def _key_table(columns: tuple[str, ...]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Build the hash table of keys: hashes, and what each key means."""
-    hashes = np.zeros(1 << _TABLE_BITS, np.uint64)
-    meaning = np.full(1 << _TABLE_BITS, -1, np.int64)
-    wanted = [(key, columns.index(column)) for key, column in KEYS]
-    wanted += [(key, _TEXT + place) for place, (key, _) in enumerate(TEXT_KEYS)]
-    wanted += [(key, _OBJECT) for key in _OBJECTS] + [(key, _REFUSE) for key in _REFUSED]
-    wanted += [("Accumulables", _LIST), ("Updated Blocks", _LIST + 1)]
-    for key, what in wanted:
-        value = hash_text(key.encode())
-        slot = value & ((1 << _TABLE_BITS) - 1)
-        while meaning[slot] >= 0:
-            slot = (slot + 1) & ((1 << _TABLE_BITS) - 1)
-        hashes[slot], meaning[slot] = value, what
-    return hashes, meaning
+"""What a column holds where a line lacks its key, as the decoder has it."""
+_TASK_ID = NUMBERS.index("task_id")
 
 
 class Scanned(NamedTuple):
-    """What was read of some lines; one row per line."""
+    """What was read of some lines; one row per line, undefined in lines that fitted no template."""
 
+    template: NDArray[np.int64]
+    """Number of the template that fitted, −1 for none."""
     numbers: NDArray[np.float64]
     texts: NDArray[np.uint64]
-    """Hashes of the texts, one column per entry of :data:`TEXT_KEYS`."""
+    """One hash of all texts of a line."""
     spans: NDArray[np.int64]
-    """Where each text starts and ends, two columns per entry of :data:`TEXT_KEYS`."""
+    """Where each text starts and ends, two columns per entry of :data:`TEXT_KEYS` and two more."""
     accumulables: NDArray[np.int64]
     """Where the accumulables start and end."""
-    refused: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, lines: int) -> Scanned:
+        """Return room for a number of lines."""
+        return cls(
+            np.full(lines, -1, np.int64),
+            np.empty((lines, len(NUMBERS) + 1)),
+            np.empty(lines, np.uint64),
+            np.empty((lines, 2 * len(TEXT_KEYS) + 2), np.int64),
+            np.empty((lines, 2), np.int64),
+        )
 
 
 class TaskScanner:
-    """Reads lines of task ends.
+    """Reads task starts and ends, and learns how this log spells them."""
 
-    Parameters
-    ----------
-    columns : tuple of str
-        Names of the columns of numbers, in order; those that no key fills stay NaN.
-    """
+    def __init__(self) -> None:
+        self._templates: list[Template] = []
+        self._tried: set[Template] = set()
+        self._set_templates([])
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._width = len(columns)
-        self._attempt = columns.index("stage_attempt")
-        self._hashes, self._meaning = _key_table(columns)
+    def scan(self, block: Block) -> tuple[Scanned, NDArray[np.int64], NDArray[np.int64]]:
+        """Read the lines of a block; also return the rows of task starts and of task ends."""
+        found = Scanned.empty(len(block))
+        self._match(block, found)
+        while len(self._tried) < MAX_TEMPLATES and self._learn(block, found):
+            self._match(block, found)
+        kind = self._is_end[found.template]
+        return found, np.flatnonzero(kind == 0), np.flatnonzero(kind == 1)
 
-    def scan(self, lines: list[bytes]) -> tuple[bytes, Scanned]:
-        """Read lines; also return them joined, which is what the spans refer to."""
-        n = len(lines)
-        joined = b"\n".join([*lines, b""])
-        ends = np.cumsum(np.fromiter(map(len, lines), np.int64, n) + 1) - 1
-        scanned = Scanned(
-            np.full((n, self._width), np.nan),
-            np.zeros((n, len(TEXT_KEYS)), np.uint64),
-            np.zeros((n, 2 * len(TEXT_KEYS)), np.int64),
-            np.zeros((n, 2), np.int64),
-            np.zeros(n, np.bool_),
+    def _match(self, block: Block, found: Scanned) -> None:
+        buffer = np.frombuffer(block.text, np.uint8)
+        _match_lines(buffer, block.starts, block.ends, *self._compiled, _NAN_OR_ZERO, *found)
+
+    def _learn(self, block: Block, found: Scanned) -> bool:
+        """Make a template of the first line that should have one; False if there is none."""
+        rest = np.flatnonzero(found.template < 0).tolist()
+        starts = (END_START, START_START)
+        unread = (row for row in rest if block.text.startswith(starts, block.starts[row]))
+        for row in islice(unread, _CANDIDATES):
+            template = template_of(block.text[block.starts[row] : block.ends[row]])
+            if template is not None and template not in self._tried:
+                self._tried.add(template)
+                if holds(template):
+                    self._set_templates([*self._templates, template])
+                    return True
+        return False
+
+    def _set_templates(self, templates: list[Template]) -> None:
+        self._templates = templates
+        literals = b"".join(literal for one in templates for literal, _ in one.steps)
+        steps = [(len(literal), what) for one in templates for literal, what in one.steps]
+        stops = np.cumsum([length for length, _ in steps], dtype=np.int64)
+        self._compiled = (
+            np.frombuffer(literals, np.uint8),
+            np.array(
+                [
+                    (stop - length, stop, what)
+                    for stop, (length, what) in zip(stops, steps, strict=True)
+                ],
+                np.int64,
+            ).reshape(-1, 3),
+            np.cumsum([0, *(len(one.steps) for one in templates)]),
+            np.zeros(len(templates), np.int64),
         )
-        buffer = np.frombuffer(joined, np.uint8)
-        _scan_lines(buffer, ends, self._hashes, self._meaning, *scanned)
-        attempt = scanned.numbers[:, self._attempt]
-        attempt[np.isnan(attempt)] = 0.0
-        scanned.refused[scanned.texts[:, _REASON] != _SUCCESS] = True
-        return joined, scanned
+        # The last one is that of lines without a template, whose number is −1.
+        self._is_end = np.array([*(one.is_end for one in templates), -1])
 
 
-_SCAN = np.frombuffer(b'"Name":"scan time', np.uint8)
-_UPDATE = np.frombuffer(b'","Update":', np.uint8)
-_SHIFTS = np.full(256, len(_SCAN), np.int64)
-"""How far to go on after a byte that ended no match (Horspool): most of the text is never seen."""
-for _place, _byte in enumerate(_SCAN[:-1].tolist()):
-    _SHIFTS[_byte] = len(_SCAN) - 1 - _place
+def holds(template: Template) -> bool:
+    """Tell whether a template reads what the decoder reads, where every value is another one."""
+    scanner = TaskScanner()
+    scanner._set_templates([template])
+    return all(_reads_alike(scanner, line, template.is_end) for line in template.fills())
 
 
-def sum_scan_times(text: bytes, places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Sum the updates of all accumulators called scan time.
-
-    Parameters
-    ----------
-    text : bytes
-        Lines of task ends.
-    places : (tasks, 2) array
-        Where the accumulables of each task start and end.
-
-    Returns
-    -------
-    (tasks,) array
-        In the unit of the log; NaN where there is none.
-    """
-    sums = np.full(len(places), np.nan)
-    _sum_scan_times(np.frombuffer(text, np.uint8), places, _SHIFTS, _SCAN, _UPDATE, sums)
-    return sums
-
-
-@njit(cache=True, nogil=True)
-def _sum_scan_times(
-    buffer: Any, places: Any, shifts: Any, pattern: Any, update: Any, sums: Any
-) -> None:
-    last = len(pattern) - 1
-    for row in range(len(places)):
-        at, end = places[row, 0] + last, places[row, 1]
-        while at < end:
-            byte = buffer[at]
-            same = byte == pattern[last]
-            if same:
-                for offset in range(last):
-                    if buffer[at - last + offset] != pattern[offset]:
-                        same = False
-                        break
-            if not same:
-                at += shifts[byte]
-                continue
-            at += 1
-            while at < end and buffer[at] != 34:
-                at += 1
-            for offset in range(len(update)):
-                if at >= end or buffer[at] != update[offset]:
-                    break
-                at += 1
-            else:
-                if buffer[at] == 34:
-                    at += 1
-                number, first = 0.0, at
-                while at < end and 48 <= buffer[at] <= 57:
-                    number = number * 10.0 + (buffer[at] - 48.0)
-                    at += 1
-                if at > first and (buffer[at] == 34 or buffer[at] == 44 or buffer[at] == 125):
-                    sums[row] = number if np.isnan(sums[row]) else sums[row] + number
-            at += last
+def _reads_alike(scanner: TaskScanner, line: bytes, is_end: bool) -> bool:
+    found = Scanned.empty(1)
+    scanner._match(Block.of(line + b"\n"), found)
+    if found.template[0] < 0:
+        return False
+    decoded, scanned = TaskColumns(), TaskColumns()
+    try:
+        if not is_end:
+            start = msgspec.json.decode(line, type=TaskStart)
+            return start.info.task_id == float(found.numbers[0, _TASK_ID])
+        decoded.add([msgspec.json.decode(line, type=TaskEnd)])
+    except NOT_FITTING:
+        return False
+    scanned.add_scanned(line, found.numbers, found.texts, found.spans)
+    ours, theirs = scanned.columns(), decoded.columns()
+    return scanned.codes == decoded.codes and all(
+        np.array_equal(ours[name], theirs[name], equal_nan=True) for name in ours
+    )
 
 
-_METRICS = np.frombuffer(b',"Task Metrics":{', np.uint8)
+_METRICS = np.frombuffer(METRICS, np.uint8)
+_PIECE = 16
+"""Bytes compared together, in a loop that the compiler turns into vector instructions."""
+_WORDS = np.frombuffer(b"truefalse", np.uint8)
 _SLACK = 48
+"""The end of a line, from the metrics on, is about as long as that of the line before."""
+_PRIME, _OFFSET = np.uint64(1099511628211), np.uint64(14695981039346656037)
+"""Of the hash of texts (FNV-1a, 64 bits)."""
 
 
 @njit(cache=True, nogil=True)
-def _scan_lines(
+def _match_lines(
     buffer: Any,
+    starts: Any,
     ends: Any,
-    hashes: Any,
-    meaning: Any,
+    literals: Any,
+    steps: Any,
+    bounds: Any,
+    tails: Any,
+    missing: Any,
+    templates: Any,
     numbers: Any,
     texts: Any,
     spans: Any,
     accumulables: Any,
-    refused: Any,
 ) -> None:
-    start, tail = 0, 0
-    mask = np.uint64(len(hashes) - 1)
-    for row in range(len(ends)):
-        end = ends[row]
-        at = start + 1
-        good = end - start > 2 and buffer[start] == 123 and buffer[end - 1] == 125
-        done = False
-        depth = 1
-        while good and not done:
-            # A key: its hash tells which.
-            if buffer[at] != 34:
-                good = False
+    for row in range(len(starts)):
+        for template in range(len(bounds) - 1):
+            if templates[row] >= 0:
                 break
-            at += 1
-            value = np.uint64(14695981039346656037)
-            while at < end and buffer[at] != 34:
-                value = (value ^ np.uint64(buffer[at])) * np.uint64(1099511628211)
-                at += 1
-            at += 2
-            if at >= end or buffer[at - 1] != 58:
-                good = False
-                break
-            slot = value & mask
-            what = -1
-            while meaning[slot] >= 0:
-                if hashes[slot] == value:
-                    what = meaning[slot]
+            at, end = starts[row], ends[row]
+            texts[row] = _OFFSET
+            for step in range(bounds[template], bounds[template + 1]):
+                first, last, what = steps[step, 0], steps[step, 1], steps[step, 2]
+                if at + last - first > end or not _same(buffer, at, literals, first, last):
                     break
-                slot = (slot + np.uint64(1)) & mask
-            # Its value
-            char = buffer[at]
-            if 48 <= char <= 57:
-                number = 0
-                first = at
-                while at < end and 48 <= buffer[at] <= 57:
-                    number = number * 10 + (np.int64(buffer[at]) - 48)
-                    at += 1
-                if at - first > 15:
-                    good = False
-                    break
-                if what >= 100:
-                    good = False
-                    break
-                if what >= 0:
+                at += last - first
+                if step == bounds[template]:
+                    # Loops, because numba takes a second to compile what would replace them.
+                    for column in range(len(missing)):
+                        numbers[row, column] = missing[column]
+                    for column in range(spans.shape[1]):
+                        spans[row, column] = 0
+                if what < TRUTH:
+                    number, digits = 0, at
+                    while at < end and 48 <= buffer[at] <= 57:
+                        number = number * 10 + (np.int64(buffer[at]) - 48)
+                        at += 1
                     numbers[row, what] = number
-            elif char == 34:
-                at += 1
-                first = at
-                value = np.uint64(14695981039346656037)
-                while at < end and buffer[at] != 34 and buffer[at] != 92:
-                    value = (value ^ np.uint64(buffer[at])) * np.uint64(1099511628211)
-                    at += 1
-                if at >= end or buffer[at] == 92 or (what >= 0 and not 100 <= what < 200):
-                    good = False
-                    break
-                if what >= 100:
-                    texts[row, what - 100] = value
-                    spans[row, 2 * (what - 100)] = first
-                    spans[row, 2 * (what - 100) + 1] = at
-                at += 1
-            elif char == 123:
-                if what != 200:
-                    good = False
-                    break
-                if buffer[at + 1] == 125:
-                    at += 2
-                else:
-                    depth += 1
-                    at += 1
-                    continue
-            elif char == 116 or char == 102:
-                if what >= 100:
-                    good = False
-                    break
-                length = 4 if char == 116 else 5
-                if what >= 0:
-                    numbers[row, what] = 1.0 if char == 116 else 0.0
-                at += length
-            elif char == 91 and what == 300:
-                # Accumulables: on to the metrics, which lie about as far from the end as before.
-                found = -1
-                place = max(end - tail - 48, at)
-                for _ in range(2):
-                    while place + 17 < end:
-                        if buffer[place] == 44 and buffer[place + 1] == 34:
-                            same = True
-                            for offset in range(17):
-                                if buffer[place + offset] != _METRICS[offset]:
-                                    same = False
-                                    break
-                            if same:
-                                found = place
-                                break
-                        place += 1
-                    if found >= 0:
+                    digits = at - digits
+                    if not 1 <= digits <= MAX_DIGITS or (digits > 1 and buffer[at - digits] == 48):
                         break
-                    place = at
-                if found < 0:
-                    good = False
-                    break
-                accumulables[row, 0] = at
-                accumulables[row, 1] = found
-                tail = end - found
-                at = found
-                depth -= 1
-            elif char == 91 and what == 301:
-                # Updated blocks: the last of all, and nothing in them is needed.
-                done = True
-                break
-            else:
-                good = False
-                break
-            while at < end and buffer[at] == 125:
-                depth -= 1
-                at += 1
-            if at >= end:
-                done = True
-                good = depth == 0
-            elif buffer[at] == 44:
-                at += 1
-            else:
-                good = False
-        refused[row] = not good or accumulables[row, 1] == 0
-        start = end + 1
+                elif what < TEXT:
+                    truth = buffer[at] == 116
+                    word = _WORDS[:4] if truth else _WORDS[4:]
+                    if not _same(buffer, at, word, 0, len(word)):
+                        break
+                    numbers[row, what - TRUTH] = truth
+                    at += len(word)
+                elif what < GAP:
+                    spans[row, 2 * (what - TEXT)] = at
+                    while at < end and 32 <= buffer[at] < 128:
+                        if buffer[at] == 34 or buffer[at] == 92:
+                            break
+                        if what < TEXT + len(TEXT_KEYS):
+                            texts[row] = (texts[row] ^ np.uint64(buffer[at])) * _PRIME
+                        at += 1
+                    texts[row] = (texts[row] ^ np.uint64(what)) * _PRIME
+                    spans[row, 2 * (what - TEXT) + 1] = at
+                elif what == GAP:
+                    place = _find_metrics(buffer, at, max(end - tails[template] - _SLACK, at), end)
+                    if place < 0:
+                        break
+                    accumulables[row, 0], accumulables[row, 1] = at, place
+                    tails[template] = end - place
+                    at = place
+                elif what == BLOCKS:
+                    some = at < end - 3 and buffer[at] == 123
+                    if (some or at == end - 3) and (
+                        buffer[end - 3] == 93 and buffer[end - 2] == 125 and buffer[end - 1] == 125
+                    ):
+                        templates[row] = template
+                elif at == end:
+                    templates[row] = template
+
+
+@njit(cache=True, nogil=True)
+def _same(buffer: Any, at: int, literals: Any, first: int, last: int) -> bool:
+    place = first
+    while place < last:
+        if last - place < _PIECE <= last - first:
+            at -= place - (last - _PIECE)
+            place = last - _PIECE
+        if last - place >= _PIECE:
+            one, other = buffer[at : at + _PIECE], literals[place : place + _PIECE]
+            differs = False
+            for offset in range(_PIECE):
+                differs |= one[offset] != other[offset]
+            length = _PIECE
+        else:
+            differs = buffer[at] != literals[place]  # the newline at the latest
+            length = 1
+        if differs:
+            return False
+        at += length
+        place += length
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _find_metrics(buffer: Any, first: int, at: int, end: int) -> int:
+    """Look from a place on, and where that is in vain from the first place on."""
+    last = len(_METRICS) - 1
+    while at + last < end:
+        if buffer[at] == 44 and buffer[at + last] == 123:
+            offset = 1
+            while offset < last and buffer[at + offset] == _METRICS[offset]:
+                offset += 1
+            if offset == last:
+                return at
+        at += 1
+        if at + last >= end and first >= 0:
+            at, first = first, -1
+    return -1

@@ -39,7 +39,7 @@ def judge(
     """
     if read.events == 0:
         return Verdict(InputStatus.FAILED, nothing_read(tally, read))
-    last_is_cut = last_line is not None and last_line is read.last_malformed
+    last_is_cut = bool(read.malformed) and last_line is not None and not read.is_event(last_line)
     in_middle = read.malformed - last_is_cut
     lost = [log.problem, tally.damage]
     if tally.too_long:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from iqcar.rules.advice import advice_for as advice_for
     from iqcar.rules.advice import cause_of as cause_of
     from iqcar.rules.advice import vocabulary as vocabulary
+    from iqcar.rules.priorities import recorded_priorities as recorded_priorities
     from iqcar.rules.proposal import propose as propose
     from iqcar.rules.rule import QueryType as QueryType
     from iqcar.rules.rule import Rule as Rule
@@ -29,6 +30,7 @@ _HOMES = {
     "load_rules": "rule_file",
     "parse_rules": "rule_file",
     "propose": "proposal",
+    "recorded_priorities": "priorities",
     "vocabulary": "advice",
 }
 __all__ = sorted(_HOMES)

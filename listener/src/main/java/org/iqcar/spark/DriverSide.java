@@ -18,6 +18,7 @@ public final class DriverSide implements DriverPlugin {
 
   /** Spark itself keeps accumulators by weak reference only. */
   private static volatile TaskRecordAccumulator accumulator;
+  private static volatile SparkContext application;
 
   @Override
   public Map<String, String> init(SparkContext sc, PluginContext context) {
@@ -48,6 +49,7 @@ public final class DriverSide implements DriverPlugin {
     TaskRecordAccumulator carrier = new TaskRecordAccumulator();
     carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);
     accumulator = carrier;
+    application = sc;
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
       out.writeObject(carrier);
@@ -58,12 +60,40 @@ public final class DriverSide implements DriverPlugin {
     return extra;
   }
 
+  /** Takes a batch of samples from an executor; the answer tells it to send the next one. */
+  @Override
+  public Object receive(Object message) {
+    try {
+      if (message instanceof String[]) {
+        post((String[]) message);
+      }
+    } catch (Throwable failure) {
+      Failures.note("receiving samples", failure);
+    }
+    return "";
+  }
+
+  /** Writes a batch of samples to the event log, unless the application has ended. */
+  static void post(String[] batch) {
+    SparkContext sc = application;
+    if (sc != null) {
+      sc.listenerBus().post(new IqcarEventSamples(batch));
+    }
+  }
+
   static void forget() {
     accumulator = null;
+    application = null;
   }
 
   @Override
   public void shutdown() {
+    try {
+      // In local mode the executor stops later, when no event can be written any more.
+      HostSampler.stopCurrent();
+    } catch (Throwable failure) {
+      Failures.note("shutting down", failure);
+    }
     forget();
   }
 }

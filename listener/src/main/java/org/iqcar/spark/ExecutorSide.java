@@ -29,20 +29,23 @@ public final class ExecutorSide implements ExecutorPlugin {
 
   private Settings settings;
   private Sampler sampler;
+  private HostSampler hostSampler;
   private byte[] accumulator;
 
   @Override
   public void init(PluginContext context, Map<String, String> extra) {
     try {
       Faults.at("executor.init");
-      start(context.conf(), extra);
+      // In local mode the driver is here, and messages to itself would be lost while it stops.
+      start(context.conf(), extra, "driver".equals(context.executorID())
+          ? DriverSide::post : context::ask);
     } catch (Throwable failure) {
       Failures.note("starting on the executor", failure);
     }
   }
 
   /** Starts watching, unless switched off or without the driver's half. */
-  void start(SparkConf conf, Map<String, String> extra) {
+  void start(SparkConf conf, Map<String, String> extra, HostSampler.Sender sender) {
     Settings read = Settings.of(conf);
     String sent = extra.get(ACCUMULATOR);
     if (!read.enabled || sent == null) {
@@ -55,6 +58,10 @@ public final class ExecutorSide implements ExecutorPlugin {
     sampler = new Sampler(read);
     sampler.start();
     accumulator = Base64.getDecoder().decode(sent);
+    if (read.host) {
+      hostSampler = new HostSampler(read, sender);
+      hostSampler.start();
+    }
   }
 
   @Override
@@ -69,6 +76,7 @@ public final class ExecutorSide implements ExecutorPlugin {
         // First registered is last called: the other callbacks' work is still the task's.
         context.addTaskCompletionListener((TaskCompletionListener) ended -> end(watch, carrier));
         sampler.add(watch);
+        HostWatch.start(watch.kernel, context.taskAttemptId());
       }
     } catch (Throwable failure) {
       Failures.note("a task's start", failure);
@@ -78,6 +86,7 @@ public final class ExecutorSide implements ExecutorPlugin {
   private void end(TaskWatch watch, TaskRecordAccumulator carrier) {
     try {
       sampler.remove(watch);
+      HostWatch.end(watch.kernel, watch.context.taskAttemptId());
       Faults.at("taskCompletion");
       SparkEnv env = SparkEnv.get();
       // Asked for here because in local mode the block manager has no id yet during init.
@@ -103,6 +112,9 @@ public final class ExecutorSide implements ExecutorPlugin {
     try {
       if (sampler != null) {
         sampler.stop();
+      }
+      if (hostSampler != null) {
+        hostSampler.stop();
       }
     } catch (Throwable failure) {
       Failures.note("shutting down", failure);

@@ -18,6 +18,8 @@ final class KernelThread implements Closeable {
   /** A thread's stat begins "tid (15 letters) S": this is enough for its state. */
   private static final int STAT_BYTES = 64;
 
+  /** The thread's id, as the kernel counts. */
+  final String tid;
   private final ProcFile ownSchedstat;
   private final ProcFile ownIo;
   private final ProcFile seenStat;
@@ -26,6 +28,7 @@ final class KernelThread implements Closeable {
   private final long[] seenTimes = new long[2];
 
   private KernelThread(String folder) throws IOException {
+    tid = folder.substring(folder.lastIndexOf('/') + 1);
     seenStat = new ProcFile(folder + "/stat", STAT_BYTES);
     seenSchedstat = new ProcFile(folder + "/schedstat", 96);
     ownSchedstat = new ProcFile(folder + "/schedstat", 96);

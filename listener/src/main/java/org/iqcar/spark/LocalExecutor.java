@@ -48,7 +48,7 @@ final class LocalExecutor extends PluginContainer {
     LocalExecutor watcher = new LocalExecutor(
         before.isDefined() ? (PluginContainer) before.get() : null);
     Map<String, String> extra = DriverSide.register(sc);
-    watcher.tasks.start(conf, extra);
+    watcher.tasks.start(conf, extra, DriverSide::post);
     Private.field(executor, "plugins").set(executor, scala.Option.apply(watcher));
   }
 

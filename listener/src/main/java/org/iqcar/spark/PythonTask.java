@@ -77,6 +77,7 @@ final class PythonTask {
       if (!known) {
         try {
           workers.add(new WorkerProcess(proc, pid));
+          HostWatch.python(pid);
         } catch (IOException ended) {
           // The worker is gone already; the next search finds its successor.
         }

@@ -19,6 +19,13 @@ public enum Setting {
       "Let the JVM keep the blocked and waited time of its threads."),
   PYTHON("spark.iqcar.python.enabled", "true", "0.1.0",
       "Split the wait for a Python worker by what the worker process did (Linux only)."),
+  HOST("spark.iqcar.host.enabled", "true", "0.1.0",
+      "Sample each host and the executors' processes with Python's psutil."),
+  HOST_PERIOD("spark.iqcar.host.period", "1s", "0.1.0",
+      "Time between two samples of a host; 100ms at least."),
+  HOST_PYTHON("spark.iqcar.host.python", "auto", "0.1.0",
+      "Python with psutil on the executors' hosts. auto = spark.pyspark.python, else the "
+          + "variable PYSPARK_PYTHON, else python3."),
   PROC("spark.iqcar.proc", "/proc", "0.1.0",
       "Where the kernel's process files are. Without them there is no run-queue wait.");
 

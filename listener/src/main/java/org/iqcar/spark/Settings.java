@@ -19,6 +19,10 @@ final class Settings {
   final int profileBytes;
   final boolean contention;
   final boolean python;
+  final boolean host;
+  final long hostPeriodNanos;
+  /** Null: what PySpark uses. */
+  final String hostPython;
   final String proc;
 
   /**
@@ -33,6 +37,10 @@ final class Settings {
     profileBytes = count(values, Setting.PROFILE_BYTES, 100);
     contention = bool(values, Setting.CONTENTION);
     python = bool(values, Setting.PYTHON);
+    host = bool(values, Setting.HOST);
+    hostPeriodNanos = Math.max(100_000_000L, nanos(values, Setting.HOST_PERIOD));
+    String named = values.apply(Setting.HOST_PYTHON.key());
+    hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
     String path = values.apply(Setting.PROC.key());
     proc = path == null ? Setting.PROC.fallback() : path;
   }

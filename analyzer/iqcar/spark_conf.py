@@ -1,0 +1,146 @@
+"""What Spark has to be told to load the plugin, in the forms that Spark takes it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from iqcar.errors import UsageError
+
+PLUGIN = "org.iqcar.spark.IqcarPlugin"
+"""Measures every task on every executor; the driver's half registers the listener."""
+
+LISTENER = "org.iqcar.spark.IqcarListener"
+"""Writes pools and slots into the event log; measures tasks in local mode."""
+
+DEFAULT_LOG_DIR = "/tmp/spark-events"  # noqa: S108 - Spark's own default, named to warn of it
+"""Where Spark writes event logs when nobody says otherwise; it does not create the folder."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""Begins with a scheme; one letter and a colon would be a drive of Windows."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_./:@+=~-]")
+"""What a shell or Spark's settings may take apart in a plain path."""
+
+_LISTED = re.compile(r"[],*?{}[%\\]")
+"""Spark decodes the URLs of jars, expands them as globs and joins them with commas again."""
+
+
+@dataclass(frozen=True)
+class SparkConf:
+    """The settings that attach iqcar to a job.
+
+    ``plugins``, ``listeners`` and ``jars`` of the job itself go into the same three settings:
+    Spark takes each of them once, as a comma-separated list, and the last one given wins.
+    """
+
+    jar: str
+    log_dir: str = ""
+    listener: bool = True
+    jars: Sequence[str] = ()
+    plugins: Sequence[str] = ()
+    listeners: Sequence[str] = ()
+
+    def settings(self) -> dict[str, str]:
+        """Return setting → value, the jar included.
+
+        Raises
+        ------
+        UsageError
+            If Spark could not read a value as it is meant.
+        """
+        listeners = [*self.listeners, *([LISTENER] if self.listener else [])]
+        found = {
+            "spark.jars": ",".join(map(_jar_url, [*self.jars, self.jar])),
+            "spark.plugins": ",".join([*self.plugins, PLUGIN]),
+            "spark.extraListeners": ",".join(listeners),
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": spark_url(self.log_dir, always=True) if self.log_dir else "",
+        }
+        for name, value in found.items():
+            unsafe = re.search(r"[^!-~]", value)
+            if unsafe:
+                raise UsageError(
+                    f"{name} cannot hold {unsafe.group()!r}", value, "write it as %20 and the like"
+                )
+        return {name: value for name, value in found.items() if value}
+
+    def submit_flags(self) -> list[str]:
+        """Return the words for spark-submit, spark-shell and pyspark."""
+        settings = self.settings()
+        words = ["--jars", settings.pop("spark.jars")]
+        for name, value in settings.items():
+            words += ["--conf", f"{name}={value}"]
+        return words
+
+    def flags(self) -> str:
+        """Return one line for ``$(iqcar conf)``: the shell splits it at blanks, unquoted.
+
+        Raises
+        ------
+        UsageError
+            If a value holds what the shell would expand.
+        """
+        words = self.submit_flags()
+        for word in words:
+            unsafe = re.search(r"[^A-Za-z0-9_./:@%+=~,-]", word)
+            if unsafe:
+                raise UsageError(
+                    f"{unsafe.group()!r} does not survive the shell's $(...)",
+                    word,
+                    "use --properties, --pyspark or --shell",
+                )
+        return " ".join(words)
+
+    def properties(self) -> str:
+        """Return lines for spark-defaults.conf, or for ``spark-submit --properties-file``."""
+        settings = self.settings()
+        width = max(map(len, settings))
+        return "\n".join(f"{name:<{width}} {value}" for name, value in settings.items())
+
+    def shell(self) -> str:
+        """Return a line that makes ``python job.py`` attach iqcar: ``eval "$(...)"`` it."""
+        words = " ".join(map(shlex.quote, [*self.submit_flags(), "pyspark-shell"]))
+        return f"export PYSPARK_SUBMIT_ARGS={shlex.quote(words)}"
+
+    def pyspark(self) -> str:
+        """Return Python code that starts a session with iqcar attached."""
+        lines = ["from pyspark.sql import SparkSession", ""]
+        lines += ["spark = (", "    SparkSession.builder"]
+        for name, value in self.settings().items():
+            lines.append(f"    .config({json.dumps(name)}, {json.dumps(value)})")
+        return "\n".join([*lines, "    .getOrCreate()", ")"])
+
+
+def is_url(path: str) -> bool:
+    """Tell whether a path begins with a scheme."""
+    return bool(_URL.match(path))
+
+
+def spark_url(path: str, always: bool = False) -> str:
+    """Return a local path as Spark takes it: absolute, and as a file URL where it must be one.
+
+    URLs and empty text are returned as they are.
+    """
+    if not path or is_url(path):
+        return path
+    absolute = str(Path(path).absolute())
+    if not always and not _UNSAFE.search(absolute):
+        return absolute
+    return "file://" + quote(absolute, safe="/")
+
+
+def _jar_url(jar: str) -> str:
+    unsafe = None if is_url(jar) else _LISTED.search(str(Path(jar).absolute()))
+    if unsafe:
+        raise UsageError(
+            f"Spark loads no jar with {unsafe.group()!r} in its path",
+            jar,
+            "copy it elsewhere and name the copy with --jar",
+        )
+    return spark_url(jar)

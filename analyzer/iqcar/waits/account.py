@@ -1,0 +1,86 @@
+"""The account of every task's life while it is being made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.kinds import REQUESTS, Request
+from iqcar.waits.budget import known
+from iqcar.waits.columns import (
+    ACCOUNT,
+    IN_TASK_REQUESTS,
+    MISSING,
+    WAITS,
+    evidence_column,
+    wait_column,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int8]
+
+UNATTRIBUTED = "unattributed_ms"
+
+
+@dataclass(frozen=True)
+class Account:
+    """Parts, waits and evidence of some tasks, one entry per task.
+
+    Attributes
+    ----------
+    duration : float64, ms
+    parts : by column of ``ACCOUNT`` but ``unattributed_ms``, float64, ms
+    waits : by request, float64, ms; NaN where missing
+    evidence : by request, codes
+    """
+
+    duration: Floats
+    parts: dict[str, Floats]
+    waits: dict[Request, Floats]
+    evidence: dict[Request, Codes]
+
+    @classmethod
+    def blank(cls, duration: Floats) -> Account:
+        """Nothing is known yet."""
+        n = len(duration)
+        return cls(
+            duration,
+            {name: np.zeros(n) for name, _ in ACCOUNT if name != UNATTRIBUTED},
+            {r: np.full(n, np.nan) for r in REQUESTS},
+            {r: np.full(n, MISSING, np.int8) for r in REQUESTS},
+        )
+
+    def put(self, request: Request, wait: Floats, evidence: int, where: NDArray[np.bool_]) -> None:
+        """Enter the waits for a request that are known."""
+        self.waits[request] = np.where(where, wait, np.nan)
+        self.evidence[request] = np.where(where, evidence, MISSING).astype(np.int8)
+
+    def replace(self, rows: NDArray[np.int64], other: Account) -> None:
+        """Enter what is better known about some tasks: all but their slot wait."""
+        for name, values in other.parts.items():
+            self.parts[name][rows] = values
+        for request in IN_TASK_REQUESTS:
+            self.waits[request][rows] = other.waits[request]
+            self.evidence[request][rows] = other.evidence[request]
+
+    def frame(self) -> pd.DataFrame:
+        """Close the account: what nothing explains is unattributed."""
+        explained = sum((known(part) for part in self.parts.values()), np.zeros(len(self.duration)))
+        explained += sum(
+            (known(self.waits[r]) for r in IN_TASK_REQUESTS), np.zeros(len(self.duration))
+        )
+        return WAITS.frame(
+            {
+                "duration_ms": self.duration,
+                **self.parts,
+                UNATTRIBUTED: np.maximum(self.duration - explained, 0.0),
+                **{wait_column(r): self.waits[r] for r in REQUESTS},
+                **{evidence_column(r): self.evidence[r] for r in REQUESTS},
+            }
+        )

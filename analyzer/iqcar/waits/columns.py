@@ -1,0 +1,65 @@
+"""Columns of the table of waits, and the codes of evidence in it."""
+
+from __future__ import annotations
+
+from iqcar.kinds import EVIDENCES, REQUESTS, Evidence, Request, Resource
+from iqcar.tables import Column, TableSpec
+
+MISSING, ESTIMATED, REPORTED, MEASURED = range(len(EVIDENCES))
+"""Codes of the evidence levels in numpy columns (positions in :data:`EVIDENCES`)."""
+
+ACCOUNT = (
+    ("compute_ms", "CPU time of its thread; NaN if Spark did not record it."),
+    ("gc_ms", "Garbage collection that stopped it."),
+    ("deserialize_ms", "Deserialising the task, less the CPU time of that."),
+    ("result_serialize_ms", "Serialising its result."),
+    ("getting_result_ms", "Fetching its result from the executor."),
+    (
+        "other_wait_ms",
+        "Waiting for the driver, or for a Python worker that slept; 0 unless measured.",
+    ),
+    ("unattributed_ms", "What nothing explains: scheduler delay, and waits nobody recorded."),
+)
+"""The parts of a task's duration that are no wait for a resource, with a sentence each."""
+
+WAITS = TableSpec(
+    "waits",
+    "One row per task attempt, aligned with `tasks`: waits with evidence, and the account.",
+    (
+        Column("duration_ms", "float64", "ms", "Launch to finish."),
+        *(Column(name, "float64", "ms", sentence) for name, sentence in ACCOUNT),
+        *(Column(f"{r}_ms", "float64", "ms", f"{r.sentence} NaN if unknown.") for r in REQUESTS),
+        *(
+            Column(
+                f"{r}_evidence",
+                "int8",
+                "",
+                f"Evidence of `{r}_ms`: 0 missing, 1 estimated, 2 reported, 3 measured.",
+            )
+            for r in REQUESTS
+        ),
+    ),
+)
+
+IN_TASK_REQUESTS = tuple(r for r in REQUESTS if r is not Request.SLOT_WAIT)
+"""Requests made while a task runs; the slot wait lies before its launch."""
+
+
+def wait_column(request: Request) -> str:
+    """Name of the column that holds a request's wait in ms."""
+    return f"{request}_ms"
+
+
+def evidence_column(request: Request) -> str:
+    """Name of the column that holds the evidence code of a request's wait."""
+    return f"{request}_evidence"
+
+
+def requests_of(resource: Resource) -> tuple[Request, ...]:
+    """All requests for one resource, in the order of :data:`REQUESTS`."""
+    return tuple(r for r in REQUESTS if r.resource is resource)
+
+
+def evidence_name(code: int) -> Evidence:
+    """Return the evidence level with this code."""
+    return EVIDENCES[code]

@@ -1,0 +1,54 @@
+"""Every task's waits and account, from the best evidence there is for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.kinds import Request
+from iqcar.waits.budget import known
+from iqcar.waits.measured import from_records
+from iqcar.waits.reported import NEEDED, from_metrics
+from iqcar.waits.slot import slot_wait
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+
+def measure_waits(tables: Tables) -> pd.DataFrame:
+    """Derive every task's waits and account.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``tasks``, ``stages`` and ``task_records`` are used.
+
+    Returns
+    -------
+    DataFrame of :data:`WAITS`, one row per row of ``tables.tasks``.
+    """
+    tasks = tables.tasks
+    column = {name: tasks[name].to_numpy(np.float64) for name in NEEDED}
+    duration = np.maximum(known(column["finish_ms"] - column["launch_ms"]), 0.0)
+    account = from_metrics(column, duration, _feeds_python(tables))
+    records = tables.task_records
+    if len(records):
+        rows = records["task"].to_numpy(np.int64)
+        here = {name: values[rows] for name, values in column.items()}
+        account.replace(rows, from_records(records, here, duration[rows]))
+    wait, evidence = slot_wait(tables, column)
+    account.waits[Request.SLOT_WAIT], account.evidence[Request.SLOT_WAIT] = wait, evidence
+    return account.frame()
+
+
+def _feeds_python(tables: Tables) -> NDArray[np.bool_]:
+    stage = tables.tasks["stage"].to_numpy()
+    python = tables.stages["python"].to_numpy(bool)
+    if len(python) == 0:
+        return np.zeros(len(stage), bool)
+    feeds: NDArray[np.bool_] = np.where(stage >= 0, python[np.maximum(stage, 0)], False)
+    return feeds

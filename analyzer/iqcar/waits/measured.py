@@ -1,0 +1,98 @@
+"""What tasks waited for where the plugin measured it.
+
+A record covers a task's own code, from just before it to the end of its last callback; what lies
+around it (deserialising the task, serialising and fetching its result) is Spark's to tell. The
+thread's time on the processor and in the run queue is exact; the rest is split by class of wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.kinds import Request, WaitClass
+from iqcar.waits.account import Account
+from iqcar.waits.budget import Budget
+from iqcar.waits.columns import IN_TASK_REQUESTS, MEASURED
+from iqcar.waits.reported import put_reported
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+_OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER)
+"""Waits in which no other task is in the way; class ``other`` stays unattributed."""
+
+
+def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Floats) -> Account:
+    """Account for tasks by what the plugin recorded.
+
+    Parameters
+    ----------
+    records : DataFrame of :data:`iqcar.tables.TASK_RECORDS`
+        One row per task of the other parameters.
+    column : by name in :data:`iqcar.waits.reported.NEEDED`, float64
+    duration : float64, ms
+
+    Returns
+    -------
+    Account
+        Without slot waits. Where the kernel does not tell the run queue, its wait is missing, not
+        estimated. Where the sampler was off or had died, classes of waits are unknown: Spark's
+        metrics tell the waits for shuffle blocks and files, the others are missing.
+    """
+
+    def ms(name: str) -> Floats:
+        values: Floats = records[name].to_numpy(np.float64)
+        return values
+
+    account = Account.blank(duration)
+    left = Budget(duration)
+    recorded = ms("wall_ms")
+    wall = left.take(recorded)
+    # A record that is longer than its task (clocks, damage) is shrunk as a whole.
+    fits = np.divide(wall, recorded, out=np.zeros(len(wall)), where=recorded > 0)
+    getting_result = left.take(column["getting_result_ms"])
+    deserialize_wall = left.take(column["deserialize_ms"])
+    deserialize_cpu = Budget(deserialize_wall).take(column["deserialize_cpu_ms"])
+    result_serialize = left.take(column["result_serialize_ms"])
+    spent = Budget(wall)
+    compute = spent.take(ms("cpu_ms") * fits)
+    in_kernel_queue = spent.take(ms("run_queue_ms") * fits)
+
+    sampled = (records["sampler"] == "").to_numpy(bool)
+    off_cpu = Budget(np.where(sampled, spent.left, 0.0))
+    taken = {
+        kind: off_cpu.take(np.where(sampled, ms(f"{kind}_ms") * fits, 0.0)) for kind in WaitClass
+    }
+    unsampled = Budget(np.where(sampled, 0.0, spent.left))
+    gc = put_reported(account, column, unsampled)
+    known_queue = np.isfinite(ms("run_queue_ms"))
+    for request in IN_TASK_REQUESTS:
+        waited = sum(
+            (taken[kind] for kind in WaitClass if kind.request is request), np.zeros(len(wall))
+        )
+        if request is Request.RUN_QUEUE:
+            account.put(request, waited + in_kernel_queue, MEASURED, known_queue)
+        else:
+            _put_where(account, request, waited, sampled)
+    python_queue = np.where(known_queue, 0.0, taken[WaitClass.PYTHON_RUN_QUEUE])
+    account.parts.update(
+        compute_ms=compute + taken[WaitClass.PYTHON_CPU] + deserialize_cpu,
+        gc_ms=np.where(sampled, taken[WaitClass.GC_SAFEPOINT], gc),
+        deserialize_ms=deserialize_wall - deserialize_cpu,
+        result_serialize_ms=result_serialize,
+        getting_result_ms=getting_result,
+        other_wait_ms=sum((taken[kind] for kind in _OTHER_WAIT), python_queue),
+    )
+    return account
+
+
+def _put_where(account: Account, request: Request, waited: Floats, where: Flags) -> None:
+    """Enter measured waits over reported ones."""
+    account.waits[request] = np.where(where, waited, account.waits[request])
+    account.evidence[request] = np.where(where, MEASURED, account.evidence[request]).astype(np.int8)

@@ -1,0 +1,107 @@
+"""What a plain event log tells about the waits of a task: Spark's own metrics, and the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.kinds import Request
+from iqcar.waits.account import Account
+from iqcar.waits.budget import Budget, known
+from iqcar.waits.columns import ESTIMATED, REPORTED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+NEEDED = (
+    "launch_ms",
+    "finish_ms",
+    "getting_result_ms",
+    "deserialize_ms",
+    "deserialize_cpu_ms",
+    "run_ms",
+    "cpu_ms",
+    "gc_ms",
+    "result_serialize_ms",
+    "fetch_wait_ms",
+    "shuffle_write_ms",
+    "output_bytes",
+    "input_bytes",
+    "scan_ms",
+)
+"""Columns of ``tasks`` that an account needs."""
+
+
+def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> Account:
+    """Account for tasks by Spark's metrics; the CPU wait is what they leave of the run time.
+
+    Parameters
+    ----------
+    column : by name in :data:`NEEDED`, float64, one per task
+    duration : float64, ms
+    python : bool
+        Whether the task feeds a Python worker. Such a task is off the CPU while the worker
+        computes: that is work, not waiting, and a plain log cannot tell the two apart.
+
+    Returns
+    -------
+    Account
+        Without slot waits.
+    """
+    account = Account.blank(duration)
+    left = Budget(duration)
+    getting_result = left.take(column["getting_result_ms"])
+    deserialize_wall = left.take(column["deserialize_ms"])
+    deserialize_cpu = Budget(deserialize_wall).take(column["deserialize_cpu_ms"])
+    run = left.take(column["run_ms"])
+    result_serialize = left.take(column["result_serialize_ms"])
+    cpu_known = ~np.isnan(column["cpu_ms"])
+    off_cpu = Budget(run)
+    compute = off_cpu.take(column["cpu_ms"]) + deserialize_cpu
+    gc = put_reported(account, column, off_cpu)
+    estimable = cpu_known & ~np.isnan(column["run_ms"]) & ~python
+    account.put(Request.RUN_QUEUE, off_cpu.left, ESTIMATED, estimable)
+    account.parts.update(
+        compute_ms=np.where(cpu_known, compute, np.nan),
+        gc_ms=gc,
+        deserialize_ms=deserialize_wall - deserialize_cpu,
+        result_serialize_ms=result_serialize,
+        getting_result_ms=getting_result,
+    )
+    return account
+
+
+def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -> Floats:
+    """Enter fetch, write and read waits that Spark reports; return the garbage collection."""
+    gc = np.zeros(len(account.duration))
+    for request, reported in (
+        (Request.SHUFFLE_FETCH, column["fetch_wait_ms"]),
+        (None, column["gc_ms"]),
+        (Request.IO_WRITE, _write_wait(column)),
+        (Request.IO_READ, _read_wait(column)),
+    ):
+        taken = off_cpu.take(reported)
+        if request is None:
+            gc = taken
+        else:
+            account.put(request, taken, REPORTED, ~np.isnan(reported))
+    return gc
+
+
+def _write_wait(column: dict[str, Floats]) -> Floats:
+    """Shuffle write time; unknown for a task that wrote output, whose time nobody records."""
+    writes_output = known(column["output_bytes"]) > 0
+    writes_shuffle = known(column["shuffle_write_ms"]) > 0
+    waited: Floats = np.where(writes_output & ~writes_shuffle, np.nan, column["shuffle_write_ms"])
+    return waited
+
+
+def _read_wait(column: dict[str, Floats]) -> Floats:
+    """Scan time; zero for a task that read no input; unknown where input has no scan time."""
+    reads_nothing = column["input_bytes"] == 0
+    waited: Floats = np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
+    return waited

@@ -1,0 +1,49 @@
+"""How long a task waited for a slot: from when it was asked for to its launch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.waits.columns import ESTIMATED, MISSING, REPORTED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int8]
+
+
+def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]:
+    """Launch less stage submission; for a retry, less the end of the attempt before it.
+
+    A speculative copy is asked for at a moment that no event records: its wait is missing.
+    """
+    tasks, stages = tables.tasks, tables.stages
+    stage = tasks["stage"].to_numpy()
+    launch = column["launch_ms"]
+    if len(stages) == 0:
+        return np.full(len(tasks), np.nan), np.zeros(len(tasks), np.int8)
+    row = np.maximum(stage, 0)
+    submitted = stages["submission_ms"].to_numpy(np.float64)[row]
+    first_launch = stages["first_launch_ms"].to_numpy(np.float64)[row]
+    asked = np.where(np.isnan(submitted), first_launch, submitted)
+    asked = np.where(stage >= 0, asked, np.nan)
+    evidence = np.where(np.isnan(submitted), ESTIMATED, REPORTED)
+
+    # Attempts of one partition lie next to each other in this order, first attempt first.
+    order = np.lexsort((tasks["attempt"].to_numpy(), tasks["index"].to_numpy(), stage))
+    same = (np.diff(stage[order]) == 0) & (np.diff(tasks["index"].to_numpy()[order]) == 0)
+    before = np.full(len(tasks), -1)
+    before[order[1:][same]] = order[:-1][same]
+    retry = (before >= 0) & (tasks["attempt"].to_numpy() > 0)
+    predecessor_end = column["finish_ms"][np.maximum(before, 0)]
+    asked = np.where(retry, np.maximum(predecessor_end, asked), asked)
+
+    wait = launch - asked
+    unknown = tasks["speculative"].to_numpy(bool) | ~np.isfinite(wait)
+    wait = np.where(unknown, np.nan, np.maximum(wait, 0.0))
+    return wait, np.where(unknown, MISSING, evidence).astype(np.int8)

@@ -1,0 +1,70 @@
+"""Profiles for random tables: what each task did, in intervals that tile a part of its life."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.kinds import REQUESTS, Request
+from iqcar.tables import INTERVALS, Tables
+
+SERIES = ("cpu_ms", *(f"{r}_ms" for r in REQUESTS if r is not Request.SLOT_WAIT))
+"""The columns of ``intervals`` that hold times spent."""
+
+
+def intervals_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The table of intervals; series that a row does not name are zero."""
+    return INTERVALS.frame(
+        {
+            c.name: [row.get(c.name, 0.0) if c.name in SERIES else row[c.name] for row in rows]
+            for c in INTERVALS.columns
+        }
+    )
+
+
+def random_profiles(tables: Tables, seed: int) -> Tables:
+    """Give about two thirds of the tasks a profile, some of them by a clock that is off."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for task, (launch, finish) in enumerate(
+        zip(tables.tasks["launch_ms"], tables.tasks["finish_ms"], strict=True)
+    ):
+        life = finish - launch
+        if not life >= 2 or rng.random() < 0.3:
+            continue
+        begin, end = sorted(rng.choice(int(life) + 1, 2, replace=False))
+        width = int(rng.integers(1, 6))
+        skew = rng.choice([0.0, 0.0, -7.0, 12.0])
+        for at in range(int(begin), int(end), width):
+            spent = {name: float(rng.choice([0, 0, 1, 3])) for name in SERIES}
+            edges = {"start_ms": launch + at, "end_ms": launch + min(at + width, int(end))}
+            rows.append(
+                {"task": task, **{name: when + skew for name, when in edges.items()}, **spent}
+            )
+    return tables.with_(intervals=intervals_of(rows))
+
+
+def even_profiles(tables: Tables, waits: pd.DataFrame, width: int = 3) -> Tables:
+    """Profiles of tasks that did and waited for everything evenly over their lives."""
+    rows = []
+    for task, (launch, finish) in enumerate(
+        zip(tables.tasks["launch_ms"], tables.tasks["finish_ms"], strict=True)
+    ):
+        life = finish - launch
+        if not life > 0:
+            continue
+        totals = {"cpu_ms": waits["compute_ms"][task]}
+        totals |= {name: waits[name][task] for name in SERIES if name != "cpu_ms"}
+        for at in range(0, int(life), width):
+            length = min(width, life - at)
+            rows.append(
+                {
+                    "task": task,
+                    "start_ms": launch + at,
+                    "end_ms": launch + at + length,
+                    **{n: max(np.nan_to_num(t), 0.0) * length / life for n, t in totals.items()},
+                }
+            )
+    return tables.with_(intervals=intervals_of(rows))

@@ -1,0 +1,78 @@
+"""PySpark jobs that live and die in every way Spark has. Arguments: their names."""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr, pandas_udf
+
+spark = SparkSession.builder.getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def stream() -> object:
+    """Three small batches of a query with state."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(3):
+            (Path(folder) / f"{number}.txt").write_text("a\nb\n" * (number + 1))
+        lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder)
+        counts = lines.groupBy("value").count()
+        sink = counts.writeStream.format("memory").queryName("counts").outputMode("complete")
+        sink.trigger(availableNow=True).start().awaitTermination()
+        return sorted(tuple(row) for row in spark.sql("SELECT * FROM counts").collect())
+
+
+def pandas() -> object:
+    """A pandas UDF."""
+
+    @pandas_udf("long")
+    def double(column):  # type: ignore[no-untyped-def]
+        return column * 2
+
+    return spark.range(0, 100, 1, 2).select(double("id").alias("x")).agg({"x": "sum"}).collect()
+
+
+def speculate() -> object:
+    """The first attempt of the last task hangs; Spark starts a second one elsewhere."""
+
+    def work(index, rows):  # type: ignore[no-untyped-def]
+        context = TaskContext.get()
+        slow = index == 3 and context is not None and context.attemptNumber() == 0
+        time.sleep(120 if slow else 0.5)
+        yield sum(rows)
+
+    return spark.sparkContext.parallelize(range(8), 4).mapPartitionsWithIndex(work).collect()
+
+
+def grow() -> object:
+    """Work, an idle time in which executors leave, and more work for new ones."""
+    totals = []
+    for _ in range(2):
+        frame = spark.range(0, 400, 1, 8).selectExpr("sum(id) AS s")
+        totals.append(frame.collect()[0]["s"])
+        time.sleep(6)
+    return totals
+
+
+def abort() -> object:
+    """One task fails for good while another one of its stage runs."""
+    failing = expr("CASE WHEN id = 0 THEN raise_error('on purpose') ELSE id END")
+    return spark.range(0, 2000, 1, 4).select(failing).collect()
+
+
+def wait() -> object:
+    """Something that is finished, then something that is not."""
+    spark.range(0, 100, 1, 4).selectExpr("sum(id)").collect()
+    print("WAITING", flush=True)
+    return spark.sparkContext.parallelize(range(2), 2).map(lambda _: time.sleep(300)).count()
+
+
+JOBS = {job.__name__: job for job in (stream, pandas, speculate, grow, abort, wait)}
+
+for name in sys.argv[1:]:
+    spark.sparkContext.setJobGroup(name, name)
+    print("RESULT", name, JOBS[name](), flush=True)
+spark.stop()
