@@ -145,7 +145,7 @@ def test_a_folder_holds_every_log_below_it_and_nothing_else(tmp_path: Path) -> N
         b"\xef\xbb\xbf" + LOG,
         b'\n  { "Event" : "SparkListenerLogStart" }',
         b"a broken line\n" + LOG,
-        gzip.compress(LOG),
+        gzip.compress(LOG, mtime=0),
         zstandard.ZstdCompressor().compress(LOG * 50_000),
         zstandard.ZstdCompressor().compress(LOG * 50_000)[:-3],
         b'{"Timestamp":1,"Event":"SparkListenerApplicationEnd"}',

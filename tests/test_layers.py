@@ -12,10 +12,10 @@ REPO = Path(__file__).resolve().parent.parent
 PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
-    "errors → kinds → tables → eventlog → queries → dag → waits → query_waits → grouping →"
-    " capacity → slots → ratp → pieces → usage → sweep → agenda → stage_losses →"
-    " blame_doubts → blame → graph → rules → record_doubts → doubts → diagnosis → pipeline →"
-    " report → listener_jar → spark_conf → sampler → cli → __main__"
+    "errors → kinds → columns → plugin_tables → tables → eventlog → queries → dag → waits →"
+    " query_waits → grouping → capacity → slots → ratp → pieces → usage → sweep → agenda →"
+    " stage_losses → blame_doubts → blame → graph → rules → record_doubts → doubts → diagnosis →"
+    " pipeline → report → listener_jar → spark_conf → sampler → cli → __main__"
 )
 """The architecture in one line; a package counts by its own name, whatever is inside."""
 

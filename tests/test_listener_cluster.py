@@ -27,6 +27,7 @@ from listener_spark import (
     environment,
     read_events,
     records_of,
+    run,
     run_workloads,
     samples_of,
     spark_params,
@@ -154,7 +155,7 @@ def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: 
     assert {s["executor"] for s in samples} == {"0", "1"}
     assert len({s["host"] for s in samples}) == 1
     assert len({s["executor"] for s in samples if "cpu" in s}) == 1
-    assert {row[1] for s in samples for row in s["procs"]} == {"0", "1"}
+    assert {row[1] for s in samples for row in s.get("procs", ())} == {"0", "1"}
     wait_until_no_sampler_runs(app)
 
 
@@ -226,3 +227,44 @@ def executor_pid(driver_log: str) -> int:
             ):
                 return int(entry.name)
     raise AssertionError("no executor is running")
+
+
+JOBS = Path(__file__).with_name("life_jobs.py")
+
+
+def test_both_attempts_of_a_speculative_task_are_measured(cluster: Cluster, tmp_path: Path) -> None:
+    conf = {
+        **PLUGIN,
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.2",
+    }
+    app = run(cluster.home, tmp_path, [str(JOBS), "speculate"], master=cluster.master, conf=conf)
+    assert "RESULT speculate [1, 5, 9, 13]" in app.output, app.errors[-3000:]
+    attempts = [end for end in app.group("speculate") if end["Task Info"]["Index"] == 3]
+    assert {end["Task Info"]["Speculative"] for end in attempts} == {False, True}
+    reasons = {end["Task End Reason"]["Reason"] for end in attempts}
+    assert reasons == {"Success", "TaskKilled"}
+    assert [len(records_of(end)) for end in attempts] == [1] * len(attempts)
+
+
+def test_executors_that_come_and_go_measure_all_their_tasks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    conf = {
+        **PLUGIN,
+        "spark.executor.memory": "512m",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+        "spark.dynamicAllocation.executorIdleTimeout": "2s",
+        "spark.dynamicAllocation.minExecutors": "0",
+    }
+    app = run(cluster.home, tmp_path, [str(JOBS), "grow"], master=cluster.master, conf=conf)
+    assert "RESULT grow [79800, 79800]" in app.output, app.errors[-3000:]
+    kinds = [event["Event"] for event in app.events]
+    assert "SparkListenerExecutorRemoved" in kinds
+    assert kinds.count("SparkListenerExecutorAdded") >= 2
+    check_all_measured(app)

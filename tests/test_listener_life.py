@@ -1,4 +1,4 @@
-"""The plugin in applications that stream, speculate, grow, fail and die; and on a Connect server.
+"""The plugin in applications that stream, fail and die; and on a Connect server.
 
 Whatever happens, the job prints and returns what it does without the plugin.
 """
@@ -36,7 +36,6 @@ pytestmark = pytest.mark.spark
 
 JOBS = Path(__file__).with_name("life_jobs.py")
 CLIENT = Path(__file__).with_name("connect_client.py")
-SMALL = {"spark.executor.memory": "512m", "spark.task.maxFailures": "2"}
 
 
 def jobs(home: Path, folder: Path, *names: str, plugin: bool = True, **more: Any) -> App:
@@ -100,43 +99,6 @@ def test_tasks_of_an_aborted_stage_have_one_record_or_none(pair: tuple[App, App]
     check_all_measured(failed)
     # Spark drops the accumulators of a success that arrives after the abort.
     assert all(len(records_of(end)) <= 1 for end in ends)
-
-
-@pytest.mark.parametrize("home", spark_params())
-def test_both_attempts_of_a_speculative_task_are_measured(home: Path, tmp_path: Path) -> None:
-    conf = {
-        **SMALL,
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.multiplier": "1.2",
-    }
-    app = jobs(home, tmp_path / "run", "speculate", master="local-cluster[2,2,1024]", conf=conf)
-    assert results(app) == ["RESULT speculate [1, 5, 9, 13]"], app.errors[-3000:]
-    attempts = [end for end in app.group("speculate") if end["Task Info"]["Index"] == 3]
-    assert {end["Task Info"]["Speculative"] for end in attempts} == {False, True}
-    reasons = {end["Task End Reason"]["Reason"] for end in attempts}
-    assert reasons == {"Success", "TaskKilled"}
-    check_all_measured(attempts)
-
-
-@pytest.mark.parametrize("home", spark_params())
-def test_executors_that_come_and_go_measure_all_their_tasks(home: Path, tmp_path: Path) -> None:
-    conf = {
-        **SMALL,
-        "spark.dynamicAllocation.enabled": "true",
-        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
-        "spark.dynamicAllocation.executorIdleTimeout": "2s",
-        "spark.dynamicAllocation.initialExecutors": "1",
-        "spark.dynamicAllocation.minExecutors": "0",
-    }
-    app = jobs(home, tmp_path / "run", "grow", master="local-cluster[2,1,1024]", conf=conf)
-    assert results(app) == ["RESULT grow [79800, 79800]"], app.errors[-3000:]
-    kinds = [event["Event"] for event in app.events]
-    assert "SparkListenerExecutorRemoved" in kinds
-    assert kinds.count("SparkListenerExecutorAdded") >= 2
-    check_all_measured(app.group("grow"))
 
 
 @pytest.mark.parametrize("home", spark_params())

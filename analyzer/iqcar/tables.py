@@ -8,96 +8,45 @@ hold is NaN, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
-from iqcar.kinds import REQUESTS, Request, WaitClass
+from iqcar.columns import NONE, Column, TableSpec, declare, texts
+from iqcar.plugin_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NONE = -1
-"""The row number that means "no such row"."""
+    import pandas as pd
 
-
-class Column(NamedTuple):
-    """One column: its name, dtype, unit and a sentence about it."""
-
-    name: str
-    dtype: str
-    unit: str
-    sentence: str
-
-
-class TableSpec(NamedTuple):
-    """One table: its name, a sentence about it, and its columns in order."""
-
-    name: str
-    sentence: str
-    columns: tuple[Column, ...]
-
-    def column_names(self) -> list[str]:
-        """Names of the columns in order."""
-        return [column.name for column in self.columns]
-
-    def frame(self, columns: Mapping[str, Any]) -> pd.DataFrame:
-        """Build the table from one array per column.
-
-        Parameters
-        ----------
-        columns : mapping of str to array-like
-            Exactly the declared columns, all of one length.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, unknown, or of another length.
-        """
-        if set(columns) != set(self.column_names()):
-            wrong = sorted(set(columns) ^ set(self.column_names()))
-            raise ValueError(f"table {self.name}: columns differ: {wrong}")
-        lengths = {len(values) for values in columns.values()}
-        if len(lengths) > 1:
-            raise ValueError(f"table {self.name}: columns of lengths {sorted(lengths)}")
-        frame: pd.DataFrame = pd.DataFrame(
-            {c.name: as_dtype(columns[c.name], c.dtype) for c in self.columns}, copy=False
-        )
-        return frame
-
-    def empty(self) -> pd.DataFrame:
-        """Return the table without rows."""
-        return self.frame({c.name: [] for c in self.columns})
-
-
-def as_dtype(values: Any, dtype: str) -> Any:
-    """Convert one column to its declared dtype (``str`` becomes an object array of str)."""
-    if dtype == "str":
-        array = np.empty(len(values), dtype=object)
-        array[:] = ["" if v is None else v for v in values]
-        return pd.Series(array, dtype=object)
-    if dtype == "category":
-        return values if isinstance(values, pd.Categorical) else pd.Categorical(values)
-    return np.asarray(values, dtype=dtype)
-
-
-def texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """Return a text column as a list of str."""
-    values: list[str] = frame[name].astype(object).tolist()
-    return values
-
-
-def _columns(*rows: tuple[str, str, str, str]) -> tuple[Column, ...]:
-    return tuple(Column(*row) for row in rows)
-
+__all__ = [
+    "APPLICATIONS",
+    "EXECUTORS",
+    "HOSTS",
+    "INPUTS",
+    "INTERVALS",
+    "JOBS",
+    "NONE",
+    "POOLS",
+    "QUERIES",
+    "SAMPLES",
+    "SPECS",
+    "SQL_EXECUTIONS",
+    "SQL_METRICS",
+    "STAGES",
+    "STAGE_PARENTS",
+    "TASKS",
+    "TASK_RECORDS",
+    "Column",
+    "TableSpec",
+    "Tables",
+    "texts",
+]
 
 INPUTS = TableSpec(
     "inputs",
     "One row per event log that was found, readable or not.",
-    _columns(
+    declare(
         ("path", "str", "", "Where the log is: a file, a rolling directory or a member of a zip."),
         ("app", "int32", "row", "Its application; −1 where nothing could be read."),
         ("application_id", "str", "", "Application id as Spark wrote it."),
@@ -120,7 +69,7 @@ INPUTS = TableSpec(
 APPLICATIONS = TableSpec(
     "applications",
     "One row per application attempt that could be read.",
-    _columns(
+    declare(
         ("application_id", "str", "", "Application id; made from the path if not recorded."),
         ("attempt_id", "str", "", "Attempt of the application; empty if it has only one."),
         ("name", "str", "", "Application name."),
@@ -137,13 +86,13 @@ APPLICATIONS = TableSpec(
 HOSTS = TableSpec(
     "hosts",
     "One row per machine, shared by every application in the input.",
-    _columns(("host", "str", "", "Host name or address as Spark reports it.")),
+    declare(("host", "str", "", "Host name or address as Spark reports it.")),
 )
 
 EXECUTORS = TableSpec(
     "executors",
     "One row per executor of an application.",
-    _columns(
+    declare(
         ("app", "int32", "row", "Its application."),
         ("executor_id", "str", "", "Executor id; `driver` in local mode."),
         ("host", "int32", "row", "The machine it runs on."),
@@ -157,7 +106,7 @@ EXECUTORS = TableSpec(
 SQL_EXECUTIONS = TableSpec(
     "sql_executions",
     "One row per SQL execution.",
-    _columns(
+    declare(
         ("app", "int32", "row", "Its application."),
         ("execution_id", "int64", "", "Spark's SQL execution id."),
         ("root_execution_id", "int64", "", "The execution it was started by; itself if none."),
@@ -173,7 +122,7 @@ SQL_EXECUTIONS = TableSpec(
 JOBS = TableSpec(
     "jobs",
     "One row per Spark job.",
-    _columns(
+    declare(
         ("app", "int32", "row", "Its application."),
         ("job_id", "int64", "", "Spark's job id."),
         ("query", "int32", "row", "The query it belongs to."),
@@ -191,7 +140,7 @@ JOBS = TableSpec(
 QUERIES = TableSpec(
     "queries",
     "One row per query: what a user would call one (see `--query-by`).",
-    _columns(
+    declare(
         ("query_id", "str", "", "Unique in the input: application id, kind and number."),
         ("app", "int32", "row", "Its application."),
         ("name", "str", "", "What the user calls it: description, job group or call site."),
@@ -212,7 +161,7 @@ QUERIES = TableSpec(
 STAGES = TableSpec(
     "stages",
     "One row per stage attempt that was submitted or ran a task.",
-    _columns(
+    declare(
         ("app", "int32", "row", "Its application."),
         ("stage_id", "int64", "", "Spark's stage id."),
         ("attempt", "int32", "", "Stage attempt number."),
@@ -235,7 +184,7 @@ STAGES = TableSpec(
 STAGE_PARENTS = TableSpec(
     "stage_parents",
     "The stage DAG: one row per edge from a stage to one it reads from.",
-    _columns(
+    declare(
         ("stage", "int32", "row", "The stage that reads."),
         ("parent", "int32", "row", "The stage that wrote what it reads."),
     ),
@@ -244,7 +193,7 @@ STAGE_PARENTS = TableSpec(
 TASKS = TableSpec(
     "tasks",
     "One row per task attempt.",
-    _columns(
+    declare(
         ("app", "int32", "row", "Its application."),
         ("stage", "int32", "row", "Its stage attempt."),
         ("query", "int32", "row", "Its query."),
@@ -289,7 +238,7 @@ TASKS = TableSpec(
 SQL_METRICS = TableSpec(
     "sql_metrics",
     "One row per SQL metric that carries a wait or its cause (scan, spill, shuffle, broadcast).",
-    _columns(
+    declare(
         ("app", "int32", "row", "Its application."),
         ("sql_execution", "int32", "row", "Its SQL execution."),
         ("accumulator_id", "int64", "", "Spark's accumulator id."),
@@ -297,109 +246,6 @@ SQL_METRICS = TableSpec(
         ("metric", "str", "", "Metric name as Spark shows it."),
         ("unit", "str", "", "ms, ns, bytes or count."),
         ("total", "float64", "as `unit`", "Sum over tasks and driver; NaN if never updated."),
-    ),
-)
-
-TASK_RECORDS = TableSpec(
-    "task_records",
-    "One row per task attempt that the iqcar plugin measured.",
-    _columns(
-        ("task", "int32", "row", "The task."),
-        ("start_ms", "float64", "ms", "When the measuring began, by the executor's clock."),
-        ("wall_ms", "float64", "ms", "From there to the end of the task's code."),
-        ("cpu_ms", "float64", "ms", "Its thread on the processor."),
-        ("run_queue_ms", "float64", "ms", "Its thread runnable, not running; NaN off Linux."),
-        ("off_cpu_ms", "float64", "ms", "The rest of `wall_ms`: its thread was asleep."),
-        *(
-            (f"{kind}_ms", "float64", "ms", f"Part of `off_cpu_ms`: {kind.sentence}")
-            for kind in WaitClass
-        ),
-        ("samples", "int64", "count", "Looks at the task."),
-        ("off_samples", "int64", "count", "Those that found it in a wait of a known class."),
-        ("chars_read_bytes", "float64", "bytes", "Read by system calls of its thread."),
-        ("chars_written_bytes", "float64", "bytes", "Written by system calls of its thread."),
-        ("disk_read_bytes", "float64", "bytes", "Of those, read from devices."),
-        ("disk_written_bytes", "float64", "bytes", "Of those, written to devices."),
-        ("blocked_ms", "float64", "ms", "In monitors, by the JVM's count; NaN if off."),
-        ("waited_ms", "float64", "ms", "In waits, by the JVM's count; NaN if off."),
-        ("gc_ms", "float64", "ms", "Collections that stopped the JVM meanwhile."),
-        ("pool", "str", "", "FAIR pool that was set; empty if none."),
-        ("sampler", "str", "", "off or dead where waits could not be told apart; else empty."),
-        ("failures", "int64", "count", "Failures of the plugin's own code in its JVM so far."),
-    ),
-)
-
-INTERVALS = TableSpec(
-    "intervals",
-    "One row per interval of a measured task: what it did and waited for then.",
-    _columns(
-        ("task", "int32", "row", "The task; its intervals follow one another."),
-        ("start_ms", "float64", "ms", "Start, by the executor's clock."),
-        ("end_ms", "float64", "ms", "End."),
-        ("cpu_ms", "float64", "ms", "Time on the processor, that of its Python worker too."),
-        *(
-            (f"{request}_ms", "float64", "ms", request.sentence)
-            for request in REQUESTS
-            if request is not Request.SLOT_WAIT
-        ),
-    ),
-)
-
-POOLS = TableSpec(
-    "pools",
-    "One row per FAIR pool whenever the plugin saw the scheduler's pools change.",
-    _columns(
-        ("app", "int32", "row", "Its application."),
-        ("time_ms", "float64", "ms", "From when on."),
-        ("name", "str", "", "Name of the pool."),
-        ("mode", "str", "", "FIFO or FAIR among its own jobs."),
-        ("weight", "float64", "", "Its weight among the pools."),
-        ("min_share", "float64", "slots", "Slots it gets before weights count."),
-    ),
-)
-
-SAMPLES = TableSpec(
-    "samples",
-    "One row per sample of a host, of an executor's processes, or of both (the iqcar plugin, or "
-    "`iqcar sample` outside Spark); of several executors on a host one samples the host.",
-    _columns(
-        ("app", "int32", "row", "Its application; −1 for samples taken outside Spark."),
-        ("host", "int32", "row", "The machine."),
-        ("executor", "int32", "row", "The executor whose plugin took it; −1 outside Spark."),
-        ("time_ms", "float64", "ms", "When it was taken, by the host's clock."),
-        ("duration_ms", "float64", "ms", "The time before it that it tells about."),
-        ("cores", "float64", "count", "Processors."),
-        ("busiest_core", "float64", "percent", "Share of the time the busiest one was busy."),
-        ("cpu_user", "float64", "percent", "Processor time in programs."),
-        ("cpu_system", "float64", "percent", "Processor time in the kernel."),
-        ("cpu_iowait", "float64", "percent", "Processor time idle while a disk was waited for."),
-        ("cpu_steal", "float64", "percent", "Processor time that other virtual machines took."),
-        ("cpu_idle", "float64", "percent", "Processor time with nothing to do."),
-        ("load1", "float64", "count", "Load average of the last minute."),
-        ("mem_total_bytes", "float64", "bytes", "Memory of the host."),
-        ("mem_used_bytes", "float64", "bytes", "Memory in use, without caches."),
-        ("mem_available_bytes", "float64", "bytes", "Memory programs could still get."),
-        ("disk_read_bytes", "float64", "bytes", "Read from all disks."),
-        ("disk_write_bytes", "float64", "bytes", "Written to all disks."),
-        ("disk_busy", "float64", "share", "Share of the time the busiest disk was busy, 0 to 1."),
-        ("net_in_bytes", "float64", "bytes", "Received over all interfaces but loopback."),
-        ("net_out_bytes", "float64", "bytes", "Sent over all interfaces but loopback."),
-        ("psi_cpu", "float64", "percent", "Time in the last 10 s in which some waited for CPU."),
-        ("psi_io", "float64", "percent", "The same for IO."),
-        ("psi_memory", "float64", "percent", "The same for memory."),
-        ("stalled_cpu_ms", "float64", "ms", "Time since the last sample some waited for CPU."),
-        ("stalled_io_ms", "float64", "ms", "The same for IO."),
-        ("stalled_memory_ms", "float64", "ms", "The same for memory."),
-        ("cgroup_cpus", "float64", "count", "Processors the container may use; NaN if no limit."),
-        ("cgroup_mem_limit_bytes", "float64", "bytes", "Memory the container may use."),
-        ("cgroup_mem_used_bytes", "float64", "bytes", "Memory the container uses."),
-        ("cgroup_throttled_ms", "float64", "ms", "Time its processes were held back by the limit."),
-        ("jvm_cpu_ms", "float64", "ms", "Processor time of the executor's JVM."),
-        ("jvm_rss_bytes", "float64", "bytes", "Memory of the executor's JVM."),
-        ("python_cpu_ms", "float64", "ms", "Processor time of the executor's Python workers."),
-        ("python_rss_bytes", "float64", "bytes", "Memory of the executor's Python workers."),
-        ("own_cpu_ms", "float64", "ms", "Processor time of the sampling itself."),
-        ("dropped", "int64", "count", "Samples lost before this one because the driver was slow."),
     ),
 )
 

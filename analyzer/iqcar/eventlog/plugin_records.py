@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from iqcar import tables as tb
+from iqcar.columns import as_dtype
 from iqcar.eventlog.redact import redact_text
 from iqcar.kinds import REQUESTS, Request, WaitClass
 
@@ -369,6 +370,6 @@ def add_records(log: Collector, frames: dict[str, pd.DataFrame]) -> int:
                 of_stage[stage] = of_stage[stage] or pool
                 if job_of[stage] >= 0:
                     of_job[job_of[stage]] = of_job[job_of[stage]] or pool
-        frames["stages"] = stages.assign(pool=tb.as_dtype(of_stage, "str"))
-        frames["jobs"] = jobs.assign(pool=tb.as_dtype(of_job, "str"))
+        frames["stages"] = stages.assign(pool=as_dtype(of_stage, "str"))
+        frames["jobs"] = jobs.assign(pool=as_dtype(of_job, "str"))
     return read.damaged

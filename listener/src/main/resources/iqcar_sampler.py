@@ -401,9 +401,11 @@ def run(
         # On a fixed grid, so that late samples do not add up; missed ones are left out.
         number = max(number, int((time.monotonic() - start) / period_s)) + 1
         due = start + min(number * period_s, for_s)
-        while not ending and time.monotonic() < due:
-            wanted = [wake, 0] if stdin else [wake]
-            ready = select.select(wanted, [], [], max(0.0, due - time.monotonic()))[0]
+        while not ending:
+            left = max(0.0, due - time.monotonic())
+            ready = select.select([wake, 0] if stdin else [wake], [], [], left)[0]
+            if not ready:
+                break
             ending = wake in ready
             if 0 in ready:
                 got = os.read(0, 65536)

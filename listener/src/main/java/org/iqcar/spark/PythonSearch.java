@@ -100,13 +100,23 @@ final class PythonSearch {
             return ((Number) process).longValue();
           }
           if (process != null) {
-            String type = process instanceof Process ? "java.lang.Process"
-                : "java.lang.ProcessHandle";
-            return (Long) Class.forName(type).getMethod("pid").invoke(process);
+            return pidOf(process);
           }
         }
       }
     }
     return null;
+  }
+
+  /** Of a Process, of a ProcessHandle (Spark 4.0), or of what Spark wraps that in (4.3). */
+  private static Long pidOf(Object process) throws ReflectiveOperationException {
+    if (process instanceof Process) {
+      return (Long) Class.forName("java.lang.Process").getMethod("pid").invoke(process);
+    }
+    Class<?> handle = Class.forName("java.lang.ProcessHandle");
+    if (handle.isInstance(process)) {
+      return (Long) handle.getMethod("pid").invoke(process);
+    }
+    return ((Number) Private.call(process, "pid")).longValue();
   }
 }

@@ -1,0 +1,83 @@
+"""How a table is declared: each column once, with dtype, unit and a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+NONE = -1
+"""The row number that means "no such row"."""
+
+
+class Column(NamedTuple):
+    """One column: its name, dtype, unit and a sentence about it."""
+
+    name: str
+    dtype: str
+    unit: str
+    sentence: str
+
+
+class TableSpec(NamedTuple):
+    """One table: its name, a sentence about it, and its columns in order."""
+
+    name: str
+    sentence: str
+    columns: tuple[Column, ...]
+
+    def column_names(self) -> list[str]:
+        """Names of the columns in order."""
+        return [column.name for column in self.columns]
+
+    def frame(self, columns: Mapping[str, Any]) -> pd.DataFrame:
+        """Build the table from one array per column.
+
+        Parameters
+        ----------
+        columns : mapping of str to array-like
+            Exactly the declared columns, all of one length.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, unknown, or of another length.
+        """
+        if set(columns) != set(self.column_names()):
+            wrong = sorted(set(columns) ^ set(self.column_names()))
+            raise ValueError(f"table {self.name}: columns differ: {wrong}")
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"table {self.name}: columns of lengths {sorted(lengths)}")
+        frame: pd.DataFrame = pd.DataFrame(
+            {c.name: as_dtype(columns[c.name], c.dtype) for c in self.columns}, copy=False
+        )
+        return frame
+
+    def empty(self) -> pd.DataFrame:
+        """Return the table without rows."""
+        return self.frame({c.name: [] for c in self.columns})
+
+
+def as_dtype(values: Any, dtype: str) -> Any:
+    """Convert one column to its declared dtype (``str`` becomes an object array of str)."""
+    if dtype == "str":
+        array = np.empty(len(values), dtype=object)
+        array[:] = ["" if v is None else v for v in values]
+        return pd.Series(array, dtype=object)
+    if dtype == "category":
+        return values if isinstance(values, pd.Categorical) else pd.Categorical(values)
+    return np.asarray(values, dtype=dtype)
+
+
+def texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return a text column as a list of str."""
+    values: list[str] = frame[name].astype(object).tolist()
+    return values
+
+
+def declare(*rows: tuple[str, str, str, str]) -> tuple[Column, ...]:
+    """Make columns from (name, dtype, unit, sentence)."""
+    return tuple(Column(*row) for row in rows)
