@@ -391,8 +391,8 @@ def run(
     """Sample until a signal, after ``for_s``, or until the input ends or the parent has died."""
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop, lambda *_: None)
     signal.set_wakeup_fd(waker)
     parent, rest = os.getppid(), b""
     start = time.monotonic()
