@@ -120,7 +120,8 @@ def test_queries_that_compute_on_too_few_cores_are_blamed_on_each_other(
     # Four tasks on two cores wait about half of their time.
     assert waited > 0.25 * contended.waits.loc[tasks, "duration_ms"].sum()
     assert lost[culprit] > 0.25 * waited
-    assert lost.get("sleeper", 0.0) < 0.1 * lost[culprit]
+    # A sleeper computes too: its tasks load classes first, longer where other programs run.
+    assert lost.get("sleeper", 0.0) < 0.3 * lost[culprit]
     assert lost[culprit] == max(ms for name, ms in lost.items() if name not in ("", target))
 
 
