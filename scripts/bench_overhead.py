@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,8 +91,10 @@ def own_threads_cpu_s(pid: int) -> float:
     """Processor time of the JVM's threads that the plugin started."""
     total = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        if (thread / "comm").read_text().startswith("iqcar-"):
-            total += int((thread / "schedstat").read_text().split()[0])
+        # Threads of Spark end while we look; those of the plugin last as long as the application.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if (thread / "comm").read_text().startswith("iqcar-"):
+                total += int((thread / "schedstat").read_text().split()[0])
     return total / 1e9
 
 
