@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -23,8 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-from demo_data import make_data
-from demo_mix import HEAVY_HITTER, SCHEDULE, query_text
+
+from iqcar.demo.data import make_data
+from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE, query_text
 
 GOAL = 1.01
 """With the plugin at its defaults nothing may take more than 1 % more."""
@@ -49,8 +49,9 @@ class Run:
 
 def run_queries(data: Path, folder: Path, rounds: int) -> Run:
     """Run every query once to warm the JVM up, then `rounds` times for the clock."""
-    from demo_record import make_views
     from pyspark.sql import SparkSession
+
+    from iqcar.demo.workload import make_views
 
     spark = SparkSession.builder.getOrCreate()
     started = time.monotonic()
@@ -58,7 +59,7 @@ def run_queries(data: Path, folder: Path, rounds: int) -> Run:
     spark.conf.set("spark.sql.shuffle.partitions", 2 * slots)
     tpcds = json.loads((data / "queries.json").read_text())
     texts = [query_text(a, tpcds) for a in SCHEDULE if a.name != HEAVY_HITTER]
-    make_views(spark, data, set(re.findall(r"\w+", " ".join(texts))))
+    make_views(spark, data, texts)
     for text in texts:
         spark.sql(text).collect()
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -27,12 +27,12 @@ WIDTH_WITHOUT_TERMINAL = 118
 """Characters per line when the output goes to a file or a pipe."""
 
 
-def terminal() -> Console:
-    """Return a console on standard output, wide enough for tables where that is no terminal.
+def terminal(file: IO[str] | None = None) -> Console:
+    """Return a console on standard output or a file, wide enough for tables off a terminal.
 
     Names come from logs: nothing in them is taken for markup.
     """
-    plain = {"highlight": False, "markup": False, "emoji": False}
+    plain = {"highlight": False, "markup": False, "emoji": False, "file": file}
     console = Console(**plain)  # type: ignore[arg-type]
     if not console.is_terminal:
         console = Console(width=WIDTH_WITHOUT_TERMINAL, **plain)  # type: ignore[arg-type]

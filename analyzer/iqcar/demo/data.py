@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
-import time
 from importlib import metadata
 from pathlib import Path
 
 import duckdb
 import duckdb_extension_tpcds
+
+from iqcar.errors import IqcarError
 
 DEFAULT_SCALE = 0.3
 """TPC-DS scale factor: 0.86 M store sales, 75 MB, ten seconds to make on one core."""
@@ -27,13 +27,16 @@ def data_folder(out: Path, scale: float) -> Path:
 
 
 def make_data(out: Path, scale: float) -> Path:
-    """Make the data of `scale` under `out` unless they are there; return their folder."""
+    """Make the data of `scale` under `out` unless they are there; return their folder.
+
+    Raises
+    ------
+    IqcarError
+        If DuckDB and its generator do not fit each other.
+    """
     folder = data_folder(out, scale)
     if folder.is_dir():
-        print(f"TPC-DS data, scale {scale:g}: reusing {folder}")
         return folder
-    print(f"TPC-DS data, scale {scale:g}: making them in {folder} ...", flush=True)
-    started = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=out))
     try:
@@ -44,7 +47,6 @@ def make_data(out: Path, scale: float) -> Path:
         shutil.rmtree(scratch, ignore_errors=True)
         if not folder.is_dir():  # else another run finished the same data first: use those
             raise
-    print(f"TPC-DS data: done in {time.monotonic() - started:.0f} s")
     return folder
 
 
@@ -73,8 +75,9 @@ def _extension_binary() -> Path:
     binary = folder / f"v{metadata.version('duckdb')}" / "tpcds.duckdb_extension"
     if not binary.is_file():
         built_for = ", ".join(sorted(path.name for path in folder.glob("v*")))
-        sys.exit(
-            f"demo: duckdb {metadata.version('duckdb')} is installed, but duckdb-extension-tpcds "
-            f"is for {built_for}; run scripts/setup to install versions that match"
+        raise IqcarError(
+            f"duckdb-extension-tpcds is for duckdb {built_for}, not {metadata.version('duckdb')}",
+            str(folder),
+            "pip install --upgrade 'iqcar[demo]'",
         )
     return binary

@@ -10,13 +10,13 @@ HEAVY_HITTER = "etl_heavy"
 HEAVY_TASKS_PER_SLOT = 24
 """Tasks of the heavy hitter's long stage per task slot: a queue nobody gets past."""
 
-HEAVY_COPIES = 4
-"""How often each pair of a basket is scored: with the default scale some 25 s on two slots."""
+HEAVY_COPIES = 10
+"""How often each pair of a basket is scored: with the default scale 20 to 60 s on two slots."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """One query of the mix."""
+    """One query of a mix."""
 
     name: str
     start_s: float
@@ -35,20 +35,28 @@ SCHEDULE = (
 )
 """Start times in seconds after the first query; always the same."""
 
-FAIR_SCHEDULER = """<?xml version="1.0"?>
-<allocations>
-  <pool name="default">
-    <schedulingMode>FIFO</schedulingMode>
-    <weight>1</weight>
-    <minShare>0</minShare>
-  </pool>
-</allocations>
-"""
-"""Scheduler pools as found in many clusters: one pool for all, first come, first served.
 
-It is spelled out because Spark changed what it does without a file: first in, first out inside
-the default pool before 3.4, equal shares for all stages since then (SPARK-42157).
-"""
+@dataclass(frozen=True)
+class Query:
+    """One query as it is run: at a time of its own, from a thread of its own."""
+
+    name: str
+    start_s: float
+    sql: str
+    writes: bool = False
+    """Whether its result goes to files instead of the driver."""
+    pool: str = ""
+    """FAIR pool that the user chooses; empty for none."""
+
+
+def queries_of(schedule: tuple[Arrival, ...], tpcds: dict[str, str], slots: int) -> list[Query]:
+    """Write out the SQL of a mix for a cluster of so many slots."""
+    return [
+        Query(arrival.name, arrival.start_s, heavy_text(slots), writes=True)
+        if arrival.tpcds == 0
+        else Query(arrival.name, arrival.start_s, query_text(arrival, tpcds))
+        for arrival in schedule
+    ]
 
 
 def query_text(arrival: Arrival, tpcds: dict[str, str]) -> str:

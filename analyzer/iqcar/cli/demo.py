@@ -1,0 +1,65 @@
+"""``iqcar demo``: record a mix of queries, diagnose it, and run it again with the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iqcar.cli import options
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for data, event logs and results.")
+    ] = Path("iqcar-demo"),
+    scale: Annotated[
+        float, typer.Option(min=0.01, max=100.0, help="TPC-DS scale factor; 0.3 is 75 MB.")
+    ] = 0.3,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the event logs of earlier runs in the folder.")
+    ] = False,
+    json: options.JsonFile = None,
+    force: options.Force = False,
+) -> None:
+    """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
+
+    Everything runs on an embedded Spark on this machine: the same queries at the same times, once
+    as they are and once with the scheduler rules that the first run's diagnosis proposes. Ends
+    with what each query gained or lost, and what had been predicted.
+
+    Example: iqcar demo --scale 0.3
+    """
+    import shutil
+
+    from iqcar.cli.needs import need
+    from iqcar.cli.writing import check_writable, write_result
+    from iqcar.report.json_result import to_json
+    from iqcar.report.text import print_diagnosis, terminal
+
+    need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
+    from iqcar.demo.story import tell
+    from iqcar.demo.text import print_story, story_json
+
+    check_writable(json, force)
+    if not keep:
+        shutil.rmtree(out / "eventlogs", ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "diagnosis.txt").open("w", encoding="utf-8") as text:
+
+        def show(diagnosis: Diagnosis) -> None:
+            print_diagnosis(diagnosis)
+            print_diagnosis(diagnosis, terminal(text))
+            (out / "diagnosis.json").write_bytes(to_json(diagnosis))
+
+        story = tell(out, scale, say=typer.echo, show=show)
+        if json != "-":
+            print_story(story)
+        print_story(story, terminal(text))
+    if json is not None:
+        write_result(json, story_json(story))
+    typer.echo(f"Wrote {out}: diagnosis.txt, diagnosis.json, rules.json, eventlogs/", err=True)
