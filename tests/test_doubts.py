@@ -137,3 +137,28 @@ def test_applications_without_the_plugin_lack_no_records() -> None:
 )
 def test_what_the_plugin_could_not_measure_is_said(record, words) -> None:
     assert [one for one in doubts_of(task_records=[{**RECORD, **record}]) if words in one]
+
+
+SAMPLE = {"duration_ms": 1000.0, "cores": 4.0, "cpu_user": 70.0, "cpu_system": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"jvm_cpu_ms": 2900.0, "python_cpu_ms": 100.0}, None),
+        ({"jvm_cpu_ms": 2700.0}, None),
+        ({"jvm_cpu_ms": 1000.0, "own_cpu_ms": 1.0}, "used 2.0 of 4 processors over the 2 s"),
+        ({}, "used 3.0 of 4 processors over the 2 s"),
+    ],
+)
+def test_programs_outside_spark_that_use_a_host_are_said(own, said) -> None:
+    """Two samples of the host, the second by the executor that leads; another samples itself."""
+    lacking = {"jvm_cpu_ms": np.nan, "python_cpu_ms": np.nan, "own_cpu_ms": np.nan}
+    samples = [
+        {**lacking, **SAMPLE, **own},
+        {**lacking, **SAMPLE, **own},
+        {**lacking, "duration_ms": 1000.0, "jvm_cpu_ms": 1.0},
+    ]
+    found = [one for one in doubts_of(samples=samples) if "programs other than" in one]
+    assert len(found) == (said is not None)
+    assert not said or said in found[0]

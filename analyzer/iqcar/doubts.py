@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.kinds import InputStatus, Request
-from iqcar.record_doubts import record_doubts
+from iqcar.record_doubts import outside_doubts, record_doubts
 from iqcar.tables import texts
 from iqcar.waits import ESTIMATED, MISSING, evidence_column
 
@@ -32,6 +32,7 @@ def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
     if len(tables.tasks):
         doubts += [
             *record_doubts(tables, waits),
+            *outside_doubts(tables),
             *_unknown_waits(tables, waits),
             *_loneliness(tables),
         ]

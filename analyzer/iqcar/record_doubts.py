@@ -26,6 +26,10 @@ GONE_MS = 10_000.0
 """A failed task whose executor was removed up to this long afterwards was lost with it: Spark
 notices by a missed heartbeat, which comes every 10 s."""
 
+OUTSIDE_SHARE = 0.1
+"""Share of a host's processors that programs other than the executors used, from which it is said.
+A tenth of two cores delays a task that wants one by more than a person would overlook."""
+
 _SAMPLERS = {
     "off": "the sampler was switched off (spark.iqcar.sample.period = 0)",
     "dead": "the sampler had stopped",
@@ -96,6 +100,58 @@ def _sampler_doubts(tables: Tables, duration: NDArray[np.float64]) -> Iterator[s
             f"{why} for {len(mine)} tasks ({share:.0%} of all task time): their waits for locks "
             "and memory are unknown"
         )
+
+
+def outside_doubts(tables: Tables) -> Iterator[str]:
+    """Say on which hosts other programs than the executors used the processors.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``samples`` and ``hosts`` are used.
+
+    Yields
+    ------
+    str
+        One sentence per host that was sampled and shared: CPU waits that those programs caused
+        stay unattributed.
+    """
+    samples = tables.samples
+    if len(samples) == 0:
+        return
+    number = {name: samples[name].to_numpy(np.float64) for name in _PROCESSOR}
+    capacity = number["cores"] * number["duration_ms"]
+    busy = (number["cpu_user"] + number["cpu_system"]) / 100.0 * capacity
+    own = sum((np.nan_to_num(number[name]) for name in _OWN), np.zeros(len(samples)))
+    whole = np.isfinite(busy) & (capacity > 0)
+    host = samples["host"].to_numpy(np.int64)
+    n = len(tables.hosts)
+    known = (host >= 0) & (host < n)
+    capacity_ms = np.bincount(host[known & whole], capacity[known & whole], n)
+    busy_ms = np.bincount(host[known & whole], busy[known & whole], n)
+    outside_ms = busy_ms - np.bincount(host[known], own[known], n)
+    seconds = np.bincount(host[known & whole], number["duration_ms"][known & whole], n) / 1e3
+    names = texts(tables.hosts, "host")
+    for row in np.flatnonzero(outside_ms > OUTSIDE_SHARE * capacity_ms).tolist():
+        cores = outside_ms[row] / (seconds[row] * 1e3)
+        of = capacity_ms[row] / (seconds[row] * 1e3)
+        yield (
+            f"on {names[row]} programs other than the executors used {cores:.1f} of {of:.0f} "
+            f"processors over the {seconds[row]:,.0f} s that were sampled: waits for the processor "
+            "that they caused stay unattributed"
+        )
+
+
+_PROCESSOR = (
+    "cores",
+    "duration_ms",
+    "cpu_user",
+    "cpu_system",
+    "jvm_cpu_ms",
+    "python_cpu_ms",
+    "own_cpu_ms",
+)
+_OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
 
 
 def _reasons(tables: Tables, lacking: Flags) -> list[tuple[str, int]]:
