@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iqcar.eventlog import ReadProgress, read_logs, workers
-from iqcar.tables import Tables, texts
+from iqcar.tables import texts
+from small_log import only_input, read, small_log
 from synthetic_log import SyntheticLog, sql_update
-
-
-def read(log: SyntheticLog, folder: Path, name: str = "app-1") -> Tables:
-    return read_logs([log.write(folder / name)], processes=1)
-
-
-def only_input(tables: Tables) -> dict[str, Any]:
-    assert len(tables.inputs) == 1
-    return tables.inputs.iloc[0].to_dict()
-
-
-def small_log(tasks: int = 3) -> SyntheticLog:
-    log = SyntheticLog().app().executor().job(0, [0]).stage(0)
-    for task in range(tasks):
-        log.task_start(task).task(task)
-    return log.stage_end(0).job_end(0)
-
 
 # -- status --------------------------------------------------------------------------------------
 

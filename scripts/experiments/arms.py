@@ -1,0 +1,100 @@
+"""Running the arms of an experiment in turn, because machines are noisy, and keeping the result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iqcar.demo.data import make_data
+from iqcar.demo.mix import Arrival, Query, queries_of
+from iqcar.demo.running import Run, run_mix, slots_here
+
+REPO = Path(__file__).resolve().parents[2]
+OUT = REPO / "build" / "experiments"
+RESULTS = REPO / "docs" / "evaluation"
+
+SCHEDULE = (
+    Arrival("etl_heavy", 0.0),
+    Arrival("q67", 3.0, 67),
+    Arrival("q97", 4.0, 97),
+    Arrival("q39b", 6.0, 39),
+    Arrival("q51", 8.0, 51),
+    Arrival("q75", 9.0, 75),
+    Arrival("q88", 10.0, 88),
+)
+"""The BASE run: a heavy hitter, and six TPC-DS queries that arrive while it holds the slots."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to run the mix."""
+
+    name: str
+    queries: Sequence[Query]
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def options(what: str, repeats: int) -> argparse.Namespace:
+    """Read the options that all experiments have."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--repeats", type=int, default=repeats, help="runs of each arm")
+    parser.add_argument("--scale", type=float, default=0.3, help="TPC-DS scale factor")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder for the result as JSON"
+    )
+    return parser.parse_args()
+
+
+def base_queries(scale: float) -> tuple[Path, list[Query]]:
+    """Make the data; return their folder and the BASE run's queries."""
+    data = make_data(REPO / "build" / "demo", scale)
+    tpcds = json.loads((data / "queries.json").read_text("utf-8"))
+    return data, queries_of(SCHEDULE, tpcds, slots_here())
+
+
+def run_once(experiment: str, arm: Arm, data: Path, number: int) -> Run:
+    """Run one arm."""
+    name = f"{arm.name}-{number}"
+    run = run_mix(arm.queries, data, OUT / experiment, name=name, conf=arm.conf, say=_silent)
+    print(f"{experiment}: {name}: {run.total_s:.1f} s over all queries", flush=True)
+    return run
+
+
+def alternate(
+    experiment: str, arms: Sequence[Arm], data: Path, repeats: int
+) -> dict[str, list[Run]]:
+    """Run each arm as often as told, every round in another order."""
+    runs: dict[str, list[Run]] = {arm.name: [] for arm in arms}
+    for number in range(repeats):
+        turn = number % len(arms)
+        for arm in [*arms[turn:], *arms[:turn]]:
+            runs[arm.name].append(run_once(experiment, arm, data, number + 1))
+    return runs
+
+
+def fresh(experiment: str) -> Path:
+    """Empty the experiment's folder."""
+    folder = OUT / experiment
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def save(
+    experiment: str, folder: Path, result: dict[str, object], show: Callable[..., str]
+) -> None:
+    """Write the result as JSON and print it as a table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"processors": os.cpu_count(), "slots": slots_here(), **result}
+    target = folder / f"{experiment}.json"
+    target.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    print(f"\n{show(content)}\nWrote {target}")
+
+
+def _silent(line: str) -> None:
+    """The queries' own progress is not shown."""
