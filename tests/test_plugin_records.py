@@ -12,16 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.eventlog.merge import merge
-from iqcar.eventlog.plugin_records import (
-    Records,
-    decode_pools,
-    decode_records,
-    read_profile,
-    read_record,
-)
+from iqcar.eventlog.plugin_records import Records, decode_pools, read_tables
+from iqcar.eventlog.record_columns import RecordColumns
+from iqcar.eventlog.record_reader import read_profile, read_record
 from iqcar.kinds import Request, WaitClass
 from iqcar.tables import POOLS, TASK_RECORDS, Tables
 from listener_spark import unpack
+from plugin_record import packed as packed_series
 from tiny_tables import tiny_tables
 
 MS = 1_000_000
@@ -55,9 +52,14 @@ RECORD: dict[str, Any] = {
 }
 
 
-def decoded(*records: Any, tasks: int = 1) -> Records:
-    found = [(float(n), 0.0, 0.0, json.dumps(record)) for n, record in enumerate(records)]
-    return decode_records(found, pd.Series(range(tasks), dtype="int64"))
+def read(found: list[tuple[float, bytes | str]], task_ids: list[int]) -> Records:
+    columns = RecordColumns()
+    columns.add(found)
+    return read_tables(columns, pd.Series(task_ids, dtype="int64"))
+
+
+def decoded(record: dict[str, Any]) -> Records:
+    return read([(0.0, json.dumps(record))], [0])
 
 
 def test_a_record_becomes_a_row_in_ms() -> None:
@@ -130,19 +132,36 @@ def test_a_later_version_is_read_as_far_as_it_is_known(later: dict[str, Any]) ->
 )
 def test_a_damaged_record_is_missing_and_counted(text: str) -> None:
     assert read_record(text) is None
-    found = decode_records([(0.0, 0.0, 0.0, text)], pd.Series([0], dtype="int64"))
+    found = read([(0.0, text)], [0])
     assert found.damaged == 1
     assert len(found.records) == 0
 
 
 def test_records_of_no_task_are_counted_and_a_second_one_is_passed_over() -> None:
     text = json.dumps(RECORD)
-    found = decode_records(
-        [(7.0, 0, 0, text), (99.0, 0, 0, text), (float("nan"), 0, 0, text), (7.0, 0, 0, "n=0")],
-        pd.Series([-1, 7], dtype="int64"),
-    )
+    found = read([(7.0, text), (99.0, text), (float("nan"), text), (7.0, "n=0")], [-1, 7])
     assert found.records["task"].tolist() == [1]
     assert found.damaged == 2
+    damaged_first = read(
+        [(7.0, "n=0"), (7.0, text), (7.0, json.dumps({**RECORD, "pool": "x"}))], [7]
+    )
+    assert damaged_first.records["pool"].tolist() == ["gold"]
+    assert damaged_first.damaged == 1
+
+
+@given(st.permutations(range(6)), st.permutations(range(6)))
+def test_records_come_in_the_order_of_tasks_with_their_own_intervals(
+    ids: list[int], ended: list[int]
+) -> None:
+    """Task n has n intervals, in each of which it computed for n ms."""
+    texts = {
+        n: json.dumps({**RECORD, "profile": {"bucket_ms": 10, "buckets": n, "cpu": f"{n}*{n}"}})
+        for n in range(6)
+    }
+    found = read([(float(n), texts[n]) for n in ended], ids)
+    assert found.records["task"].tolist() == list(range(6))
+    assert found.intervals["task"].tolist() == [row for row, n in enumerate(ids) for _ in range(n)]
+    assert found.intervals["cpu_ms"].tolist() == [n for n in ids for _ in range(n)]
 
 
 @pytest.mark.parametrize(
@@ -176,18 +195,7 @@ def test_run_lengths_are_unpacked_as_the_plugin_packs_them(series: list[list[int
     """Pack with runs and without trailing zeros, and unpack by two programs."""
     buckets = 30
     names = ["cpu", "io_read", "python_io"][: len(series)]
-    packed = {}
-    for name, values in zip(names, series, strict=True):
-        while values and values[-1] == 0:
-            values = values[:-1]
-        runs: list[list[int]] = []
-        for value in values:
-            if runs and runs[-1][0] == value:
-                runs[-1][1] += 1
-            else:
-                runs.append([value, 1])
-        if runs:
-            packed[name] = ",".join(f"{v}*{n}" if n > 1 else str(v) for v, n in runs)
+    packed = {name: packed_series(values) for name, values in zip(names, series, strict=True)}
     record = {**RECORD, "wall_ns": buckets * 250 * MS}
     intervals = decoded({**record, "profile": {"bucket_ms": 250, "buckets": buckets, **packed}})
     expected = {name: np.array(unpack(text, buckets)) for name, text in packed.items()}
@@ -211,7 +219,7 @@ def test_a_record_with_bytes_changed_is_read_or_missing(seed: int) -> None:
     text = bytearray(json.dumps(RECORD).encode())
     for _ in range(int(rng.integers(1, 6))):
         text[int(rng.integers(len(text)))] = int(rng.integers(256))
-    found = decode_records([(0.0, 0, 0, bytes(text))], pd.Series([0], dtype="int64"))
+    found = read([(0.0, bytes(text))], [0])
     assert len(found.records) + found.damaged == 1
     numbers = found.records.select_dtypes("number").to_numpy(np.float64)
     assert ((numbers >= 0) | np.isnan(numbers)).all()

@@ -49,7 +49,7 @@ def columns(lines: list[bytes], compiled: bool, nanoseconds: bool = False) -> di
     found = {name: values[order] for name, values in found.items()}
     found["counts"] = [log.events, log.malformed, log.task_intake.ends, log.skipped]
     found["running"] = sorted(log.running)
-    found["records"] = sorted(log.task_records)
+    found["records"] = sorted(log.task_records.columns()[0].tolist())
     for name in ("speculative", "failed", "killed"):
         found[name] = found[name] == 1
     return found

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from iqcar.eventlog import events as ev
+from iqcar.eventlog.record_columns import RecordColumns
 from iqcar.eventlog.task_columns import NUMBERS, TaskColumns
 from iqcar.eventlog.task_lines import TaskDecoder, peak_memory
 from iqcar.eventlog.task_templates import END_START, START_START
@@ -48,7 +49,7 @@ class TaskIntake:
         The tasks that ended.
     running : dict
         Lines of tasks that started and have not ended yet, by task id.
-    records : list of (task id, stage id, stage attempt, JSON)
+    records : RecordColumns
         What iqcar's own Spark plugin recorded of tasks.
     starts, ends : int
         Events taken in.
@@ -59,7 +60,7 @@ class TaskIntake:
     ) -> None:
         self.columns = TaskColumns()
         self.running: dict[float, bytes] = {}
-        self.records: list[tuple[float, float, float, str]] = []
+        self.records = RecordColumns()
         self.starts = self.ends = 0
         self._nanosecond_scans = nanosecond_scans
         self._decoder = TaskDecoder(nanosecond_scans, may_scan)
@@ -128,20 +129,19 @@ class TaskIntake:
         self.ends += len(tasks)
         self.columns.add(tasks)
         for task in tasks:
-            task_id = task.info.task_id
-            self.running.pop(task_id, None)
-            if task.record:
-                self.records.append((task_id, task.stage_id, task.stage_attempt, task.record))
+            self.running.pop(task.info.task_id, None)
+        self.records.add([(task.info.task_id, task.record) for task in tasks if task.record])
 
     def _load(self) -> TaskScanner | None:
         """Load the compiled code; None where there is none."""
         if self._scanner is None and self._may_compile:
             try:
-                from iqcar.eventlog import accumulable_search, task_scanner
+                from iqcar.eventlog import accumulable_search, record_scanner, task_scanner
             except (ImportError, RuntimeError):
                 self._may_compile = False  # numba finds no folder to keep its compiled code in
             else:
                 self._scanner, self._search = task_scanner.TaskScanner(), accumulable_search
+                self._scan_records = record_scanner.scan_records
         return self._scanner
 
     def _scan(self, scanner: TaskScanner, block: Block) -> list[bytes]:
@@ -168,20 +168,24 @@ class TaskIntake:
         numbers[:, _SCAN] = np.where(self._decoder.may_scan(*stages), scans, np.nan)
         for row in np.flatnonzero(np.isnan(numbers[:, _PEAK])).tolist():
             numbers[row, _PEAK_ACCUMULABLE] = peak_memory(text, *places[row].tolist())
-        self._add_records(text, numbers, records, places[:, 1])
+        recorded = np.flatnonzero(records >= 0)
+        if len(recorded):
+            starts, ends = records[recorded], places[recorded, 1]
+            self._add_records(text, numbers[recorded, _TASK_ID], starts, ends)
         self.columns.add_scanned(text, numbers, found.texts[rows], found.spans[rows])
         self.ends += len(rows)
 
     def _add_records(
         self,
         text: bytes,
-        numbers: NDArray[np.float64],
+        task_ids: NDArray[np.float64],
         starts: NDArray[np.int64],
         ends: NDArray[np.int64],
     ) -> None:
-        rows = np.flatnonzero(starts >= 0)
-        tasks = numbers[rows][:, [_TASK_ID, _STAGE_ID, _STAGE_ATTEMPT]].tolist()
-        for task, start, end in zip(tasks, starts[rows].tolist(), ends[rows].tolist(), strict=True):
-            record = self._decoder.record(text, start, end)
+        chunk, read = self._scan_records(text, starts, ends, self.records.texts)
+        others = []
+        for row in np.flatnonzero(~read).tolist():
+            record = self._decoder.record(text, int(starts[row]), int(ends[row]))
             if record:
-                self.records.append((*task, record))
+                others.append((row, record))
+        self.records.add_scanned(chunk, task_ids, np.flatnonzero(read), others)
