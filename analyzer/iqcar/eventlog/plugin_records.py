@@ -39,7 +39,7 @@ MAX_NAME = 500
 """Characters kept of a pool's name."""
 SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
 
-_INTERVALS_AT_ONCE = 1 << 15
+_INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
 
 
@@ -94,8 +94,7 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
     """
     texts = list(columns.texts)
     task_ids, found = columns.columns()
-    row_of = {number: row for row, number in enumerate(task_id.tolist()) if number >= 0}
-    rows = np.array([row_of.get(number, tb.NONE) for number in task_ids.tolist()], np.int64)
+    rows = _rows_of(task_ids, task_id.to_numpy(np.int64))
     good = np.flatnonzero((rows >= 0) & ~np.isnan(found.numbers[:, WALL]))
     tasks, first = np.unique(rows[good], return_index=True)
     chosen = good[first]
@@ -107,66 +106,67 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
     return Records(_record_table(tasks, found, texts), _interval_table(tasks, found), damaged)
 
 
+def _rows_of(wanted: NDArray[np.float64], task_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of tasks by their ids; −1 where there is no such task."""
+    order = np.append(np.argsort(task_ids, kind="stable"), tb.NONE)
+    place = np.searchsorted(task_ids, wanted, sorter=order[:-1])
+    rows = order[place]
+    known = (wanted >= 0) & (rows >= 0)
+    known[known] = task_ids[rows[known]] == wanted[known]
+    return np.where(known, rows, tb.NONE)
+
+
 def _record_table(
     tasks: NDArray[np.int64], found: Chunk, texts: list[tuple[str, ...]]
 ) -> pd.DataFrame:
-    columns: dict[str, Any] = {"task": tasks}
-    for number, one in enumerate((*FIELDS, *WAITS)):
-        values = found.numbers[:, number] / one.per_unit
-        values[~(np.isfinite(values) & (values >= 0))] = one.missing
-        columns[one.column] = values
+    fields = (*FIELDS, *WAITS)
+    per_unit, missing = np.array([(one.per_unit, one.missing) for one in fields]).T[..., None]
+    values = found.numbers[:, : len(fields)].T / per_unit
+    np.copyto(values, missing, where=~((values >= 0) & (values < np.inf)))
+    columns: dict[str, Any] = dict(zip((one.column for one in fields), values, strict=True))
     rest = columns["wall_ms"] - columns["cpu_ms"] - np.nan_to_num(columns["run_queue_ms"])
     off = columns["off_cpu_ms"]
     np.copyto(off, np.maximum(rest, 0.0), where=np.isnan(off))
     for column in tb.TASK_RECORDS.columns:
         if column.dtype == "int64":
             columns[column.name] = np.minimum(columns[column.name], 2.0**53)
-    shown = [[redact_text(text, MAX_NAME) for text in one] for one in texts]
-    codes = found.texts.tolist()
     for place, name in enumerate(TEXTS):
-        of_code = [one[place] for one in shown]
-        columns[name] = [of_code[code] for code in codes]
-    return tb.TASK_RECORDS.frame(columns)
+        shown = [redact_text(one[place], MAX_NAME) for one in texts]
+        columns[name] = np.array(shown, object)[found.texts]
+    return tb.TASK_RECORDS.frame({"task": tasks, **columns})
 
 
 def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
     """One row per interval that begins before its task's end."""
     counts = np.nan_to_num(found.numbers[:, COUNT]).astype(np.int64)
-    run_ends, ends = np.cumsum(found.run_counts), np.cumsum(counts)
-    cuts = np.flatnonzero(np.diff(ends // _INTERVALS_AT_ONCE)) + 1
-    parts = []
+    before = np.append(0, np.cumsum(counts))
+    runs_before = np.append(0, np.cumsum(found.run_counts))
+    total = int(before[-1])
+    task, start, end = np.empty(total, np.int32), np.empty(total), np.empty(total)
+    spent = np.zeros(len(VALUES) * total)  # where nothing is added no memory is used
+    keep = np.empty(total, np.bool_)
+    cuts = (np.flatnonzero(np.diff(before[1:] // _INTERVALS_AT_ONCE)) + 1).tolist()
     for first, last in zip([0, *cuts], [*cuts, len(tasks)], strict=True):
-        rows = slice(first, last)
-        run_rows = slice(run_ends[first - 1] if first else 0, run_ends[last - 1] if last else 0)
-        part = Chunk(
-            found.numbers[rows], found.texts[rows], found.run_counts[rows],
-            found.runs[run_rows], found.values[run_rows],
+        rows, at = slice(first, last), slice(before[first], before[last])
+        step, begin, wall, row, base = (
+            np.repeat(column[rows], counts[rows])
+            for column in (
+                found.numbers[:, WIDTH], found.numbers[:, START],
+                found.numbers[:, WALL] / NS_PER_MS, tasks, before[:-1],
+            )
         )  # fmt: skip
-        parts.append(_intervals(tasks[rows], part, counts[rows]))
-    columns = [[part.pop() for part in parts] for _ in range(3 + len(VALUES))]
+        number = np.arange(before[first], before[last]) - base
+        since, until = number * step, np.minimum((number + 1) * step, wall)
+        task[at], start[at], end[at], keep[at] = row, begin + since, begin + until, until > since
+        runs = slice(runs_before[first], runs_before[last])
+        column, interval, times = found.runs[runs].astype(np.int64).T
+        place = column * total + np.repeat(before[:-1][rows], found.run_counts[rows]) + interval
+        np.add.at(spent, spread(place, times), np.repeat(found.values[runs], times))
     names = ("task", "start_ms", "end_ms", *VALUES)
-    return tb.INTERVALS.frame({name: np.concatenate(columns.pop()) for name in names})
-
-
-def _intervals(
-    tasks: NDArray[np.int64], part: Chunk, counts: NDArray[np.int64]
-) -> list[NDArray[Any]]:
-    """Columns of the intervals of some records."""
-    total, before = int(counts.sum()), np.cumsum(counts) - counts
-    column, first, times = part.runs.astype(np.int64).T
-    at = column * total + np.repeat(before, part.run_counts) + first
-    spent = np.bincount(
-        spread(at, times), np.repeat(part.values, times), len(VALUES) * total
-    ).reshape(len(VALUES), -1)
-    number = spread(np.zeros_like(counts), counts)
-    step, start, wall = (
-        np.repeat(part.numbers[:, column] / unit, counts)
-        for column, unit in ((WIDTH, 1.0), (START, 1.0), (WALL, NS_PER_MS))
-    )
-    since, until = number * step, np.minimum((number + 1) * step, wall)
-    keep = until > since
-    found = [np.repeat(tasks, counts), start + since, start + until, *spent]
-    return found if keep.all() else [values[keep] for values in found]
+    columns = (task, start, end, *spent.reshape(len(VALUES), total))
+    if not keep.all():
+        columns = tuple(values[keep] for values in columns)
+    return tb.INTERVALS.frame(dict(zip(names, columns, strict=True)))
 
 
 def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:

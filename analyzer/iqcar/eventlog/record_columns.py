@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iqcar.eventlog.record_fields import NUMBERS
+from iqcar.eventlog.record_fields import NUMBERS, TEXTS
 from iqcar.eventlog.record_reader import read_record
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ class RecordColumns:
     Attributes
     ----------
     texts : dict
-        Code of each combination of :data:`~iqcar.eventlog.record_fields.TEXTS`.
+        Code of each combination of :data:`~iqcar.eventlog.record_fields.TEXTS`; 0 if all are
+        empty.
     """
 
     def __init__(self) -> None:
-        self.texts: dict[tuple[str, ...], int] = {}
+        self.texts: dict[tuple[str, ...], int] = {("",) * len(TEXTS): 0}
         self._chunks: list[Chunk] = []
         self._task_ids: list[NDArray[np.float64]] = []
         self._orders: list[NDArray[np.int64]] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
+from numpy.lib.stride_tricks import as_strided
 
 from iqcar.eventlog.record_columns import Chunk
 from iqcar.eventlog.record_fields import (
@@ -70,80 +71,111 @@ _LEVELS: tuple[_Keys, _Keys, _Keys] = (
 )
 """Keys of a record, of its waits and of its profile, in the plugin's order: the next one is looked
 for first."""
+_WORDS = 4
+"""Words of eight letters in a key at most; a word is compared at once."""
 _ALL_KEYS = [key for level in _LEVELS for key in level]
 _SPELLED = [f'\\"{key}\\":'.encode() for key, _, _ in _ALL_KEYS]
+
+
+def _words(texts: list[bytes]) -> NDArray[np.uint64]:
+    """Return one row per text, filled up with zeros."""
+    filled = b"".join(text.ljust(8 * _WORDS, b"\0") for text in texts)
+    return np.frombuffer(filled, np.uint64).reshape(len(texts), _WORDS)
+
+
 _KEYS = (
-    np.frombuffer(b"".join(_SPELLED), np.uint8),
-    np.cumsum([0, *map(len, _SPELLED)], dtype=np.int64),
-    np.array([(what, column) for _, what, column in _ALL_KEYS], np.int64),
+    _words(_SPELLED),
+    _words([b"\xff" * len(key) for key in _SPELLED]),
+    np.array(
+        [(len(key), *what) for key, (_, *what) in zip(_SPELLED, _ALL_KEYS, strict=True)], np.int64
+    ),
     np.cumsum([0, *map(len, _LEVELS)], dtype=np.int64),
 )
+"""Keys, which of their bytes count, their lengths with what they have, and where levels start."""
 _MISSING = np.array([*(one.missing for one in (*FIELDS, *WAITS)), np.nan, np.nan, np.nan])
 _TOTALS = np.array([NUMBERS.index(key) for key in TOTALS], np.int64)
+_LIMITS = np.array([START, LAST_PLAUSIBLE_MS, WIDTH, COUNT, MOST_INTERVALS, MAX_DIGITS], np.int64)
+"""Handed over, because compiled code that is kept would not notice that another file changed."""
 
 
-def scan_records(
-    text: bytes,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    codes: dict[tuple[str, ...], int],
-) -> tuple[Chunk, NDArray[np.bool_]]:
-    """Read records within lines.
+class RecordScanner:
+    """Reads records within lines.
 
-    Parameters
-    ----------
-    text : bytes
-        Lines of task ends.
-    starts, ends : (records,) array
-        Where :data:`~iqcar.eventlog.task_lines.RECORD` of each record starts, and where the
-        accumulables that it is among end.
-    codes : dict
-        Codes of texts, as in :class:`~iqcar.eventlog.record_columns.RecordColumns`; may grow.
-
-    Returns
-    -------
-    Chunk
-        The records that could be read.
-    (records,) array of bool
-        Which those are.
+    Its buffers are kept from call to call: fresh ones would cost more than the reading.
     """
-    count, room = len(starts), int((ends - starts).sum()) // 2  # a run takes two letters at least
-    numbers, spans = np.empty((count, len(_MISSING))), np.empty((count, 2 * len(TEXTS) + 2), int)
-    run_counts, read = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    runs, values = np.empty((room, 3), np.uint16), np.empty(room)
-    used = _scan(
-        np.frombuffer(text, np.uint8), starts + len(RECORD), ends, *_KEYS, _MISSING, _TOTALS,
-        numbers, spans, run_counts, runs, values, read,
-    )  # fmt: skip
-    spans = spans[read, : 2 * len(TEXTS)]
-    texts = np.full(len(spans), codes.setdefault(("",) * len(TEXTS), len(codes)), np.int32)
-    for row in np.flatnonzero(spans.any(axis=1)).tolist():
-        bounds = spans[row].reshape(-1, 2).tolist()
-        found = tuple(text[first:last].decode() for first, last in bounds)
-        texts[row] = codes.setdefault(found, len(codes))
-    return (
-        Chunk(
-            numbers[read, : len(NUMBERS)],
-            texts,
-            run_counts[read],
-            runs[:used].copy(),
-            values[:used].copy(),
-        ),
-        read,
-    )
+
+    def __init__(self) -> None:
+        self._numbers = np.empty((0, len(_MISSING)))
+        self._spans = np.empty((0, 2 * len(TEXTS) + 2), np.int64)
+        self._runs, self._values = np.empty((0, 3), np.uint16), np.empty(0)
+
+    def scan(
+        self,
+        text: bytes,
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        codes: dict[tuple[str, ...], int],
+    ) -> tuple[Chunk, NDArray[np.bool_]]:
+        """Read records.
+
+        Parameters
+        ----------
+        text : bytes
+            Lines of task ends.
+        starts, ends : (records,) array
+            Where :data:`~iqcar.eventlog.task_lines.RECORD` of each record starts, and where the
+            accumulables that it is among end.
+        codes : dict
+            As :attr:`~iqcar.eventlog.record_columns.RecordColumns.texts`; may grow.
+
+        Returns
+        -------
+        Chunk
+            The records that could be read.
+        (records,) array of bool
+            Which those are.
+        """
+        count = len(starts)
+        self._make_room(count, int((ends - starts).sum()) // 2)  # a run takes two letters at least
+        run_counts, read = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        words = np.frombuffer(text, np.uint64, 1)
+        used = _scan(
+            np.frombuffer(text, np.uint8),
+            as_strided(words, (len(text) - 7,), (1,), writeable=False),
+            starts + len(RECORD), ends, *_KEYS, _MISSING, _TOTALS, _LIMITS,
+            self._numbers, self._spans, run_counts, self._runs, self._values, read,
+        )  # fmt: skip
+        spans = self._spans[:count][read, : 2 * len(TEXTS)]
+        texts = np.zeros(len(spans), np.int32)
+        for row in np.flatnonzero(spans.any(axis=1)).tolist():
+            bounds = spans[row].reshape(-1, 2).tolist()
+            found = tuple(text[first:last].decode() for first, last in bounds)
+            texts[row] = codes.setdefault(found, len(codes))
+        numbers = self._numbers[:count][read, : len(NUMBERS)]
+        runs, values = self._runs[:used].copy(), self._values[:used].copy()
+        return Chunk(numbers, texts, run_counts[read], runs, values), read
+
+    def _make_room(self, records: int, runs: int) -> None:
+        if records > len(self._numbers):
+            self._numbers = np.empty((records, self._numbers.shape[1]))
+            self._spans = np.empty((records, self._spans.shape[1]), np.int64)
+        if runs > len(self._values):
+            self._runs, self._values = np.empty((runs, 3), np.uint16), np.empty(runs)
 
 
 @njit(cache=True, nogil=True)
 def _scan(
     buffer: Any,
+    words: Any,
     starts: Any,
     ends: Any,
     keys: Any,
-    places: Any,
+    masks: Any,
     kinds: Any,
     levels: Any,
     missing: Any,
     totals: Any,
+    limits: Any,
     numbers: Any,
     spans: Any,
     run_counts: Any,
@@ -153,6 +185,9 @@ def _scan(
 ) -> int:
     """Read records; return the number of runs. No step goes beyond the end of a line."""
     used = 0
+    start_column, last_ms, width_column, count_column, most_intervals, max_digits = (
+        limits[0], limits[1], limits[2], limits[3], limits[4], limits[5],
+    )  # fmt: skip
     seen = np.full(len(kinds), -1)
     for row in range(len(starts)):
         for column in range(len(missing)):
@@ -164,22 +199,28 @@ def _scan(
             continue
         at += 1
         while True:
-            found = False
-            for _ in range(levels[level + 1] - levels[level]):
+            if at + 8 * _WORDS > len(words):
+                break
+            found, tries = False, levels[level + 1] - levels[level]
+            while tries > 0:
                 if key == levels[level + 1]:
                     key = levels[level]
-                place, until, here = places[key], places[key + 1], at
-                while place < until and buffer[here] == keys[place]:
-                    place += 1
-                    here += 1
-                if place == until:
-                    found, at = True, here
+                word = 0
+                while (
+                    word < _WORDS
+                    and (words[at + 8 * word] ^ keys[key, word]) & masks[key, word] == 0
+                ):
+                    word += 1
+                if word == _WORDS:
+                    found = True
                     break
                 key += 1
+                tries -= 1
             if not found or seen[key] == row:
                 break
             seen[key] = row
-            what, column = kinds[key, 0], kinds[key, 1]
+            at += kinds[key, 0]
+            what, column = kinds[key, 1], kinds[key, 2]
             key += 1
             if what == _NUMBER:
                 number, digits = 0, at
@@ -207,8 +248,8 @@ def _scan(
                         at += 1
                     spans[row, 2 * column + 1] = at
                 else:
-                    most = numbers[row, COUNT]
-                    if not 1 <= most <= MOST_INTERVALS:
+                    most = numbers[row, count_column]
+                    if not 1 <= most <= most_intervals:
                         break
                     interval, more = 0, buffer[at] != 92
                     while more:
@@ -216,7 +257,7 @@ def _scan(
                         while 48 <= buffer[at] <= 57:
                             number = number * 10 + (np.int64(buffer[at]) - 48)
                             at += 1
-                        if not 1 <= at - digits <= MAX_DIGITS:
+                        if not 1 <= at - digits <= max_digits:
                             break
                         times = 1
                         if buffer[at] == 42:
@@ -225,7 +266,7 @@ def _scan(
                             while 48 <= buffer[at] <= 57:
                                 times = times * 10 + (np.int64(buffer[at]) - 48)
                                 at += 1
-                            if not 1 <= at - digits <= MAX_DIGITS:
+                            if not 1 <= at - digits <= max_digits:
                                 break
                         if interval + times > most:
                             break
@@ -243,8 +284,8 @@ def _scan(
                 at += 2
             if level > 0 and buffer[at] == 125:
                 if level == 2 and not (
-                    0 < numbers[row, WIDTH] < LAST_PLAUSIBLE_MS
-                    and 1 <= numbers[row, COUNT] <= MOST_INTERVALS
+                    0 < numbers[row, width_column] < last_ms
+                    and 1 <= numbers[row, count_column] <= most_intervals
                 ):
                     break
                 level, key = 0, after
@@ -263,7 +304,7 @@ def _scan(
                 break
         for total in totals:
             read[row] &= numbers[row, total] >= 0
-        read[row] &= numbers[row, START] <= LAST_PLAUSIBLE_MS
+        read[row] &= numbers[row, start_column] <= last_ms
         if read[row]:
             run_counts[row] = used - first_run
         else:

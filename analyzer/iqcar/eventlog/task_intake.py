@@ -141,7 +141,7 @@ class TaskIntake:
                 self._may_compile = False  # numba finds no folder to keep its compiled code in
             else:
                 self._scanner, self._search = task_scanner.TaskScanner(), accumulable_search
-                self._scan_records = record_scanner.scan_records
+                self._record_scanner = record_scanner.RecordScanner()
         return self._scanner
 
     def _scan(self, scanner: TaskScanner, block: Block) -> list[bytes]:
@@ -182,7 +182,7 @@ class TaskIntake:
         starts: NDArray[np.int64],
         ends: NDArray[np.int64],
     ) -> None:
-        chunk, read = self._scan_records(text, starts, ends, self.records.texts)
+        chunk, read = self._record_scanner.scan(text, starts, ends, self.records.texts)
         others = []
         for row in np.flatnonzero(~read).tolist():
             record = self._decoder.record(text, int(starts[row]), int(ends[row]))
