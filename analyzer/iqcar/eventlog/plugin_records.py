@@ -121,7 +121,8 @@ def _record_table(
 ) -> pd.DataFrame:
     fields = (*FIELDS, *WAITS)
     per_unit, missing = np.array([(one.per_unit, one.missing) for one in fields]).T[..., None]
-    values = found.numbers[:, : len(fields)].T / per_unit
+    values = found.numbers[:, : len(fields)].T.copy()
+    values /= per_unit
     np.copyto(values, missing, where=~((values >= 0) & (values < np.inf)))
     columns: dict[str, Any] = dict(zip((one.column for one in fields), values, strict=True))
     rest = columns["wall_ms"] - columns["cpu_ms"] - np.nan_to_num(columns["run_queue_ms"])
@@ -148,11 +149,12 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
     cuts = (np.flatnonzero(np.diff(before[1:] // _INTERVALS_AT_ONCE)) + 1).tolist()
     for first, last in zip([0, *cuts], [*cuts, len(tasks)], strict=True):
         rows, at = slice(first, last), slice(before[first], before[last])
+        numbers, first_ones, times = found.numbers[rows], before[:-1][rows], counts[rows]
         step, begin, wall, row, base = (
-            np.repeat(column[rows], counts[rows])
+            np.repeat(column, times)
             for column in (
-                found.numbers[:, WIDTH], found.numbers[:, START],
-                found.numbers[:, WALL] / NS_PER_MS, tasks, before[:-1],
+                numbers[:, WIDTH], numbers[:, START], numbers[:, WALL] / NS_PER_MS,
+                tasks[rows], first_ones,
             )
         )  # fmt: skip
         number = np.arange(before[first], before[last]) - base
@@ -160,7 +162,7 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
         task[at], start[at], end[at], keep[at] = row, begin + since, begin + until, until > since
         runs = slice(runs_before[first], runs_before[last])
         column, interval, times = found.runs[runs].astype(np.int64).T
-        place = column * total + np.repeat(before[:-1][rows], found.run_counts[rows]) + interval
+        place = column * total + np.repeat(first_ones, found.run_counts[rows]) + interval
         np.add.at(spent, spread(place, times), np.repeat(found.values[runs], times))
     names = ("task", "start_ms", "end_ms", *VALUES)
     columns = (task, start, end, *spent.reshape(len(VALUES), total))
