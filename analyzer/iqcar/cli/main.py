@@ -13,6 +13,7 @@ from iqcar.cli.blame import blame
 from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
 from iqcar.cli.queries import queries
+from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
 from iqcar.errors import ExitCode, IqcarError
@@ -46,6 +47,7 @@ app.command()(schema)
 app.command()(conf)
 app.command()(sample)
 app.command()(demo)
+app.add_typer(rules, name="rules")
 
 
 def _show_version(wanted: bool) -> None:
