@@ -11,6 +11,7 @@ import typer
 from iqcar.cli.analyze import analyze
 from iqcar.cli.blame import blame
 from iqcar.cli.conf import conf
+from iqcar.cli.inject import app as inject
 from iqcar.cli.queries import queries
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
@@ -44,6 +45,7 @@ app.command()(blame)
 app.command()(schema)
 app.command()(conf)
 app.command()(sample)
+app.add_typer(inject, name="inject")
 
 
 def _show_version(wanted: bool) -> None:
