@@ -103,17 +103,17 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def check_cores(cores: tuple[int, ...]) -> None:
+def check_cores(cores: tuple[int, ...], option: str = "--cores") -> None:
     """Refuse cores that hogs cannot be pinned to; raises UsageError."""
     if not cores:
         return
     if not hasattr(os, "sched_setaffinity"):
-        raise UsageError("this system cannot pin processes to cores", "--cores", "leave it out")
+        raise UsageError("this system cannot pin processes to cores", option, "leave it out")
     usable = usable_cores()
     wrong = [core for core in cores if core not in usable]
     if wrong:
         named = ", ".join(map(str, usable))
-        raise UsageError(f"core {wrong[0]} cannot be used", "--cores", f"this host offers {named}")
+        raise UsageError(f"core {wrong[0]} cannot be used", option, f"this host offers {named}")
 
 
 def check_rate(rate_bytes_per_s: float | None) -> None:

@@ -44,8 +44,6 @@ def main() -> None:
 
 def _work(order: dict[str, Any], turn: Turn) -> None:
     settings = settings_of(Anomaly(order["anomaly"]), order["settings"])
-    if settings.cores:
-        os.sched_setaffinity(0, settings.cores)
     _offer_to_the_oom_killer()
     fd = order["fd"]
     connection = socket.socket(fileno=fd) if fd is not None else None

@@ -125,6 +125,20 @@ def _ms() -> int:
     return round(time.time() * 1000)
 
 
+@contextmanager
+def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
+    """Run on these cores, as processes started meanwhile will from their first instruction."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 @dataclass
 class _Hog:
     """A hog's process and what it has said."""
@@ -214,14 +228,15 @@ class _UnderWay:
             "start_ms": self._planned[0],
             "end_ms": self._planned[1],
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "iqcar.inject.hog"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            pass_fds=() if fd is None else (fd,),
-            start_new_session=True,  # Ctrl-C reaches this process only, which then ends them
-        )
+        with _pinned(self._injection.settings.cores):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "iqcar.inject.hog"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=() if fd is None else (fd,),
+                start_new_session=True,  # Ctrl-C reaches this process only, which then ends them
+            )
         self._hogs.append(_Hog(process))
         if process.stdin:
             process.stdin.write(json.dumps(wish).encode() + b"\n")

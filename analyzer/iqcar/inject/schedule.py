@@ -88,7 +88,7 @@ def parse_cores(text: str, option: str) -> tuple[int, ...]:
     if not all(word.isascii() and word.isdigit() and len(word) <= 5 for word in words):
         raise UsageError(f"{text[:40]!r} are no cores", option, "write their numbers: 0,2")
     cores = tuple(map(int, words))
-    check_cores(cores)
+    check_cores(cores, option)
     return cores
 
 
