@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from iqcar.errors import ExitCode
-from iqcar.inject import Anomaly, Pattern
+from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.kinds import (
     BlameKind,
     Domain,

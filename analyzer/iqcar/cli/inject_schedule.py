@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from iqcar.cli import options
-from iqcar.inject.schedule import Pattern
+from iqcar.inject.anomalies import Pattern
 
 if TYPE_CHECKING:
     from iqcar.inject.anomalies import Anomaly
@@ -97,9 +97,11 @@ def schedule(
 
     Example: iqcar inject schedule --seed 7 --hosts '127.0.0.2=0;127.0.0.3=1' --log truth.jsonl
     """
-    from iqcar.cli.injecting import carry_out, moment
+    from iqcar.cli.injecting import carry_out, check_system, moment
     from iqcar.errors import UsageError
     from iqcar.inject.anomalies import Anomaly
+
+    check_system()
     from iqcar.inject.plan import read_plan
     from iqcar.inject.schedule import parse_hosts, random_plan
     from iqcar.inject.words import parse_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,8 +41,15 @@ class Common:
     force: bool
 
 
+def check_system() -> None:
+    """Refuse a system where hogs could not inherit what they need; raises IqcarError."""
+    if sys.platform == "win32":
+        raise IqcarError("Windows cannot be loaded on purpose", "", "take Linux or another Unix")
+
+
 def inject_one(anomaly: Anomaly, settings: dict[str, Any], common: Common) -> None:
     """Carry out one injection."""
+    check_system()
     from iqcar.inject.plan import Injection, settings_of
     from iqcar.inject.schedule import parse_cores
     from iqcar.sampler import parse_time

@@ -5,12 +5,6 @@ and scoring what it says against what was injected. Here an *injection* is one a
 network or memory) on one host over one interval, a *hog* is one process of it, and a *plan* is a
 list of injections. Hogs end by themselves at their time, when they are told to, and when the
 process that started them is gone.
+
+The names lie in its modules: what a program needs is in `plan`, `run`, `schedule` and `truth`.
 """
-
-from iqcar.inject.anomalies import Anomaly
-from iqcar.inject.plan import Injection
-from iqcar.inject.run import run
-from iqcar.inject.schedule import Pattern
-from iqcar.inject.truth import Record, read_log
-
-__all__ = ["Anomaly", "Injection", "Pattern", "Record", "read_log", "run"]

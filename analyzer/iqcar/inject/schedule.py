@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
-from iqcar.inject.anomalies import LONGEST_S, Anomaly, check_cores
+from iqcar.inject.anomalies import LONGEST_S, Anomaly, Pattern, check_cores
 from iqcar.inject.network import check_loopback
 from iqcar.inject.plan import (
     LONGEST_PLAN_S,
@@ -22,7 +22,6 @@ from iqcar.inject.plan import (
     in_order,
     settings_of,
 )
-from iqcar.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,14 +31,6 @@ LENGTHS = (0.5, 1.5)
 GAP_PER_LENGTH = 2.0
 """Mean quiet time for each mean length unless told: a third of the time is trouble, so that there
 are enough tasks with and without it. BigRoots' table IV has 3.7 (130 s of 5 × 122 s)."""
-
-
-class Pattern(Kind):
-    """Where and how injections may meet (the experiments of BigRoots section IV-B)."""
-
-    SINGLE = "single", "One anomaly at a time on one host, which the seed picks."
-    MIXED = "mixed", "Each anomaly on its own on one host, so that they meet there."
-    MULTI_NODE = "multi-node", "One anomaly at a time on each host, each host on its own."
 
 
 @dataclass(frozen=True)
