@@ -122,13 +122,14 @@ def carry_out(
     if log:
         check_log(log)
 
-    def tell(record: Record) -> None:
-        if log:
-            append(log, record)
-        if record.event == "end" and json != "-":
-            typer.echo(printable(one_line(record)))
+    with stopping() as stop, _progress(plan) as (progress, say):
 
-    with stopping() as stop, _progress(plan) as progress:
+        def tell(record: Record) -> None:
+            if log:
+                append(log, record)
+            if record.event == "end" and json != "-":
+                say(printable(one_line(record)))
+
         done = run(plan, start_ms=start_ms, tell=tell, progress=progress, stop=stop)
     if json:
         result = {"iqcar_version": __version__, **about, "injections": done}
@@ -147,13 +148,15 @@ def carry_out(
 
 
 @contextmanager
-def _progress(plan: list[Injection]) -> Iterator[Callable[[float], None]]:
-    """Say on standard error, if that is a terminal, what is going on."""
+def _progress(
+    plan: list[Injection],
+) -> Iterator[tuple[Callable[[float], None], Callable[[str], None]]]:
+    """Say on standard error, if that is a terminal, what is going on; and a way to print lines."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda seconds: None
+        yield lambda seconds: None, typer.echo
         return
     end_s = max((injection.until_ms for injection in plan), default=0) / 1000
     with console.status("starting") as status:
@@ -166,4 +169,9 @@ def _progress(plan: list[Injection]) -> Iterator[Callable[[float], None]]:
                 words = f"begins in {-seconds:.0f} s"
             status.update(f"{words}; {max(0.0, end_s - max(0.0, seconds)):.0f} s to go")
 
-        yield show
+        def say(line: str) -> None:
+            status.stop()  # else the line would begin behind it
+            typer.echo(line)
+            status.start()
+
+        yield show, say

@@ -1,4 +1,4 @@
-"""One hog: the process that loads a host, started by :mod:`iqcar.inject.run`.
+"""One hog: the process that loads a host, started by :mod:`iqcar.inject.under_way`.
 
 It reads its order, one line of JSON, from standard input, works from the start to the end that the
 order names, and writes two lines: when it started, and what it achieved. Standard input stays open
