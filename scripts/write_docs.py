@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from iqcar.errors import ExitCode
+from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.kinds import (
     BlameKind,
     Domain,
@@ -58,7 +59,7 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
-        InputStatus, Level,
+        InputStatus, Level, Anomaly, Pattern,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
@@ -76,11 +77,9 @@ def commands_page() -> str:
 
     commands = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
-        parts = getattr(command, "commands", None)
-        if parts is None:
-            commands[name] = command
-        else:
-            commands |= {f"{name} {part}": inner for part, inner in parts.items()}
+        parts = getattr(command, "commands", {})
+        commands[name] = command
+        commands |= {f"{name} {part}": of_group for part, of_group in parts.items()}
     lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
     lines += ["| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
@@ -91,7 +90,8 @@ def commands_page() -> str:
             "",
             " ".join((command.help or "").split(" Example: ")[:1]),
         ]
-        lines += ["", "| argument or option | what it is for | default |", "|---|---|---|"]
+        if command.params:
+            lines += ["", "| argument or option | what it is for | default |", "|---|---|---|"]
         for param in command.params:
             shown = (
                 ", ".join(f"`{o}`" for o in param.opts if o.startswith("-"))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SCRIPT = "iqcar_sampler.py"
 SHORTEST_PERIOD_S = 0.01
 """The kernel counts processor time in ticks of 10 ms."""
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)?")
-_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
+_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 def script_path() -> Path:

@@ -12,6 +12,7 @@ from iqcar.cli.analyze import analyze
 from iqcar.cli.blame import blame
 from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
+from iqcar.cli.inject import app as inject
 from iqcar.cli.queries import queries
 from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
@@ -48,6 +49,7 @@ app.command()(conf)
 app.command()(sample)
 app.command()(demo)
 app.add_typer(rules, name="rules")
+app.add_typer(inject, name="inject")
 
 
 def _show_version(wanted: bool) -> None:
