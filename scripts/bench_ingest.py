@@ -11,7 +11,7 @@ accumulables, 5.2 KB per task end (those of a TPC-DS run on Spark 4 have 13 to 4
 same lines, already decompressed.
 
 It is measured twice: without the plugin, and of a log whose tasks each have a record of the plugin
-with a profile (0.9 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms).
+with a profile (0.7 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms).
 """
 
 from __future__ import annotations
