@@ -11,7 +11,6 @@ import pandas as pd
 
 from iqcar import tables as tb
 from iqcar.eventlog.collect import MAX_NAME
-from iqcar.eventlog.descriptions import clean_description
 from iqcar.eventlog.plugin_records import add_records
 from iqcar.eventlog.plugin_samples import decode_samples, samples_frame
 from iqcar.eventlog.records import Executor, Stage
@@ -180,7 +179,7 @@ def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
             ],
             "connect_operation": [job.connect for job in jobs],
             "job_group": [job.group for job in jobs],
-            "description": [clean_description(job.description) for job in jobs],
+            "description": [job.description for job in jobs],
             "pool": [job.pool for job in jobs],
             "submission_ms": [job.submission for job in jobs],
             "completion_ms": [job.completion for job in jobs],

@@ -20,6 +20,8 @@ public final class DriverSide implements DriverPlugin {
   private static volatile TaskRecordAccumulator accumulator;
   private static volatile SparkContext application;
 
+  private Rules rules;
+
   @Override
   public Map<String, String> init(SparkContext sc, PluginContext context) {
     try {
@@ -37,10 +39,21 @@ public final class DriverSide implements DriverPlugin {
       if (!configured) {
         sc.addSparkListener(new IqcarListener(conf));
       }
+      rules = Rules.before(sc);
       return register(sc);
+    } catch (RulesRefused strict) {
+      throw strict;
     } catch (Throwable failure) {
       Failures.note("starting on the driver", failure);
       return Collections.emptyMap();
+    }
+  }
+
+  /** Called when the scheduler exists and no job has been submitted yet. */
+  @Override
+  public void registerMetrics(String applicationId, PluginContext context) {
+    if (rules != null) {
+      rules.apply();
     }
   }
 

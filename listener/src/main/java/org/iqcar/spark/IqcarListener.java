@@ -32,7 +32,10 @@ public final class IqcarListener extends SparkListener {
       use = Settings.of(conf).enabled && firstOf(conf);
       if (use) {
         LocalExecutor.watchIfAlone(conf);
+        Rules.applyIfAlone(conf);
       }
+    } catch (RulesRefused strict) {
+      throw strict;
     } catch (Throwable failure) {
       Failures.note("starting the listener", failure);
     }

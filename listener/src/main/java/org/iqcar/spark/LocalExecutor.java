@@ -31,7 +31,7 @@ final class LocalExecutor extends PluginContainer {
 
   /** Called while the context is being made, before its first task. */
   static void watchIfAlone(SparkConf conf) throws ReflectiveOperationException, IOException {
-    if (conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName())) {
+    if (!isAlone(conf)) {
       return;
     }
     String master = conf.get("spark.master", "");
@@ -40,9 +40,7 @@ final class LocalExecutor extends PluginContainer {
           PLUGINS, IqcarPlugin.class.getName());
       return;
     }
-    scala.Option<?> making =
-        (scala.Option<?>) Private.get(SparkContext$.MODULE$, "contextBeingConstructed");
-    SparkContext sc = (SparkContext) making.get();
+    SparkContext sc = contextBeingMade();
     Object executor = executor(sc);
     scala.Option<?> before = (scala.Option<?>) Private.get(executor, "plugins");
     LocalExecutor watcher = new LocalExecutor(
@@ -50,6 +48,18 @@ final class LocalExecutor extends PluginContainer {
     Map<String, String> extra = DriverSide.register(sc);
     watcher.tasks.start(conf, extra, DriverSide::post);
     Private.field(executor, "plugins").set(executor, scala.Option.apply(watcher));
+  }
+
+  /** Whether the listener is configured and the plugin is not. */
+  static boolean isAlone(SparkConf conf) {
+    return !conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName());
+  }
+
+  /** The context that is being made while its listeners are. */
+  static SparkContext contextBeingMade() throws ReflectiveOperationException {
+    scala.Option<?> making =
+        (scala.Option<?>) Private.get(SparkContext$.MODULE$, "contextBeingConstructed");
+    return (SparkContext) making.get();
   }
 
   private static Object executor(SparkContext sc) throws ReflectiveOperationException {

@@ -2,6 +2,8 @@ package org.iqcar.spark;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.List;
 
 /** Reads and sets private state of Spark, where Spark offers no other way. */
 final class Private {
@@ -29,6 +31,17 @@ final class Private {
     Method method = target.getClass().getMethod(name);
     method.setAccessible(true);
     return method.invoke(target);
+  }
+
+  /** What a method returns as a Scala Seq, whose package differs between Scalas. */
+  static List<Object> sequence(Object target, String name) throws ReflectiveOperationException {
+    List<Object> found = new ArrayList<>();
+    scala.collection.Iterator<?> each =
+        (scala.collection.Iterator<?>) call(call(target, name), "iterator");
+    while (each.hasNext()) {
+      found.add(each.next());
+    }
+    return found;
   }
 
   /** What a Scala map holds for a key, or null. */

@@ -27,7 +27,11 @@ public enum Setting {
       "Python with psutil on the executors' hosts. auto = spark.pyspark.python, else the "
           + "variable PYSPARK_PYTHON, else python3."),
   PROC("spark.iqcar.proc", "/proc", "0.1.0",
-      "Where the kernel's process files are. Without them there is no run-queue wait.");
+      "Where the kernel's process files are. Without them there is no run-queue wait."),
+  RULES("spark.iqcar.rules", "none", "0.1.0",
+      "Compiled rules to apply: a path or URL that the driver can read. none = no rules."),
+  RULES_STRICT("spark.iqcar.rules.strict", "false", "0.1.0",
+      "Do not start an application whose rules cannot be read, instead of going on without them.");
 
   private final String key;
   private final String fallback;

@@ -24,6 +24,9 @@ final class Settings {
   /** Null: what PySpark uses. */
   final String hostPython;
   final String proc;
+  /** Null: no rules. */
+  final String rules;
+  final boolean rulesStrict;
 
   /**
    * @param values value of a key, or null where it is not set
@@ -43,6 +46,10 @@ final class Settings {
     hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
     String path = values.apply(Setting.PROC.key());
     proc = path == null ? Setting.PROC.fallback() : path;
+    String file = values.apply(Setting.RULES.key());
+    rules = file == null || file.trim().isEmpty() || Setting.RULES.fallback().equals(file.trim())
+        ? null : file.trim();
+    rulesStrict = bool(values, Setting.RULES_STRICT);
   }
 
   /** The settings in a Spark configuration. */

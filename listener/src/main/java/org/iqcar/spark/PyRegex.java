@@ -1,0 +1,55 @@
+package org.iqcar.spark;
+
+import java.util.regex.Pattern;
+
+/**
+ * Regular expressions that match what the analyzer's match: in Python a word or a blank is any
+ * of Unicode's, the dot stops at a line feed only, and so does the end of the text.
+ */
+final class PyRegex {
+  /**
+   * With a character beyond the first 65,536, which is no text: only where an expression holds one
+   * does Java look behind by characters instead of halves of them.
+   */
+  private static final String WORD = "\\p{L}\\p{N}_\udbff\udfff";
+  private static final String BLANK = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a"
+      + "\\u2028\\u2029\\u202f\\u205f\\u3000";
+  private static final Pattern BLANKS = Pattern.compile("[" + BLANK + "]+");
+  private static final Pattern OUTER =
+      Pattern.compile("\\A[" + BLANK + "]+|[" + BLANK + "]+\\z");
+
+  private PyRegex() {}
+
+  /**
+   * Compiles an expression in which {@code %w %s %d} stand for Python's {@code \w \s \d}, {@code
+   * %b} for its word boundary, {@code %.} for its dot and {@code %$} for its end. Inside of a
+   * character class write {@code %W} and {@code %S}.
+   */
+  static Pattern compile(String text) {
+    return Pattern.compile(text
+        .replace("%W", WORD)
+        .replace("%S", BLANK)
+        .replace("%w", "[" + WORD + "]")
+        .replace("%s", "[" + BLANK + "]")
+        .replace("%d", "\\p{Nd}")
+        .replace("%b", "(?:(?<=[" + WORD + "])(?![" + WORD + "])|(?<![" + WORD + "])(?=["
+            + WORD + "]))")
+        .replace("%.", "[^\\n]")
+        .replace("%$", "(?=\\n?\\z)"));
+  }
+
+  /** Python's {@code text.strip()}. */
+  static String strip(String text) {
+    return OUTER.matcher(text).replaceAll("");
+  }
+
+  /** Python's {@code " ".join(text.split())}. */
+  static String oneBlank(String text) {
+    return BLANKS.matcher(strip(text)).replaceAll(" ");
+  }
+
+  /** Python's {@code len(text)}. */
+  static int length(String text) {
+    return text.codePointCount(0, text.length());
+  }
+}
