@@ -111,11 +111,17 @@ def _fields(properties: dict[str, Any]) -> list[str]:
 
 
 def rules_page() -> str:
-    """The fields of a rule, and the advice where pools do not help."""
-    rule = json.loads(rule_schema())["$defs"]["rule"]
-    lines = ["# Rules", PRINTED, "`iqcar analyze --rules FILE` writes one object per rule."]
+    """The rules file, the fields of a rule and of pools, and advice where pools do not help."""
+    schema = json.loads(rule_schema())
+    parts = schema["$defs"]
+    lines = ["# Rules", PRINTED, "`iqcar analyze --rules FILE` writes them, compiled to pools.", ""]
+    lines += [*_fields(schema["properties"]), "", "## A rule", ""]
     lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
-    lines += _fields(rule["properties"])
+    lines += _fields(parts["rule"]["properties"])
+    for title, part in (("A pool", "pool"), ("An assignment", "assignment")):
+        lines += ["", f"## {title}", "", *_fields(parts[part]["properties"])]
+    lines += ["", "All fields of an assignment that are not empty must match."]
+    lines += ["", "## What was recorded", "", *_fields(parts["recorded"]["properties"])]
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]
     lines += [f"| {c.name} | {c.sentence} | {c.advice} |" for c in vocabulary().values()]

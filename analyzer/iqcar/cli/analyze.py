@@ -14,7 +14,12 @@ def analyze(
     paths: options.Paths,
     json: options.JsonFile = None,
     rules: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Write the scheduler rules as JSON.")
+        str | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Write the scheduler rules as JSON, compiled to FAIR pools: what "
+            "spark.iqcar.rules takes, and `iqcar rules compile`.",
+        ),
     ] = None,
     target: Annotated[
         list[str] | None,
@@ -45,7 +50,7 @@ def analyze(
     from iqcar.pipeline import diagnose
     from iqcar.report.json_result import to_json
     from iqcar.report.text import print_diagnosis
-    from iqcar.rules import dump_rules
+    from iqcar.rules import compile_rules, dump_rules, recorded_scheduler
 
     check_writable(json, force)
     check_writable(rules, force)
@@ -65,5 +70,7 @@ def analyze(
     if json is not None:
         write_result(json, to_json(diagnosis))
     if rules is not None:
-        write_result(rules, dump_rules(diagnosis.rules))
+        recorded = recorded_scheduler(tables, diagnosis.rules)
+        plan = compile_rules(diagnosis.rules, recorded.slots, recorded.running, recorded.pools)
+        write_result(rules, dump_rules(diagnosis.rules, plan, recorded))
     raise typer.Exit(exit_code(tables))

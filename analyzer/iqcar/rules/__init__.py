@@ -11,26 +11,46 @@ if TYPE_CHECKING:
     from iqcar.rules.advice import advice_for as advice_for
     from iqcar.rules.advice import cause_of as cause_of
     from iqcar.rules.advice import vocabulary as vocabulary
+    from iqcar.rules.compile import compile_rules as compile_rules
+    from iqcar.rules.pool_plan import Assignment as Assignment
+    from iqcar.rules.pool_plan import Pool as Pool
+    from iqcar.rules.pool_plan import PoolPlan as PoolPlan
     from iqcar.rules.priorities import recorded_priorities as recorded_priorities
     from iqcar.rules.proposal import propose as propose
+    from iqcar.rules.recorded import Recorded as Recorded
+    from iqcar.rules.recorded import recorded_scheduler as recorded_scheduler
     from iqcar.rules.rule import QueryType as QueryType
     from iqcar.rules.rule import Rule as Rule
     from iqcar.rules.rule import RuleType as RuleType
+    from iqcar.rules.rule_file import RulesFile as RulesFile
+    from iqcar.rules.rule_file import dump_pools as dump_pools
     from iqcar.rules.rule_file import dump_rules as dump_rules
     from iqcar.rules.rule_file import load_rules as load_rules
+    from iqcar.rules.rule_file import load_rules_file as load_rules_file
     from iqcar.rules.rule_file import parse_rules as parse_rules
+    from iqcar.rules.rule_file import parse_rules_file as parse_rules_file
 
 _HOMES = {
+    "Assignment": "pool_plan",
+    "Pool": "pool_plan",
+    "PoolPlan": "pool_plan",
     "QueryType": "rule",
+    "Recorded": "recorded",
     "Rule": "rule",
     "RuleType": "rule",
+    "RulesFile": "rule_file",
     "advice_for": "advice",
     "cause_of": "advice",
+    "compile_rules": "compile",
+    "dump_pools": "rule_file",
     "dump_rules": "rule_file",
     "load_rules": "rule_file",
+    "load_rules_file": "rule_file",
     "parse_rules": "rule_file",
+    "parse_rules_file": "rule_file",
     "propose": "proposal",
     "recorded_priorities": "priorities",
+    "recorded_scheduler": "recorded",
     "vocabulary": "advice",
 }
 __all__ = sorted(_HOMES)

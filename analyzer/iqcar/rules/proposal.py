@@ -18,6 +18,7 @@ from iqcar.kinds import ImpactModel, Resource
 from iqcar.rules.advice import OTHER_APPLICATION, advice_for, vocabulary
 from iqcar.rules.evidence import gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule_words import in_a_sentence
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -40,9 +41,6 @@ query on an idle cluster differ by more than 1 %: less cannot be told from chanc
 MIN_LOST_MS = 100.0
 """… and from this many ms on, below which a person does not notice a delay. The same holds for
 what a source cost its victims."""
-
-NAME_IN_REASON = 60
-"""Characters of a query's name in a reason: two names and the numbers fit in two lines."""
 
 ORDINARY_PRIORITY = 1.0
 """Priority of a query whose earlier priority is not known: the weight of a FAIR pool by default."""
@@ -142,7 +140,7 @@ class _Writer:
         self.counted = counted
         self.priorities = priorities
         self.names = texts(tables.queries, "name")
-        self.called = [_in_a_sentence(name) for name in self.names]
+        self.called = [in_a_sentence(name) for name in self.names]
         self.ids = texts(tables.queries, "query_id")
         self.app = tables.queries["app"].to_numpy(np.int64)
 
@@ -247,12 +245,6 @@ class _Writer:
         text = f"{victims} lost {lost} to {who}, {caused} of it {cause}, most {worst}"
         back = self.evidence.suffered_ms[side.group]
         return text + (f"; it lost {_time(back)} to others" if back >= MIN_LOST_MS else "")
-
-
-def _in_a_sentence(name: str) -> str:
-    """Name on one line, shortened: a query's name can be a whole program."""
-    line = " ".join(name.split())
-    return line if len(line) <= NAME_IN_REASON else line[: NAME_IN_REASON - 1] + "…"
 
 
 def _time(ms: float) -> str:

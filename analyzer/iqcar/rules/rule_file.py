@@ -1,20 +1,36 @@
-"""Rules as JSON: written, and read back with every field checked."""
+"""Rules as JSON, with the pools they were compiled to: written, and read back checked."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from iqcar.errors import IqcarError
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.recorded import MAX_POOL_NAME, Recorded
 from iqcar.rules.rule import JSON_NAMES, SCHEMA_VERSION, QueryType, Rule, RuleType
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MAX_FILE_BYTES = 16 * 2**20
+"""Larger files are no rules: three rules take about 3 KB."""
+
+MAX_ITEMS = 1000
+"""Rules, pools, assignments and notes of one file, each; a scheduler sorts its pools at every
+offer, and a person reads the rules."""
+
+_INT_MAX = 2**31 - 1
+
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_POOL_NAME)]
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=_INT_MAX)]
+_AboveZero = Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)]
+_Few = msgspec.Meta(max_length=MAX_ITEMS)
 _REWRITE = "mend that field, or write the file anew with `iqcar analyze --rules`"
 
 
@@ -31,7 +47,7 @@ class _Record(
     query_id: _Text
     query_type: Literal["source", "target"]
     rule_value: Annotated[float, msgspec.Meta(gt=0)]
-    rule_order: Annotated[int, msgspec.Meta(ge=1)]
+    rule_order: _AboveZero
     fingerprint: _Text
     query_name: str
     resource: Literal["slots", "cpu", "memory", "network", "io"]
@@ -42,24 +58,95 @@ class _Record(
     schema_version: Literal["1"]
 
 
+class _Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: _Name
+    weight: _AboveZero = 1
+    min_share: _Whole = 0
+    mode: Literal["FIFO", "FAIR"] = "FIFO"
+
+
+class _Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pool: _Name
+    rule_id: str = ""
+    fingerprint: str = ""
+    description: str = ""
+    job_group: str = ""
+
+
+class _Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    slots: _AboveZero | None = None
+    running: _AboveZero | None = None
+    pools: Annotated[list[_Pool], _Few] = []
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema_version: Literal["1"]
     iqcar_version: str
-    rules: list[_Record]
+    rules: Annotated[list[_Record], _Few]
+    pools: Annotated[list[_Pool], _Few] | None = None
+    assignments: Annotated[list[_Assignment], _Few] = []
+    notes: Annotated[list[str], _Few] = []
+    recorded: _Recorded | None = None
 
 
-def dump_rules(rules: Iterable[Rule]) -> bytes:
-    """Return a rules file: JSON, indented, ending with a newline."""
-    file = {
-        "schema_version": SCHEMA_VERSION,
-        "iqcar_version": __version__,
-        "rules": [rule.to_dict() for rule in rules],
-    }
+@dataclass(frozen=True)
+class RulesFile:
+    """What a rules file holds.
+
+    Attributes
+    ----------
+    rules : the rules.
+    plan : what they were compiled to; None in a file of rules alone.
+    recorded : what they were compiled for; empty where the file does not say.
+    """
+
+    rules: tuple[Rule, ...]
+    plan: PoolPlan | None
+    recorded: Recorded
+
+
+def dump_rules(
+    rules: Iterable[Rule], plan: PoolPlan | None = None, recorded: Recorded | None = None
+) -> bytes:
+    """Return a rules file: JSON, indented, ending with a newline.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+        The rules.
+    plan : PoolPlan, optional
+        What they were compiled to (:func:`iqcar.rules.compile_rules`): the plugin reads it.
+    recorded : Recorded, optional
+        What they were compiled for: ``iqcar rules compile`` reads it.
+    """
+    file = {**_head(), "rules": [rule.to_dict() for rule in rules]}
+    if plan is not None:
+        file |= asdict(plan)
+    if recorded is not None:
+        file["recorded"] = asdict(recorded)
+    return _formatted(file)
+
+
+def dump_pools(plan: PoolPlan) -> bytes:
+    """Return a plan as JSON: the rules file without its rules."""
+    return _formatted({**_head(), **asdict(plan)})
+
+
+def _head() -> dict[str, Any]:
+    return {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
+
+
+def _formatted(file: dict[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
 
 def parse_rules(content: bytes | str, where: str = "rules") -> tuple[Rule, ...]:
-    """Read rules from JSON.
+    """Read rules from JSON; as :func:`parse_rules_file`."""
+    return parse_rules_file(content, where).rules
+
+
+def parse_rules_file(content: bytes | str, where: str = "rules") -> RulesFile:
+    """Read rules and what they were compiled to from JSON.
 
     Parameters
     ----------
@@ -71,38 +158,37 @@ def parse_rules(content: bytes | str, where: str = "rules") -> tuple[Rule, ...]:
     Raises
     ------
     IqcarError
-        If it is no JSON or breaks the schema; names the field.
+        If it is no JSON, is too large or breaks the schema; names the field.
     """
+    if len(content) > MAX_FILE_BYTES:
+        raise IqcarError(f"is larger than {MAX_FILE_BYTES >> 20} MB", where, _REWRITE)
     try:
         file = msgspec.json.decode(content, type=_File)
     except msgspec.ValidationError as error:
         raise IqcarError(f"is not a rules file: {error}", where, _REWRITE) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise IqcarError(f"is not JSON: {error}", where, _REWRITE) from error
-    seen: set[object] = set()
-    for number, record in enumerate(file.rules):
-        problem = _problem_of(record, seen)
-        if problem:
-            raise IqcarError(f"{problem} - at `$.rules[{number}]`", where, _REWRITE)
-    return tuple(_rule_of(record) for record in file.rules)
-
-
-def _problem_of(record: _Record, seen: set[object]) -> str:
-    """What the types of the fields cannot tell; remembers ids and fingerprints in ``seen``."""
-    if record.rule_type == RuleType.AGG.value and record.query_type != QueryType.SOURCE.value:
-        return "an AGG rule is for a source"
-    if record.rule_type == RuleType.AGG.value and record.rule_value > 1:
-        return "the share of an AGG rule is at most 1"
-    same = (record.rule_type, record.fingerprint)
-    if record.id in seen:
-        return "repeats the id of an earlier rule"
-    if same in seen:
-        return "repeats the rule-type and fingerprint of an earlier rule"
-    seen.update((record.id, same))
-    return ""
+    problem = _problem_of_rules(file.rules) or _problem_of_pools(file)
+    if problem:
+        raise IqcarError(problem, where, _REWRITE)
+    plan = None
+    if file.pools is not None:
+        plan = PoolPlan(
+            tuple(_pool_of(pool) for pool in file.pools),
+            tuple(Assignment(**msgspec.structs.asdict(a)) for a in file.assignments),
+            tuple(file.notes),
+        )
+    known = file.recorded or _Recorded()
+    recorded = Recorded(known.slots, known.running, tuple(_pool_of(p) for p in known.pools))
+    return RulesFile(tuple(_rule_of(record) for record in file.rules), plan, recorded)
 
 
 def load_rules(path: str | Path) -> tuple[Rule, ...]:
+    """Read the rules of a file; as :func:`load_rules_file`."""
+    return load_rules_file(path).rules
+
+
+def load_rules_file(path: str | Path) -> RulesFile:
     """Read a rules file.
 
     Raises
@@ -111,11 +197,64 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
         If it cannot be read, is no JSON, or breaks the schema.
     """
     try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", "") or str(error) or type(error).__name__
         raise IqcarError(f"cannot be read: {reason}", str(path), "check the path") from error
-    return parse_rules(content, str(path))
+    return parse_rules_file(content, str(path))
+
+
+def _problem_of_rules(records: list[_Record]) -> str:
+    """What the types of the fields cannot tell about rules."""
+    seen: set[object] = set()
+    for number, record in enumerate(records):
+        same = (record.rule_type, record.fingerprint)
+        is_agg = record.rule_type == RuleType.AGG.value
+        problem = ""
+        if is_agg and record.query_type != QueryType.SOURCE.value:
+            problem = "an AGG rule is for a source"
+        elif is_agg and record.rule_value > 1:
+            problem = "the share of an AGG rule is at most 1"
+        elif record.id in seen:
+            problem = "repeats the id of an earlier rule"
+        elif same in seen:
+            problem = "repeats the rule-type and fingerprint of an earlier rule"
+        if problem:
+            return f"{problem} - at `$.rules[{number}]`"
+        seen.update((record.id, same))
+    return ""
+
+
+def _problem_of_pools(file: _File) -> str:
+    """What the types of the fields cannot tell about pools and assignments."""
+    recorded = file.recorded.pools if file.recorded else []
+    for place, pools in (("pools", file.pools or []), ("recorded.pools", recorded)):
+        names: set[str] = set()
+        for number, pool in enumerate(pools):
+            at = f" - at `$.{place}[{number}].name`"
+            if not pool.name.isprintable():
+                return f"the name of a pool holds a control character{at}"
+            if pool.name in names:
+                return f"repeats the name of an earlier pool{at}"
+            names.add(pool.name)
+    known = {pool.name for pool in file.pools or []}
+    seen: set[tuple[str, str, str]] = set()
+    for number, assigned in enumerate(file.assignments):
+        at = f" - at `$.assignments[{number}]`"
+        matches = (assigned.fingerprint, assigned.description, assigned.job_group)
+        if assigned.pool not in known:
+            return f"there is no pool {assigned.pool!r}{at}"
+        if not any(matches):
+            return f"needs a fingerprint, a description or a job_group{at}"
+        if matches in seen:
+            return f"matches the same queries as an earlier assignment{at}"
+        seen.add(matches)
+    return ""
+
+
+def _pool_of(pool: _Pool) -> Pool:
+    return Pool(pool.name, pool.weight, pool.min_share, pool.mode)
 
 
 def _rule_of(record: _Record) -> Rule:

@@ -1,0 +1,74 @@
+"""Rules in words, as sentences about a plan begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.rules.pool_plan import Pool
+    from iqcar.rules.rule import Rule
+
+NAME_IN_SENTENCE = 60
+"""Characters of a query's name in a sentence: two names and the numbers fit in two lines."""
+
+
+def in_a_sentence(name: str) -> str:
+    """Name on one line, shortened: a query's name can be a whole program."""
+    line = " ".join(name.split())
+    return line if len(line) <= NAME_IN_SENTENCE else line[: NAME_IN_SENTENCE - 1] + "…"
+
+
+def called(rule: Rule) -> str:
+    """The rule and its query: ``AGG-1 (etl)``."""
+    name = in_a_sentence(rule.query_name)
+    return f"{rule.id} ({name})" if name else rule.id
+
+
+def why_no_pool(rule: Rule) -> str:
+    """Say that pools will not help against what a rule is about, and what will."""
+    return (
+        f"{called(rule)} makes no pool, because pools share out slots and it is about "
+        f"{rule.resource}. {rule.advice}"
+    ).rstrip()
+
+
+def why_first(first: Rule, second: Rule) -> str:
+    """Say which of two rules for one query is applied: one pool cannot have two weights."""
+    if first.rule_type is not second.rule_type:
+        why = f"{first.rule_type} rules come before {second.rule_type} rules"
+    elif first.rule_order != second.rule_order:
+        why = f"its rule-order {first.rule_order} comes before {second.rule_order}"
+    else:
+        why = "of equal order the first id counts"
+    as_what = ""
+    if first.query_type is not second.query_type:
+        as_what = f" The query counts as a {first.query_type}, not as a {second.query_type}."
+    return (
+        f"{called(first)} is applied and {second.id} for the same query is not, because "
+        f"{why}.{as_what}"
+    )
+
+
+def what_it_gets(rule: Rule, pool: Pool, weights: int, slots: int | None) -> str:
+    """Say what pool a rule makes, and what its query gets there."""
+    text = (
+        f"{called(rule)} gets pool {pool.name}, weight {pool.weight}: "
+        f"{pool.weight / weights:.0%} of the slots while every pool wants some"
+    )
+    if pool.min_share:
+        text += f", and it is offered slots first until it has {pool.min_share} of {slots}"
+    return f"{text}."
+
+
+def what_the_rest_gets(own: Sequence[Pool], running: int, made: int) -> str:
+    """Say what is left for queries without a rule, and how that was counted."""
+    names = " and ".join(f"{pool.name} (weight {pool.weight})" for pool in own[:3])
+    more = f" and {len(own) - 3} more" if len(own) > 3 else ""
+    rest = max(running - made, 1)
+    return (
+        f"Queries without a rule stay in {names}{more}, which counts as {rest} "
+        f"{'query' if rest == 1 else 'queries'}: {running} ran at once at most, and {made} of "
+        "them can be in a pool of a rule."
+    )
