@@ -117,7 +117,7 @@ def _pools(tables: Tables, app: int) -> list[Pool]:
             rows["min_share"].tolist(),
             strict=True,
         )
-        if name.isprintable() and 0 < len(name) <= MAX_POOL_NAME
+        if name.isprintable() and name.strip() and len(name) <= MAX_POOL_NAME
     }
     return list(pools.values())
 

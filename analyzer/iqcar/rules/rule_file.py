@@ -233,8 +233,8 @@ def _problem_of_pools(file: _File) -> str:
         names: set[str] = set()
         for number, pool in enumerate(pools):
             at = f" - at `$.{place}[{number}].name`"
-            if not pool.name.isprintable():
-                return f"the name of a pool holds a control character{at}"
+            if not pool.name.isprintable() or not pool.name.strip():
+                return f"the name of a pool is blank or holds a control character{at}"
             if pool.name in names:
                 return f"repeats the name of an earlier pool{at}"
             names.add(pool.name)
