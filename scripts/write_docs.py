@@ -74,7 +74,13 @@ def commands_page() -> str:
 
     from iqcar.cli.main import app
 
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        parts = getattr(command, "commands", None)
+        if parts is None:
+            commands[name] = command
+        else:
+            commands |= {f"{name} {part}": inner for part, inner in parts.items()}
     lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
     lines += ["| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]

@@ -45,8 +45,8 @@ def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
         path.relative_to(REPO / "analyzer").as_posix()
         for path in (REPO / "analyzer" / "iqcar").rglob("*.py")
     }
-    rules = {f"iqcar/data/rules/{path.name}" for path in (REPO / "rules").glob("*.json")}
-    assert rules
+    rules = {f"iqcar/data/rules/{path.name}" for path in (REPO / "rules").iterdir()}
+    assert {path.rpartition(".")[2] for path in rules} == {"json", "md"}
     assert modules | rules | {"iqcar/py.typed", "iqcar/data/iqcar_sampler.py"} <= shipped
 
 

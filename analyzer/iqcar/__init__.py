@@ -4,6 +4,11 @@
 >>> tables = iqcar.read(["eventlogs/"])            # doctest: +SKIP
 >>> diagnosis = iqcar.diagnose(tables)             # doctest: +SKIP
 
+In a PySpark program, name what runs and choose its pool:
+
+>>> with iqcar.query("q39b", pool="gold"):         # doctest: +SKIP
+...     spark.sql(text).collect()
+
 Submodules are imported on first use so that ``iqcar --help`` stays instant.
 """
 
@@ -17,14 +22,16 @@ if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis as Diagnosis
     from iqcar.pipeline import diagnose as diagnose
     from iqcar.pipeline import read as read
+    from iqcar.query_scope import query as query
     from iqcar.tables import Tables as Tables
 
-__all__ = ["Diagnosis", "Tables", "__version__", "diagnose", "read"]
+__all__ = ["Diagnosis", "Tables", "__version__", "diagnose", "query", "read"]
 
 _HOMES = {
     "Diagnosis": "iqcar.diagnosis",
     "Tables": "iqcar.tables",
     "diagnose": "iqcar.pipeline",
+    "query": "iqcar.query_scope",
     "read": "iqcar.pipeline",
 }
 

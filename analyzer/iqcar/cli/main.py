@@ -12,6 +12,7 @@ from iqcar.cli.analyze import analyze
 from iqcar.cli.blame import blame
 from iqcar.cli.conf import conf
 from iqcar.cli.queries import queries
+from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
 from iqcar.errors import ExitCode, IqcarError
@@ -44,6 +45,7 @@ app.command()(blame)
 app.command()(schema)
 app.command()(conf)
 app.command()(sample)
+app.add_typer(rules, name="rules")
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,6 +11,10 @@ ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 
 
+HOW_TO = "how-to.md"
+"""Template of the page that says how to apply compiled rules; names stand as ``$name``."""
+
+
 def rules_folder() -> Path:
     """Return the folder of the data files: in the installed package, else in the repository.
 

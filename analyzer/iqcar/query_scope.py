@@ -1,0 +1,258 @@
+"""Name a query in a PySpark program, and choose the pool it runs in: ``with iqcar.query("q39b"):``.
+
+The name becomes Spark's job description, which decides the query's fingerprint, and the pool the
+local property ``spark.scheduler.pool``. Both belong to a thread. PySpark is imported when a scope
+is entered, not before.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from iqcar.errors import IqcarError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+DESCRIPTION = "spark.job.description"
+"""Spark's property for what a person calls a job."""
+
+POOL = "spark.scheduler.pool"
+"""Spark's property for the pool that a job runs in."""
+
+_WHERE = "iqcar.query"
+_CONNECT = "pyspark.sql.connect."
+
+
+def query(name: str, pool: str | None = None, *, spark: Any = None) -> QueryScope:
+    """Name everything that runs inside, and put it into a pool.
+
+    Parameters
+    ----------
+    name : str
+        What the query is called: the same in each run, because rules match on it.
+    pool : str, optional
+        The FAIR pool to run in; by default that of the scope around, if any.
+    spark : SparkSession, optional
+        By default the running one.
+
+    Returns
+    -------
+    QueryScope
+        For ``with``, and to decorate functions.
+
+    Raises
+    ------
+    UsageError
+        If the name or the pool is no text, or empty.
+
+    Notes
+    -----
+    Threads: a ``pyspark.InheritableThread`` that is started inside has the name and the pool. A
+    plain thread or a pool of threads inherits nothing from PySpark's threads; give it a decorated
+    function, ``executor.map(iqcar.query("q39b")(work), items)``. In coroutines do not await
+    inside: other coroutines of the thread would run under the name.
+
+    Job groups are left alone: they are what a program cancels its jobs by.
+
+    Spark Connect: a client has no local properties. There name and pool are settings of the
+    session, so they hold for all its threads until the scope ends; jobs get both, but the SQL
+    execution keeps the description that the server gives it, and so its fingerprint stays that of
+    its plan.
+
+    Examples
+    --------
+    >>> with iqcar.query("q39b", pool="gold"):     # doctest: +SKIP
+    ...     spark.sql(text).collect()
+    """
+    for what, value in (("name", name), ("pool", pool)):
+        if not (value is None and what == "pool") and (
+            not isinstance(value, str) or not value.strip()
+        ):
+            raise UsageError(f"the {what} of a query must be text, not {value!r}", _WHERE)
+    return QueryScope(name, pool, spark)
+
+
+class QueryScope:
+    """What :func:`query` returns. It can be entered again, also in several threads at once."""
+
+    def __init__(self, name: str, pool: str | None, spark: Any) -> None:
+        self.name = name
+        self.pool = pool
+        self._spark = spark
+        self._entered = threading.local()
+
+    def __repr__(self) -> str:
+        pool = "" if self.pool is None else f", pool={self.pool!r}"
+        return f"iqcar.query({self.name!r}{pool})"
+
+    def __enter__(self) -> QueryScope:
+        """Set name and pool, for this thread.
+
+        Raises
+        ------
+        IqcarError
+            If there is no running Spark, or it cannot keep properties for this thread.
+        """
+        properties = _properties_of(self._spark)
+        wanted = {DESCRIPTION: self.name}
+        if self.pool is not None:
+            wanted[POOL] = self.pool
+        before = {key: properties.get(key) for key in wanted}
+        try:
+            for key, value in wanted.items():
+                properties.set(key, value)
+        except BaseException:
+            _restore(properties, before, quietly=True)
+            raise
+        self._stack().append((properties, before))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Set back what was there before; an error inside stays the error."""
+        properties, before = self._stack().pop()
+        _restore(properties, before, quietly=error is not None)
+
+    def __call__(self, function: Function) -> Function:
+        """Return the function, each call of it in this scope, in whatever thread."""
+        kinds = (
+            inspect.iscoroutinefunction,
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+        )
+        if any(is_kind(function) for is_kind in kinds):
+            raise UsageError(
+                "a generator or coroutine runs after its call has returned",
+                _WHERE,
+                "use `with iqcar.query(...)` inside it",
+            )
+
+        @functools.wraps(function)
+        def inside(*arguments: Any, **named: Any) -> Any:
+            with self:
+                return function(*arguments, **named)
+
+        return inside  # type: ignore[return-value]
+
+    def _stack(self) -> list[tuple[_Properties, dict[str, str | None]]]:
+        if not hasattr(self._entered, "stack"):
+            self._entered.stack = []
+        stack: list[tuple[_Properties, dict[str, str | None]]] = self._entered.stack
+        return stack
+
+
+class _Properties(Protocol):
+    """Where Spark keeps what it hands to jobs."""
+
+    def get(self, key: str) -> str | None: ...
+
+    def set(self, key: str, value: str | None) -> None: ...
+
+
+class _LocalProperties:
+    """Local properties of the JVM thread that PySpark pins to this Python thread."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def get(self, key: str) -> str | None:
+        value: str | None = self._context.getLocalProperty(key)
+        return value
+
+    def set(self, key: str, value: str | None) -> None:
+        if self._context._jsc is not None:  # None after stop(): nothing is left to set
+            self._context.setLocalProperty(key, value)
+
+
+class _SessionSettings:
+    """Settings of a Spark Connect session, which its server hands to the jobs of queries."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def get(self, key: str) -> str | None:
+        value: str | None = self._session.conf.get(key, None)
+        return value
+
+    def set(self, key: str, value: str | None) -> None:
+        from pyspark.errors import PySparkException
+
+        try:
+            if value is None:
+                self._session.conf.unset(key)
+            else:
+                self._session.conf.set(key, value)
+        except PySparkException as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise IqcarError(
+                f"the Spark Connect server does not let its client set {key}: {reason}",
+                _WHERE,
+                "use the plugin on the server (spark.iqcar.rules)",
+            ) from error
+
+
+def _restore(properties: _Properties, before: dict[str, str | None], quietly: bool) -> None:
+    for key, value in before.items():
+        try:
+            properties.set(key, value)
+        except Exception:
+            if not quietly:
+                raise
+
+
+def _properties_of(spark: Any) -> _Properties:
+    """Find the properties that jobs of this thread get."""
+    try:
+        from pyspark import SparkContext
+    except ImportError as error:
+        raise IqcarError(
+            "PySpark is not there", _WHERE, "run this with spark-submit, or pip install pyspark"
+        ) from error
+    if spark is None:
+        context = SparkContext._active_spark_context
+        if context is not None:
+            return _local(context)
+        spark = _connect_session()
+    if type(spark).__module__.startswith(_CONNECT):
+        return _SessionSettings(spark)
+    context = getattr(spark, "sparkContext", spark)
+    if not isinstance(context, SparkContext):
+        raise UsageError(f"a {type(spark).__name__} is no SparkSession", _WHERE)
+    if context._jsc is None:
+        raise IqcarError("this SparkSession was stopped", _WHERE, "give a running one")
+    return _local(context)
+
+
+def _local(context: Any) -> _LocalProperties:
+    from py4j.clientserver import ClientServer
+
+    if not isinstance(context._gateway, ClientServer):
+        raise IqcarError(
+            "Python threads are not pinned to threads of the JVM: names and pools would get mixed",
+            _WHERE,
+            "do not set PYSPARK_PIN_THREAD=false",
+        )
+    return _LocalProperties(context)
+
+
+def _connect_session() -> Any:
+    module = sys.modules.get(f"{_CONNECT}session")
+    find = getattr(getattr(module, "SparkSession", None), "getActiveSession", None)
+    session = find() if find else None
+    if session is None:
+        raise IqcarError(
+            "no Spark is running here", _WHERE, "make a SparkSession first, or give it as spark="
+        )
+    return session
