@@ -1,0 +1,7 @@
+"""Replaying a recorded run under other shares: the expected effect of scheduler rules."""
+
+from iqcar.replay.run import Recording as Recording
+from iqcar.replay.run import Replayed as Replayed
+from iqcar.replay.run import record as record
+from iqcar.replay.run import replay as replay
+from iqcar.replay.run import replay_errors as replay_errors
