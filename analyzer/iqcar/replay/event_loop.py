@@ -52,6 +52,8 @@ class Steps(NamedTuple):
     follower_start: Rows
     follower: Rows
     """Who follows each step, as one list."""
+    job: Rows
+    """Step that starts the job of each task set, or itself: Spark numbers jobs as they start."""
     recorded: Floats
     """When it was released in the recorded run: tells whom to free where a damaged log has steps
     that wait for each other."""
@@ -88,8 +90,8 @@ class Shares(NamedTuple):
 
     fair: bool
     pool: Rows
-    by_job: Rows
-    """Rank of each step by job and stage id, as FIFO orders them."""
+    by_stage: Rows
+    """Rank of each step by stage id and attempt, which orders the task sets of a job."""
     by_name: Rows
     """Rank of each step by the name of its task set, which decides ties in a FAIR pool."""
     pool_fair: Flags
@@ -155,10 +157,12 @@ def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
 
 
 @numba.njit(cache=True)
-def _goes_before(a: int, b: int, shares: Any, pool_running: Any, running: Any) -> bool:
+def _goes_before(
+    a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any
+) -> bool:
     """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
     if not shares.fair:
-        return shares.by_job[a] < shares.by_job[b]  # type: ignore[no-any-return]
+        return by_job[a] < by_job[b]  # type: ignore[no-any-return]
     p, q = shares.pool[a], shares.pool[b]
     if p != q:
         needy_p = pool_running[p] < shares.pool_min_share[p]
@@ -178,7 +182,7 @@ def _goes_before(a: int, b: int, shares: Any, pool_running: Any, running: Any) -
         if running[a] != running[b]:
             return running[a] < running[b]  # type: ignore[no-any-return]
         return shares.by_name[a] < shares.by_name[b]  # type: ignore[no-any-return]
-    return shares.by_job[a] < shares.by_job[b]  # type: ignore[no-any-return]
+    return by_job[a] < by_job[b]  # type: ignore[no-any-return]
 
 
 @numba.njit(cache=True)
@@ -233,6 +237,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     running = np.zeros(n_steps, np.int64)
     pool_running = np.zeros(len(shares.pool_weight), np.int64)
     active, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
+    by_job, jobs = np.full(n_steps, -1), 0
     picked, taken = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
 
     for x in range(len(slots.when)):
@@ -269,7 +274,10 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             pool_running[shares.pool[s]] -= 1
             heir = work.heir[number]
             if heir >= 0 and not work.heir_at_launch[number]:
-                _push(times, events, state, now + work.heir_wait[number], AVAILABLE * KIND + heir)
+                below[heir] = returned[s]
+                returned[s] = heir
+                pending[s] += 1
+                added = s
             if work.counts[number]:
                 counted[s] -= 1
                 if counted[s] == 0:
@@ -288,6 +296,11 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             added = s
         elif kind == RELEASED:
             released[number] = now
+            if by_job[steps.job[number]] < 0:
+                by_job[steps.job[number]] = jobs * n_steps
+                jobs += 1
+            if steps.job[number] != number:
+                by_job[number] = by_job[steps.job[number]] + shares.by_stage[number]
             if steps.counted[number] == 0:
                 _push(times, events, state, now + steps.tail[number], DONE * KIND + number)
             if steps.first_task[number + 1] > steps.first_task[number]:
@@ -316,7 +329,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
         while offer and state[FREE_SLOTS] > 0 and state[ACTIVE] > 0:
             s = active[0]
             for a in range(1, state[ACTIVE]):
-                if _goes_before(active[a], s, shares, pool_running, running):
+                if _goes_before(active[a], s, shares, by_job, pool_running, running):
                     s = active[a]
             k = min(state[FREE_SLOTS], pending[s])
             for _ in range(k):

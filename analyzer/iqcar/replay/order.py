@@ -27,9 +27,10 @@ class Order(NamedTuple):
 
     Attributes
     ----------
-    query, job, stage : rows of the tables, in the order of their steps.
+    query, stage : rows of the tables, in the order of their steps.
     query_start, query_end, stage_step : step of each of those queries and stages.
     begin, end : (steps,) when each step was released and done in the recorded run, in ms.
+    job_step : (steps,) the step that starts the job of a stage; of any other step, itself.
     earlier, later : (edges,) what follows what.
     """
 
@@ -40,6 +41,7 @@ class Order(NamedTuple):
     stage_step: Rows
     begin: Floats
     end: Floats
+    job_step: Rows
     earlier: Rows
     later: Rows
 
@@ -161,9 +163,20 @@ def order_of(tables: Tables, query: Rows, job: Rows, stage: Rows) -> Order:
     )
     end = np.concatenate([first, over, job_begin, job_over, stage_end, of_query.end, of_job.end])
     earlier, later = np.concatenate(edges.earlier), np.concatenate(edges.later)
+    job_step = np.arange(len(begin))
+    job_step[stage_step] = np.where(stage_job >= 0, stage_job, stage_step)
     kept = end[earlier] <= begin[later]
     return Order(
-        query, stage, query_start, query_end, stage_step, begin, end, earlier[kept], later[kept]
+        query,
+        stage,
+        query_start,
+        query_end,
+        stage_step,
+        begin,
+        end,
+        job_step,
+        earlier[kept],
+        later[kept],
     )
 
 

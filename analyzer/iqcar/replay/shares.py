@@ -134,9 +134,9 @@ def _shares(
     # A pool that nobody declared is made by Spark with its defaults: FIFO, weight 1, no minShare.
     declared = [pools.get(name, Pool(name)) for name in names]
     n = len(order.begin)
-    pool, by_job, by_name = (np.zeros(n, np.int64) for _ in range(3))
+    pool, by_stage, by_name = (np.zeros(n, np.int64) for _ in range(3))
     pool[order.stage_step] = [number[name] for name in stage_pool]
-    by_job[order.stage_step] = np.arange(len(order.stage))
+    by_stage[order.stage_step] = np.arange(len(order.stage))
     stages = tables.stages.iloc[order.stage]
     called = [
         f"TaskSet_{stage}.{attempt}"
@@ -150,7 +150,7 @@ def _shares(
     return Shares(
         fair,
         pool,
-        by_job,
+        by_stage,
         by_name,
         np.array([one.mode == FAIR for one in declared], bool),
         np.array([one.weight for one in declared], np.float64),

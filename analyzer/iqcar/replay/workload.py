@@ -141,6 +141,7 @@ def _steps(
         first_late,
         follower_start,
         order.later[by_earlier],
+        order.job_step,
         begin,
     )
 
