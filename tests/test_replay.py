@@ -166,9 +166,7 @@ def test_the_order_of_task_rows_changes_nothing(problem: Problem, dice: random.R
 def test_no_more_tasks_run_than_slots_and_each_runs_once(
     problem: Problem, pools: tuple[Pool, ...]
 ) -> None:
-    problem = changed(
-        problem, executors=tuple(changed(e, removed=None) for e in problem.executors)
-    )
+    problem = changed(problem, executors=tuple(changed(e, removed=None) for e in problem.executors))
     tables = tables_of(problem, simulate(problem))
     (workload,) = record(tables).workloads.values()
     shares = recorded_shares(tables_of(changed(problem, pools=pools), simulate(problem)), workload)

@@ -37,7 +37,9 @@ class Ran(NamedTuple):
     first_attempt: Flags
 
 
-def slots_of(tables: Tables, app: int, ran: Ran, stage_first_launch: Floats, origin: float) -> Slots:
+def slots_of(
+    tables: Tables, app: int, ran: Ran, stage_first_launch: Floats, origin: float
+) -> Slots:
     """Find when slots of an application came and went.
 
     Parameters

@@ -157,18 +157,16 @@ def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
 
 
 @numba.njit(cache=True)
-def _goes_before(
-    a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any
-) -> bool:
+def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any) -> bool:
     """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
     if not shares.fair:
-        return by_job[a] < by_job[b]  # type: ignore[no-any-return]
+        return bool(by_job[a] < by_job[b])
     p, q = shares.pool[a], shares.pool[b]
     if p != q:
         needy_p = pool_running[p] < shares.pool_min_share[p]
         needy_q = pool_running[q] < shares.pool_min_share[q]
         if needy_p != needy_q:
-            return needy_p  # type: ignore[no-any-return]
+            return bool(needy_p)
         if needy_p:
             x = pool_running[p] / max(shares.pool_min_share[p], 1.0)
             y = pool_running[q] / max(shares.pool_min_share[q], 1.0)
@@ -176,13 +174,13 @@ def _goes_before(
             x = pool_running[p] / shares.pool_weight[p]
             y = pool_running[q] / shares.pool_weight[q]
         if x != y:
-            return x < y
-        return shares.pool_by_name[p] < shares.pool_by_name[q]  # type: ignore[no-any-return]
+            return bool(x < y)
+        return bool(shares.pool_by_name[p] < shares.pool_by_name[q])
     if shares.pool_fair[p]:
         if running[a] != running[b]:
-            return running[a] < running[b]  # type: ignore[no-any-return]
-        return shares.by_name[a] < shares.by_name[b]  # type: ignore[no-any-return]
-    return by_job[a] < by_job[b]  # type: ignore[no-any-return]
+            return bool(running[a] < running[b])
+        return bool(shares.by_name[a] < shares.by_name[b])
+    return bool(by_job[a] < by_job[b])
 
 
 @numba.njit(cache=True)
@@ -253,9 +251,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             stuck = -1
             if state[ACTIVE] == 0:
                 for s in range(n_steps):
-                    if missing[s] > 0 and (
-                        stuck < 0 or steps.recorded[s] < steps.recorded[stuck]
-                    ):
+                    if missing[s] > 0 and (stuck < 0 or steps.recorded[s] < steps.recorded[stuck]):
                         stuck = s
             if stuck < 0:
                 break

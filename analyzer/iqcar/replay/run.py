@@ -96,9 +96,7 @@ def record(tables: Tables) -> Recording:
         From :func:`iqcar.read`.
     """
     recording, doubts = Recording(tables), []
-    tasks = np.bincount(
-        tables.tasks["app"].to_numpy(np.int64), minlength=len(tables.applications)
-    )
+    tasks = np.bincount(tables.tasks["app"].to_numpy(np.int64), minlength=len(tables.applications))
     for app, name in enumerate(tables.applications["application_id"].tolist()):
         if tasks[app] == 0:
             continue

@@ -33,14 +33,17 @@ def recorded_shares(tables: Tables, workload: Workload) -> Shares:
         workload,
         is_fair(tables, workload.app),
         recorded_pools(tables, workload.app),
-        pool_of_stages(tables, workload.order.stage),
+        ran_in_pools(tables, workload.order.stage),
     )
 
 
 def planned_shares(
     tables: Tables, workload: Workload, plan: PoolPlan, chosen: Mapping[int, str]
 ) -> Shares:
-    """Shares under a plan: FAIR, queries with an assignment in its pool, others as they were.
+    """Shares under a plan: FAIR, queries with an assignment in its pool.
+
+    The others stay in the pool they asked for themselves; rules that put them elsewhere in the
+    recorded run are not those of the plan.
 
     Parameters
     ----------
@@ -51,9 +54,9 @@ def planned_shares(
     """
     stage = workload.order.stage
     query = tables.stages["query"].to_numpy(np.int64)[stage].tolist()
-    before = pool_of_stages(tables, stage)
+    asked = texts(tables.stages.iloc[stage], "pool")
     pools = {**recorded_pools(tables, workload.app), **{pool.name: pool for pool in plan.pools}}
-    after = [chosen.get(q, pool) for q, pool in zip(query, before, strict=True)]
+    after = [chosen.get(q, pool or DEFAULT_POOL) for q, pool in zip(query, asked, strict=True)]
     return _shares(tables, workload, True, pools, after)
 
 
@@ -106,7 +109,7 @@ def recorded_pools(tables: Tables, app: int) -> dict[str, Pool]:
     }
 
 
-def pool_of_stages(tables: Tables, stage: Rows) -> list[str]:
+def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
     """Pool that each stage's tasks ran in: as the plugin saw it at the executor, else as set.
 
     Rules act after Spark has written down which pool a job asked for: only the executor tells.

@@ -41,7 +41,7 @@ def queries_to_json(diagnosis: Diagnosis) -> bytes:
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
-    graph, settings = diagnosis.graph, diagnosis.settings
+    graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
     return {
         "schema_version": SCHEMA_VERSION,
         "iqcar_version": __version__,
@@ -60,6 +60,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "aggressive_queries": _aggressive(diagnosis),
         "paths": _paths(diagnosis),
         "rules": [rule.to_dict() for rule in diagnosis.rules],
+        "rules_together": together.to_dict() if together is not None else None,
         "doubts": list(diagnosis.doubts),
     }
 

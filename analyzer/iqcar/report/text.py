@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from iqcar.diagnosis import Diagnosis
+    from iqcar.replay import Expected
 
 MAX_SOURCES = 8
 """Blamed queries shown per target; what is left is summed in one row."""
@@ -278,13 +279,29 @@ def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     for rule in diagnosis.rules:
         value = rule.to_dict()["rule-value"]
         why = rule.reason if rule.helps_pools else f"{rule.reason} {rule.advice}"
+        if rule.expected is not None:
+            why += f" Expected: {rule.expected['sentence']}."
         table.add_row(
             str(rule.rule_type),
             short(rule.query_name, 28),
             f"{value:.3g}" if isinstance(value, float) else str(value),
             Text(printable(why)),
         )
-    return table
+    if diagnosis.rules_together is None:
+        return table
+    return Group(table, Text(printable(_together(diagnosis.rules_together))))
+
+
+def _together(expected: Expected) -> str:
+    """What all rules come to, and how good the replay is that says so."""
+    text = f"All together, expected: {expected.sentence}."
+    error, worst = expected.replay_error_percent, expected.replay_worst_error_percent
+    if error is not None and worst is not None:
+        text += (
+            f" A replay of the run as it was is {error:.1f} % off (the median query; "
+            f"the worst {worst:.1f} %)."
+        )
+    return text
 
 
 def _doubts(diagnosis: Diagnosis, console: Console) -> None:
