@@ -40,6 +40,9 @@ LEAST_GAIN_SHARE = 0.01
 """Victims gain from this share of their duration on; below it two runs on an idle cluster differ
 by chance."""
 
+MAX_FINGERPRINTS = 100
+"""Victims whose fingerprints a rule lists; their durations are summed however many there are."""
+
 ASSUMPTIONS = (
     "Tasks last as long as they did, queries start when they did, executors come and go as they "
     "did; only who is offered a free slot first is new."
@@ -64,6 +67,8 @@ class Expected:
     outlook : what it comes to.
     sentence : the same in words.
     victims : runs that are to gain.
+    victim_fingerprints : which recurring queries those are runs of, at most
+        :data:`MAX_FINGERPRINTS`.
     victims_before_ms, victims_after_ms, victims_change_percent : their duration.
     queries, before_ms, after_ms, change_percent : of all queries that ended, in the applications
         that the rule acts in.
@@ -77,6 +82,7 @@ class Expected:
     outlook: str
     sentence: str
     victims: int
+    victim_fingerprints: list[str]
     victims_before_ms: float
     victims_after_ms: float
     victims_change_percent: float
@@ -180,6 +186,7 @@ class _Judge:
         self.ended = tables.queries["ended"].to_numpy(bool)
         self.ids = texts(tables.queries, "query_id")
         self.names = texts(tables.queries, "name")
+        self.fingerprints = texts(tables.queries, "fingerprint")
 
     def of(self, plan: PoolPlan, victims: Rows, called: tuple[str, str]) -> Expected | None:
         """Judge one plan; None where none of its victims could be replayed to its end."""
@@ -210,6 +217,7 @@ class _Judge:
             outlook=outlook.value,
             sentence="",
             victims=len(mine),
+            victim_fingerprints=self._fingerprints(mine),
             victims_before_ms=before_ms,
             victims_after_ms=after_ms,
             victims_change_percent=100 * gain,
@@ -232,6 +240,10 @@ class _Judge:
             assumptions=ASSUMPTIONS,
         )
         return replace(expected, sentence=_sentence(expected, outlook, called))
+
+    def _fingerprints(self, queries: Rows) -> list[str]:
+        found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
+        return [fingerprint for fingerprint in found if fingerprint][:MAX_FINGERPRINTS]
 
 
 def _change(before: float, after: float) -> float:

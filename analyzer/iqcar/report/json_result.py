@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.diagnosis import Diagnosis
+    from iqcar.replay import Check
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -37,6 +38,17 @@ def queries_to_json(diagnosis: Diagnosis) -> bytes:
     whole = to_dict(diagnosis)
     kept = ("schema_version", "iqcar_version", "inputs", "queries", "doubts")
     return _encode({key: whole[key] for key in kept})
+
+
+def check_schema() -> str:
+    """Return the JSON Schema of what ``iqcar rules check`` writes, as text."""
+    return Path(__file__).with_name("check.schema.json").read_text(encoding="utf-8")
+
+
+def check_to_json(check: Check) -> bytes:
+    """Encode what two runs say about rules."""
+    head = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
+    return _encode({**head, **check.to_dict()})
 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:

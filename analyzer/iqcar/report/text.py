@@ -63,7 +63,7 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     queries = diagnosis.queries
     several = len(diagnosis.tables.applications) > 1
     waits = [f">{resource_name(r)}" for r in Resource]
-    table = _table("query", "name", ">ran", ">lost", ">tasks", *waits)
+    table = plain_table("query", "name", ">ran", ">lost", ">tasks", *waits)
     order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
     app = None
     for query in queries.iloc[order].to_dict("records"):
@@ -150,7 +150,7 @@ def wait_line(diagnosis: Diagnosis, query: int) -> str:
 
 def blame_table(blame: pd.DataFrame) -> Table:
     """Whom one target's lost time is put down to, the largest part first."""
-    table = _table(
+    table = plain_table(
         "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
     )
     rows: list[dict[Any, Any]] = blame.to_dict("records")
@@ -205,7 +205,7 @@ def _of(part_ms: float, whole_ms: float) -> str:
     return duration(part_ms) + share
 
 
-def _table(*titles: str) -> Table:
+def plain_table(*titles: str) -> Table:
     """Make a plain table; titles that start with ``>`` are right-aligned."""
     table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
     for title in titles:
@@ -226,7 +226,7 @@ def _hot_resources(frame: pd.DataFrame) -> Table | None:
     frame = frame[frame["lost_ms"] > 0]
     if len(frame) == 0:
         return None
-    table = _table("resource", ">lost to it", ">of all lost time", ">queries hit")
+    table = plain_table("resource", ">lost to it", ">of all lost time", ">queries hit")
     for row in frame.to_dict("records"):
         table.add_row(
             resource_name(row["resource"]),
@@ -241,7 +241,9 @@ def _slow_nodes(frame: pd.DataFrame) -> Table | None:
     frame = frame[frame["lost_ms"] > 0]
     if len(frame) == 0:
         return None
-    table = _table("host", ">lost there", ">of all lost time", ">of it for slots", "mostly for")
+    table = plain_table(
+        "host", ">lost there", ">of all lost time", ">of it for slots", "mostly for"
+    )
     for row in frame.to_dict("records"):
         table.add_row(
             printable(row["host"]),
@@ -259,7 +261,7 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
     if len(frame) == 0:
         return None
     names = diagnosis.tables.queries["name"].tolist()
-    table = _table("query", ">others lost", ">queries hit", "mostly for", "worst hit")
+    table = plain_table("query", ">others lost", ">queries hit", "mostly for", "worst hit")
     for row in frame.to_dict("records"):
         worst = row["worst_victim"]
         table.add_row(
@@ -275,7 +277,7 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
 def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     if not diagnosis.rules:
         return Text("none: no query lost enough to another to be worth a rule")
-    table = _table("type", "query", ">value", "why")
+    table = plain_table("type", "query", ">value", "why")
     for rule in diagnosis.rules:
         value = rule.to_dict()["rule-value"]
         why = rule.reason if rule.helps_pools else f"{rule.reason} {rule.advice}"
