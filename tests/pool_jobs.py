@@ -1,128 +1,64 @@
-"""A PySpark application that names queries and chooses pools in every way; prints what it saw.
+"""A PySpark application in which two queries sleep for slots, with or without FAIR pools.
 
-Each query sums a range of its own length, so that its jobs can be told apart in the event log.
+Arguments: the folder for the event log; a JSON object of descriptions and their pools; and, for
+FAIR, the allocation file.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from pathlib import Path
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-import iqcar
-
-spark = SparkSession.builder.getOrCreate()
-sc = spark.sparkContext
-KEYS = ("spark.job.description", "spark.scheduler.pool")
-
-
-def now() -> list[str | None]:
-    return [sc.getLocalProperty(key) for key in KEYS]
+SLOTS = 4
+TASK_MS = 200
+ETL_TASKS, REPORT_TASKS = 80, 12
+LATER_S = 1.0
+"""`report` comes this much later than `etl`: its tasks fill all slots by then."""
 
 
-def sql(group: str) -> None:
-    """A SQL query, told apart by its job group, which the scopes leave alone."""
-    sc.setLocalProperty("spark.jobGroup.id", group)
-    spark.range(10).selectExpr("sum(id)").collect()
-    sc.setLocalProperty("spark.jobGroup.id", None)
+def main(logs: str, pools: dict[str, str], allocation: str = "") -> None:
+    builder = (
+        SparkSession.builder.master(f"local[{SLOTS}]")
+        .appName("pools")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.rolling.enabled", "false")
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.dir", Path(logs).as_uri())
+    )
+    if allocation:
+        builder = builder.config("spark.scheduler.mode", "FAIR").config(
+            "spark.scheduler.allocation.file", Path(allocation).as_uri()
+        )
+    spark = builder.getOrCreate()
 
+    def sleep(name: str, tasks: int) -> None:
+        """Tasks that hold a slot and use no processor: what another mix cannot make slower."""
+        spark.sparkContext.setLocalProperty("spark.job.description", name)
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pools.get(name))
+        spark.range(0, tasks, 1, tasks).selectExpr(
+            f"java_method('java.lang.Thread', 'sleep', {TASK_MS}L)"
+        ).collect()
 
-def rdd(group: str) -> None:
-    sc.setLocalProperty("spark.jobGroup.id", group)
-    sc.parallelize(range(4), 2).count()
-    sc.setLocalProperty("spark.jobGroup.id", None)
-
-
-def pools() -> list[list]:
-    found, each = [], sc._jsc.sc().getAllPools().iterator()
-    while each.hasNext():
-        pool = each.next()
-        mode = pool.schedulingMode().toString()
-        found.append([pool.name(), pool.weight(), pool.minShare(), mode])
-    return sorted(found)
-
-
-def run(thread: threading.Thread) -> None:
-    thread.start()
-    thread.join()
-
-
-seen: dict[str, object] = {"pools": pools()}
-gold = iqcar.query("q39b", pool=sys.argv[1])
-
-seen["before"] = now()
-with gold:
-    seen["inside"] = now()
-    sql("sql")
-    rdd("rdd")
-    run(InheritableThread(target=sql, args=("inheritable",)))
-    run(threading.Thread(target=sql, args=("plain",)))
-    run(threading.Thread(target=gold(sql), args=("plain-decorated",)))
-    with ThreadPoolExecutor(2) as executor:
-        list(executor.map(gold(sql), ["pooled-1", "pooled-2", "pooled-3"]))
-        seen["worker-after"] = executor.submit(now).result()
-    with iqcar.query("inner"):
-        sql("nested")
-        with iqcar.query("innermost", pool="default", spark=spark):
-            sql("nested-twice")
-        seen["after-innermost"] = now()
-    seen["after-inner"] = now()
-    with gold, gold:
-        seen["entered-again"] = now()
-seen["after"] = now()
-sql("after")
-
-sc.setJobDescription("mine")
-sc.setLocalProperty(KEYS[1], "default")
-try:
-    with gold:
-        sql("failing")
-        raise KeyError("of the body")
-except KeyError as error:
-    seen["error"] = str(error)
-seen["after-error"] = now()
-sc.setJobDescription(None)
-sc.setLocalProperty(KEYS[1], None)
-
-
-@iqcar.query("decorated", pool=sys.argv[1])
-def decorated(group: str) -> str:
-    """Keep my words."""
-    sql(group)
-    return group
-
-
-seen["returned"] = [decorated("decorated"), decorated.__name__, decorated.__doc__]
-
-spark.sql(f"SET spark.scheduler.pool={sys.argv[1]}")
-sql("by-set")
-spark.sql("RESET spark.scheduler.pool")
-sql("by-reset")
-
-both, starts = threading.Barrier(2), {}
-
-
-def long(name: str, pool: str) -> None:
-    with iqcar.query(name, pool):
-        both.wait()
-        sc.setLocalProperty("spark.jobGroup.id", name)
-        sc.parallelize(range(TASKS), TASKS).foreach(lambda _: __import__("time").sleep(0.1))
-
-
-TASKS = 60
-contenders = [
-    threading.Thread(target=long, args=("heavy", sys.argv[1])),
-    threading.Thread(target=long, args=("light", "default")),
-]
-for thread in contenders:
-    thread.start()
-for thread in contenders:
-    thread.join()
-
-with gold:
+    sleep("warm", 2 * SLOTS)
+    threads = [
+        InheritableThread(target=sleep, args=("etl", ETL_TASKS)),
+        InheritableThread(target=sleep, args=("report", REPORT_TASKS)),
+    ]
+    for thread in threads:
+        thread.start()
+        time.sleep(LATER_S)
+    for thread in threads:
+        thread.join()
     spark.stop()
-print("SEEN", json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]), *sys.argv[3:])
