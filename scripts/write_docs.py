@@ -124,6 +124,14 @@ def rules_page() -> str:
     lines += [*_fields(schema["properties"]), "", "## A rule", ""]
     lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
     lines += _fields(parts["rule"]["properties"])
+    lines += [
+        "",
+        "## What is expected",
+        "",
+        "Found by [replaying the recorded run](replay.md).",
+        "",
+    ]
+    lines += _fields(parts["rule"]["properties"]["expected"]["properties"])
     for title, part in (("A pool", "pool"), ("An assignment", "assignment")):
         lines += ["", f"## {title}", "", *_fields(parts[part]["properties"])]
     lines += ["", "All fields of an assignment that are not empty must match."]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from iqcar.blame import Blame
     from iqcar.graph import IQCGraph
+    from iqcar.replay import Expected
     from iqcar.rules import Rule
     from iqcar.tables import Tables
 
@@ -59,7 +60,9 @@ class Diagnosis:
     targets: tuple[int, ...]
     """Rows of the queries under analysis: those that lost most to other queries first."""
     rules: tuple[Rule, ...]
-    """Proposed scheduler rules."""
+    """Proposed scheduler rules, each with its expected effect."""
+    rules_together: Expected | None
+    """Expected effect of all rules together; None where none acts through pools."""
     doubts: tuple[str, ...]
     """What is doubtful, in sentences."""
     settings: Settings

@@ -1,6 +1,6 @@
 """The whole analysis, step by step: it reads like the picture in the documentation.
 
-event logs → tables → waits → RATP and blame → iQC-Graph → rules → Diagnosis
+event logs → tables → waits → RATP and blame → iQC-Graph → rules → replay → Diagnosis
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from iqcar.graph import build_graph
 from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
+from iqcar.replay import predict
 from iqcar.rules import propose, recorded_priorities
 from iqcar.waits import measure_waits
 
@@ -123,6 +124,8 @@ def diagnose(
         # Who lost most to others comes first: that is what can be changed between queries.
         worst = np.lexsort((-lost, -losses_to_others(graph, len(lost))))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
+    rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
+    prediction = predict(tables, graph, rules)
     return Diagnosis(
         tables=tables,
         waits=waits,
@@ -130,7 +133,8 @@ def diagnose(
         blame=blame,
         graph=graph,
         targets=chosen,
-        rules=propose(tables, graph, top=top, priorities=recorded_priorities(tables)),
-        doubts=(*find_doubts(tables, waits), *blame.doubts),
+        rules=prediction.rules,
+        rules_together=prediction.together,
+        doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
         settings=settings,
     )

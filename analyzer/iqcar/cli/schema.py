@@ -1,4 +1,4 @@
-"""``iqcar schema``: the JSON Schema of what ``--json`` and ``--rules`` write."""
+"""``iqcar schema``: the JSON Schema of what ``--json``, ``--rules`` and ``rules check`` write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import typer
 
 def schema(
     of: Annotated[
-        str, typer.Argument(metavar="[result|rules]", help="Which file to describe.")
+        str, typer.Argument(metavar="[result|rules|check]", help="Which file to describe.")
     ] = "result",
 ) -> None:
-    """Print the JSON Schema of the result (or of the rules file).
+    """Print the JSON Schema of the result (or of the rules file, or of `iqcar rules check`).
 
     Example: iqcar schema > result.schema.json
     """
     from iqcar.errors import UsageError
-    from iqcar.report.json_result import result_schema
+    from iqcar.report.json_result import check_schema, result_schema
     from iqcar.rules.data import rule_schema
 
-    if of not in ("result", "rules"):
-        raise UsageError(f"there is no schema of {of!r}", "iqcar schema", "use result or rules")
-    typer.echo(result_schema() if of == "result" else rule_schema())
+    schemas = {"result": result_schema, "rules": rule_schema, "check": check_schema}
+    if of not in schemas:
+        raise UsageError(
+            f"there is no schema of {of!r}", "iqcar schema", "use result, rules or check"
+        )
+    typer.echo(schemas[of]())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.diagnosis import Diagnosis
+    from iqcar.replay import Check
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -39,9 +40,20 @@ def queries_to_json(diagnosis: Diagnosis) -> bytes:
     return _encode({key: whole[key] for key in kept})
 
 
+def check_schema() -> str:
+    """Return the JSON Schema of what ``iqcar rules check`` writes, as text."""
+    return Path(__file__).with_name("check.schema.json").read_text(encoding="utf-8")
+
+
+def check_to_json(check: Check) -> bytes:
+    """Encode what two runs say about rules."""
+    head = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
+    return _encode({**head, **check.to_dict()})
+
+
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
-    graph, settings = diagnosis.graph, diagnosis.settings
+    graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
     return {
         "schema_version": SCHEMA_VERSION,
         "iqcar_version": __version__,
@@ -60,6 +72,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "aggressive_queries": _aggressive(diagnosis),
         "paths": _paths(diagnosis),
         "rules": [rule.to_dict() for rule in diagnosis.rules],
+        "rules_together": together.to_dict() if together is not None else None,
         "doubts": list(diagnosis.doubts),
     }
 

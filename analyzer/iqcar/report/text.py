@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from iqcar.diagnosis import Diagnosis
+    from iqcar.replay import Expected
 
 MAX_SOURCES = 8
 """Blamed queries shown per target; what is left is summed in one row."""
@@ -62,7 +63,7 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     queries = diagnosis.queries
     several = len(diagnosis.tables.applications) > 1
     waits = [f">{resource_name(r)}" for r in Resource]
-    table = _table("query", "name", ">ran", ">lost", ">tasks", *waits)
+    table = plain_table("query", "name", ">ran", ">lost", ">tasks", *waits)
     order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
     app = None
     for query in queries.iloc[order].to_dict("records"):
@@ -149,7 +150,7 @@ def wait_line(diagnosis: Diagnosis, query: int) -> str:
 
 def blame_table(blame: pd.DataFrame) -> Table:
     """Whom one target's lost time is put down to, the largest part first."""
-    table = _table(
+    table = plain_table(
         "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
     )
     rows: list[dict[Any, Any]] = blame.to_dict("records")
@@ -204,7 +205,7 @@ def _of(part_ms: float, whole_ms: float) -> str:
     return duration(part_ms) + share
 
 
-def _table(*titles: str) -> Table:
+def plain_table(*titles: str) -> Table:
     """Make a plain table; titles that start with ``>`` are right-aligned."""
     table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
     for title in titles:
@@ -225,7 +226,7 @@ def _hot_resources(frame: pd.DataFrame) -> Table | None:
     frame = frame[frame["lost_ms"] > 0]
     if len(frame) == 0:
         return None
-    table = _table("resource", ">lost to it", ">of all lost time", ">queries hit")
+    table = plain_table("resource", ">lost to it", ">of all lost time", ">queries hit")
     for row in frame.to_dict("records"):
         table.add_row(
             resource_name(row["resource"]),
@@ -240,7 +241,9 @@ def _slow_nodes(frame: pd.DataFrame) -> Table | None:
     frame = frame[frame["lost_ms"] > 0]
     if len(frame) == 0:
         return None
-    table = _table("host", ">lost there", ">of all lost time", ">of it for slots", "mostly for")
+    table = plain_table(
+        "host", ">lost there", ">of all lost time", ">of it for slots", "mostly for"
+    )
     for row in frame.to_dict("records"):
         table.add_row(
             printable(row["host"]),
@@ -258,7 +261,7 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
     if len(frame) == 0:
         return None
     names = diagnosis.tables.queries["name"].tolist()
-    table = _table("query", ">others lost", ">queries hit", "mostly for", "worst hit")
+    table = plain_table("query", ">others lost", ">queries hit", "mostly for", "worst hit")
     for row in frame.to_dict("records"):
         worst = row["worst_victim"]
         table.add_row(
@@ -274,17 +277,33 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
 def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     if not diagnosis.rules:
         return Text("none: no query lost enough to another to be worth a rule")
-    table = _table("type", "query", ">value", "why")
+    table = plain_table("type", "query", ">value", "why")
     for rule in diagnosis.rules:
         value = rule.to_dict()["rule-value"]
         why = rule.reason if rule.helps_pools else f"{rule.reason} {rule.advice}"
+        if rule.expected is not None:
+            why += f" Expected: {rule.expected['sentence']}."
         table.add_row(
             str(rule.rule_type),
             short(rule.query_name, 28),
             f"{value:.3g}" if isinstance(value, float) else str(value),
             Text(printable(why)),
         )
-    return table
+    if diagnosis.rules_together is None:
+        return table
+    return Group(table, Text(printable(_together(diagnosis.rules_together))))
+
+
+def _together(expected: Expected) -> str:
+    """What all rules come to, and how good the replay is that says so."""
+    text = f"All together, expected: {expected.sentence}."
+    error, worst = expected.replay_error_percent, expected.replay_worst_error_percent
+    if error is not None and worst is not None:
+        text += (
+            f" A replay of the run as it was is {error:.1f} % off (the median query; "
+            f"the worst {worst:.1f} %)."
+        )
+    return text
 
 
 def _doubts(diagnosis: Diagnosis, console: Console) -> None:

@@ -1,0 +1,306 @@
+"""What rules can be expected to do: a replay under their pools held against one under the old.
+
+Both are replays, so that what a replay leaves out is left out of both; its error on the recorded
+run is given with every prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.kinds import BlameKind, Kind
+from iqcar.replay.run import record, replay_errors
+from iqcar.replay.shares import chosen_pools
+from iqcar.rules import QueryType, compile_rules, recorded_scheduler
+from iqcar.rules.proposal import MIN_LOST_MS
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from iqcar.graph import IQCGraph
+    from iqcar.replay.run import Recording, Replayed
+    from iqcar.rules import PoolPlan, Rule
+    from iqcar.tables import Tables
+
+    Flags = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+SLOWER_SHARE = 0.05
+"""A query counts as slower from this share of its duration on. Two runs of one query on a shared
+cluster differ by as much."""
+
+LEAST_GAIN_SHARE = 0.01
+"""Victims gain from this share of their duration on; below it two runs on an idle cluster differ
+by chance."""
+
+MAX_FINGERPRINTS = 100
+"""Victims whose fingerprints a rule lists; their durations are summed however many there are."""
+
+ASSUMPTIONS = (
+    "Tasks last as long as they did, queries start when they did, executors come and go as they "
+    "did; only who is offered a free slot first is new."
+)
+
+
+class Outlook(Kind):
+    """What a replay says about a rule."""
+
+    HELPS = "helps", "Its victims get faster by more than the replay's own error."
+    UNSURE = "unsure", "Its victims get faster, but by no more than the replay's own error."
+    NO_GAIN = "no-gain", "Its victims do not get faster by 1 %."
+    HARMS = "harms", "All queries together take 5 % longer, or more."
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Predicted effect of a rule, or of several; durations of several runs are summed.
+
+    Attributes
+    ----------
+    outlook : what it comes to.
+    sentence : the same in words.
+    victims : runs that are to gain.
+    victim_fingerprints : which recurring queries those are runs of, at most
+        :data:`MAX_FINGERPRINTS`.
+    victims_before_ms, victims_after_ms, victims_change_percent : their duration.
+    queries, before_ms, after_ms, change_percent : of all queries that ended, in the applications
+        that the rule acts in.
+    slower : how many of them get slower by more than 5 %.
+    slowest : query id, name, before_ms, after_ms and change_percent of the worst of those.
+    replay_error_percent, replay_worst_error_percent : how far the replay of the recorded shares
+        is off, as a share of each query's duration: the median, and the worst.
+    assumptions : what the prediction rests on.
+    """
+
+    outlook: str
+    sentence: str
+    victims: int
+    victim_fingerprints: list[str]
+    victims_before_ms: float
+    victims_after_ms: float
+    victims_change_percent: float
+    queries: int
+    before_ms: float
+    after_ms: float
+    change_percent: float
+    slower: int
+    slowest: dict[str, Any] | None
+    replay_error_percent: float | None
+    replay_worst_error_percent: float | None
+    assumptions: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it stands in JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Rules with their expected effect, and that of all of them together."""
+
+    rules: tuple[Rule, ...]
+    together: Expected | None
+    doubts: tuple[str, ...]
+
+
+def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Prediction:
+    """Replay the recorded run under the pools of each rule alone, and of all together.
+
+    Parameters
+    ----------
+    tables : Tables
+    graph : IQCGraph
+        Tells who lost time to whom: the victims of a source are the queries it cost most.
+    rules : sequence of Rule
+
+    Returns
+    -------
+    Prediction
+        ``expected`` is None where pools do not act or the application cannot be replayed;
+        ``doubts`` say which.
+    """
+    acting = [rule for rule in rules if rule.helps_pools]
+    if not acting:
+        return Prediction(tuple(rules), None, ())
+    recording = record(tables)
+    judge = _Judge(tables, recording)
+    scheduler = recorded_scheduler(tables, rules)
+
+    def plan_of(some: Sequence[Rule]) -> PoolPlan:
+        return compile_rules(some, scheduler.slots, scheduler.running, scheduler.pools)
+
+    victims = [_victims(tables, graph, rule) for rule in rules]
+    done, blind = [], []
+    for rule, mine in zip(rules, victims, strict=True):
+        own = rule.query_type is QueryType.TARGET
+        expected = (
+            judge.of(plan_of([rule]), mine, _OWN if own else _ITS) if rule.helps_pools else None
+        )
+        if rule.helps_pools and expected is None:
+            blind.append(rule.id)
+        done.append(replace(rule, expected=expected.to_dict() if expected else None))
+    everybody = np.unique(
+        np.concatenate([v for v, rule in zip(victims, rules, strict=True) if rule.helps_pools])
+    )
+    doubts = list(recording.doubts)
+    if blind and not doubts:
+        doubts.append(
+            f"the effect of {', '.join(blind)} cannot be predicted: none of the victims ended "
+            "while the log was written"
+        )
+    return Prediction(tuple(done), judge.of(plan_of(rules), everybody, _THE), tuple(doubts))
+
+
+def _victims(tables: Tables, graph: IQCGraph, rule: Rule) -> Rows:
+    """Runs that a rule is to help: its own, or those that lost time to the source it is for."""
+    own = (tables.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
+    if rule.query_type is QueryType.TARGET:
+        return np.flatnonzero(own)
+    hurts = graph.who_hurts_whom()
+    hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
+    source = hurts["source_query"].to_numpy(np.int64)
+    target = hurts["target_query"].to_numpy(np.int64)
+    to_it = own[source] & ~own[target]
+    lost = np.bincount(
+        target[to_it], hurts["lost_ms"].to_numpy(np.float64)[to_it], minlength=len(own)
+    )
+    noticed = np.flatnonzero(lost >= MIN_LOST_MS)
+    return noticed if len(noticed) else np.flatnonzero(lost > 0)
+
+
+class _Judge:
+    """Holds replays under new shares against the one under the recorded shares."""
+
+    def __init__(self, tables: Tables, recording: Recording) -> None:
+        self.tables, self.recording = tables, recording
+        self.before = recording.replay()
+        self.errors = replay_errors(tables, self.before)
+        self.app = tables.queries["app"].to_numpy(np.int64)
+        self.ended = tables.queries["ended"].to_numpy(bool)
+        self.ids = texts(tables.queries, "query_id")
+        self.names = texts(tables.queries, "name")
+        self.fingerprints = texts(tables.queries, "fingerprint")
+
+    def of(self, plan: PoolPlan, victims: Rows, called: tuple[str, str]) -> Expected | None:
+        """Judge one plan; None where none of its victims could be replayed to its end."""
+        touched = sorted({int(self.app[query]) for query in chosen_pools(self.tables, plan)})
+        after = self.recording.replay(plan)
+        return self._compare(after, np.isin(self.app, touched), victims, called)
+
+    def _compare(
+        self, after: Replayed, touched: Flags, victims: Rows, called: tuple[str, str]
+    ) -> Expected | None:
+        old, new = self.before.duration_ms, after.duration_ms
+        known = touched & self.ended & np.isfinite(old + new)
+        mine = victims[known[victims]]
+        if len(mine) == 0:
+            return None
+        counted = np.flatnonzero(known)
+        change = np.where(old > 0, new / np.where(old > 0, old, 1.0) - 1.0, 0.0)
+        slower = counted[change[counted] > SLOWER_SHARE]
+        worst = int(slower[np.argmax(change[slower])]) if len(slower) else None
+        off = np.abs(self.errors[counted])
+        off = off[np.isfinite(off)]
+        error = float(np.median(off)) if len(off) else None
+        before_ms, after_ms = float(old[mine].sum()), float(new[mine].sum())
+        all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
+        gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
+        outlook = _outlook(gain, cost, error)
+        expected = Expected(
+            outlook=outlook.value,
+            sentence="",
+            victims=len(mine),
+            victim_fingerprints=self._fingerprints(mine),
+            victims_before_ms=before_ms,
+            victims_after_ms=after_ms,
+            victims_change_percent=100 * gain,
+            queries=len(counted),
+            before_ms=all_before,
+            after_ms=all_after,
+            change_percent=100 * cost,
+            slower=len(slower),
+            slowest=None
+            if worst is None
+            else {
+                "query_id": self.ids[worst],
+                "name": self.names[worst],
+                "before_ms": float(old[worst]),
+                "after_ms": float(new[worst]),
+                "change_percent": float(100 * change[worst]),
+            },
+            replay_error_percent=None if error is None else 100 * error,
+            replay_worst_error_percent=float(100 * off.max()) if len(off) else None,
+            assumptions=ASSUMPTIONS,
+        )
+        return replace(expected, sentence=_sentence(expected, outlook, called))
+
+    def _fingerprints(self, queries: Rows) -> list[str]:
+        found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
+        return [fingerprint for fingerprint in found if fingerprint][:MAX_FINGERPRINTS]
+
+
+def _change(before: float, after: float) -> float:
+    return after / before - 1.0 if before > 0 else 0.0
+
+
+def _outlook(gain: float, cost: float, error: float | None) -> Outlook:
+    if cost >= SLOWER_SHARE:
+        return Outlook.HARMS
+    if gain > -LEAST_GAIN_SHARE:
+        return Outlook.NO_GAIN
+    return Outlook.UNSURE if error is None or -gain <= error else Outlook.HELPS
+
+
+_FIRST = {
+    Outlook.HELPS: "",
+    Outlook.UNSURE: "little that is sure, ",
+    Outlook.NO_GAIN: "no gain, ",
+    Outlook.HARMS: "more harm than good, ",
+}
+
+
+_OWN, _ITS, _THE = (
+    ("it", "its {} runs"),
+    ("its victim", "its {} victims"),
+    ("the victim", "the {} victims"),
+)
+"""What victims are called in a sentence about a rule for them, for a source, and about all."""
+
+
+def _sentence(expected: Expected, outlook: Outlook, called: tuple[str, str]) -> str:
+    """Say it in words: who gains, and what it costs."""
+    one, several = called
+    who = one if expected.victims == 1 else several.format(expected.victims)
+    text = (
+        f"{_FIRST[outlook]}{who} {_time(expected.victims_before_ms)} → "
+        f"{_time(expected.victims_after_ms)} ({expected.victims_change_percent:+.0f}%), "
+        f"all {expected.queries} queries together {expected.change_percent:+.1f}%"
+    )
+    if expected.slowest is not None:
+        verb = "query gets" if expected.slower == 1 else "queries get"
+        text += (
+            f"; {expected.slower} {verb} more than {SLOWER_SHARE:.0%} slower, most "
+            f"{_in_a_sentence(expected.slowest['name'])} "
+            f"({expected.slowest['change_percent']:+.0f}%)"
+        )
+    return text
+
+
+NAME_IN_SENTENCE = 60
+"""Characters of a query's name in a sentence."""
+
+
+def _in_a_sentence(name: str) -> str:
+    line = " ".join(name.split())
+    return line if len(line) <= NAME_IN_SENTENCE else line[: NAME_IN_SENTENCE - 1] + "…"
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms"

@@ -1,0 +1,363 @@
+"""The event loop of the replay: tasks get slots as Spark's TaskSchedulerImpl hands them out.
+
+All numba kernels and everything they call live in this one file: numba's cache does not notice
+that a callee in another file changed.
+
+At one moment executors change first, then tasks end, slots become free, attempts become
+available, and steps are released, become ready and are done; within each kind in the order of
+their numbers. So the outcome depends on what is replayed, never on the order of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Flags = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE = range(7)
+"""Kinds of events, in the order in which they happen at one moment."""
+KIND = 1 << 40
+"""An event is its kind times this, plus its number."""
+FREE_SLOTS, ACTIVE, OFFERED, OWED, POSTPONED, EVENTS, NOT_ADDED = range(7)
+"""Numbers of the state: slots free; task sets with pending tasks; slots offered; slots to give
+back when they become free; slots to give back when nothing waits; events; executors to come."""
+
+
+class Steps(NamedTuple):
+    """Task sets (stage attempts) and moments (a job's start, a query's end ...) with their order.
+
+    A step is released ``delay`` after the last of those it follows is done; its tasks can be
+    launched ``ready`` later, and it is done ``tail`` after the last task that counts has ended.
+    """
+
+    missing: Rows
+    """How many steps each follows."""
+    delay: Floats
+    ready: Floats
+    tail: Floats
+    counted: Rows
+    """Tasks that it waits for; others hold slots, but it does not wait for them."""
+    first_task: Rows
+    """Position of each step's first task, and one more."""
+    first_late: Rows
+    """Position of its first task that is not there from the beginning: a further attempt."""
+    follower_start: Rows
+    follower: Rows
+    """Who follows each step, as one list."""
+    job: Rows
+    """Step that starts the job of each task set, or itself: Spark numbers jobs as they start."""
+    recorded: Floats
+    """When it was released in the recorded run: tells whom to free where a damaged log has steps
+    that wait for each other."""
+
+
+class Work(NamedTuple):
+    """Tasks, by step and then in the order in which they are to be launched."""
+
+    step: Rows
+    duration: Floats
+    counts: Flags
+    heir: Rows
+    """Next attempt of the same partition; −1 if none."""
+    heir_at_launch: Flags
+    """Whether the heir comes some time after the launch (a speculative copy), not at the end."""
+    heir_wait: Floats
+
+
+class Slots(NamedTuple):
+    """When slots come and go."""
+
+    when: Floats
+    change: Rows
+    """Slots that come, or go (negative)."""
+    when_idle: Flags
+    """Whether they only go when nothing waits for a slot."""
+    handover: float
+    """Time from a task's end to the next launch in its slot. Below 0 where Spark hands the slot
+    on before it has booked the end."""
+
+
+class Shares(NamedTuple):
+    """Who goes first: the scheduler's mode, and the pool of each step."""
+
+    fair: bool
+    pool: Rows
+    by_stage: Rows
+    """Rank of each step by stage id and attempt, which orders the task sets of a job."""
+    by_name: Rows
+    """Rank of each step by the name of its task set, which decides ties in a FAIR pool."""
+    pool_fair: Flags
+    pool_weight: Floats
+    pool_min_share: Floats
+    pool_by_name: Rows
+
+
+def run(steps: Steps, work: Work, slots: Slots, shares: Shares) -> tuple[Floats, Floats, Floats]:
+    """Replay one application.
+
+    Returns
+    -------
+    released, done : ndarray of float64, one per step
+    launched : ndarray of float64, one per task
+        On the clock of the input; NaN for what never happened because there were no slots.
+    """
+    return _run(steps, work, slots, shares)  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True)
+def _push(times: Any, events: Any, state: Any, time: float, event: int) -> None:
+    """Add an event to the heap."""
+    at = state[EVENTS]
+    state[EVENTS] += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if times[above] < time or (times[above] == time and events[above] <= event):
+            break
+        times[at] = times[above]
+        events[at] = events[above]
+        at = above
+    times[at] = time
+    events[at] = event
+
+
+@numba.njit(cache=True)
+def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
+    """Take the earliest event off the heap."""
+    first_time, first_event = times[0], events[0]
+    state[EVENTS] -= 1
+    size = state[EVENTS]
+    time, event = times[size], events[size]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        right = below + 1
+        if right < size and (
+            times[right] < times[below]
+            or (times[right] == times[below] and events[right] < events[below])
+        ):
+            below = right
+        if time < times[below] or (time == times[below] and event <= events[below]):
+            break
+        times[at] = times[below]
+        events[at] = events[below]
+        at = below
+    times[at] = time
+    events[at] = event
+    return first_time, first_event
+
+
+@numba.njit(cache=True)
+def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any) -> bool:
+    """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
+    if not shares.fair:
+        return bool(by_job[a] < by_job[b])
+    p, q = shares.pool[a], shares.pool[b]
+    if p != q:
+        needy_p = pool_running[p] < shares.pool_min_share[p]
+        needy_q = pool_running[q] < shares.pool_min_share[q]
+        if needy_p != needy_q:
+            return bool(needy_p)
+        if needy_p:
+            x = pool_running[p] / max(shares.pool_min_share[p], 1.0)
+            y = pool_running[q] / max(shares.pool_min_share[q], 1.0)
+        else:
+            x = pool_running[p] / shares.pool_weight[p]
+            y = pool_running[q] / shares.pool_weight[q]
+        if x != y:
+            return bool(x < y)
+        return bool(shares.pool_by_name[p] < shares.pool_by_name[q])
+    if shares.pool_fair[p]:
+        if running[a] != running[b]:
+            return bool(running[a] < running[b])
+        return bool(shares.by_name[a] < shares.by_name[b])
+    return bool(by_job[a] < by_job[b])
+
+
+@numba.njit(cache=True)
+def _give_back(state: Any, slots: int) -> None:
+    """Take slots away: free ones at once, the others when their tasks end."""
+    at_once = min(slots, state[FREE_SLOTS])
+    state[OFFERED] -= slots
+    state[FREE_SLOTS] -= at_once
+    state[OWED] += slots - at_once
+
+
+@numba.njit(cache=True)
+def _one_free(state: Any) -> None:
+    if state[OWED] > 0:
+        state[OWED] -= 1
+    else:
+        state[FREE_SLOTS] += 1
+
+
+@numba.njit(cache=True)
+def _change_executors(state: Any, change: int, when_idle: bool) -> None:
+    if change >= 0:
+        state[NOT_ADDED] -= 1
+        state[OFFERED] += change
+        paid = min(change, state[OWED])
+        state[OWED] -= paid
+        state[FREE_SLOTS] += change - paid
+        return
+    going = -change
+    if state[OFFERED] - state[POSTPONED] - going < 1 and state[NOT_ADDED] == 0:
+        return  # The last slots stay: in another order of work they are needed for longer.
+    if when_idle and state[ACTIVE] > 0:
+        state[POSTPONED] += going
+    else:
+        _give_back(state, going)
+
+
+@numba.njit(cache=True)
+def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
+    n_steps, n_tasks = len(steps.delay), len(work.duration)
+    room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
+    times, events = np.empty(room), np.empty(room, np.int64)
+    state = np.zeros(7, np.int64)
+    released, done = np.full(n_steps, np.nan), np.full(n_steps, np.nan)
+    launched = np.full(n_tasks, np.nan)
+    missing, counted = steps.missing.copy(), steps.counted.copy()
+    cursor = steps.first_task[:-1].copy()
+    is_ready = np.zeros(n_steps, np.bool_)
+    # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.
+    returned, below = np.full(n_steps, -1), np.full(n_tasks, -1)
+    pending = np.zeros(n_steps, np.int64)
+    running = np.zeros(n_steps, np.int64)
+    pool_running = np.zeros(len(shares.pool_weight), np.int64)
+    active, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
+    by_job, jobs = np.full(n_steps, -1), 0
+    picked, taken = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
+
+    for x in range(len(slots.when)):
+        _push(times, events, state, slots.when[x], EXECUTORS * KIND + x)
+        if slots.change[x] >= 0:
+            state[NOT_ADDED] += 1
+    for s in range(n_steps):
+        if missing[s] == 0:
+            _push(times, events, state, steps.delay[s], RELEASED * KIND + s)
+    finished, now = 0, 0.0
+    while finished < n_steps:
+        if state[EVENTS] == 0:
+            stuck = -1
+            if state[ACTIVE] == 0:
+                for s in range(n_steps):
+                    if missing[s] > 0 and (stuck < 0 or steps.recorded[s] < steps.recorded[stuck]):
+                        stuck = s
+            if stuck < 0:
+                break
+            missing[stuck] = 0
+            _push(times, events, state, now, RELEASED * KIND + stuck)
+        now, event = _pop(times, events, state)
+        kind, number = event // KIND, event % KIND
+        offer = False
+        added = -1
+        if kind == EXECUTORS:
+            _change_executors(state, slots.change[number], slots.when_idle[number])
+            offer = True
+        elif kind == END:
+            s = work.step[number]
+            running[s] -= 1
+            pool_running[shares.pool[s]] -= 1
+            heir = work.heir[number]
+            if heir >= 0 and not work.heir_at_launch[number]:
+                below[heir] = returned[s]
+                returned[s] = heir
+                pending[s] += 1
+                added = s
+            if work.counts[number]:
+                counted[s] -= 1
+                if counted[s] == 0:
+                    _push(times, events, state, now + steps.tail[s], DONE * KIND + s)
+            if slots.handover == 0.0:
+                _one_free(state)
+                offer = True
+        elif kind == FREE:
+            _one_free(state)
+            offer = True
+        elif kind == AVAILABLE:
+            s = work.step[number]
+            below[number] = returned[s]
+            returned[s] = number
+            pending[s] += 1
+            added = s
+        elif kind == RELEASED:
+            released[number] = now
+            if by_job[steps.job[number]] < 0:
+                by_job[steps.job[number]] = jobs * n_steps
+                jobs += 1
+            if steps.job[number] != number:
+                by_job[number] = by_job[steps.job[number]] + shares.by_stage[number]
+            if steps.counted[number] == 0:
+                _push(times, events, state, now + steps.tail[number], DONE * KIND + number)
+            if steps.first_task[number + 1] > steps.first_task[number]:
+                _push(times, events, state, now + steps.ready[number], READY * KIND + number)
+        elif kind == READY:
+            is_ready[number] = True
+            pending[number] += steps.first_late[number] - steps.first_task[number]
+            added = number
+        else:
+            done[number] = now
+            finished += 1
+            for f in range(steps.follower_start[number], steps.follower_start[number + 1]):
+                s = steps.follower[f]
+                missing[s] -= 1
+                if missing[s] == 0:
+                    _push(times, events, state, now + steps.delay[s], RELEASED * KIND + s)
+        if added >= 0 and is_ready[added] and pending[added] > 0:
+            if place[added] < 0:
+                place[added] = state[ACTIVE]
+                active[state[ACTIVE]] = added
+                state[ACTIVE] += 1
+            offer = True
+
+        # One round of offers: Spark sorts the task sets once, then serves them in that order.
+        picks = 0
+        while offer and state[FREE_SLOTS] > 0 and state[ACTIVE] > 0:
+            s = active[0]
+            for a in range(1, state[ACTIVE]):
+                if _goes_before(active[a], s, shares, by_job, pool_running, running):
+                    s = active[a]
+            k = min(state[FREE_SLOTS], pending[s])
+            for _ in range(k):
+                if returned[s] >= 0:
+                    i = returned[s]
+                    returned[s] = below[i]
+                else:
+                    i = cursor[s]
+                    cursor[s] += 1
+                launched[i] = now
+                _push(times, events, state, now + work.duration[i], END * KIND + i)
+                if slots.handover != 0.0:
+                    held = max(work.duration[i] + slots.handover, 0.0)
+                    _push(times, events, state, now + held, FREE * KIND + i)
+                if work.heir[i] >= 0 and work.heir_at_launch[i]:
+                    at = now + work.heir_wait[i]
+                    _push(times, events, state, at, AVAILABLE * KIND + work.heir[i])
+            state[FREE_SLOTS] -= k
+            pending[s] -= k
+            if pending[s] == 0:
+                state[ACTIVE] -= 1
+                last = active[state[ACTIVE]]
+                active[place[s]] = last
+                place[last] = place[s]
+                place[s] = -1
+            picked[picks] = s
+            taken[picks] = k
+            picks += 1
+        for p in range(picks):
+            running[picked[p]] += taken[p]
+            pool_running[shares.pool[picked[p]]] += taken[p]
+        if state[POSTPONED] > 0 and state[ACTIVE] == 0:
+            _give_back(state, state[POSTPONED])
+            state[POSTPONED] = 0
+    return released, done, launched
