@@ -14,6 +14,7 @@ from iqcar.cli.conf import conf
 from iqcar.cli.queries import queries
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
+from iqcar.cli.stragglers import stragglers
 from iqcar.errors import ExitCode, IqcarError
 from iqcar.version import __version__
 
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command()(analyze)
 app.command()(queries)
 app.command()(blame)
+app.command()(stragglers)
 app.command()(schema)
 app.command()(conf)
 app.command()(sample)

@@ -1,9 +1,9 @@
 """BigRoots: which features of a straggler are root causes (Zhou et al., §III).
 
 A feature is compared with the straggler's peers in its stage, on other hosts and on its own. Two
-readings are settled here. The quantile of eq. 5 is taken over the stage, as §IV-B describes it. Eq. 6
-as printed contradicts its text and would drop what it means to keep: a host's feature is dropped
-where both edges are low, because then the task itself was the load.
+readings are settled here. The quantile of eq. 5 is taken over the stage, as §IV-B describes it.
+Eq. 6 as printed contradicts its text and would drop what it means to keep: here a host's feature is
+dropped where both edges are low, because then the task itself was the load.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from iqcar.kinds import CauseEvidence, FeatureKind
 from iqcar.stragglers.feature_list import SLOW_HOST, after, before
-from iqcar.stragglers.marks import BOTH, INTER, INTRA, Marks
+from iqcar.stragglers.marks import BOTH, ELSEWHERE, INTER, INTRA, Marks
 from iqcar.stragglers.measured import measured_causes, waits_known
 from iqcar.stragglers.worth import can_matter
 
@@ -38,9 +38,7 @@ SLOW_HOST_CODE = -1
 """In place of a feature's position, for :data:`SLOW_HOST`."""
 
 
-def find_marks(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings
-) -> Marks:
+def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSettings) -> Marks:
     """Find the root causes of every straggler.
 
     Returns
@@ -96,13 +94,12 @@ def feature_marks(
     stands_out = over[INTER] | over[INTRA]
     suspects, value = suspects[stands_out], value[stands_out]
     inter, intra = means.inter[stands_out], means.intra[stands_out]
-    peers = np.where(
-        over[INTER][stands_out] & over[INTRA][stands_out],
-        BOTH,
-        np.where(over[INTER][stands_out], INTER, INTRA),
+    from_inter, from_intra = over[INTER][stands_out], over[INTRA][stands_out]
+    peers = np.select(
+        [from_inter & from_intra, from_intra, np.isfinite(intra)], [BOTH, INTRA, ELSEWHERE], INTER
     )
     # Of two means that it is far above, the nearer one claims less.
-    mean = np.where(peers == BOTH, np.maximum(inter, intra), np.where(peers == INTER, inter, intra))
+    mean = np.select([peers == BOTH, peers == INTRA], [np.maximum(inter, intra), intra], inter)
     bound = compared.quantiles(values, settings.quantile, suspects)
     kept = value > bound
     with np.errstate(divide="ignore"):

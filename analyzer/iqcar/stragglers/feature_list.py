@@ -27,6 +27,7 @@ class Feature(NamedTuple):
     phrase : what a sentence calls it
     sentence : what it holds
     bigroots : whether it is one of the paper's
+    elsewhere : cause if it stands out from tasks on other hosts, but not on its own; if any
     instead : cause whose measured waits are better evidence than this feature, if any
     """
 
@@ -38,6 +39,7 @@ class Feature(NamedTuple):
     sentence: str
     bigroots: bool = False
     instead: str = ""
+    elsewhere: str = ""
 
 
 CPU, DISK, NETWORK, MEMORY = "host-cpu", "host-disk", "host-network", "memory"
@@ -61,16 +63,19 @@ _FRAMEWORK = (
     Feature("local_blocks", NUMERICAL, "", "count", "local shuffle blocks",
         "Shuffle blocks read from its own host."),
     Feature("cpu_ms", NUMERICAL, "computation-skew", "ms", "computing",
-        "CPU time of its code."),
+        "CPU time of its code.", elsewhere="slow-host"),
     Feature("python_cpu_ms", NUMERICAL, "computation-skew", "ms", "its Python worker's computing",
-        "CPU time of its Python worker; measured."),
+        "CPU time of its Python worker; measured.", elsewhere="slow-host"),
+    Feature("python_ms", NUMERICAL, "python", "ms", "its Python worker",
+        "In a stage with Python workers: run time less CPU time, collections and fetches; NaN "
+        "where measured.", elsewhere="slow-host"),
     Feature("memory_spilled_bytes", NUMERICAL, "spill", "bytes", "spill",
         "Size in memory of what it spilled.", True),
     Feature("disk_spilled_bytes", NUMERICAL, "spill", "bytes", "spill on disk",
         "Size on disk of what it spilled.", True),
     Feature("shuffle_write_bytes", NUMERICAL, "shuffle-write-skew", "bytes", "shuffle write",
         "Shuffle bytes written.", True),
-    Feature("shuffle_write_records", NUMERICAL, "shuffle-write-skew", "count", "shuffle records out",
+    Feature("shuffle_write_records", NUMERICAL, "shuffle-write-skew", "count", "shuffle records",
         "Shuffle records written."),
     Feature("output_bytes", NUMERICAL, "output-skew", "bytes", "output",
         "Bytes written to output."),

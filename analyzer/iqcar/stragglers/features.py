@@ -104,6 +104,7 @@ def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskF
         **{name: tasks[name] for name in _OF_TASKS},
         "shuffle_read_bytes": _sum(tasks, "remote_bytes", "local_bytes"),
         "scheduler_delay_ms": _scheduler_delay(tasks, duration),
+        "python_ms": _python(tables, measured),
         "off_cpu_ms": _waited(waits, Request.RUN_QUEUE, ESTIMATED),
         "locality": _locality(tasks["locality"]),
         "first_on_executor": first,
@@ -129,7 +130,19 @@ def _scheduler_delay(tasks: pd.DataFrame, duration: Floats) -> Floats:
     reported = duration.copy()
     for name in ("run_ms", "deserialize_ms", "result_serialize_ms", "getting_result_ms"):
         reported = reported - tasks[name].to_numpy(np.float64)
-    return np.maximum(reported, 0.0)
+    delay: Floats = np.maximum(reported, 0.0)
+    return delay
+
+
+def _python(tables: Tables, measured: Flags) -> Floats:
+    """Time that a task which feeds a Python worker was neither computing nor collecting garbage."""
+    tasks = tables.tasks
+    rest = tasks["run_ms"].to_numpy(np.float64) - tasks["cpu_ms"].to_numpy(np.float64)
+    for name in ("gc_ms", "fetch_wait_ms"):
+        rest = rest - np.nan_to_num(tasks[name].to_numpy(np.float64))
+    python = np.append(tables.stages["python"].to_numpy(bool), False)
+    feeds = python[tasks["stage"].to_numpy(np.int64)] & ~measured
+    return np.where(feeds, np.maximum(rest, 0.0), np.nan)
 
 
 def _waited(waits: pd.DataFrame, request: Request, evidence: int) -> Floats:
@@ -152,7 +165,8 @@ def _recorded(tables: Tables, kind: WaitClass) -> Floats:
 def _locality(level: pd.Series) -> Floats:
     codes = level.cat.codes.to_numpy(np.int64)
     values = [_FAR.get(str(name), np.nan) for name in level.cat.categories]
-    return np.array([*values, np.nan])[codes]
+    far: Floats = np.array([*values, np.nan], np.float64)[codes]
+    return far
 
 
 def _first_waves(tasks: pd.DataFrame) -> tuple[Floats, Floats]:

@@ -10,7 +10,9 @@ import pandas as pd
 from iqcar.kinds import CauseEvidence, FeatureKind
 from iqcar.stragglers.bigroots import feature_of, find_marks
 from iqcar.stragglers.blamed import blamed_queries
+from iqcar.stragglers.feature_list import SLOW_HOST
 from iqcar.stragglers.features import build_features
+from iqcar.stragglers.marks import ELSEWHERE
 from iqcar.stragglers.peers import Compared
 from iqcar.stragglers.result import (
     PEERS,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from iqcar.stragglers.marks import Marks
     from iqcar.tables import Tables
 
+COLD = "cold-executor"
 DEFAULT = StragglerSettings()
 
 
@@ -90,7 +93,9 @@ def _stragglers(
     task_id = features.frame["task_id"].to_numpy(np.int64)[compared.rows[of]]
     of = of[np.lexsort((compared.rows[of], task_id, -delay))]
     mine = features.frame.iloc[compared.rows[of]]
-    columns = {c.name: mine[c.name] for c in STRAGGLERS.columns if c.name in mine}
+    unknown = np.full(len(of), np.nan)
+    columns = {"run_ms": unknown, "cpu_ms": unknown}
+    columns.update({c.name: mine[c.name] for c in STRAGGLERS.columns if c.name in mine})
     median = compared.median[of]
     frame = STRAGGLERS.frame(
         {
@@ -114,13 +119,21 @@ def _causes(
     """Fold marks into causes: of the features that are evidence of one cause the first is named."""
     straggler = number[marks.task]
     known = {int(p): feature_of(features, int(p)) for p in np.unique(marks.feature)}
-    cause_of = {position: feature.cause for position, feature in known.items()}
-    numbers = {cause: n for n, cause in enumerate(dict.fromkeys(cause_of.values()))}
-    cause = np.array([numbers[cause_of[int(p)]] for p in marks.feature], np.int64)
+    named = [
+        known[p].elsewhere if peers == ELSEWHERE and known[p].elsewhere else known[p].cause
+        for p, peers in zip(marks.feature.tolist(), marks.peers.tolist(), strict=True)
+    ]
+    numbers = {cause: n for n, cause in enumerate(dict.fromkeys(named))}
+    cause = np.array([numbers[name] for name in named], np.int64)
+    if COLD in numbers and SLOW_HOST.cause in numbers:
+        # A cold executor is why all its tasks are slow: no need of another reason for its host.
+        is_cold = np.isin(straggler, straggler[cause == numbers[COLD]])
+        cause = np.where(is_cold & (cause == numbers[SLOW_HOST.cause]), numbers[COLD], cause)
     order = np.lexsort((marks.feature, -np.nan_to_num(marks.explained), straggler))
     both = straggler[order] * max(len(numbers), 1) + cause[order]
     _, first = np.unique(both, return_index=True)
     kept = order[np.sort(first)]
+    causes = list(numbers)
     delay = stragglers["delay_ms"].to_numpy(np.float64)[straggler[kept]]
     listed = [known[int(p)] for p in marks.feature[kept]]
     numeric = [
@@ -135,7 +148,7 @@ def _causes(
     return STRAGGLER_CAUSES.frame(
         {
             "straggler": straggler[kept],
-            "cause": [feature.cause for feature in listed],
+            "cause": [causes[n] for n in cause[kept].tolist()],
             "feature": [feature.name for feature in listed],
             "unit": [unit_of(feature) for feature in listed],
             "value": marks.value[kept],
@@ -144,9 +157,7 @@ def _causes(
             "ratio": marks.ratio[kept],
             "peers": [PEERS[p] for p in marks.peers[kept].tolist()],
             "explained": marks.explained[kept],
-            "evidence": [
-                str(CauseEvidence.MEASURED if w else CauseEvidence.PAPER) for w in waited
-            ],
+            "evidence": [str(CauseEvidence.MEASURED if w else CauseEvidence.PAPER) for w in waited],
             "sentence": sentences,
         }
     )

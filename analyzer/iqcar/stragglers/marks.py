@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
-INTER, INTRA, BOTH = range(3)
-"""Peers that a feature stood out from: on other hosts, on the same host, either."""
+INTER, INTRA, BOTH, ELSEWHERE = range(4)
+"""Peers that a feature stood out from: those on other hosts, on the same host, both; and those on
+other hosts while the others on its host were like it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Marks:
     peer_mean : mean of the peers it stood out from; what was to be expected for a wait
     quantile : quantile of the stage that it was above; NaN where no rule asks
     ratio : value / peer_mean; inf over 0, NaN where no rule asks
-    peers : :data:`INTER`, :data:`INTRA` or :data:`BOTH`
+    peers : :data:`INTER`, :data:`INTRA`, :data:`BOTH` or :data:`ELSEWHERE`
     explained : share of the straggler's time over the median; NaN unless measured
     """
 
@@ -45,7 +46,9 @@ class Marks:
     explained: Floats
 
     @classmethod
-    def make(cls, task: Rows, feature: int, value: Floats, peer_mean: Floats, **more: object) -> Marks:
+    def make(
+        cls, task: Rows, feature: int, value: Floats, peer_mean: Floats, **more: object
+    ) -> Marks:
         """Make the marks of one feature; what is not given is unknown."""
         n = len(task)
         unknown = np.full(n, np.nan)

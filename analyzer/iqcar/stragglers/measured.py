@@ -113,9 +113,12 @@ def measured_causes(
             mine = longest == number
             parts.append(
                 Marks.make(
-                    of[mine], position, wait[of][mine], expected[of][mine],
+                    of[mine],
+                    position,
+                    wait[of][mine],
+                    expected[of][mine],
                     explained=explained[kept][mine],
-                )  # fmt: skip
+                )
             )
     return Marks.join(parts)
 

@@ -50,7 +50,9 @@ def pcc_marks(features: TaskFeatures, compared: Compared, settings: PccSettings)
         of, bound = of[kept], bound[kept]
         rho = pearson[np.abs(pearson) > settings.pearson][kept]
         parts.append(
-            Marks.make(of, position, values[of], np.full(len(of), np.nan), quantile=bound, ratio=rho)
+            Marks.make(
+                of, position, values[of], np.full(len(of), np.nan), quantile=bound, ratio=rho
+            )
         )
     return Marks.join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -112,9 +112,9 @@ class Compared:
         """
         known = np.isfinite(values)
         value = np.where(known, values, 0.0)
-        stage_sum = np.bincount(self.stage, value, self.stages)
+        stage_sum = np.bincount(self.stage, value, self.stages).astype(np.float64)
         stage_n = np.bincount(self.stage[known], minlength=self.stages)
-        cell_sum = np.bincount(self.cell, value, self.cells)
+        cell_sum = np.bincount(self.cell, value, self.cells).astype(np.float64)
         cell_n = np.bincount(self.cell[known], minlength=self.cells)
         stage, cell = self.stage[of], self.cell[of]
         inter = stage_sum[stage] - cell_sum[cell]
@@ -126,7 +126,7 @@ class Compared:
             self._mean(intra, cell_n[cell] - known[of]),
         )
 
-    def _mean(self, total: Floats, count: Rows) -> Floats:
+    def _mean(self, total: Floats, count: NDArray[Any]) -> Floats:
         enough = count >= self.least_peers
         mean: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=enough)
         return mean

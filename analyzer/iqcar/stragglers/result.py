@@ -27,6 +27,8 @@ STRAGGLERS = TableSpec(
         ("duration_ms", "float64", "ms", "Launch to finish."),
         ("median_ms", "float64", "ms", "Median duration in its stage."),
         ("delay_ms", "float64", "ms", "Its duration less the median."),
+        ("run_ms", "float64", "ms", "Time its code ran."),
+        ("cpu_ms", "float64", "ms", "CPU time of its code; NaN if not recorded."),
         ("causes", "int32", "count", "Causes found; 0 if nothing explains it."),
     ),
 )
@@ -61,7 +63,7 @@ STRAGGLER_SOURCES = TableSpec(
     ),
 )
 
-PEERS = ("on other hosts", "on its host", "in its stage")
+PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts")
 """Peers in words, by their code in :class:`iqcar.stragglers.marks.Marks`."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iqcar.kinds import FeatureKind
 from iqcar.stragglers.feature_list import SLOW_HOST
-from iqcar.stragglers.marks import BOTH, INTER
+from iqcar.stragglers.marks import INTRA
 
 if TYPE_CHECKING:
     from iqcar.stragglers.feature_list import Feature
@@ -20,7 +20,7 @@ _DISCRETE = {
     "locality": "ran at locality ANY or RACK_LOCAL, most normal tasks of its stage near their data",
     "first_on_executor": "was among the first tasks of its executor, most normal tasks were not",
 }
-_PEERS = ("tasks on other hosts", "other tasks on its host", "other tasks")
+_PEERS = ("tasks on other hosts", "other tasks on its host", "other tasks", "tasks on other hosts")
 
 
 def quantity(value: float, unit: str) -> str:
@@ -72,9 +72,10 @@ def sentence_of(
             f"other hosts ({theirs})"
         )
     those = _PEERS[peers]
-    where = f"the mean of its stage's {those}" if peers == BOTH else f"the mean of {those}"
-    if feature.kind is FeatureKind.RESOURCE and peers != INTER:
-        where = f"the mean while its stage's {those} ran"
+    where = f"the mean of its stage's {those}"
+    if feature.kind is FeatureKind.RESOURCE:
+        there = "" if peers == INTRA else " there"
+        where = f"the mean while its stage's {those} ran{there}"
     took = " of its time" if feature.kind is FeatureKind.TIME else ""
     if math.isinf(ratio) or ratio > _MANY:
         nothing = "none" if peer_mean == 0 else f"next to none ({theirs})"
