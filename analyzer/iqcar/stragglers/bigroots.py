@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 WORST = {"locality": 2.0}
 """Value of a discrete feature that can be a cause (eq. 4); 1 for all others."""
+DATA, COMPUTING = ("input-skew", "shuffle-skew"), ("computation-skew", "python")
+"""Causes that are more data, and those that may follow from it."""
 SLOW_HOST_CODE = -1
 """In place of a feature's position, for :data:`SLOW_HOST`."""
 
@@ -60,6 +62,8 @@ def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSe
             of = suspects[~judged[feature.instead]]
         parts.append(feature_marks(features, compared, settings, feature, position, of))
     marks = Marks.join(parts)
+    if settings.worth:
+        marks = marks.kept(~_follows_from_data(features, compared, marks, settings))
     if settings.slow_hosts:
         unexplained = np.setdiff1d(suspects, marks.task)
         marks = Marks.join([marks, _slow_hosts(compared, settings, unexplained)])
@@ -108,6 +112,21 @@ def feature_marks(
         suspects[kept], position, value[kept], mean[kept],
         quantile=bound[kept], ratio=ratio, peers=peers[kept],
     )  # fmt: skip
+
+
+def _follows_from_data(
+    features: TaskFeatures, compared: Compared, marks: Marks, settings: StragglerSettings
+) -> Flags:
+    """Tell which marks of computing follow from more data: per amount it is not above its peers'.
+
+    Who reads five times as much computes five times as long; the cause is the data alone.
+    """
+    cause = np.array([feature_of(features, p).cause for p in marks.feature.tolist()], dtype=object)
+    is_data = np.isin(cause, DATA)
+    more_data = np.zeros(len(compared.rows))
+    np.maximum.at(more_data, marks.task[is_data], np.nan_to_num(marks.ratio[is_data], posinf=1e300))
+    computes: Flags = np.isin(cause, COMPUTING)
+    return computes & (marks.ratio <= settings.ratio * more_data[marks.task])
 
 
 def _its_own(
@@ -162,3 +181,12 @@ def _slow_hosts(compared: Compared, settings: StragglerSettings, suspects: Rows)
 def feature_of(features: TaskFeatures, position: int) -> Feature:
     """Return the feature of a mark."""
     return SLOW_HOST if position == SLOW_HOST_CODE else features.features[position]
+
+
+def cause_names(features: TaskFeatures, marks: Marks) -> list[str]:
+    """Name the cause of each mark; what is so on its whole host may be another cause."""
+    known = {p: feature_of(features, p) for p in set(marks.feature.tolist())}
+    return [
+        known[p].elsewhere if peers == ELSEWHERE and known[p].elsewhere else known[p].cause
+        for p, peers in zip(marks.feature.tolist(), marks.peers.tolist(), strict=True)
+    ]

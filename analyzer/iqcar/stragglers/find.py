@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar.kinds import CauseEvidence, FeatureKind
-from iqcar.stragglers.bigroots import feature_of, find_marks
+from iqcar.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.stragglers.blamed import blamed_queries
 from iqcar.stragglers.feature_list import SLOW_HOST
 from iqcar.stragglers.features import build_features
-from iqcar.stragglers.marks import ELSEWHERE
 from iqcar.stragglers.peers import Compared
 from iqcar.stragglers.result import (
     PEERS,
@@ -119,10 +118,7 @@ def _causes(
     """Fold marks into causes: of the features that are evidence of one cause the first is named."""
     straggler = number[marks.task]
     known = {int(p): feature_of(features, int(p)) for p in np.unique(marks.feature)}
-    named = [
-        known[p].elsewhere if peers == ELSEWHERE and known[p].elsewhere else known[p].cause
-        for p, peers in zip(marks.feature.tolist(), marks.peers.tolist(), strict=True)
-    ]
+    named = cause_names(features, marks)
     numbers = {cause: n for n, cause in enumerate(dict.fromkeys(named))}
     cause = np.array([numbers[name] for name in named], np.int64)
     if COLD in numbers and SLOW_HOST.cause in numbers:

@@ -59,6 +59,10 @@ class Marks:
             **{**columns, **more},  # type: ignore[arg-type]
         )  # fmt: skip
 
+    def kept(self, which: NDArray[np.bool_]) -> Marks:
+        """Return some of the marks."""
+        return Marks(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
+
     @classmethod
     def join(cls, parts: Sequence[Marks]) -> Marks:
         """Put marks together, ordered by task and feature."""
