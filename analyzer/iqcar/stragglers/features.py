@@ -181,6 +181,6 @@ def _first_waves(tasks: pd.DataFrame) -> tuple[Floats, Floats]:
     for group in (executor, (stage + 1) * width + executor):
         _, number = np.unique(np.where(known, group, -1), return_inverse=True)
         ended = np.full(int(number.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(ended, number, finish)
+        np.fmin.at(ended, number, finish)
         answers.append(np.where(known, launch < ended[number], np.nan))
     return answers[0].astype(np.float64), answers[1].astype(np.float64)

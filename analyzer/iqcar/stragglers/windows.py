@@ -73,6 +73,8 @@ class Spans:
 
     def moments(self, group: Rows, when: Floats) -> _Moments:
         """Find moments on the axis; those outside of all spans lie at the nearest edge."""
+        if not len(self.axis):
+            return _Moments(np.full(len(when), -1), np.zeros(len(when)))
         inside = np.clip(when - self.origin, 0.0, self.length - 0.5)
         at = group * self.length + np.nan_to_num(inside)
         place = np.searchsorted(self.axis, at, side="right") - 1
