@@ -95,7 +95,10 @@ def _csv(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]
     names = [str(name) for name in pd.read_csv(io.BytesIO(header), nrows=0).columns]
     settled = columns.within(names, where)
     with _open(where) as file:
-        frame = pd.read_csv(file, usecols=settled.wanted(), nrows=MAX_ROWS + 1, low_memory=False)
+        # Without index_col, rows longer than the header would move every column by one.
+        frame = pd.read_csv(
+            file, usecols=settled.wanted(), index_col=False, nrows=MAX_ROWS + 1, low_memory=False
+        )
     return frame, settled
 
 
