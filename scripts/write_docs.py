@@ -11,8 +11,10 @@ from iqcar.errors import ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.kinds import (
     BlameKind,
+    CauseEvidence,
     Domain,
     Evidence,
+    FeatureKind,
     ImpactModel,
     InputStatus,
     Level,
@@ -24,7 +26,14 @@ from iqcar.kinds import (
 from iqcar.query_waits import QUERY_WAITS
 from iqcar.report.json_result import result_schema
 from iqcar.rules import vocabulary
+from iqcar.rules.causes import straggler_causes
 from iqcar.rules.data import rule_schema
+from iqcar.stragglers import (
+    FEATURES,
+    STRAGGLER_CAUSES,
+    STRAGGLER_SOURCES,
+    STRAGGLERS,
+)
 from iqcar.tables import SPECS
 from iqcar.waits import WAITS
 
@@ -34,6 +43,7 @@ EXIT_CODES = {
     ExitCode.USAGE: "the command line was wrong",
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
 }
+STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PRINTED = "<!-- Printed by scripts/write_docs.py; edit the code, then run it again. -->\n"
 
@@ -43,11 +53,11 @@ def tables_page() -> str:
     lines = [
         "# Tables",
         PRINTED,
-        "The reader turns event logs into these pandas frames (`iqcar.read`); `waits` and",
-        "`query_waits` are derived from them. An integer column with unit `row` holds a row number",
+        "The reader turns event logs into these pandas frames (`iqcar.read`); those from `waits`",
+        "on are derived from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    for spec in (*SPECS, WAITS, QUERY_WAITS):
+    for spec in (*SPECS, WAITS, QUERY_WAITS, FEATURES, *STRAGGLER_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
@@ -59,7 +69,7 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
-        InputStatus, Level, Anomaly, Pattern,
+        InputStatus, Level, FeatureKind, CauseEvidence, Anomaly, Pattern,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
@@ -139,6 +149,16 @@ def rules_page() -> str:
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]
     lines += [f"| {c.name} | {c.sentence} | {c.advice} |" for c in vocabulary().values()]
+    lines += ["", "## Causes of stragglers and advice", ""]
+    lines += [
+        "Why a task was slower than its stage ([stragglers.md](stragglers.md)). This is advice"
+    ]
+    lines += ["to people: no pool is ever made from it.", ""]
+    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
+    lines += [
+        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |"
+        for key, c in straggler_causes().items()
+    ]
     return "\n".join(lines) + "\n"
 
 

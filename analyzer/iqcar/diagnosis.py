@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iqcar.graph import IQCGraph
     from iqcar.replay import Expected
     from iqcar.rules import Rule
+    from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
 
 
@@ -59,6 +60,8 @@ class Diagnosis:
     """iQC-Graph over all queries that lost time."""
     targets: tuple[int, ...]
     """Rows of the queries under analysis: those that lost most to other queries first."""
+    stragglers: Stragglers
+    """Tasks that were slower than their stage, and why."""
     rules: tuple[Rule, ...]
     """Proposed scheduler rules, each with its expected effect."""
     rules_together: Expected | None

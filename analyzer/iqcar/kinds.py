@@ -181,6 +181,24 @@ class BlameKind(Kind):
     UNATTRIBUTED = "unattributed", "Nothing in the input explains it."
 
 
+class FeatureKind(Kind):
+    """How a feature of a task is compared with its peers' (BigRoots §III-B)."""
+
+    NUMERICAL = "numerical", "An amount, such as bytes read."
+    TIME = "time", "Time spent on something, as a share of the task's duration."
+    RESOURCE = "resource", "How busy its host was meanwhile, less what the task did itself."
+    DISCRETE = "discrete", "A state that stragglers are in and normal tasks are not."
+    WAIT = "wait", "A wait that the plugin measured, by how much of the delay it explains."
+
+
+class CauseEvidence(Kind):
+    """What decides whether a resource delayed a straggler."""
+
+    PAPER = "paper", "How busy its host was, as BigRoots has it."
+    MEASURED = "measured", "The task's own measured waits; a busy host that delayed nobody is none."
+    AUTO = "auto", "Measured waits where the plugin recorded the task, else how busy its host was."
+
+
 class InputStatus(Kind):
     """What became of one input."""
 

@@ -21,12 +21,14 @@ from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
 from iqcar.replay import predict
 from iqcar.rules import propose, recorded_priorities
+from iqcar.stragglers import StragglerSettings, find_stragglers
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iqcar.eventlog import ReadProgress
+    from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
 
 
@@ -72,6 +74,20 @@ def read(
 
 def _several(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
     return [paths] if isinstance(paths, (str, Path)) else list(paths)
+
+
+def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> Stragglers:
+    """Find the tasks that were slower than their stage, why, and who was in their way.
+
+    Parameters
+    ----------
+    tables : Tables
+        From :func:`read`.
+    settings : StragglerSettings, optional
+        Thresholds; see :class:`iqcar.stragglers.StragglerSettings`.
+    """
+    waits = measure_waits(tables)
+    return find_stragglers(tables, waits, attribute(tables, waits), settings or StragglerSettings())
 
 
 def diagnose(
@@ -133,6 +149,7 @@ def diagnose(
         blame=blame,
         graph=graph,
         targets=chosen,
+        stragglers=find_stragglers(tables, waits, blame),
         rules=prediction.rules,
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),

@@ -17,6 +17,7 @@ from iqcar.cli.queries import queries
 from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
+from iqcar.cli.stragglers import stragglers
 from iqcar.errors import ExitCode, IqcarError
 from iqcar.version import __version__
 
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command()(analyze)
 app.command()(queries)
 app.command()(blame)
+app.command()(stragglers)
 app.command()(schema)
 app.command()(conf)
 app.command()(sample)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from iqcar.report.text import plain_table, terminal
+from iqcar.report.plain_table import plain_table
+from iqcar.report.text import terminal
 from iqcar.report.words import duration, printable, short
 
 if TYPE_CHECKING:

@@ -10,14 +10,19 @@ import msgspec
 import numpy as np
 
 from iqcar.kinds import Resource
+from iqcar.report.straggler_json import stragglers_to_dict
 from iqcar.tables import INPUTS
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from iqcar.diagnosis import Diagnosis
     from iqcar.replay import Check
+    from iqcar.stragglers import Stragglers
+    from iqcar.tables import Tables
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -51,6 +56,18 @@ def check_to_json(check: Check) -> bytes:
     return _encode({**head, **check.to_dict()})
 
 
+def stragglers_to_json(tables: Tables | None, found: Sequence[Stragglers]) -> bytes:
+    """Encode the stragglers of event logs and of traces: what ``iqcar stragglers`` finds."""
+    return _encode(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "iqcar_version": __version__,
+            "inputs": [] if tables is None else _inputs(tables.inputs),
+            "stragglers": [stragglers_to_dict(one, most=None) for one in found],
+        }
+    )
+
+
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
@@ -71,6 +88,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "slow_nodes": _records(graph.slow_nodes()),
         "aggressive_queries": _aggressive(diagnosis),
         "paths": _paths(diagnosis),
+        "stragglers": stragglers_to_dict(diagnosis.stragglers),
         "rules": [rule.to_dict() for rule in diagnosis.rules],
         "rules_together": together.to_dict() if together is not None else None,
         "doubts": list(diagnosis.doubts),

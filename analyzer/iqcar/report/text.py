@@ -7,16 +7,18 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console, Group
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from iqcar.kinds import Resource
+from iqcar.report.plain_table import plain_table
+from iqcar.report.straggler_section import straggler_section
 from iqcar.report.words import breakdown, duration, percent, printable, resource_name, short
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
+    from rich.table import Table
 
     from iqcar.diagnosis import Diagnosis
     from iqcar.replay import Expected
@@ -52,6 +54,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     _section(console, "Hot resources", _hot_resources(graph.hot_resources()))
     _section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
     _section(console, "Aggressive queries", _aggressive(diagnosis, top))
+    _section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
     _section(console, "Scheduler rules", _rules(diagnosis))
     _doubts(diagnosis, console)
 
@@ -203,15 +206,6 @@ def _where(by_host: dict[str, float], shown: int = 2) -> str:
 def _of(part_ms: float, whole_ms: float) -> str:
     share = f" ({percent(part_ms / whole_ms)})" if whole_ms > 0 and part_ms > 0 else ""
     return duration(part_ms) + share
-
-
-def plain_table(*titles: str) -> Table:
-    """Make a plain table; titles that start with ``>`` are right-aligned."""
-    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
-    for title in titles:
-        right = title.startswith(">")
-        table.add_column(title.lstrip(">"), justify="right" if right else "left", overflow="fold")
-    return table
 
 
 def _section(console: Console, title: str, content: RenderableType | None) -> None:

@@ -1,0 +1,96 @@
+"""``iqcar stragglers``: which tasks were slow, why, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.cli import options
+from iqcar.kinds import QueryBy
+
+
+def stragglers(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="Event logs, as for `iqcar analyze`. Can be left out if there is a --trace.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A trace of another system: CSV (plain or .gz) or Parquet with a row per task and "
+            "columns for job, task, latency and metrics. Can be given several times.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY=COLUMN,…",
+            help="Which columns of a trace are what, where their names do not tell: job, task, "
+            "latency, host, start, end, metrics, times (parts of the latency), unit (us, ms, s). "
+            "Several columns are joined by +, e.g. job=job_name+task_name,latency=runtime,unit=s.",
+        ),
+    ] = "",
+    settings: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=VALUE,…",
+            help="Thresholds (docs/stragglers.md), e.g. ratio=2,evidence=paper. The word `paper` "
+            "stands for the method as printed.",
+        ),
+    ] = "",
+    json: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE|-", help="Write the stragglers as JSON, all of them."),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many stages, hosts and stragglers to show.")
+    ] = 5,
+    query_by: options.Queries = QueryBy.SQL,
+    samples: options.Samples = None,
+    force: options.Force = False,
+) -> None:
+    """Find tasks that were slower than their stage, why each was, and what to do about it.
+
+    A straggler took more than 1.5 times its stage's median. Its metrics, its measured waits and
+    what its host did meanwhile are compared with those of the stage's other tasks; what stands out
+    is a cause (BigRoots). Causes that are a resource of a host name the queries blamed for it.
+
+    Example: iqcar stragglers spark-events/ --json stragglers.json
+    """
+    from iqcar.cli.reading import exit_code, read_for, working
+    from iqcar.cli.writing import check_writable, write_result
+    from iqcar.errors import ExitCode, UsageError
+    from iqcar.report.json_result import stragglers_to_json
+    from iqcar.report.straggler_text import print_stragglers
+    from iqcar.stragglers import StragglerSettings
+    from iqcar.stragglers.trace_columns import TraceColumns
+
+    chosen = StragglerSettings.parse(settings)
+    named = TraceColumns.parse(columns)
+    check_writable(json, force)
+    if not paths and not trace:
+        raise UsageError("neither an event log nor a trace", "", "give a PATH or --trace FILE")
+    tables = read_for(paths, query_by, samples) if paths else None
+    found = []
+    with working("analysing"):
+        if tables is not None:
+            from iqcar.pipeline import stragglers_of
+
+            found.append(stragglers_of(tables, chosen))
+        if trace:
+            from iqcar.stragglers import explain
+            from iqcar.stragglers.traces import read_trace
+
+            found += [explain(read_trace(path, named), chosen) for path in trace]
+    if json != "-":
+        for one in found:
+            print_stragglers(one, top)
+    if json is not None:
+        write_result(json, stragglers_to_json(tables, found))
+    raise typer.Exit(exit_code(tables) if tables is not None else ExitCode.OK)

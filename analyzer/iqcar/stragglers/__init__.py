@@ -1,0 +1,35 @@
+"""Why a task was slow: stragglers and their causes (BigRoots), with features of every task.
+
+    tables → features → peers → marks (BigRoots, measured waits) → causes → blamed queries
+
+A straggler takes more than 1.5 times its stage's median. Each of its features is compared with
+those of its peers; what stands out is a cause. The features are those of any trace as well
+(:mod:`iqcar.stragglers.traces`); :mod:`iqcar.stragglers.pcc` is the paper's baseline.
+"""
+
+from iqcar.stragglers.feature_list import FEATURE_LIST, FEATURES, PAPER_FEATURES, Feature
+from iqcar.stragglers.features import TaskFeatures, build_features
+from iqcar.stragglers.find import explain, find_stragglers
+from iqcar.stragglers.result import (
+    STRAGGLER_CAUSES,
+    STRAGGLER_SOURCES,
+    STRAGGLERS,
+    Stragglers,
+)
+from iqcar.stragglers.settings import StragglerSettings
+
+__all__ = [
+    "FEATURES",
+    "FEATURE_LIST",
+    "PAPER_FEATURES",
+    "STRAGGLERS",
+    "STRAGGLER_CAUSES",
+    "STRAGGLER_SOURCES",
+    "Feature",
+    "StragglerSettings",
+    "Stragglers",
+    "TaskFeatures",
+    "build_features",
+    "explain",
+    "find_stragglers",
+]

@@ -1,0 +1,163 @@
+"""Tasks by stage and host: who is a straggler, and what its peers' mean and quantiles are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iqcar.kinds import FeatureKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.stragglers.feature_list import Feature
+    from iqcar.stragglers.features import TaskFeatures
+    from iqcar.stragglers.settings import StragglerSettings
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+ROUNDING = 1e-12
+"""What is left of a sum of peers that is below this share of the sum is rounding."""
+
+
+class Means(NamedTuple):
+    """Means over the peers of some tasks; NaN where too few peers are known."""
+
+    inter: Floats
+    intra: Floats
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The tasks that are compared with each other, by stage.
+
+    Attributes
+    ----------
+    rows : (n,) rows of the features' frame
+    stage : (n,) number of each task's stage, from 0
+    cell : (n,) number of each task's stage and host
+    stages, cells : how many of them there are
+    duration : (n,) float64, ms
+    median : (n,) float64, ms; of the task's stage
+    straggler : (n,) bool
+    least_peers : peers that a mean needs
+    """
+
+    rows: Rows
+    stage: Rows
+    cell: Rows
+    stages: int
+    cells: int
+    duration: Floats
+    median: Floats
+    straggler: Flags
+    least_peers: int
+
+    @classmethod
+    def of(cls, features: TaskFeatures, settings: StragglerSettings) -> Compared:
+        """Group the tasks that succeeded, in stages of enough tasks, and find the stragglers.
+
+        A straggler's duration is more than ``settings.straggler`` times the stage's median
+        (BigRoots §II-A).
+        """
+        frame = features.frame
+        stage = frame["stage"].to_numpy(np.int64)
+        duration = features.column("duration_ms")
+        usable = (stage >= 0) & frame["compared"].to_numpy(bool)
+        usable &= np.isfinite(duration) & (duration >= 0)
+        size = np.bincount(stage[usable], minlength=int(stage.max(initial=-1)) + 1)
+        usable[usable] = size[stage[usable]] >= settings.least_tasks
+        rows = np.flatnonzero(usable)
+        kept, number = np.unique(stage[rows], return_inverse=True)
+        host = frame["host"].to_numpy(np.int64)[rows]
+        both = number * (int(host.max(initial=-1)) + 2) + host + 1
+        cells, cell = np.unique(both, return_inverse=True)
+        took = duration[rows]
+        median = quantile_by(number, took, len(kept), 0.5)[number]
+        straggler = took > settings.straggler * median
+        return cls(
+            rows, number, cell, len(kept), len(cells), took, median, straggler,
+            settings.least_peers,
+        )  # fmt: skip
+
+    def value(self, features: TaskFeatures, feature: Feature) -> Floats:
+        """A feature of the compared tasks as rules compare it: times as shares of the duration.
+
+        The paper divides amounts by the stage's mean (table II), which changes no comparison
+        within a stage; amounts stay as they are. Anything that is no finite number of 0 or more
+        is unknown.
+        """
+        raw = features.column(feature.name)[self.rows]
+        known = np.where(np.isfinite(raw) & (raw >= 0), raw, np.nan)
+        if feature.kind is not FeatureKind.TIME:
+            return known
+        share: Floats = np.divide(
+            known, self.duration, out=np.full(len(known), np.nan), where=self.duration > 0
+        )
+        return share
+
+    def peer_means(self, values: Floats, of: Rows) -> Means:
+        """Means over tasks of the stage on other hosts, and over the others on the same host.
+
+        Parameters
+        ----------
+        values : ndarray of float64, (n,)
+            NaN where unknown: such a task is nobody's peer.
+        of : ndarray of int64
+            Positions of the tasks whose peers are meant.
+        """
+        known = np.isfinite(values)
+        value = np.where(known, values, 0.0)
+        stage_sum = np.bincount(self.stage, value, self.stages).astype(np.float64)
+        stage_n = np.bincount(self.stage[known], minlength=self.stages)
+        cell_sum = np.bincount(self.cell, value, self.cells).astype(np.float64)
+        cell_n = np.bincount(self.cell[known], minlength=self.cells)
+        stage, cell = self.stage[of], self.cell[of]
+        inter = stage_sum[stage] - cell_sum[cell]
+        inter = np.where(inter > ROUNDING * stage_sum[stage], inter, 0.0)
+        intra = cell_sum[cell] - value[of]
+        intra = np.where(intra > ROUNDING * cell_sum[cell], intra, 0.0)
+        return Means(
+            self._mean(inter, stage_n[stage] - cell_n[cell]),
+            self._mean(intra, cell_n[cell] - known[of]),
+        )
+
+    def _mean(self, total: Floats, count: NDArray[Any]) -> Floats:
+        enough = count >= self.least_peers
+        mean: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=enough)
+        return mean
+
+    def quantiles(self, values: Floats, q: float, of: Rows) -> Floats:
+        """Quantile of the stage of each of some tasks, looking only at the stages concerned."""
+        wanted = np.zeros(self.stages, bool)
+        wanted[self.stage[of]] = True
+        among = wanted[self.stage]
+        return quantile_by(self.stage[among], values[among], self.stages, q)[self.stage[of]]
+
+
+def quantile_by(group: Rows, values: Floats, groups: int, q: float) -> Floats:
+    """Quantile of the finite values of each group, between two values in proportion.
+
+    Returns
+    -------
+    ndarray of float64, (groups,)
+        NaN for a group without a finite value.
+    """
+    known = np.isfinite(values)
+    group, values = group[known], values[known]
+    order = np.lexsort((values, group))
+    count = np.bincount(group, minlength=groups)
+    first = np.cumsum(count) - count
+    found = np.full(groups, np.nan)
+    some = count > 0
+    place = q * (count[some] - 1)
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, count[some] - 1)
+    ordered = values[order]
+    below, above = ordered[first[some] + low], ordered[first[some] + high]
+    found[some] = below + (above - below) * (place - low)
+    return found

@@ -1,0 +1,123 @@
+"""Reading a trace's table: CSV, or Parquet where pyarrow is installed. Traces are untrusted."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pandas as pd
+
+from iqcar.errors import IqcarError
+
+if TYPE_CHECKING:
+    from iqcar.stragglers.trace_columns import TraceColumns
+
+MAX_ROWS = 50_000_000
+"""Tasks of one trace at most: some GB of memory."""
+MAX_BYTES = 16 * 2**30
+"""Bytes of one CSV at most, after decompression: a file of 10 MB can unpack to more than that."""
+MAX_HEADER_BYTES = 2**20
+"""A first line longer than this is no list of column names."""
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends in an error instead of filling the memory."""
+
+    def __init__(self, inner: IO[bytes], path: str) -> None:
+        super().__init__()
+        self._inner, self._path, self._left = inner, path, MAX_BYTES
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        if self._left < 0:
+            raise IqcarError(f"is larger than {MAX_BYTES >> 30} GiB", self._path, "split it")
+        return len(data)
+
+
+def read_table(path: str | Path, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
+    """Read the columns of a trace that are wanted.
+
+    Parameters
+    ----------
+    path : path
+        ``.parquet``, or CSV with a line of names, plain or ``.gz``.
+    columns : TraceColumns
+        As the user gave them.
+
+    Returns
+    -------
+    DataFrame
+        Text as it stands; nothing is converted yet.
+    TraceColumns
+        With what was found by name.
+
+    Raises
+    ------
+    IqcarError
+        If the file cannot be read as a table, is too large, or needs pyarrow and there is none.
+    UsageError
+        If a column is missing.
+    """
+    where = str(path)
+    try:
+        if Path(path).suffix.lower() in (".parquet", ".pq"):
+            table = _parquet(where, columns)
+        else:
+            table = _csv(where, columns)
+    except IqcarError:
+        raise
+    except OSError as error:
+        raise IqcarError(f"cannot be read: {error.strerror or error}", where) from error
+    except (ValueError, EOFError, RuntimeError, OverflowError) as error:
+        line = " ".join(str(error).split())[:200]
+        raise IqcarError(f"is no table: {line}", where, "give a CSV or Parquet file") from error
+    if len(table[0]) > MAX_ROWS:
+        raise IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
+    return table
+
+
+def _csv(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
+    with _open(where) as file:
+        header = file.readline(MAX_HEADER_BYTES)
+    if len(header) >= MAX_HEADER_BYTES or not header.strip():
+        raise IqcarError("does not start with a line of column names", where)
+    names = [str(name) for name in pd.read_csv(io.BytesIO(header), nrows=0).columns]
+    settled = columns.within(names, where)
+    with _open(where) as file:
+        # Without index_col, rows longer than the header would move every column by one.
+        frame = pd.read_csv(
+            file, usecols=settled.wanted(), index_col=False, nrows=MAX_ROWS + 1, low_memory=False
+        )
+    return frame, settled
+
+
+def _open(where: str) -> io.BufferedReader:
+    inner: Any = Path(where).open("rb")  # noqa: SIM115 (closed with the stream that wraps it)
+    if where.endswith(".gz"):
+        inner = gzip.GzipFile(fileobj=inner)
+    return io.BufferedReader(_Bounded(inner, where), 2**20)
+
+
+def _parquet(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise IqcarError(
+            "is Parquet, which needs pyarrow", where, "pip install pyarrow, or give it as CSV"
+        ) from None
+    with parquet.ParquetFile(where) as file:
+        if file.metadata.num_rows > MAX_ROWS:
+            raise IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
+        settled = columns.within([str(name) for name in file.schema_arrow.names], where)
+        return file.read(columns=settled.wanted()).to_pandas(), settled

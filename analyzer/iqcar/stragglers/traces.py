@@ -1,0 +1,149 @@
+"""Traces of other systems as features: any table with job, task, latency and metrics.
+
+What a trace calls a job takes the place of a stage: its tasks are compared with each other. Every
+other number is a metric, compared as an amount; a metric that is called like one of our features
+is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.errors import IqcarError
+from iqcar.kinds import FeatureKind
+from iqcar.stragglers.feature_list import FEATURE_LIST, IDENTITY, Feature
+from iqcar.stragglers.features import TaskFeatures
+from iqcar.stragglers.labels import Labels
+from iqcar.stragglers.trace_columns import UNITS_MS, TraceColumns
+from iqcar.stragglers.trace_files import read_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MAX_NAME = 200
+"""Characters kept of a name in a trace."""
+LARGEST = 1e300
+"""A number beyond it is damage."""
+_OURS = {f.name: f for f in FEATURE_LIST}
+_IDENTITY = {column.name for column in IDENTITY}
+DEFAULT = TraceColumns()
+
+
+def read_trace(path: str | Path, columns: TraceColumns = DEFAULT) -> TaskFeatures:
+    """Read a trace as features.
+
+    Parameters
+    ----------
+    path : path
+        CSV (plain or ``.gz``) or Parquet with a row per task.
+    columns : TraceColumns
+        Which column is what; the rest is found by name.
+
+    Returns
+    -------
+    TaskFeatures
+        In the shape of those of event logs; ``stage`` numbers the trace's jobs.
+
+    Raises
+    ------
+    IqcarError
+        If the file cannot be read, or holds no task with a job and a latency.
+    UsageError
+        If a column is missing.
+    """
+    table, settled = read_table(path, columns)
+    return features_of(table, settled, str(path))
+
+
+def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskFeatures:
+    """Turn a trace's table into features; see :func:`read_trace`."""
+    scale = UNITS_MS[columns.unit]
+    start = _number(table, columns.start) * scale
+    if columns.latency:
+        latency = _number(table, columns.latency) * scale
+    else:
+        latency = _number(table, columns.end) * scale - start
+    job, jobs = _codes(table, columns.job)
+    host, hosts = _codes(table, (columns.host,) if columns.host else ())
+    usable = (job >= 0) & np.isfinite(latency) & (latency >= 0)
+    if not usable.any():
+        raise IqcarError("no task has both a job and a latency", where, "see --columns")
+    doubts = []
+    if not usable.all():
+        doubts.append(
+            f"{where}: {int((~usable).sum())} of {len(usable)} rows have no job or no latency: "
+            "they were left out"
+        )
+    rows = np.flatnonzero(usable)
+    listed, metrics, unusable = _metrics(table, columns, rows, scale)
+    if unusable:
+        doubts.append(f"{where}: {', '.join(unusable)}: no numbers of 0 or more; left out")
+    n = len(rows)
+    none = np.full(n, -1, np.int32)
+    identity = {
+        "task": rows.astype(np.int32), "task_id": rows, "app": np.zeros(n, np.int32),
+        "stage": job[rows].astype(np.int32), "query": none, "host": host[rows].astype(np.int32),
+        "launch_ms": start[rows], "duration_ms": latency[rows], "compared": np.ones(n, bool),
+        "measured": np.zeros(n, bool),
+    }  # fmt: skip
+    names = (
+        table[columns.task].astype(str).str.slice(0, MAX_NAME).tolist() if columns.task else None
+    )
+    labels = Labels([where], jobs, [], [], hosts, names)
+    return TaskFeatures(pd.DataFrame({**identity, **metrics}), tuple(listed), labels, tuple(doubts))
+
+
+def _metrics(
+    table: pd.DataFrame, columns: TraceColumns, rows: NDArray[np.int64], scale: float
+) -> tuple[list[Feature], dict[str, Floats], list[str]]:
+    """Features and values of the metric columns, and the names of those that are none."""
+    listed: list[Feature] = []
+    values: dict[str, Floats] = {}
+    unusable = []
+    for name in (*columns.metrics, *columns.times):
+        number = _number(table, name)[rows]
+        if not np.isfinite(number).any() or (number < 0).any():
+            unusable.append(name[:MAX_NAME])
+            continue
+        is_time = name in columns.times
+        ours = _OURS.get(name)
+        if ours is not None and (
+            ours.kind is FeatureKind.NUMERICAL or ours.kind is FeatureKind.TIME
+        ):
+            listed.append(ours)
+            values[name] = number * (scale if is_time else 1.0)
+            continue
+        column = name if name not in _IDENTITY and name not in values else f"{name} (metric)"
+        kind = FeatureKind.TIME if is_time else FeatureKind.NUMERICAL
+        short = name[:MAX_NAME]
+        listed.append(Feature(column, kind, short, "ms" if is_time else "", short, "A metric."))
+        values[column] = number * (scale if is_time else 1.0)
+    return listed, values, unusable
+
+
+def _number(table: pd.DataFrame, name: str) -> Floats:
+    """A column as numbers; NaN for what is none, is infinite or damaged, or is not there."""
+    if not name:
+        return np.full(len(table), np.nan)
+    numbers = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    with np.errstate(invalid="ignore"):
+        plausible: Floats = np.where(np.abs(numbers) < LARGEST, numbers, np.nan)
+    return plausible
+
+
+def _codes(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.int64], list[str]]:
+    """Number the texts of a column, or of several together; −1 for what is missing in any."""
+    if not names:
+        return np.full(len(table), -1, np.int64), []
+    both = table[names[0]].astype("string").str.slice(0, MAX_NAME)
+    for name in names[1:]:
+        both = both + "/" + table[name].astype("string").str.slice(0, MAX_NAME)
+    codes, found = pd.factorize(both, sort=True)
+    return codes.astype(np.int64), [str(one) for one in found]
