@@ -40,11 +40,12 @@ TASKS = 25
 FILES_LARGER = 2
 """Files of sales that hold :data:`LARGER` times as much: stragglers that nobody caused."""
 LARGER = 2.5
-COPIES = 2
-"""So that a task reads 2 MB: a quarter of a second of its host's disk."""
+COPIES = 5
+"""So that a task reads 5 MB: more than half a second of its host's disk."""
 MEASURES = ("ss_quantity", "ss_sales_price", "ss_net_paid", "ss_net_profit", "ss_ext_list_price")
-HASHES = 20_000
-"""Hashes of one task: about 0.1 s of a core."""
+ROWS, HASHES = 15_000, 8
+"""Rows of a task and hashes of each: 0.2 s of a core, a second of a host's. A quota is given out in
+steps of 50 ms: tasks of a tenth of a second would differ by chance."""
 SETTLE_S = 12
 """Between limiting the hosts and the first experiment: the tasks on the way were faster."""
 LEAD_S = 4
@@ -88,6 +89,7 @@ def start_jobs(spark: Cluster, folder: Path, sales: Path) -> subprocess.Popen[by
     (folder / "eventlogs").mkdir()
     plan = {
         "sales": str(sales), "measures": MEASURES, "tasks": TASKS,
+        "rows": ROWS,
         "hashes": HASHES, "stop": str(folder / "stop"), "warm": str(folder / "warm"),
         "result": str(folder / "jobs.json"),
     }  # fmt: skip

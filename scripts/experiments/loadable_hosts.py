@@ -100,6 +100,7 @@ class Use:
     read_bytes: int = 0
     written_bytes: int = 0
     busy_ms: float = 0.0
+    queued_s: float = 0.0
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
     ended: list[tuple[float, int, int]] = field(default_factory=list)
     cpu: tuple[int, int] = (0, 0)
@@ -147,8 +148,11 @@ class Host:
         read, written = self._moved()
         use.read_bytes += read
         use.written_bytes += written
-        busy_s = (read + written) / self._size.disk_bytes_per_s
-        use.busy_ms += 1000 * min(busy_s, since_s)
+        # Bytes are counted when they are asked for, in bursts; the disk serves them at its speed.
+        use.queued_s += (read + written) / self._size.disk_bytes_per_s
+        served_s = min(use.queued_s, since_s)
+        use.queued_s -= served_s
+        use.busy_ms += 1000 * served_s
         _rewrite(self.folder / "stat", stat_text(use))
         _rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
 
