@@ -100,9 +100,9 @@ def test_areas_of_perfect_and_blind_methods() -> None:
 
 def test_a_plan_repeats_by_its_seed_and_ends_every_injection_within_its_experiment() -> None:
     plans = load("bigroots_plan")
-    first, again = (plans.parts(SEED, 5, times=2, repeats=2) for _ in range(2))
+    first, again = (plans.parts(SEED, 5, times=2) for _ in range(2))
     assert first == again
-    assert first != plans.parts(SEED + 1, 5, times=2, repeats=2)
+    assert first != plans.parts(SEED + 1, 5, times=2)
     for part in first:
         for host, at, length, anomaly in part.injections:
             assert 0 <= host < 5 and at + length <= part.for_s

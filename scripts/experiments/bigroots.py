@@ -5,7 +5,8 @@
 Five hosts, a Spark application of equal tasks, and anomalies on single hosts as in the paper: one
 kind at a time, all kinds on one host, and the schedule of table IV over all hosts. Each straggler's
 causes are compared with what was injected meanwhile. Needs root and control groups of version 1
-(:mod:`loadable_hosts`). About seven minutes; ``--full`` repeats it all three times.
+(:mod:`loadable_hosts`). A run takes about seven
+minutes; ``--full`` makes three, with one seed after the other, and scores them together.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -25,18 +25,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots_plan import Part, parts, plan_of, starts
-from bigroots_result import make_result
+from bigroots_result import Scored, make_result
 from bigroots_table import bigroots
-from cluster import CONF, Cluster, cluster, environment, wait_until
+from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Size, check_machine
 
 from iqcar.demo.data import make_data
-from iqcar.listener_jar import listener_jar
-from iqcar.spark_conf import SparkConf
 
 EXPERIMENT = "bigroots"
 HOSTS = tuple(f"127.0.0.{number}" for number in range(2, 7))
 TASKS = 25
+ONE_TASK_PER_FILE = {
+    "spark.sql.shuffle.partitions": str(TASKS),
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.files.openCostInBytes": "128m",
+    "spark.sql.files.maxPartitionBytes": "128m",
+    "spark.sql.files.minPartitionNum": "1",
+}
 FILES_LARGER = 2
 """Files of sales that hold :data:`LARGER` times as much: stragglers that nobody caused."""
 LARGER = 2.5
@@ -48,6 +53,9 @@ ROWS, HASHES = 15_000, 8
 steps of 50 ms: tasks of a tenth of a second would differ by chance."""
 SETTLE_S = 12
 """Between limiting the hosts and the first experiment: the tasks on the way were faster."""
+TIMES = 2
+"""Injections of one kind on one host."""
+FULL_RUNS = 3
 LEAD_S = 4
 """The anomaly generators' Python needs its time to start on a host with part of a core."""
 READS = 0.9
@@ -64,9 +72,12 @@ def options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Inject anomalies, and score their discovery.")
     parser.add_argument("--seed", type=int, default=1, help="which hosts are loaded when")
-    parser.add_argument("--full", action="store_true", help="everything three times")
+    parser.add_argument("--full", action="store_true", help=f"{FULL_RUNS} runs instead of one")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the runs that are there, add to them"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    parser.add_argument("--again", action="store_true", help="score the last run's log anew")
+    parser.add_argument("--again", action="store_true", help="run nothing, score what is there")
     return parser.parse_args()
 
 
@@ -86,7 +97,6 @@ def write_sales(folder: Path, source: Path) -> None:
 
 def start_jobs(spark: Cluster, folder: Path, sales: Path) -> subprocess.Popen[bytes]:
     """Start the Spark application with the plugin attached."""
-    (folder / "eventlogs").mkdir()
     plan = {
         "sales": str(sales), "measures": MEASURES, "tasks": TASKS,
         "rows": ROWS,
@@ -94,39 +104,17 @@ def start_jobs(spark: Cluster, folder: Path, sales: Path) -> subprocess.Popen[by
         "result": str(folder / "jobs.json"),
     }  # fmt: skip
     (folder / "plan.json").write_text(json.dumps(plan))
-    conf = {
-        **SparkConf(jar=str(listener_jar()), log_dir=str(folder / "eventlogs")).settings(),
-        **CONF,
-        "spark.eventLog.rolling.enabled": "false",
-        "spark.eventLog.compress": "true",
-        "spark.sql.shuffle.partitions": str(TASKS),
-        "spark.sql.adaptive.enabled": "false",
-        # One task per file.
-        "spark.sql.files.openCostInBytes": "128m",
-        "spark.sql.files.maxPartitionBytes": "128m",
-        "spark.sql.files.minPartitionNum": "1",
-        "spark.driver.memory": "1g",
-        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-    }
-    words = ["--master", spark.master]
-    for key, value in conf.items():
-        words += ["--conf", f"{key}={value}"]
-    env = environment("127.0.0.1")
-    env["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*words, "pyspark-shell"]))
-    job = [sys.executable, str(Path(__file__).with_name("bigroots_jobs.py"))]
-    with (folder / "jobs.log").open("wb") as out:
-        return subprocess.Popen(
-            [*job, str(folder / "plan.json")], env=env, stdout=out, stderr=out, cwd=folder
-        )
+    words = [str(Path(__file__).with_name("bigroots_jobs.py")), str(folder / "plan.json")]
+    return start_application(words, spark.master, folder, "jobs", ONE_TASK_PER_FILE)
 
 
-def inject(spark: Cluster, folder: Path, planned: list[Part]) -> list[int]:
+def inject(spark: Cluster, folder: Path, experiments: list[Part]) -> list[int]:
     """Carry out all experiments, each host's injections in its own groups; return their starts."""
     begin = round(1000 * (time.time() + SETTLE_S))
-    moments = starts(planned, begin)
+    moments = starts(experiments, begin)
     injecting: list[subprocess.Popen[bytes]] = []
     try:
-        for part, moment in zip(planned, moments, strict=True):
+        for part, moment in zip(experiments, moments, strict=True):
             time.sleep(max(0.0, moment / 1000 - LEAD_S - time.time()))
             say(f"{part.name}: {part.for_s} s, {len(part.injections)} injections")
             for number, host in enumerate(spark.hosts):
@@ -143,7 +131,7 @@ def inject(spark: Cluster, folder: Path, planned: list[Part]) -> list[int]:
                 words += ["--start-at", str(moment), "--log", str(folder / "truth.jsonl")]
                 env = {**os.environ, "PYTHONPATH": str(REPO / "analyzer")}
                 injecting.append(host.start(words, host.hogs, env, folder / "inject.log"))
-        time.sleep(max(0.0, moments[-1] / 1000 + planned[-1].for_s - time.time()))
+        time.sleep(max(0.0, moments[-1] / 1000 + experiments[-1].for_s - time.time()))
         for one in injecting:
             if one.wait(timeout=60):
                 raise SystemExit(f"an injection failed, see {folder / 'inject.log'}")
@@ -158,8 +146,14 @@ def say(line: str) -> None:
     print(f"{EXPERIMENT}: {line}", flush=True)
 
 
-def run(folder: Path, planned: list[Part]) -> dict[str, Any]:
-    """Run the cluster, the jobs and the injections; return what a later scoring needs."""
+def planned(seed: int) -> list[Part]:
+    """The experiments of a run."""
+    return parts(seed, len(HOSTS), TIMES)
+
+
+def run(folder: Path, seed: int) -> None:
+    """Run the cluster, the jobs and the injections; write what a later scoring needs."""
+    folder.mkdir()
     data = make_data(REPO / "build" / "demo", 0.3)
     sales = folder / "sales"
     write_sales(sales, data / "store_sales.parquet")
@@ -170,7 +164,7 @@ def run(folder: Path, planned: list[Part]) -> dict[str, Any]:
         try:
             wait_until((folder / "warm").exists, "warm executors", [jobs])
             spark.limit()
-            moments = inject(spark, folder, planned)
+            moments = inject(spark, folder, planned(seed))
             (folder / "stop").touch()
             if jobs.wait(timeout=120):
                 raise SystemExit(f"the Spark application failed, see {folder / 'jobs.log'}")
@@ -178,6 +172,7 @@ def run(folder: Path, planned: list[Part]) -> dict[str, Any]:
             jobs.terminate()
             jobs.wait()
     meta = {
+        "seed": seed,
         "moments": moments,
         "size": {"cores": size.cores, "disk_bytes_per_s": size.disk_bytes_per_s},
         "settings": SETTINGS,
@@ -185,21 +180,27 @@ def run(folder: Path, planned: list[Part]) -> dict[str, Any]:
         **json.loads((folder / "jobs.json").read_text()),
     }
     (folder / "run.json").write_text(json.dumps(meta))
-    return meta
 
 
 def main() -> None:
     """Run everything and score it."""
     chosen = options()
-    planned = parts(chosen.seed, len(HOSTS), times=2, repeats=3 if chosen.full else 1)
     folder = OUT / EXPERIMENT
-    if chosen.again:
-        meta = json.loads((folder / "run.json").read_text())
-    else:
+    if not chosen.again:
         check_machine()
-        meta = run(fresh(EXPERIMENT), planned)
-    result = make_result(folder, planned, meta)
-    save(EXPERIMENT, chosen.results, {"seed": chosen.seed, **result}, bigroots)
+        if not chosen.add:
+            fresh(EXPERIMENT)
+        done = len(list(folder.glob("run-*/run.json")))
+        for number in range(done, done + (FULL_RUNS if chosen.full else 1)):
+            run(folder / f"run-{number + 1}", chosen.seed + number)
+    runs = []
+    for file in sorted(folder.glob("run-*/run.json")):
+        meta = json.loads(file.read_text())
+        runs.append((meta, Scored.of(file.parent, planned(meta["seed"]), meta["moments"])))
+    first = {name: value for name, value in runs[0][0].items() if name not in ("moments", "seed")}
+    seeds = [meta["seed"] for meta, _ in runs]
+    result = {"seeds": seeds, **first, **make_result([scored for _, scored in runs])}
+    save(EXPERIMENT, chosen.results, result, bigroots)
 
 
 if __name__ == "__main__":

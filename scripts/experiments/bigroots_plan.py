@@ -21,7 +21,7 @@ TABLE_IV = (
 """Slave, second and anomaly; ten seconds each."""
 MULTI_S = 126
 """Until the last injection of table IV has ended, and its tasks."""
-SINGLE, MIXED, MULTI = "single", "mixed", "multi-node"
+ANOMALIES = ("cpu", "io", "network")
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,17 @@ class Part:
     Attributes
     ----------
     name : str
-    kind : one of :data:`SINGLE`, :data:`MIXED`, :data:`MULTI`
+        quiet, an anomaly, mixed (all of them on one host) or multi-node (table IV).
     for_s : int
     injections : (host number, second, seconds, anomaly)
     """
 
     name: str
-    kind: str
     for_s: int
     injections: tuple[tuple[int, int, int, str], ...]
 
 
-def parts(seed: int, hosts: int, times: int, repeats: int) -> list[Part]:
+def parts(seed: int, hosts: int, times: int) -> list[Part]:
     """Make all experiments.
 
     Parameters
@@ -53,29 +52,20 @@ def parts(seed: int, hosts: int, times: int, repeats: int) -> list[Part]:
         At least 5 for table IV.
     times : int
         Injections of each single experiment.
-    repeats : int
-        How often everything is done.
     """
     pick = random.Random(seed)
-    found = [Part("quiet", "quiet", 2 * GAP_S, ())]
-    for number in range(repeats):
-        suffix = f"-{number + 1}" if repeats > 1 else ""
-        for anomaly in ("cpu", "io", "network"):
-            host = pick.randrange(hosts)
-            turns = range(GAP_S, GAP_S + times * (LENGTH_S + GAP_S), LENGTH_S + GAP_S)
-            injections = tuple((host, at, LENGTH_S, anomaly) for at in turns)
-            found.append(
-                Part(anomaly + suffix, SINGLE, GAP_S + times * (LENGTH_S + GAP_S), injections)
-            )
+    found = [Part("quiet", 2 * GAP_S, ())]
+    last = times * (LENGTH_S + GAP_S)
+    for anomaly in ANOMALIES:
         host = pick.randrange(hosts)
-        last = times * (LENGTH_S + GAP_S)
-        mixed = [
-            (host, pick.randrange(last - LENGTH_S), LENGTH_S, anomaly)
-            for anomaly in ("cpu", "io", "network")
-        ]
-        found.append(Part("mixed" + suffix, MIXED, last + GAP_S, tuple(mixed)))
-        table = tuple((host, at, LENGTH_S, anomaly) for host, at, anomaly in TABLE_IV)
-        found.append(Part("multi-node" + suffix, MULTI, MULTI_S, table))
+        turns = range(GAP_S, GAP_S + last, LENGTH_S + GAP_S)
+        injections = tuple((host, at, LENGTH_S, anomaly) for at in turns)
+        found.append(Part(anomaly, GAP_S + last, injections))
+    host = pick.randrange(hosts)
+    mixed = [(host, pick.randrange(last - LENGTH_S), LENGTH_S, one) for one in ANOMALIES]
+    found.append(Part("mixed", last + GAP_S, tuple(mixed)))
+    table = tuple((host, at, LENGTH_S, anomaly) for host, at, anomaly in TABLE_IV)
+    found.append(Part("multi-node", MULTI_S, table))
     return found
 
 

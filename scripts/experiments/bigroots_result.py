@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from bigroots_methods import METHODS, OURS, Judged, all_pcc, sweeps
 from bigroots_plan import Part
 from bigroots_scoring import (
     RESOURCES,
-    Counts,
     Flags,
     Injected,
     area,
@@ -30,6 +30,7 @@ from iqcar.stragglers import build_features
 from iqcar.waits import measure_waits
 
 Floats = NDArray[np.float64]
+LITTLE = "it waited little more for it than its work explains"
 
 
 def injected(path: Path) -> list[Injected]:
@@ -44,97 +45,170 @@ def injected(path: Path) -> list[Injected]:
     return found
 
 
-def make_result(folder: Path, planned: Sequence[Part], meta: dict[str, Any]) -> dict[str, Any]:
-    """Score every method in every experiment.
+@dataclass(frozen=True)
+class Scored:
+    """The decisions of one run, or of several put together; one row per straggler.
 
-    Parameters
+    Attributes
     ----------
-    folder : Path
-        With ``eventlogs/`` and ``truth.jsonl``.
-    planned : sequence of Part
-        The experiments, in order.
-    meta : dict
-        ``moments``: when each started, epoch ms; the rest is kept in the result.
+    part : name of the experiment it was launched in
+    host : where it ran
+    shared_ms, truth, clear : (stragglers, resources); see :mod:`bigroots_scoring`
+    duration_ms, delay_ms : its duration, and what of it was over its stage's median
+    named : by method, (stragglers, resources)
+    moved : by method and by value of one threshold
+    grid : the baseline's, by its two thresholds
+    tasks, stages : how many were compared
+    injected : anomalies, one entry per injection
     """
-    tables = iqcar.read([folder / "eventlogs"])
-    features = build_features(tables, measure_waits(tables), OURS.edge_ms)
-    launch = features.column("launch_ms")
-    within = launch >= meta["moments"][0]
-    judged = Judged.of(features, within)
-    rows = judged.compared.rows[judged.rows]
-    duration = judged.compared.duration[judged.rows]
-    hosts = [str(tables.hosts["host"].iloc[h]) for h in features.frame["host"].to_numpy()[rows]]
-    truths = injected(folder / "truth.jsonl")
-    shared = overlaps(hosts, launch[rows], launch[rows] + duration, truths)
-    part = np.searchsorted(np.array(meta["moments"]), launch[rows], side="right") - 1
-    truth = truth_of_the_paper(shared)
-    clear = clear_truth(shared, duration)
-    named = {name: method(judged) for name, method in METHODS.items()}
-    named["PCC, best thresholds"], best = _best_pcc(judged, truth)
-    rocs = [
-        _roc(method, values, flags, truth, part, planned)
-        for method, values, flags in sweeps(judged)
-    ]
-    compared = within[judged.compared.rows]
+
+    part: NDArray[np.object_]
+    host: NDArray[np.object_]
+    shared_ms: Floats
+    truth: Flags
+    clear: Flags
+    duration_ms: Floats
+    delay_ms: Floats
+    named: dict[str, Flags]
+    moved: dict[str, dict[float, Flags]]
+    grid: dict[tuple[float, float], Flags]
+    tasks: int
+    stages: int
+    injected: list[str]
+
+    @classmethod
+    def of(cls, folder: Path, planned: Sequence[Part], moments: Sequence[int]) -> Scored:
+        """Judge one run.
+
+        Parameters
+        ----------
+        folder : Path
+            With ``eventlogs/`` and ``truth.jsonl``.
+        planned : sequence of Part
+            The experiments, in order.
+        moments : sequence of int
+            When each of them started, epoch ms.
+        """
+        tables = iqcar.read([folder / "eventlogs"])
+        features = build_features(tables, measure_waits(tables), OURS.edge_ms)
+        launch = features.column("launch_ms")
+        within = launch >= moments[0]
+        judged = Judged.of(features, within)
+        compared = judged.compared
+        rows = compared.rows[judged.rows]
+        duration = compared.duration[judged.rows]
+        names = tables.hosts["host"].astype(str).to_numpy()
+        host = names[features.frame["host"].to_numpy()[rows]]
+        truths = injected(folder / "truth.jsonl")
+        shared = overlaps(list(host), launch[rows], launch[rows] + duration, truths)
+        part = np.searchsorted(np.array(moments), launch[rows], side="right") - 1
+        seen = within[compared.rows]
+        return cls(
+            part=np.array([one.name for one in planned], dtype=object)[part],
+            host=host.astype(object),
+            shared_ms=shared,
+            truth=truth_of_the_paper(shared),
+            clear=clear_truth(shared, duration),
+            duration_ms=duration,
+            delay_ms=duration - compared.median[judged.rows],
+            named={name: method(judged) for name, method in METHODS.items()},
+            moved={
+                method: dict(zip(values, flags, strict=True))
+                for method, values, flags in sweeps(judged)
+            },
+            grid={(s.pearson, s.quantile): flags for s, flags in all_pcc(judged)},
+            tasks=int(seen.sum()),
+            stages=len(np.unique(compared.stage[seen])),
+            injected=[one.anomaly for one in truths],
+        )
+
+    @classmethod
+    def join(cls, runs: Sequence[Scored]) -> Scored:
+        """Put the decisions of several runs together."""
+
+        def both(name: str) -> Any:
+            return np.concatenate([getattr(run, name) for run in runs])
+
+        first = runs[0]
+        return cls(
+            **{
+                name: both(name)
+                for name in (
+                    "part",
+                    "host",
+                    "shared_ms",
+                    "truth",
+                    "clear",
+                    "duration_ms",
+                    "delay_ms",
+                )
+            },
+            named={k: np.concatenate([run.named[k] for run in runs]) for k in first.named},
+            moved={
+                k: {v: np.concatenate([run.moved[k][v] for run in runs]) for v in of}
+                for k, of in first.moved.items()
+            },
+            grid={k: np.concatenate([run.grid[k] for run in runs]) for k in first.grid},
+            tasks=sum(run.tasks for run in runs),
+            stages=sum(run.stages for run in runs),
+            injected=[one for run in runs for one in run.injected],
+        )
+
+
+def make_result(runs: Sequence[Scored]) -> dict[str, Any]:
+    """Score every method in every experiment, over all runs together."""
+    of = Scored.join(runs)
+    (pearson, quantile), best = max(
+        of.grid.items(), key=lambda pair: count(of.truth, pair[1]).accuracy or 0.0
+    )
+    named = {**of.named, "PCC, best thresholds": best}
+    parts = list(dict.fromkeys(of.part.tolist()))
     return {
-        **{k: v for k, v in meta.items() if k != "moments"},
-        "hosts": len(set(hosts)),
-        "tasks": int(compared.sum()),
-        "stages": len(np.unique(judged.compared.stage[compared])),
-        "stragglers": len(rows),
-        "injections": dict(Counter(t.anomaly for t in truths)),
+        "runs": len(runs),
+        "hosts": len(set(of.host.tolist())),
+        "tasks": of.tasks,
+        "stages": of.stages,
+        "stragglers": len(of.part),
+        "injections": dict(Counter(of.injected)),
         "resources": list(RESOURCES),
-        "pcc_best": best,
-        "experiments": [
-            _experiment(one.name, named, truth, clear, part == number)
-            for number, one in enumerate(planned)
-        ],
-        "all": _experiment("all", named, truth, clear, np.ones(len(rows), bool)),
-        "missed": _missed(named["measured"], truth, shared, judged, duration),
-        "wrong": _wrong(named["measured"], truth, part, planned),
-        "roc": rocs,
+        "pcc_best": {"pearson": pearson, "quantile": quantile},
+        "experiments": [_experiment(one, named, of, of.part == one) for one in parts],
+        "all": _experiment("all", named, of, np.ones(len(of.part), bool)),
+        "missed": _missed(of),
+        "wrong": _wrong(of),
+        "roc": [_roc(method, values, of, parts) for method, values in of.moved.items()],
     }
 
 
 def _experiment(
-    name: str, named: dict[str, Flags], truth: Flags, clear: Flags, mine: NDArray[np.bool_]
+    name: str, named: dict[str, Flags], of: Scored, mine: NDArray[np.bool_]
 ) -> dict[str, Any]:
     """Counts of one experiment's stragglers, all decisions and the clear ones."""
+    truth, clear = of.truth[mine], of.clear[mine]
     return {
         "name": name,
         "stragglers": int(mine.sum()),
         "methods": {
             method: {
-                "paper": count(truth[mine], flags[mine]).to_dict(),
-                "clear": count(truth[mine], flags[mine], clear[mine]).to_dict(),
+                "paper": count(truth, flags[mine]).to_dict(),
+                "clear": count(truth, flags[mine], clear).to_dict(),
             }
             for method, flags in named.items()
         },
     }
 
 
-def _best_pcc(judged: Judged, truth: Flags) -> tuple[Flags, dict[str, float]]:
-    """The baseline at the thresholds that serve it best here: the most right decisions."""
-    best = max(all_pcc(judged), key=lambda pair: count(truth, pair[1]).accuracy or 0.0)
-    return best[1], {"pearson": best[0].pearson, "quantile": best[0].quantile}
-
-
 def _roc(
-    method: str,
-    values: Sequence[float],
-    flags: Sequence[Flags],
-    truth: Flags,
-    part: NDArray[np.int64],
-    planned: Sequence[Part],
+    method: str, values: dict[float, Flags], of: Scored, parts: Sequence[str]
 ) -> dict[str, Any]:
     """Points over one threshold, and the area under the curve for all and each experiment."""
-    points = [count(truth, one) for one in flags]
+    points = [count(of.truth, flags) for flags in values.values()]
     areas = {"all": area(curve(points))}
-    for number, one in enumerate(planned):
-        mine = part == number
-        of: list[Counts] = [count(truth[mine], f[mine]) for f in flags]
-        if of and of[0].tpr is not None:
-            areas[one.name] = area(curve(of))
+    for part in parts:
+        mine = of.part == part
+        found = [count(of.truth[mine], flags[mine]) for flags in values.values()]
+        if found[0].tpr is not None:
+            areas[part] = area(curve(found))
     return {
         "method": method,
         "points": [
@@ -145,28 +219,25 @@ def _roc(
     }
 
 
-def _missed(
-    named: Flags, truth: Flags, shared: Floats, judged: Judged, duration: Floats
-) -> dict[str, int]:
-    """Why measured waits name no cause where something was injected: the paper's three reasons."""
-    delay = duration - judged.compared.median[judged.rows]
+def _missed(of: Scored) -> dict[str, int]:
+    """Why measured waits name no cause where something was injected: the paper's reasons."""
     reasons: Counter[str] = Counter()
-    for row, column in np.argwhere(truth & ~named).tolist():
+    for row, column in np.argwhere(of.truth & ~of.named["measured"]).tolist():
         if RESOURCES[column] == "network":
-            reasons["network: nobody waits for another's loopback"] += 1
-        elif shared[row, column] < OURS.explains * delay[row]:
-            reasons["overlap too short to explain a quarter of the delay"] += 1
+            reasons["traffic over loopback, for which nobody waits"] += 1
+        elif of.shared_ms[row, column] < OURS.explains * of.delay_ms[row]:
+            reasons["an overlap too short to explain a quarter of the delay"] += 1
+        elif not of.clear[row, column]:
+            reasons[f"an overlap of less than half of the straggler; {LITTLE}"] += 1
         else:
-            reasons["other"] += 1
+            reasons[LITTLE] += 1
     return dict(reasons)
 
 
-def _wrong(
-    named: Flags, truth: Flags, part: NDArray[np.int64], planned: Sequence[Part]
-) -> dict[str, int]:
+def _wrong(of: Scored) -> dict[str, int]:
     """Which resources measured waits name where none was injected, by experiment."""
     found = Counter(
-        f"{RESOURCES[column]} in {planned[part[row]].name}"
-        for row, column in np.argwhere(~truth & named).tolist()
+        f"{RESOURCES[column]} in {of.part[row]}"
+        for row, column in np.argwhere(~of.truth & of.named["measured"]).tolist()
     )
     return dict(found)

@@ -13,6 +13,11 @@ TABLE_V = {
     "PCC (paper)": (47, 237, 46, 24, 0.6619, 0.1625, 0.8022),
 }
 """TP, TN, FP, FN, TPR, FPR, ACC over several nodes."""
+UNTOLD = (
+    "All hosts have one kernel. Processor and disk use of a host are told from its control groups. "
+    "Its network is not: traffic over loopback is on no device, so no sample tells of it and no "
+    "task waits for it; pressure (PSI) and memory are the machine's."
+)
 HEAD = ["method", "TP", "TN", "FP", "FN", "TPR", "FPR", "ACC"]
 
 
@@ -24,7 +29,8 @@ def bigroots(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{result['stragglers']} stragglers of {result['tasks']} tasks in {result['stages']} "
-            f"stages on {result['hosts']} hosts; seed {result['seed']}.",
+            f"stages on {result['hosts']} hosts; {result['runs']} runs, seeds "
+            f"{', '.join(map(str, result['seeds']))}.",
             "All experiments; an injection that overlaps a straggler affected it, as in the paper:",
             _counts(result["all"]["methods"], "paper"),
             "Clear decisions only (an overlap of at least half of the straggler, or none; not "
@@ -37,6 +43,7 @@ def bigroots(result: dict[str, Any]) -> str:
             "Area under the ROC curve, one threshold moved (share explained, λp, |ρ|):",
             _areas(result["roc"]),
             _reasons("Missed by measured waits", result["missed"]),
+            UNTOLD,
             _reasons("Named by measured waits where nothing was injected", result["wrong"]),
         ]
     )

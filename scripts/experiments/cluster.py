@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from loadable_hosts import Host, Size, hosts
 
 from iqcar.demo.running import ENVIRONMENT_OF_ANOTHER_SPARK
+from iqcar.listener_jar import listener_jar
+from iqcar.spark_conf import SparkConf
 
 MASTER = "127.0.0.1"
 START_S = 180.0
@@ -116,6 +119,55 @@ def cluster(names: Sequence[str], folder: Path, size: Size) -> Iterator[Cluster]
                 daemon.terminate()
             for daemon in running:
                 daemon.wait()
+
+
+def start_application(
+    words: Sequence[str],
+    master: str,
+    folder: Path,
+    name: str,
+    conf: Mapping[str, str],
+    on: Host | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a PySpark program with the plugin attached.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The program's file and its arguments.
+    master : str
+    folder : Path
+        Gets ``eventlogs/`` and the program's messages, ``NAME.log``.
+    name : str
+    conf : mapping
+        Spark settings beyond :data:`CONF`.
+    on : Host, optional
+        Run it, as somebody else's work, on this host; by default beside the hosts.
+    """
+    logs = folder / "eventlogs"
+    logs.mkdir(exist_ok=True)
+    settings = {
+        **SparkConf(jar=str(listener_jar()), log_dir=str(logs)).settings(),
+        **CONF,
+        "spark.driver.memory": "1g",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "true",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        **conf,
+    }
+    given = ["--master", master]
+    for key, value in settings.items():
+        given += ["--conf", f"{key}={value}"]
+    address = on.name if on else MASTER
+    env = environment(address) | {"SPARK_LOCAL_HOSTNAME": address}
+    env["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*given, "pyspark-shell"]))
+    log = folder / f"{name}.log"
+    if on is not None:
+        return on.start([sys.executable, *words], on.hogs, env, log)
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, *words], env=env, stdout=out, stderr=out, cwd=folder
+        )
 
 
 def wait_until(

@@ -1,0 +1,125 @@
+"""Induced contention (iQCAR §7.2.2): does what is put in a query's way appear in its iQC-Graph?
+
+    sudo .venv/bin/python scripts/experiments/induced_contention.py
+
+A query runs again and again on a cluster of two hosts: alone, then while another application hashes
+on one of the hosts, then while one reads files there. Levels 2 and 3 of the query's iQC-Graph must
+show the loss to that resource on that host, and its blame must name the culprit. Needs what
+:mod:`loadable_hosts` needs; about four minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from arms import OUT, REPO, RESULTS, fresh, save
+from bigroots import MEASURES, ONE_TASK_PER_FILE, write_sales
+from cluster import Cluster, cluster, start_application, wait_until
+from induced_result import make_result
+from induced_table import induced_contention
+from loadable_hosts import Host, Size, check_machine
+
+from iqcar.demo.data import make_data
+
+EXPERIMENT = "induced_contention"
+HOSTS = ("127.0.0.2", "127.0.0.3")
+SIZE = Size(cores=0.7, hogs=3)
+PHASES = ("alone", "cpu", "alone again", "io")
+PHASE_S = 40
+ROWS, HASHES, EVERY = 15_000, 8, 20
+WARM = 3
+"""Queries after which executors have compiled and loaded what they need."""
+SLOTS = 3
+"""Of the culprit: three tasks beside the victim's one."""
+
+
+def options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Get in a query's way, and look at its graph.")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
+    parser.add_argument("--again", action="store_true", help="analyse the last run's logs anew")
+    return parser.parse_args()
+
+
+def start(
+    role: str, folder: Path, plan: dict[str, Any], spark: Cluster, on: Host | None = None
+) -> subprocess.Popen[bytes]:
+    """Start one of the applications."""
+    ours = {name: str(folder / f"{role}.{name}") for name in ("stop", "ready")}
+    file = folder / f"{role}.json"
+    file.write_text(json.dumps({**plan, **ours}))
+    words = [str(Path(__file__).with_name("induced_jobs.py")), role, str(file)]
+    conf = {**ONE_TASK_PER_FILE, "spark.cores.max": str(len(HOSTS))}
+    return start_application(
+        words, f"local[{SLOTS}]" if on else spark.master, folder, role, conf, on
+    )
+
+
+def stop(role: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
+    """Let an application end after its query."""
+    (folder / f"{role}.stop").touch()
+    if process.wait(timeout=120):
+        raise SystemExit(f"{EXPERIMENT}: the application {role} failed, see {folder}")
+
+
+def run(folder: Path) -> None:
+    """Run the victim through all phases."""
+    sales, own = folder / "sales", folder / "own"
+    data = make_data(REPO / "build" / "demo", 0.3)
+    write_sales(sales, data / "store_sales.parquet")
+    shutil.copytree(sales, own)
+    phase = folder / "phase"
+    plan = {
+        "sales": str(sales), "own": str(own), "measures": MEASURES, "rows": ROWS,
+        "hashes": HASHES, "every": EVERY, "slots": SLOTS, "warm": WARM, "phase": str(phase),
+    }  # fmt: skip
+    phase.write_text("warm")
+    running: list[subprocess.Popen[bytes]] = []
+    with cluster(HOSTS, folder, SIZE) as spark:
+        try:
+            victim = start("victim", folder, plan, spark)
+            running.append(victim)
+            wait_until((folder / "victim.ready").exists, "warm executors", running)
+            spark.limit()
+            for name in PHASES:
+                culprit = None
+                phase.write_text("between")
+                if name in ("cpu", "io"):
+                    culprit = start(name, folder, {**plan, "warm": 1}, spark, spark.hosts[1])
+                    running.append(culprit)
+                    wait_until((folder / f"{name}.ready").exists, "culprit", running)
+                phase.write_text(name)
+                print(f"{EXPERIMENT}: {name}: {PHASE_S} s", flush=True)
+                time.sleep(PHASE_S)
+                phase.write_text("between")
+                if culprit is not None:
+                    stop(name, folder, culprit)
+                    running.remove(culprit)
+            stop("victim", folder, victim)
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.wait()
+
+
+def main() -> None:
+    """Run, analyse, save."""
+    chosen = options()
+    folder = OUT / EXPERIMENT
+    if not chosen.again:
+        check_machine()
+        run(fresh(EXPERIMENT))
+    result = make_result(folder, PHASES, HOSTS[1])
+    meta = {"phase_s": PHASE_S, "cores": SIZE.cores, "loaded": HOSTS[1]}
+    save(EXPERIMENT, chosen.results, {**meta, **result}, induced_contention)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""From the event logs of induced contention to what the victim's iQC-Graph shows by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import iqcar
+from iqcar.diagnosis import Diagnosis
+from iqcar.kinds import REQUESTS, Resource
+
+CULPRITS = {"cpu": Resource.CPU, "io": Resource.IO}
+"""Phase, and the resource that its culprit takes."""
+
+
+def make_result(folder: Path, phases: Sequence[str], loaded: str) -> dict[str, Any]:
+    """Sum the victim's losses by phase, resource and host.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``eventlogs/``.
+    phases : sequence of str
+        The victim's queries are named after them.
+    loaded : str
+        The host that culprits ran on.
+    """
+    diagnosis = iqcar.diagnose(iqcar.read([folder / "eventlogs"]))
+    queries = diagnosis.tables.queries
+    apps = diagnosis.tables.apps["name"].to_numpy()
+    of_victim = np.array(apps[queries["app"].to_numpy()] == "induced-victim")
+    phase = queries["name"].astype(str).str.rpartition("-")[0].to_numpy()
+    ended = queries["ended"].to_numpy(bool)
+    found = []
+    for name in phases:
+        rows = np.flatnonzero(of_victim & (phase == name) & ended)
+        # The first query of a phase began in the one before.
+        found.append(_phase(diagnosis, name, rows[1:] if len(rows) > 2 else rows, loaded))
+    return {"phases": found}
+
+
+def _phase(
+    diagnosis: Diagnosis, name: str, rows: np.ndarray[Any, Any], loaded: str
+) -> dict[str, Any]:
+    queries, hosts = diagnosis.tables.queries, diagnosis.tables.hosts["host"].astype(str).to_numpy()
+    duration = queries["duration_ms"].to_numpy(np.float64)[rows]
+    graph = diagnosis.graph
+    by_resource = graph.vertices(2)
+    by_host = graph.vertices(3)
+    mine = by_resource[by_resource["target"].isin(rows)]
+    there = by_host[by_host["target"].isin(rows)]
+    total = float(duration.sum())
+    demands = diagnosis.blame.demands
+    demands = demands[demands["query"].isin(rows)]
+    resource_of = {code: str(request.resource) for code, request in enumerate(REQUESTS)}
+    resources = demands["request"].map(resource_of)
+    losses = {}
+    for resource in (Resource.CPU, Resource.IO, Resource.NETWORK):
+        one = there[there["resource"] == str(resource)]
+        at = hosts[one["host"].to_numpy(np.int64)]
+        asked = demands[(resources == str(resource)).to_numpy()]
+        where = hosts[asked["host"].to_numpy(np.int64)]
+        losses[str(resource)] = {
+            "share": float(mine.loc[mine["resource"] == str(resource), "lost_ms"].sum()) / total,
+            "share_loaded": float(one.loc[at == loaded, "lost_ms"].sum()) / total,
+            "share_other": float(one.loc[at != loaded, "lost_ms"].sum()) / total,
+            "ratp_loaded": _ratp(asked[where == loaded]),
+            "ratp_other": _ratp(asked[where != loaded]),
+        }
+    blamed = pd.concat([graph.blame_of(int(row)) for row in rows])
+    others = blamed[blamed["kind"] == "query"]
+    lost = float(blamed["lost_ms"].sum())
+    names = others["source_name"].astype(str).str.rpartition("-")[0]
+    to_culprit = float(others.loc[(names == name).to_numpy(), "lost_ms"].sum())
+    return {
+        "phase": name,
+        "culprit": str(CULPRITS[name]) if name in CULPRITS else "",
+        "queries": len(rows),
+        "duration_s": [round(d / 1e3, 3) for d in duration.tolist()],
+        "losses": losses,
+        "blamed_on_culprit": to_culprit / lost if lost and name in CULPRITS else None,
+    }
+
+
+def _ratp(demands: pd.DataFrame) -> float | None:
+    """Mean RATP of the tasks that waited (eq. 8 over their number)."""
+    tasks = float(demands["tasks"].sum())
+    ratp = demands["ratp"].to_numpy(np.float64)
+    return float(np.nansum(ratp)) / tasks if tasks and np.isfinite(ratp).any() else None
