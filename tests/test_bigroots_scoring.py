@@ -121,7 +121,7 @@ def test_the_plan_of_table_iv_is_the_papers() -> None:
 
 
 def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
-    places = load("loadable_hosts")
+    places = load("host_views")
     small = places.Use()
     large = places.Use(user=12.5, system=2.5, idle=985.0, read_bytes=4096, busy_ms=7.4)
     first, second = places.stat_text(small), places.stat_text(large)

@@ -25,7 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from arms import OUT, REPO, RESULTS, fresh, save
 from bigroots_plan import Part, parts, plan_of, starts
-from bigroots_result import Scored, make_result
+from bigroots_result import make_result
+from bigroots_scored import Scored
 from bigroots_table import bigroots
 from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Size, check_machine

@@ -1,158 +1,18 @@
-"""From an event log and the log of what was injected to the result of the experiment."""
+"""From the decisions of all runs to the result of the BigRoots experiment."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bigroots_methods import METHODS, OURS, Judged, all_pcc, sweeps
-from bigroots_plan import Part
-from bigroots_scoring import (
-    RESOURCES,
-    Flags,
-    Injected,
-    area,
-    clear_truth,
-    count,
-    curve,
-    overlaps,
-    truth_of_the_paper,
-)
+from bigroots_methods import OURS
+from bigroots_scored import Scored
+from bigroots_scoring import RESOURCES, Flags, area, count, curve
 from numpy.typing import NDArray
 
-import iqcar
-from iqcar.inject.truth import read_log
-from iqcar.stragglers import build_features
-from iqcar.waits import measure_waits
-
-Floats = NDArray[np.float64]
 LITTLE = "it waited little more for it than its work explains"
-
-
-def injected(path: Path) -> list[Injected]:
-    """What was injected, by its log; one that failed ends the experiment."""
-    found = []
-    for record in read_log(str(path)):
-        if record.error or record.start_ms is None or record.end_ms is None:
-            raise SystemExit(f"{path}: injection {record.injection} failed: {record.error}")
-        found.append(
-            Injected(record.host, record.anomaly, float(record.start_ms), float(record.end_ms))
-        )
-    return found
-
-
-@dataclass(frozen=True)
-class Scored:
-    """The decisions of one run, or of several put together; one row per straggler.
-
-    Attributes
-    ----------
-    part : name of the experiment it was launched in
-    host : where it ran
-    shared_ms, truth, clear : (stragglers, resources); see :mod:`bigroots_scoring`
-    duration_ms, delay_ms : its duration, and what of it was over its stage's median
-    named : by method, (stragglers, resources)
-    moved : by method and by value of one threshold
-    grid : the baseline's, by its two thresholds
-    tasks, stages : how many were compared
-    injected : anomalies, one entry per injection
-    """
-
-    part: NDArray[np.object_]
-    host: NDArray[np.object_]
-    shared_ms: Floats
-    truth: Flags
-    clear: Flags
-    duration_ms: Floats
-    delay_ms: Floats
-    named: dict[str, Flags]
-    moved: dict[str, dict[float, Flags]]
-    grid: dict[tuple[float, float], Flags]
-    tasks: int
-    stages: int
-    injected: list[str]
-
-    @classmethod
-    def of(cls, folder: Path, planned: Sequence[Part], moments: Sequence[int]) -> Scored:
-        """Judge one run.
-
-        Parameters
-        ----------
-        folder : Path
-            With ``eventlogs/`` and ``truth.jsonl``.
-        planned : sequence of Part
-            The experiments, in order.
-        moments : sequence of int
-            When each of them started, epoch ms.
-        """
-        tables = iqcar.read([folder / "eventlogs"])
-        features = build_features(tables, measure_waits(tables), OURS.edge_ms)
-        launch = features.column("launch_ms")
-        within = launch >= moments[0]
-        judged = Judged.of(features, within)
-        compared = judged.compared
-        rows = compared.rows[judged.rows]
-        duration = compared.duration[judged.rows]
-        names = tables.hosts["host"].astype(str).to_numpy()
-        host = names[features.frame["host"].to_numpy()[rows]]
-        truths = injected(folder / "truth.jsonl")
-        shared = overlaps(list(host), launch[rows], launch[rows] + duration, truths)
-        part = np.searchsorted(np.array(moments), launch[rows], side="right") - 1
-        seen = within[compared.rows]
-        return cls(
-            part=np.array([one.name for one in planned], dtype=object)[part],
-            host=host.astype(object),
-            shared_ms=shared,
-            truth=truth_of_the_paper(shared),
-            clear=clear_truth(shared, duration),
-            duration_ms=duration,
-            delay_ms=duration - compared.median[judged.rows],
-            named={name: method(judged) for name, method in METHODS.items()},
-            moved={
-                method: dict(zip(values, flags, strict=True))
-                for method, values, flags in sweeps(judged)
-            },
-            grid={(s.pearson, s.quantile): flags for s, flags in all_pcc(judged)},
-            tasks=int(seen.sum()),
-            stages=len(np.unique(compared.stage[seen])),
-            injected=[one.anomaly for one in truths],
-        )
-
-    @classmethod
-    def join(cls, runs: Sequence[Scored]) -> Scored:
-        """Put the decisions of several runs together."""
-
-        def both(name: str) -> Any:
-            return np.concatenate([getattr(run, name) for run in runs])
-
-        first = runs[0]
-        return cls(
-            **{
-                name: both(name)
-                for name in (
-                    "part",
-                    "host",
-                    "shared_ms",
-                    "truth",
-                    "clear",
-                    "duration_ms",
-                    "delay_ms",
-                )
-            },
-            named={k: np.concatenate([run.named[k] for run in runs]) for k in first.named},
-            moved={
-                k: {v: np.concatenate([run.moved[k][v] for run in runs]) for v in of}
-                for k, of in first.moved.items()
-            },
-            grid={k: np.concatenate([run.grid[k] for run in runs]) for k in first.grid},
-            tasks=sum(run.tasks for run in runs),
-            stages=sum(run.stages for run in runs),
-            injected=[one for run in runs for one in run.injected],
-        )
 
 
 def make_result(runs: Sequence[Scored]) -> dict[str, Any]:

@@ -18,8 +18,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from host_views import Use, diskstats_text, rewrite, stat_text
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "blkio")
@@ -31,8 +33,6 @@ ABOVE_OTHERS = 8192
 SHARES_PER_HOG = 1024
 """As many as Spark has: each hog counts like Spark's one task."""
 VIEW_S = 0.1
-TICKS_PER_S = 100
-SECTOR_BYTES = 512
 NOTICED_S = 0.5
 GONE_S = 10.0
 
@@ -90,22 +90,6 @@ def own_group(controller: str) -> str:
     return ""
 
 
-@dataclass
-class Use:
-    """What a host's groups used so far, as its view of /proc tells it."""
-
-    user: float = 0.0
-    system: float = 0.0
-    idle: float = 0.0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    busy_ms: float = 0.0
-    queued_s: float = 0.0
-    seen: dict[int, tuple[int, int]] = field(default_factory=dict)
-    ended: list[tuple[float, int, int]] = field(default_factory=list)
-    cpu: tuple[int, int] = (0, 0)
-
-
 class Host:
     """One host; :func:`hosts` makes and removes them."""
 
@@ -153,8 +137,8 @@ class Host:
         served_s = min(use.queued_s, since_s)
         use.queued_s -= served_s
         use.busy_ms += 1000 * served_s
-        _rewrite(self.folder / "stat", stat_text(use))
-        _rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
+        rewrite(self.folder / "stat", stat_text(use))
+        rewrite(self.folder / "diskstats", diskstats_text(use, self._disk))
 
     def _moved(self) -> tuple[int, int]:
         """Bytes its processes read from and wrote to disks since the last call.
@@ -276,36 +260,6 @@ def _look(made: Sequence[Host], stop: threading.Event) -> None:
             except OSError:
                 return  # the groups are being removed
         before = now
-
-
-def stat_text(use: Use) -> str:
-    """The host's /proc/stat: one processor whose ticks are the quota's."""
-    user, system, idle = (round(TICKS_PER_S * t) for t in (use.user, use.system, use.idle))
-    times = f"{user:018d} 0 {system:018d} {idle:018d} 0 0 0 0 0 0"
-    boot = re.search(r"^btime \d+$", Path("/proc/stat").read_text(), re.M)
-    lines = [f"cpu  {times}", f"cpu0 {times}", "intr 0", "ctxt 0", boot.group() if boot else ""]
-    return "\n".join([*lines, "processes 0", "procs_running 1", "procs_blocked 0"]) + "\n"
-
-
-def diskstats_text(use: Use, disk: str) -> str:
-    """The host's /proc/diskstats: one disk, as busy as its limit was used."""
-    name = Path(f"/sys/dev/block/{disk}").resolve().name
-    major, minor = disk.split(":")
-    read, written = use.read_bytes // SECTOR_BYTES, use.written_bytes // SECTOR_BYTES
-    busy = round(use.busy_ms)
-    return (
-        f"{major:>4} {minor:>7} {name} 0 0 {read:018d} 0 0 0 {written:018d} 0 0 {busy:018d} "
-        f"{busy:018d} 0 0 0 0 0 0\n"
-    )
-
-
-def _rewrite(path: Path, text: str) -> None:
-    """Replace a file's text in place with one write: its length never changes."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        os.pwrite(descriptor, text.encode(), 0)
-    finally:
-        os.close(descriptor)
 
 
 def _pids(group: Path) -> list[int]:
