@@ -82,13 +82,26 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def write_sales(folder: Path, source: Path) -> None:
-    """Divide TPC-DS's store sales into as many files as tasks, some of them larger."""
+def write_sales(
+    folder: Path, source: Path, files: int = TASKS, larger: int = FILES_LARGER, rows: int = 0
+) -> None:
+    """Divide TPC-DS's store sales into files, some of them larger.
+
+    Parameters
+    ----------
+    folder, source : Path
+        Where to, and the table's file.
+    files, larger : int
+        How many, and how many of them hold :data:`LARGER` times as much.
+    rows : int
+        Rows in all; by default the table :data:`COPIES` times.
+    """
     folder.mkdir(parents=True)
     columns = ["ss_item_sk", "ss_ticket_number", *MEASURES]
     table = pa.concat_tables([pq.read_table(source, columns=columns)] * COPIES)
-    weights = np.ones(TASKS)
-    weights[:FILES_LARGER] = LARGER
+    table = table.slice(0, rows or len(table))
+    weights = np.ones(files)
+    weights[:larger] = LARGER
     cuts = np.round(np.cumsum(weights) / weights.sum() * len(table)).astype(int)
     for number, (start, end) in enumerate(zip([0, *cuts[:-1]], cuts, strict=True)):
         part = table.slice(int(start), int(end - start))

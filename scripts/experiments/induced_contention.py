@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -32,8 +31,11 @@ HOSTS = ("127.0.0.2", "127.0.0.3")
 SIZE = Size(cores=0.7, hogs=3)
 PHASES = ("alone", "cpu", "alone again", "io")
 PHASE_S = 40
-ROWS, HASHES, EVERY = 15_000, 8, 20
-WARM = 3
+FILE_ROWS = 200_000
+"""One file, and so one task, for each host: 6 MB, most of a second of a host's disk."""
+ROWS, HASHES, EVERY = 15_000, 8, 10
+"""Rows of a culprit's task and hashes of each; the victim hashes every tenth row."""
+WARM = 15
 """Queries after which executors have compiled and loaded what they need."""
 SLOTS = 3
 """Of the culprit: three tasks beside the victim's one."""
@@ -72,8 +74,8 @@ def run(folder: Path) -> None:
     """Run the victim through all phases."""
     sales, own = folder / "sales", folder / "own"
     data = make_data(REPO / "build" / "demo", 0.3)
-    write_sales(sales, data / "store_sales.parquet")
-    shutil.copytree(sales, own)
+    write_sales(sales, data / "store_sales.parquet", len(HOSTS), 0, len(HOSTS) * FILE_ROWS)
+    write_sales(own, data / "store_sales.parquet", 4 * SLOTS, 0, SLOTS * FILE_ROWS)
     phase = folder / "phase"
     plan = {
         "sales": str(sales), "own": str(own), "measures": MEASURES, "rows": ROWS,
@@ -91,7 +93,7 @@ def run(folder: Path) -> None:
                 culprit = None
                 phase.write_text("between")
                 if name in ("cpu", "io"):
-                    culprit = start(name, folder, {**plan, "warm": 1}, spark, spark.hosts[1])
+                    culprit = start(name, folder, {**plan, "warm": 2}, spark, spark.hosts[1])
                     running.append(culprit)
                     wait_until((folder / f"{name}.ready").exists, "culprit", running)
                 phase.write_text(name)

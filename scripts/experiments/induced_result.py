@@ -31,8 +31,9 @@ def make_result(folder: Path, phases: Sequence[str], loaded: str) -> dict[str, A
     """
     diagnosis = iqcar.diagnose(iqcar.read([folder / "eventlogs"]))
     queries = diagnosis.tables.queries
-    apps = diagnosis.tables.apps["name"].to_numpy()
-    of_victim = np.array(apps[queries["app"].to_numpy()] == "induced-victim")
+    inputs = diagnosis.tables.inputs
+    victims = inputs.loc[inputs["application_name"] == "induced-victim", "app"]
+    of_victim = queries["app"].isin(victims).to_numpy() & (queries["kind"] == "sql").to_numpy()
     phase = queries["name"].astype(str).str.rpartition("-")[0].to_numpy()
     ended = queries["ended"].to_numpy(bool)
     found = []
@@ -74,8 +75,10 @@ def _phase(
     blamed = pd.concat([graph.blame_of(int(row)) for row in rows])
     others = blamed[blamed["kind"] == "query"]
     lost = float(blamed["lost_ms"].sum())
-    names = others["source_name"].astype(str).str.rpartition("-")[0]
-    to_culprit = float(others.loc[(names == name).to_numpy(), "lost_ms"].sum())
+    inputs = diagnosis.tables.inputs
+    culprits = inputs.loc[inputs["application_name"] == f"induced-{name}", "application_id"]
+    of_culprit = others["source_query_id"].astype(str).str.split("/").str[0].isin(culprits)
+    to_culprit = float(others.loc[of_culprit.to_numpy(bool), "lost_ms"].sum())
     return {
         "phase": name,
         "culprit": str(CULPRITS[name]) if name in CULPRITS else "",
