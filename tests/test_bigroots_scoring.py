@@ -7,6 +7,7 @@ import re
 import sys
 from itertools import pairwise, product
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import REPO
+from iqcar.stragglers import build_features
+from iqcar.waits import measure_waits
+from straggler_truth import simulate
 
 SEED = 5
 
@@ -133,3 +137,42 @@ def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
     assert len(places.diskstats_text(small, "8:0")) == len(places.diskstats_text(large, "8:0"))
     # Kernel's Documentation/admin-guide/iostats: sectors read is the third, busy ms the tenth.
     assert (int(fields[5]), int(fields[12]), len(fields)) == (8, 7, 20)
+
+
+@pytest.fixture(scope="module")
+def judged() -> Any:
+    tables = simulate(SEED, stages=2).tables
+    features = build_features(tables, measure_waits(tables), 3000.0)
+    return load("bigroots_methods").Judged.of(features, np.ones(len(features.frame), bool))
+
+
+def test_a_higher_threshold_names_no_more(judged: Any) -> None:
+    for method, values, named in load("bigroots_methods").sweeps(judged):
+        assert values == sorted(values), method
+        for lower, higher in pairwise(named):
+            assert not (higher & ~lower).any(), method
+
+
+def test_the_default_threshold_names_what_the_method_names(judged: Any) -> None:
+    methods = load("bigroots_methods")
+    moved = {method: (values, named) for method, values, named in methods.sweeps(judged)}
+    for method, default in (("measured", methods.OURS.explains), ("PCC", 0.5)):
+        values, named = moved[method]
+        at = int(np.argmin(np.abs(np.array(values) - default)))
+        assert values[at] == pytest.approx(default)
+        assert (named[at] == methods.METHODS[method](judged)).all()
+
+
+def test_edge_detection_only_takes_causes_away(judged: Any) -> None:
+    methods = load("bigroots_methods").METHODS
+    with_edges, without = methods["BigRoots"](judged), methods["BigRoots without edges"](judged)
+    assert without.any()
+    assert not (with_edges & ~without).any()
+
+
+def test_only_stragglers_that_are_meant_are_judged(judged: Any) -> None:
+    some = np.arange(len(judged.features.frame)) % 2 == 0
+    half = load("bigroots_methods").Judged.of(judged.features, some)
+    rows = half.compared.rows[half.rows]
+    assert some[rows].all()
+    assert 0 < len(rows) < len(judged.rows)

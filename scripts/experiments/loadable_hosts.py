@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -198,6 +199,8 @@ def hosts(names: Sequence[str], folder: Path, size: Size) -> Iterator[list[Host]
     """Make hosts, keep their views up to date, and remove them whatever happens."""
     check_machine()
     remove_leftovers()
+    # Whoever ends this process politely ends what it started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     root = f"{PREFIX}{os.getpid()}"
     own = own_group("cpu")
     disk = disk_of(folder)
