@@ -73,11 +73,25 @@ def test_a_straggler_is_affected_by_what_overlaps_it_on_its_host() -> None:
     assert scoring.truth_of_the_paper(shared).tolist() == (shared > 0).tolist()
 
 
-def test_doubtful_decisions_are_short_overlaps_and_traffic_over_loopback() -> None:
+def test_what_could_delay_by_hand() -> None:
     scoring = load("bigroots_scoring")
-    shared = np.array([[600.0, 0, 0], [400.0, 900.0, 0], [900.0, 0, 5.0]])
-    clear = scoring.clear_truth(shared, np.array([1000.0, 1000.0, 1000.0]))
-    assert clear.tolist() == [[True] * 3, [False, True, True], [False] * 3]
+    rows = [  # cpu, io and network in ms of a second, and whether it reads files
+        ((600, 900, 0), True),
+        ((400, 900, 0), False),
+        ((0, 100, 5), True),
+        ((900, 0, 5), False),
+        ((0, 0, 0), True),
+    ]
+    shared = np.array([row for row, _ in rows], float)
+    reads = np.array([reading for _, reading in rows])
+    truth, counted = scoring.could_delay(shared, np.full(len(rows), 1000.0), reads)
+    assert truth.tolist() == [
+        [True, True, False], [False] * 3, [False] * 3, [True, False, False], [False] * 3,
+    ]  # fmt: skip
+    # In doubt: a short overlap with the processor, with the disk, the processor during loopback.
+    assert counted.tolist() == [
+        [True] * 3, [False, True, True], [False, False, True], [True] * 3, [True] * 3,
+    ]  # fmt: skip
 
 
 decisions = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)

@@ -43,15 +43,15 @@ def make_result(runs: Sequence[Scored]) -> dict[str, Any]:
 def _experiment(
     name: str, named: dict[str, Flags], of: Scored, mine: NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """Counts of one experiment's stragglers, all decisions and the clear ones."""
-    truth, clear = of.truth[mine], of.clear[mine]
+    """Counts of one experiment's stragglers, by the paper's truth and by what could delay."""
+    truth, delaying, counted = of.truth[mine], of.delaying[mine], of.counted[mine]
     return {
         "name": name,
         "stragglers": int(mine.sum()),
         "methods": {
             method: {
                 "paper": count(truth, flags[mine]).to_dict(),
-                "clear": count(truth, flags[mine], clear).to_dict(),
+                "could_delay": count(delaying, flags[mine], counted).to_dict(),
             }
             for method, flags in named.items()
         },
@@ -63,7 +63,8 @@ def _roc(
 ) -> dict[str, Any]:
     """Points over one threshold, and the area under the curve for all and each experiment."""
     points = [count(of.truth, flags) for flags in values.values()]
-    areas = {"all": area(curve(points))}
+    delaying = [count(of.delaying, flags, of.counted) for flags in values.values()]
+    areas = {"all": area(curve(points)), "all, what could delay": area(curve(delaying))}
     for part in parts:
         mine = of.part == part
         found = [count(of.truth[mine], flags[mine]) for flags in values.values()]
@@ -85,9 +86,11 @@ def _missed(of: Scored) -> dict[str, int]:
     for row, column in np.argwhere(of.truth & ~of.named["measured"]).tolist():
         if RESOURCES[column] == "network":
             reasons["traffic over loopback, for which nobody waits"] += 1
+        elif RESOURCES[column] == "io" and not of.reads[row]:
+            reasons["a busy disk, and a task that reads no file"] += 1
         elif of.shared_ms[row, column] < OURS.explains * of.delay_ms[row]:
             reasons["an overlap too short to explain a quarter of the delay"] += 1
-        elif not of.clear[row, column]:
+        elif not of.counted[row, column]:
             reasons[f"an overlap of less than half of the straggler; {LITTLE}"] += 1
         else:
             reasons[LITTLE] += 1

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from bigroots_methods import METHODS, OURS, Judged, all_pcc, sweeps
 from bigroots_plan import Part
-from bigroots_scoring import Flags, Injected, clear_truth, overlaps, truth_of_the_paper
+from bigroots_scoring import Flags, Injected, could_delay, overlaps, truth_of_the_paper
 from numpy.typing import NDArray
 
 import iqcar
@@ -19,6 +19,8 @@ from iqcar.stragglers import build_features
 from iqcar.waits import measure_waits
 
 Floats = NDArray[np.float64]
+READING = "scan"
+"""The query of :mod:`bigroots_jobs` whose tasks read files."""
 
 
 def injected(path: Path) -> list[Injected]:
@@ -33,6 +35,11 @@ def injected(path: Path) -> list[Injected]:
     return found
 
 
+ROWS = (
+    "part", "host", "reads", "shared_ms", "truth", "delaying", "counted", "duration_ms", "delay_ms",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Scored:
     """The decisions of one run, or of several put together; one row per straggler.
@@ -41,7 +48,8 @@ class Scored:
     ----------
     part : name of the experiment it was launched in
     host : where it ran
-    shared_ms, truth, clear : (stragglers, resources); see :mod:`bigroots_scoring`
+    reads : whether its task reads files
+    shared_ms, truth, delaying, counted : (stragglers, resources); see :mod:`bigroots_scoring`
     duration_ms, delay_ms : its duration, and what of it was over its stage's median
     named : by method, (stragglers, resources)
     moved : by method and by value of one threshold
@@ -52,9 +60,11 @@ class Scored:
 
     part: NDArray[np.object_]
     host: NDArray[np.object_]
+    reads: Flags
     shared_ms: Floats
     truth: Flags
-    clear: Flags
+    delaying: Flags
+    counted: Flags
     duration_ms: Floats
     delay_ms: Floats
     named: dict[str, Flags]
@@ -89,14 +99,19 @@ class Scored:
         host = names[features.frame["host"].to_numpy()[rows]]
         truths = injected(folder / "truth.jsonl")
         shared = overlaps(list(host), launch[rows], launch[rows] + duration, truths)
+        queries = tables.queries["name"].astype(str).to_numpy()
+        reads = queries[features.frame["query"].to_numpy()[rows]] == READING
+        delaying, counted = could_delay(shared, duration, reads)
         part = np.searchsorted(np.array(moments), launch[rows], side="right") - 1
         seen = within[compared.rows]
         return cls(
             part=np.array([one.name for one in planned], dtype=object)[part],
             host=host.astype(object),
+            reads=reads,
             shared_ms=shared,
             truth=truth_of_the_paper(shared),
-            clear=clear_truth(shared, duration),
+            delaying=delaying,
+            counted=counted,
             duration_ms=duration,
             delay_ms=duration - compared.median[judged.rows],
             named={name: method(judged) for name, method in METHODS.items()},
@@ -119,18 +134,7 @@ class Scored:
 
         first = runs[0]
         return cls(
-            **{
-                name: both(name)
-                for name in (
-                    "part",
-                    "host",
-                    "shared_ms",
-                    "truth",
-                    "clear",
-                    "duration_ms",
-                    "delay_ms",
-                )
-            },
+            **{name: both(name) for name in ROWS},
             named={k: np.concatenate([run.named[k] for run in runs]) for k in first.named},
             moved={
                 k: {v: np.concatenate([run.moved[k][v] for run in runs]) for v in of}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 RESOURCES = ("cpu", "io", "network")
 """Anomalies, in the order of the columns of truth and decisions."""
 CLEAR_SHARE = 0.5
-"""An injection clearly affected a straggler if it was there for at least half of its time."""
+"""An injection that was there for this share of a straggler is beyond doubt."""
 
 Flags = NDArray[np.bool_]
 
@@ -90,16 +90,37 @@ def truth_of_the_paper(shared_ms: NDArray[np.float64]) -> Flags:
     return affected
 
 
-def clear_truth(shared_ms: NDArray[np.float64], duration_ms: NDArray[np.float64]) -> Flags:
-    """Decisions in which nothing is in doubt, to count only these.
+def could_delay(
+    shared_ms: NDArray[np.float64], duration_ms: NDArray[np.float64], reads: Flags
+) -> tuple[Flags, Flags]:
+    """What was injected that could delay a straggler, by what its task is known to do.
 
-    A straggler is in doubt where an injection overlapped less than half of it; and where traffic
-    over loopback did, because it keeps nobody from a network and takes processor time instead.
+    A disk delays tasks that read files, and traffic over loopback nobody: the paper's first reason
+    why it misses what it counts as affected (§IV-B4). Its last one is short overlaps.
+
+    Parameters
+    ----------
+    shared_ms : ndarray of float64, (stragglers, resources)
+    duration_ms : ndarray of float64, (stragglers,)
+    reads : ndarray of bool, (stragglers,)
+        Whether the task reads files.
+
+    Returns
+    -------
+    truth : what was there for at least half of the straggler, and could delay it
+    counted : which decisions are beyond doubt: not those of a shorter overlap, nor of the processor
+        during traffic over loopback, which takes some of it
     """
+    able = np.ones(shared_ms.shape, bool)
+    able[:, RESOURCES.index("io")] = reads
+    able[:, RESOURCES.index("network")] = False
     share = shared_ms / np.maximum(duration_ms, 1.0)[:, np.newaxis]
-    network = RESOURCES.index("network")
-    sure: Flags = (share == 0) | (share >= CLEAR_SHARE)
-    return sure & (shared_ms[:, network] == 0)[:, np.newaxis]
+    truth: Flags = able & (share >= CLEAR_SHARE)
+    doubtful = able & (share > 0) & ~truth
+    loopback = shared_ms[:, RESOURCES.index("network")] > 0
+    cpu = RESOURCES.index("cpu")
+    doubtful[:, cpu] |= loopback & ~truth[:, cpu]
+    return truth, ~doubtful
 
 
 def count(truth: Flags, named: Flags, counted: Flags | None = None) -> Counts:

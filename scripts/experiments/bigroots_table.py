@@ -33,9 +33,10 @@ def bigroots(result: dict[str, Any]) -> str:
             f"{', '.join(map(str, result['seeds']))}.",
             "All experiments; an injection that overlaps a straggler affected it, as in the paper:",
             _counts(result["all"]["methods"], "paper"),
-            "Clear decisions only (an overlap of at least half of the straggler, or none; not "
-            "during traffic over loopback):",
-            _counts(result["all"]["methods"], "clear"),
+            "What could delay the straggler: an injection there for at least half of it; a disk "
+            "only where the task reads files, traffic over loopback nobody. Shorter overlaps, and "
+            "the processor during traffic over loopback, are not counted:",
+            _counts(result["all"]["methods"], "could_delay"),
             "Multi-node, as in table IV, beside the paper's table V:",
             _multi(parts),
             "By experiment, TP and FP of table III beside the paper's:",
