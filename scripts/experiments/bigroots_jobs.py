@@ -24,9 +24,10 @@ WARM_ROUNDS = 3
 
 def forget(folder: Path) -> None:
     """Make the kernel forget the files' pages: the next scan reads them from the disk."""
-    for path in folder.glob("*.parquet"):
+    for path in folder.glob("part-*"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
+            os.fsync(descriptor)  # pages that are not on the disk yet cannot be forgotten
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)

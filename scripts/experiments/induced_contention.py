@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -37,6 +38,8 @@ ROWS, HASHES, EVERY = 15_000, 8, 10
 """Rows of a culprit's task and hashes of each; the victim hashes every tenth row."""
 WARM = 15
 """Queries after which executors have compiled and loaded what they need."""
+OWN_BYTES = 8 << 20
+"""Of each file of the culprit for the disk: three tasks read for three seconds."""
 SLOTS = 3
 """Of the culprit: three tasks beside the victim's one."""
 
@@ -75,7 +78,9 @@ def run(folder: Path) -> None:
     sales, own = folder / "sales", folder / "own"
     data = make_data(REPO / "build" / "demo", 0.3)
     write_sales(sales, data / "store_sales.parquet", len(HOSTS), 0, len(HOSTS) * FILE_ROWS)
-    write_sales(own, data / "store_sales.parquet", 4 * SLOTS, 0, SLOTS * FILE_ROWS)
+    own.mkdir()
+    for number in range(2 * SLOTS):
+        (own / f"part-{number}").write_bytes(os.urandom(OWN_BYTES))
     phase = folder / "phase"
     plan = {
         "sales": str(sales), "own": str(own), "measures": MEASURES, "rows": ROWS,
