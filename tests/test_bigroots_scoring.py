@@ -190,3 +190,52 @@ def test_only_stragglers_that_are_meant_are_judged(judged: Any) -> None:
     rows = half.compared.rows[half.rows]
     assert some[rows].all()
     assert 0 < len(rows) < len(judged.rows)
+
+
+def scored(seed: int) -> Any:
+    """Decisions drawn at random, as a run leaves them."""
+    rng, n = np.random.default_rng(seed), 60
+    shared = rng.choice([0.0, 100.0, 900.0], (n, 3))
+    reads = rng.random(n) < 0.5
+    scoring = load("bigroots_scoring")
+    delaying, counted = scoring.could_delay(shared, np.full(n, 1000.0), reads)
+
+    def flags() -> Any:
+        return rng.random((n, 3)) < 0.5
+
+    return load("bigroots_scored").Scored(
+        part=rng.choice(np.array(["cpu", "multi-node"], dtype=object), n),
+        host=rng.choice(np.array(["a", "b"], dtype=object), n),
+        reads=reads, shared_ms=shared, truth=shared > 0, delaying=delaying, counted=counted,
+        duration_ms=np.full(n, 1000.0), delay_ms=np.full(n, 400.0),
+        named={name: flags() for name in load("bigroots_methods").METHODS},
+        moved={"measured": {0.0: np.ones((n, 3), bool), 0.5: flags(), 1.0: np.zeros((n, 3), bool)}},
+        grid={(0.5, 0.8): flags(), (0.9, 0.9): flags()},
+        tasks=500, stages=20, injected=["cpu", "io"],
+    )  # fmt: skip
+
+
+def test_runs_together_have_the_sum_of_their_decisions() -> None:
+    make_result = load("bigroots_result").make_result
+    runs = [scored(1), scored(2)]
+    alone, together = [make_result([run]) for run in runs], make_result(runs)
+    assert together["stragglers"] == sum(one["stragglers"] for one in alone)
+    for method in load("bigroots_methods").METHODS:
+        for truth in ("paper", "could_delay"):
+            for what in ("tp", "tn", "fp", "fn"):
+                whole = together["all"]["methods"][method][truth][what]
+                assert whole == sum(one["all"]["methods"][method][truth][what] for one in alone)
+                parts = [e["methods"][method][truth][what] for e in together["experiments"]]
+                assert whole == sum(parts)
+    missed = together["all"]["methods"]["measured"]["paper"]["fn"]
+    assert sum(together["missed"].values()) == missed
+    wrong = together["all"]["methods"]["measured"]["paper"]["fp"]
+    assert sum(together["wrong"].values()) == wrong
+
+
+def test_the_tables_hold_every_method_and_the_papers_numbers() -> None:
+    result = load("bigroots_result").make_result([scored(1)])
+    text = load("bigroots_table").bigroots({"seeds": [1], **result})
+    for method in load("bigroots_methods").METHODS:
+        assert f"| {method} |" in text
+    assert "| BigRoots (paper) | 43 | 282 | 1 | 28 | 60.6% | 0.4% | 91.8% |" in text
