@@ -11,8 +11,14 @@ import pandas as pd
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.kinds import REQUESTS, Resource
+from iqcar.kinds import REQUESTS, Request, Resource
 
+ASKED = {
+    Resource.CPU: Request.RUN_QUEUE,
+    Resource.IO: Request.IO_READ,
+    Resource.NETWORK: Request.SHUFFLE_FETCH,
+}
+"""The request of each resource that the victim waits for most."""
 CULPRITS = {"cpu": Resource.CPU, "io": Resource.IO}
 """Phase, and the resource that its culprit takes."""
 
@@ -57,20 +63,20 @@ def _phase(
     total = float(duration.sum())
     demands = diagnosis.blame.demands
     demands = demands[demands["query"].isin(rows)]
-    resource_of = {code: str(request.resource) for code, request in enumerate(REQUESTS)}
-    resources = demands["request"].map(resource_of)
     losses = {}
-    for resource in (Resource.CPU, Resource.IO, Resource.NETWORK):
+    for resource, request in ASKED.items():
         one = there[there["resource"] == str(resource)]
         at = hosts[one["host"].to_numpy(np.int64)]
-        asked = demands[(resources == str(resource)).to_numpy()]
+        asked = demands[(demands["request"] == REQUESTS.index(request)).to_numpy()]
         where = hosts[asked["host"].to_numpy(np.int64)]
         losses[str(resource)] = {
             "share": float(mine.loc[mine["resource"] == str(resource), "lost_ms"].sum()) / total,
             "share_loaded": float(one.loc[at == loaded, "lost_ms"].sum()) / total,
             "share_other": float(one.loc[at != loaded, "lost_ms"].sum()) / total,
-            "ratp_loaded": _ratp(asked[where == loaded]),
-            "ratp_other": _ratp(asked[where != loaded]),
+            "ratp_loaded": _median(asked[where == loaded], "ratp"),
+            "ratp_other": _median(asked[where != loaded], "ratp"),
+            "wait_ms_loaded": _median(asked[where == loaded], "wait_ms"),
+            "wait_ms_other": _median(asked[where != loaded], "wait_ms"),
         }
     blamed = pd.concat([graph.blame_of(int(row)) for row in rows])
     others = blamed[blamed["kind"] == "query"]
@@ -89,8 +95,7 @@ def _phase(
     }
 
 
-def _ratp(demands: pd.DataFrame) -> float | None:
-    """Mean RATP of the tasks that waited (eq. 8 over their number)."""
-    tasks = float(demands["tasks"].sum())
-    ratp = demands["ratp"].to_numpy(np.float64)
-    return float(np.nansum(ratp)) / tasks if tasks and np.isfinite(ratp).any() else None
+def _median(demands: pd.DataFrame, name: str) -> float | None:
+    """Median over queries; each has one task there that asks for much."""
+    by_query = demands.groupby("query")[name].max().dropna()
+    return float(by_query.median()) if len(by_query) else None

@@ -25,8 +25,9 @@ def induced_contention(result: dict[str, Any]) -> str:
         head += [f"lost to {word}", f"{word}: {result['loaded']} / other", f"{word} RATP"]
     return (
         "Losses are shares of the query's duration (level 2 of its iQC-Graph), then by host (level "
-        "3), then the mean RATP of its tasks by host; blame is the culprit's share of all that was "
-        f"lost.\n\n{table([*head, 'blamed on the culprit'], rows)}"
+        "3), then the median RATP of its waits for the processor and for reads by host; blame is "
+        "the culprit's share of all that was lost.\n\n"
+        f"{table([*head, 'blamed on the culprit'], rows)}"
     )
 
 
