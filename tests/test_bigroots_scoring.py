@@ -73,6 +73,14 @@ def test_a_straggler_is_affected_by_what_overlaps_it_on_its_host() -> None:
     assert scoring.truth_of_the_paper(shared).tolist() == (shared > 0).tolist()
 
 
+def test_an_injection_begins_with_the_start_of_its_processes() -> None:
+    scoring = load("bigroots_scoring")
+    injected = [scoring.Injected("a", "io", 5000, 6000)]
+    launch = np.array([3000.0, 4500.0, 4500.0, 5500.0])
+    started = scoring.begun(["a", "a", "b", "a"], launch, launch + 600, injected, 1000.0)
+    assert started.tolist() == [False, True, False, False]
+
+
 def test_what_could_delay_by_hand() -> None:
     scoring = load("bigroots_scoring")
     rows = [  # cpu, io and network in ms of a second, and whether it reads files
@@ -81,16 +89,21 @@ def test_what_could_delay_by_hand() -> None:
         ((0, 100, 5), True),
         ((900, 0, 5), False),
         ((0, 0, 0), True),
+        ((0, 900, 0), True),
     ]
     shared = np.array([row for row, _ in rows], float)
     reads = np.array([reading for _, reading in rows])
-    truth, counted = scoring.could_delay(shared, np.full(len(rows), 1000.0), reads)
+    starting = np.array([False] * 5 + [True])
+    truth, counted = scoring.could_delay(shared, np.full(len(rows), 1000.0), reads, starting)
     assert truth.tolist() == [
         [True, True, False], [False] * 3, [False] * 3, [True, False, False], [False] * 3,
+        [False, True, False],
     ]  # fmt: skip
-    # In doubt: a short overlap with the processor, with the disk, the processor during loopback.
+    # In doubt: a short overlap with the processor, with the disk, and the processor during
+    # loopback or while an injection starts.
     assert counted.tolist() == [
         [True] * 3, [False, True, True], [False, False, True], [True] * 3, [True] * 3,
+        [False, True, True],
     ]  # fmt: skip
 
 
@@ -198,7 +211,8 @@ def scored(seed: int) -> Any:
     shared = rng.choice([0.0, 100.0, 900.0], (n, 3))
     reads = rng.random(n) < 0.5
     scoring = load("bigroots_scoring")
-    delaying, counted = scoring.could_delay(shared, np.full(n, 1000.0), reads)
+    starting = rng.random(n) < 0.1
+    delaying, counted = scoring.could_delay(shared, np.full(n, 1000.0), reads, starting)
 
     def flags() -> Any:
         return rng.random((n, 3)) < 0.5
@@ -206,7 +220,8 @@ def scored(seed: int) -> Any:
     return load("bigroots_scored").Scored(
         part=rng.choice(np.array(["cpu", "multi-node"], dtype=object), n),
         host=rng.choice(np.array(["a", "b"], dtype=object), n),
-        reads=reads, shared_ms=shared, truth=shared > 0, delaying=delaying, counted=counted,
+        reads=reads, starting=starting, shared_ms=shared, truth=shared > 0,
+        delaying=delaying, counted=counted,
         duration_ms=np.full(n, 1000.0), delay_ms=np.full(n, 400.0),
         named={name: flags() for name in load("bigroots_methods").METHODS},
         moved={"measured": {0.0: np.ones((n, 3), bool), 0.5: flags(), 1.0: np.zeros((n, 3), bool)}},

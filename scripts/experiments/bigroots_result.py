@@ -98,9 +98,13 @@ def _missed(of: Scored) -> dict[str, int]:
 
 
 def _wrong(of: Scored) -> dict[str, int]:
-    """Which resources measured waits name where none was injected, by experiment."""
-    found = Counter(
-        f"{RESOURCES[column]} in {of.part[row]}"
-        for row, column in np.argwhere(~of.truth & of.named["measured"]).tolist()
-    )
+    """Which resources measured waits name where none was injected, and what was there instead."""
+    found: Counter[str] = Counter()
+    for row, column in np.argwhere(~of.truth & of.named["measured"]).tolist():
+        if RESOURCES[column] == "cpu" and of.starting[row]:
+            found["cpu while the processes of an injection started there"] += 1
+        elif RESOURCES[column] == "cpu" and of.shared_ms[row, RESOURCES.index("network")] > 0:
+            found["cpu during traffic over loopback, which takes some"] += 1
+        else:
+            found[f"{RESOURCES[column]} in {of.part[row]}"] += 1
     return dict(found)

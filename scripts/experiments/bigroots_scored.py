@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from bigroots_methods import METHODS, OURS, Judged, all_pcc, sweeps
 from bigroots_plan import Part
-from bigroots_scoring import Flags, Injected, could_delay, overlaps, truth_of_the_paper
+from bigroots_scoring import Flags, Injected, begun, could_delay, overlaps, truth_of_the_paper
 from numpy.typing import NDArray
 
 import iqcar
+from iqcar.inject.run import LEAD_S
 from iqcar.inject.truth import read_log
 from iqcar.stragglers import build_features
 from iqcar.waits import measure_waits
@@ -36,7 +37,8 @@ def injected(path: Path) -> list[Injected]:
 
 
 ROWS = (
-    "part", "host", "reads", "shared_ms", "truth", "delaying", "counted", "duration_ms", "delay_ms",
+    "part", "host", "reads", "starting", "shared_ms", "truth", "delaying", "counted",
+    "duration_ms", "delay_ms",
 )  # fmt: skip
 
 
@@ -48,7 +50,7 @@ class Scored:
     ----------
     part : name of the experiment it was launched in
     host : where it ran
-    reads : whether its task reads files
+    reads, starting : whether its task reads files, and ran while an injection's processes started
     shared_ms, truth, delaying, counted : (stragglers, resources); see :mod:`bigroots_scoring`
     duration_ms, delay_ms : its duration, and what of it was over its stage's median
     named : by method, (stragglers, resources)
@@ -61,6 +63,7 @@ class Scored:
     part: NDArray[np.object_]
     host: NDArray[np.object_]
     reads: Flags
+    starting: Flags
     shared_ms: Floats
     truth: Flags
     delaying: Flags
@@ -101,13 +104,16 @@ class Scored:
         shared = overlaps(list(host), launch[rows], launch[rows] + duration, truths)
         queries = tables.queries["name"].astype(str).to_numpy()
         reads = queries[features.frame["query"].to_numpy()[rows]] == READING
-        delaying, counted = could_delay(shared, duration, reads)
+        finish, lead_ms = launch[rows] + duration, 1000 * LEAD_S
+        starting = begun(list(host), launch[rows], finish, truths, lead_ms)
+        delaying, counted = could_delay(shared, duration, reads, starting)
         part = np.searchsorted(np.array(moments), launch[rows], side="right") - 1
         seen = within[compared.rows]
         return cls(
             part=np.array([one.name for one in planned], dtype=object)[part],
             host=host.astype(object),
             reads=reads,
+            starting=starting,
             shared_ms=shared,
             truth=truth_of_the_paper(shared),
             delaying=delaying,

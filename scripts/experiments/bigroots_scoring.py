@@ -84,6 +84,23 @@ def overlaps(
     return found
 
 
+def begun(
+    host: Sequence[str],
+    launch_ms: NDArray[np.float64],
+    finish_ms: NDArray[np.float64],
+    injected: Sequence[Injected],
+    lead_ms: float,
+) -> Flags:
+    """Which stragglers ran while processes of an injection started on their host.
+
+    The anomaly generator starts its processes up to ``lead_ms`` before an injection begins; on a
+    host with part of a core that is a load already.
+    """
+    leads = [Injected(i.host, RESOURCES[0], i.start_ms - lead_ms, i.start_ms) for i in injected]
+    started: Flags = overlaps(host, launch_ms, finish_ms, leads)[:, 0] > 0
+    return started
+
+
 def truth_of_the_paper(shared_ms: NDArray[np.float64]) -> Flags:
     """An injection that overlaps a straggler affected it (§IV-B1)."""
     affected: Flags = shared_ms > 0
@@ -91,7 +108,7 @@ def truth_of_the_paper(shared_ms: NDArray[np.float64]) -> Flags:
 
 
 def could_delay(
-    shared_ms: NDArray[np.float64], duration_ms: NDArray[np.float64], reads: Flags
+    shared_ms: NDArray[np.float64], duration_ms: NDArray[np.float64], reads: Flags, starting: Flags
 ) -> tuple[Flags, Flags]:
     """What was injected that could delay a straggler, by what its task is known to do.
 
@@ -104,12 +121,14 @@ def could_delay(
     duration_ms : ndarray of float64, (stragglers,)
     reads : ndarray of bool, (stragglers,)
         Whether the task reads files.
+    starting : ndarray of bool, (stragglers,)
+        Whether an injection's processes started meanwhile (:func:`begun`).
 
     Returns
     -------
     truth : what was there for at least half of the straggler, and could delay it
     counted : which decisions are beyond doubt: not those of a shorter overlap, nor of the processor
-        during traffic over loopback, which takes some of it
+        during traffic over loopback or while an injection starts, which take some of it
     """
     able = np.ones(shared_ms.shape, bool)
     able[:, RESOURCES.index("io")] = reads
@@ -117,9 +136,9 @@ def could_delay(
     share = shared_ms / np.maximum(duration_ms, 1.0)[:, np.newaxis]
     truth: Flags = able & (share >= CLEAR_SHARE)
     doubtful = able & (share > 0) & ~truth
-    loopback = shared_ms[:, RESOURCES.index("network")] > 0
+    taken = starting | (shared_ms[:, RESOURCES.index("network")] > 0)
     cpu = RESOURCES.index("cpu")
-    doubtful[:, cpu] |= loopback & ~truth[:, cpu]
+    doubtful[:, cpu] |= taken & ~truth[:, cpu]
     return truth, ~doubtful
 
 

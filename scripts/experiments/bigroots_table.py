@@ -34,8 +34,9 @@ def bigroots(result: dict[str, Any]) -> str:
             "All experiments; an injection that overlaps a straggler affected it, as in the paper:",
             _counts(result["all"]["methods"], "paper"),
             "What could delay the straggler: an injection there for at least half of it; a disk "
-            "only where the task reads files, traffic over loopback nobody. Shorter overlaps, and "
-            "the processor during traffic over loopback, are not counted:",
+            "only where the task reads files, traffic over loopback nobody. Not counted are "
+            "shorter overlaps, and the processor while traffic over loopback, or the start of an "
+            "injection's processes, took some of it:",
             _counts(result["all"]["methods"], "could_delay"),
             "Multi-node, as in table IV, beside the paper's table V:",
             _multi(parts),
