@@ -66,8 +66,8 @@ def subquery() -> None:
     """A query inside of another: executions with a root."""
     sales().createOrReplaceTempView("sales")
     spark.sql(
-        "SELECT name, max(price) FROM sales WHERE price > "
-        f"(SELECT avg(price) - {number} FROM sales) GROUP BY name"  # noqa: S608
+        "SELECT name, max(price) FROM sales WHERE price > "  # noqa: S608
+        f"(SELECT avg(price) - {number} FROM sales) GROUP BY name"
     ).collect()
 
 
@@ -102,8 +102,8 @@ def window() -> None:
     """A window function, a union and a sort with a limit."""
     sales().createOrReplaceTempView("sales")
     spark.sql(
-        "SELECT * FROM (SELECT name, rank() OVER (PARTITION BY item ORDER BY price) AS r"
-        f" FROM sales) WHERE r < {number}"  # noqa: S608
+        "SELECT * FROM (SELECT name, rank() OVER (PARTITION BY item ORDER BY price) AS r"  # noqa: S608
+        f" FROM sales) WHERE r < {number}"
         f" UNION ALL SELECT 'x', {number} ORDER BY r LIMIT {number + 5}"
     ).collect()
 
