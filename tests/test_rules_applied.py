@@ -1,4 +1,4 @@
-"""Rules act on a real Spark: queries that the analyzer recognised go into the pools named for them."""
+"""Rules act on a real Spark: queries that the analyzer recognised go into the rules' pools."""
 
 from __future__ import annotations
 

@@ -34,6 +34,8 @@ final class PlanFingerprint {
   }
 
   private static final Step[] LITERALS = {
+    new Step("%b(DataFilters|PartitionFilters|PushedFilters): \\[(\\*?\\(*%w*\\(*%w+)"
+        + "%.*?(?=, [A-Z]%w*: |%$)", "$1: [$2"),
     new Step("Location: (%w+)%s*(?:\\(%d+ paths\\))?%s*\\[([^,\\]]*)[^\\]]*\\]?",
         "Location: $1[$2]"),
     new Step("%b(EqualTo|EqualNullSafe|GreaterThan|GreaterThanOrEqual|LessThan|LessThanOrEqual"
