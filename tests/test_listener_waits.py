@@ -64,6 +64,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         *(
             "lock",
             "memory",
+            "hoard",
             "notify",
             "sleep",
             f"fifo:{fifo}",
@@ -148,6 +149,7 @@ def test_profiles_sum_to_their_totals_and_stay_small(app: App) -> None:
             "run_queue": record["run_queue_ns"],
             **record["waits_ns"],
         }
+        profile.pop("held_kib", None)
         sums = {name: sum(unpack(series, buckets)) for name, series in profile.items()}
         assert sums == {n: t // MS for n, t in totals.items() if t >= MS}
 
@@ -259,3 +261,19 @@ def test_a_task_whose_memory_another_task_holds_waits_for_execution_memory(app: 
     assert share(waiter, "execution_memory") > 0.7
     # The JVM's own clock: waiting for memory is Object.wait.
     assert waiter["waits_ns"]["execution_memory"] < 1.3 * waiter["waited_ms"] * MS
+
+
+def test_the_memory_that_a_task_holds_is_in_its_record_and_profile(app: App) -> None:
+    (holder,), (starved,) = app.records("holder"), app.records("starved")
+    (bystander,) = app.records("bystander")
+    assert share(starved, "execution_memory") > 0.7
+    # It took all there was before the first look, and gave it back at its end.
+    assert holder["peak_held_bytes"] > 100e6
+    assert holder["mean_held_bytes"] > 0.8 * holder["peak_held_bytes"]
+    profile = holder["profile"]
+    held = unpack(profile["held_kib"], profile["buckets"])
+    assert max(held) <= holder["peak_held_bytes"] / 1024 + 1
+    assert min(held[1:-1]) == max(held)
+    for nothing in (starved["mean_held_bytes"], bystander["peak_held_bytes"]):
+        assert nothing < 0.01 * holder["mean_held_bytes"]
+    assert "held_kib" not in bystander["profile"]

@@ -83,6 +83,18 @@ def test_a_profile_becomes_an_interval_per_bucket_cut_at_the_end() -> None:
     assert intervals["io_read_ms"].tolist() == [0, 500, 100]
 
 
+def test_held_memory_becomes_bytes_by_task_and_by_interval() -> None:
+    profile = {**RECORD["profile"], "held_kib": "4,0,1"}
+    held = {"peak_held_bytes": 8192, "mean_held_bytes": 2000}
+    found = decoded({**RECORD, **held, "profile": profile}, {**RECORD, **held}, RECORD, tasks=3)
+    assert found.records["peak_held_bytes"].tolist()[:2] == [8192, 8192]
+    assert found.records["mean_held_bytes"].tolist()[:2] == [2000, 2000]
+    # The second one's profile says that nothing was held, the third one's that nobody looked.
+    assert found.intervals["held_bytes"].tolist()[:6] == [4096, 0, 1024, 0, 0, 0]
+    assert found.records[["peak_held_bytes", "mean_held_bytes"]].iloc[2].isna().all()
+    assert found.intervals["held_bytes"][6:].isna().all()
+
+
 def test_the_work_of_a_python_worker_is_work() -> None:
     profile = {"bucket_ms": 100, "buckets": 1, "cpu": "5", "python_cpu": "60"}
     record = {**RECORD, "wall_ns": 100 * MS, "profile": {**profile, "python_run_queue": "20"}}

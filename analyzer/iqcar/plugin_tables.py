@@ -28,6 +28,8 @@ TASK_RECORDS = TableSpec(
         ("blocked_ms", "float64", "ms", "In monitors, by the JVM's count; NaN if off."),
         ("waited_ms", "float64", "ms", "In waits, by the JVM's count; NaN if off."),
         ("gc_ms", "float64", "ms", "Collections that stopped the JVM meanwhile."),
+        ("peak_held_bytes", "float64", "bytes", "Most execution memory it was seen to hold."),
+        ("mean_held_bytes", "float64", "bytes", "Execution memory held, mean of `wall_ms`."),
         ("pool", "str", "", "FAIR pool that was set; empty if none."),
         ("sampler", "str", "", "off or dead where waits could not be told apart; else empty."),
         ("failures", "int64", "count", "Failures of the plugin's own code in its JVM so far."),
@@ -47,6 +49,7 @@ INTERVALS = TableSpec(
             for request in REQUESTS
             if request is not Request.SLOT_WAIT
         ),
+        ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if nobody looked."),
     ),
 )
 

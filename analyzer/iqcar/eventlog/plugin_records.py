@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iqcar.eventlog.collect import Collector
 
 NS_PER_MS = 1e6
+BYTES_PER_KIB = 1024
 MAX_NAME = 500
 """Characters kept of a pool's name."""
 MOST_INTERVALS = 10_000
@@ -34,7 +35,8 @@ TaskRecord = tuple[float, float, float, "bytes | str"]
 """Task id, stage id and stage attempt, and the JSON that rode in the task's end."""
 
 _CLASSES = {str(kind): kind for kind in WaitClass}
-_VALUES = ["cpu_ms", *(f"{r}_ms" for r in REQUESTS if r is not Request.SLOT_WAIT)]
+_HELD_SERIES, _HELD_VALUE = "held_kib", "held_bytes"
+_VALUES = ["cpu_ms", *(f"{r}_ms" for r in REQUESTS if r is not Request.SLOT_WAIT), _HELD_VALUE]
 _SERIES: dict[str, int] = {
     "cpu": _VALUES.index("cpu_ms"),
     "run_queue": _VALUES.index(f"{Request.RUN_QUEUE}_ms"),
@@ -44,6 +46,7 @@ _SERIES: dict[str, int] = {
         for kind in WaitClass
         if kind.request is not None
     },
+    _HELD_SERIES: _VALUES.index(_HELD_VALUE),
 }
 """Series of a profile → column of ``intervals`` that it is added to."""
 
@@ -66,6 +69,8 @@ class _Record(Struct):
     blocked_ms: float = nan
     waited_ms: float = nan
     gc_ms: float = nan
+    peak_held_bytes: float = nan
+    mean_held_bytes: float = nan
     pool: str = ""
     sampler: str = ""
     failures: float = 0.0
@@ -208,6 +213,8 @@ def _record_table(rows: list[int], records: list[_Record]) -> pd.DataFrame:
         "blocked_ms": "blocked_ms",
         "waited_ms": "waited_ms",
         "gc_ms": "gc_ms",
+        "peak_held_bytes": "peak_held_bytes",
+        "mean_held_bytes": "mean_held_bytes",
     }
     counts = ("samples", "off_samples", "failures")
     return tb.TASK_RECORDS.frame(
@@ -229,7 +236,7 @@ def _record_table(rows: list[int], records: list[_Record]) -> pd.DataFrame:
 
 def _interval_table(rows: list[int], records: list[_Record]) -> pd.DataFrame:
     """One row per interval; a profile that is damaged is left out, its record is kept."""
-    tasks, counts, widths, starts, walls = [], [], [], [], []
+    tasks, counts, widths, starts, walls, looked = [], [], [], [], [], []
     series: list[tuple[int, int, list[float]]] = []
     total = 0
     for row, record in zip(rows, records, strict=True):
@@ -244,9 +251,14 @@ def _interval_table(rows: list[int], records: list[_Record]) -> pd.DataFrame:
         widths.append(width)
         starts.append(record.start_ms)
         walls.append(record.wall_ns / NS_PER_MS)
+        looked.append(record.mean_held_bytes >= 0)
     spent = np.zeros((len(_VALUES), total))
     for column, first, values in series:
         spent[column, first : first + len(values)] += values
+    # Without a series a task held nothing, unless nobody looked.
+    held = spent[_VALUES.index(_HELD_VALUE)]
+    held *= BYTES_PER_KIB
+    held[~np.repeat(np.array(looked, bool), counts)] = np.nan
     number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     step, start, wall = (np.repeat(column, counts) for column in (widths, starts, walls))
     since, until = number * step, np.minimum((number + 1) * step, wall)
@@ -270,8 +282,8 @@ def read_profile(
     -------
     tuple or None
         Width of its intervals in ms, their number, and its series: position of the column among
-        the value columns of ``intervals``, and values in ms without the zeros at the end. Series
-        that are not known are left out; None if the profile itself is damaged.
+        the value columns of ``intervals``, and values in ms (memory in KiB) without the zeros at the
+        end. Series that are not known are left out; None if the profile itself is damaged.
     """
     width, count = profile.get("bucket_ms"), profile.get("buckets")
     if not (isinstance(width, (int, float)) and 0 < width < LAST_PLAUSIBLE_MS):

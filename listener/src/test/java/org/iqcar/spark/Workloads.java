@@ -3,6 +3,7 @@ package org.iqcar.spark;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -20,11 +21,13 @@ public final class Workloads {
   private static final CountDownLatch LOCK_WANTED = new CountDownLatch(1);
   private static final CountDownLatch MEMORY_HELD = new CountDownLatch(1);
   private static final CountDownLatch MEMORY_WANTED = new CountDownLatch(1);
+  private static final CountDownLatch ALL_TAKEN = new CountDownLatch(1);
+  private static final CountDownLatch PART_WANTED = new CountDownLatch(1);
 
   private Workloads() {}
 
   /** Arguments: names of workloads in order, each with :argument where it takes one. */
-  public static void main(String[] args) {
+  public static void main(String[] args) throws InterruptedException {
     try (JavaSparkContext sc = new JavaSparkContext(new SparkConf())) {
       for (String arg : args) {
         String[] parts = arg.split(":", 2);
@@ -35,10 +38,12 @@ public final class Workloads {
     }
   }
 
-  private static void run(JavaSparkContext sc, String name, String argument) {
+  private static void run(JavaSparkContext sc, String name, String argument)
+      throws InterruptedException {
     switch (name) {
       case "lock": each(sc, 2, i -> lock(i)); break;
       case "memory": each(sc, 2, i -> memory(i)); break;
+      case "hoard": hoard(sc); break;
       case "notify": each(sc, 1, i -> await()); break;
       case "sleep": each(sc, 1, i -> Thread.sleep(1_000)); break;
       case "fifo": each(sc, 1, i -> read(argument)); break;
@@ -107,6 +112,50 @@ public final class Workloads {
       holder.acquireMemory(Long.MAX_VALUE / 2);
     }
     holder.freeMemory(holder.getUsed());
+  }
+
+  /** Three queries at once: one takes all memory, one wants its part, one wants none. */
+  private static void hoard(JavaSparkContext sc) throws InterruptedException {
+    Thread[] queries = {
+      query(sc, "holder", () -> {
+        Holder holder = new Holder();
+        holder.acquireMemory(Long.MAX_VALUE / 2);
+        ALL_TAKEN.countDown();
+        PART_WANTED.await();
+        Thread.sleep(2_000);
+        holder.freeMemory(holder.getUsed());
+      }),
+      query(sc, "starved", () -> {
+        Holder holder = new Holder();
+        ALL_TAKEN.await();
+        PART_WANTED.countDown();
+        holder.acquireMemory(Long.MAX_VALUE / 2);
+        holder.freeMemory(holder.getUsed());
+      }),
+      query(sc, "bystander", () -> {
+        PART_WANTED.await();
+        Thread.sleep(2_000);
+      }),
+    };
+    for (Thread query : queries) {
+      query.start();
+    }
+    for (Thread query : queries) {
+      query.join();
+    }
+  }
+
+  /** What a task does; serialisable because it is sent to one. */
+  private interface Work extends Serializable {
+    void run() throws Exception;
+  }
+
+  /** A thread with a job group of its own, and one task in it. */
+  private static Thread query(JavaSparkContext sc, String name, Work work) {
+    return new Thread(() -> {
+      sc.setJobGroup(name, name);
+      each(sc, 1, i -> work.run());
+    });
   }
 
   private static void await() throws InterruptedException {
