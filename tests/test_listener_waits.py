@@ -38,6 +38,9 @@ SPIN_THREADS = 4
 SPIN_CORES = 2
 FIFO_PAUSES = 5
 FIFO_PAUSE_S = 0.25
+SCAN_PAUSES = 6
+SCAN_PAUSE_S = 0.3
+"""As in listener_jobs.py."""
 
 
 def feed(fifo: Path) -> None:
@@ -96,7 +99,7 @@ def python_app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         tmp_path_factory.mktemp("python"),
         [
             str(Path(__file__).with_name("listener_jobs.py")),
-            *("python_burn", "python_sleep", "pandas_sleep"),
+            *("python_burn", "python_sleep", "pandas_sleep", "slow_scan"),
         ],
         master="local[2]",
         conf=LISTENER_ONLY,
@@ -186,6 +189,14 @@ def test_a_sleeping_task_is_neither_blocked_nor_notified(app: App) -> None:
 def test_reading_a_slow_file_is_io_read(app: App) -> None:
     (record,) = app.records("fifo")
     assert record["waits_ns"]["io_read"] > 0.8 * FIFO_PAUSES * FIFO_PAUSE_S * 1e9
+    assert share(record, "io_read") > 0.8
+
+
+def test_scanning_a_slow_source_is_io_read(python_app: App) -> None:
+    """Spark's own scan of a file, through Hadoop's file system."""
+    assert f"RESULT {99 * SCAN_PAUSES}" in python_app.output
+    record = max(python_app.records("slow_scan"), key=lambda r: r["waits_ns"].get("io_read", 0))
+    assert record["waits_ns"]["io_read"] > 0.8 * SCAN_PAUSES * SCAN_PAUSE_S * 1e9
     assert share(record, "io_read") > 0.8
 
 

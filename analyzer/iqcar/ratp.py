@@ -164,7 +164,7 @@ class TaskColumns:
 
         Where nobody looked it is Spark's own metric, which is more: the peaks of its operators.
         """
-        held = self.number("peak_memory_bytes").copy()
+        held: Floats = self.number("peak_memory_bytes").copy()
         records = self.tables.task_records
         task = records["task"].to_numpy(np.int64)
         mean = records["mean_held_bytes"].to_numpy(np.float64)

@@ -282,8 +282,8 @@ def read_profile(
     -------
     tuple or None
         Width of its intervals in ms, their number, and its series: position of the column among
-        the value columns of ``intervals``, and values in ms (memory in KiB) without the zeros at the
-        end. Series that are not known are left out; None if the profile itself is damaged.
+        the value columns of ``intervals``, and values in ms (memory in KiB) without the zeros at
+        the end. Series that are not known are left out; None if the profile itself is damaged.
     """
     width, count = profile.get("bucket_ms"), profile.get("buckets")
     if not (isinstance(width, (int, float)) and 0 < width < LAST_PLAUSIBLE_MS):

@@ -4,13 +4,15 @@ import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Reads once a period how much execution memory each running task holds.
+ * Reads now and then how much execution memory each running task holds.
  *
  * <p>In a thread of its own, because Spark answers under the lock of its memory manager, and keeps
  * that while it evicts cached blocks to disk: the sampler would stand still just when there is a
  * wait for memory to see. A task that waits for execution memory has given the lock back.
  */
 final class HeldMemory implements Runnable {
+  /** Waking up is what costs; an interval of a profile still gets five readings. */
+  private static final long LEAST_PERIOD_NANOS = 50_000_000L;
   private static final long IDLE_NANOS = 1_000_000_000L;
   /** Readings of all tasks failing one after the other before reading is given up. */
   private static final int MOST_FAILURES = 50;
@@ -20,9 +22,9 @@ final class HeldMemory implements Runnable {
   private final Thread thread = new Thread(this, "iqcar-memory");
   private volatile boolean stopped;
 
-  HeldMemory(Map<Long, TaskWatch> watches, long periodNanos) {
+  HeldMemory(Map<Long, TaskWatch> watches, long samplePeriodNanos) {
     this.watches = watches;
-    this.periodNanos = periodNanos;
+    periodNanos = Math.max(LEAST_PERIOD_NANOS, samplePeriodNanos);
     thread.setDaemon(true);
   }
 

@@ -1,18 +1,24 @@
 package org.iqcar.spark;
 
+import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import org.apache.spark.HashPartitioner;
 import org.apache.spark.SparkConf;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
+import scala.Tuple2;
 
 /** Jobs whose waits are known beforehand. Each is a job group of its own name. */
 public final class Workloads {
@@ -57,6 +63,7 @@ public final class Workloads {
         each(sc, 2, i -> spin(1));
         sc.setLocalProperty("spark.scheduler.pool", null);
         break;
+      case "fetch": fetch(sc, new File(argument)); break;
       case "nap": each(sc, 12, i -> Thread.sleep(1_500)); break;
       default: throw new IllegalArgumentException(name);
     }
@@ -175,6 +182,30 @@ public final class Workloads {
         // Everything is thrown away: only the waiting counts.
       }
     }
+  }
+
+  /** Writes shuffle files on two executors and, once that file exists, reads them again. */
+  private static void fetch(JavaSparkContext sc, File go) throws InterruptedException {
+    JavaPairRDD<Integer, byte[]> shuffled = sc.parallelize(Arrays.asList(0, 1), 2)
+        .flatMapToPair(task -> {
+          Thread.sleep(1_500); // long enough for the other executor to take the other task
+          Random random = new Random(task);
+          List<Tuple2<Integer, byte[]>> blocks = new ArrayList<>();
+          for (int i = 0; i < 40; i++) {
+            byte[] block = new byte[100_000];
+            random.nextBytes(block);
+            blocks.add(new Tuple2<>(i, block));
+          }
+          return blocks.iterator();
+        })
+        .partitionBy(new HashPartitioner(2));
+    shuffled.count();
+    System.out.println("WRITTEN");
+    while (!go.exists()) {
+      Thread.sleep(50);
+    }
+    sc.setJobGroup("fetched", "fetched");
+    shuffled.count();
   }
 
   /** Computes for this long on the processor, however long that takes. */
