@@ -53,6 +53,7 @@ final class HeldMemory implements Runnable {
           // A task that has just begun holds nothing yet: that would say too little of a short one.
           continue;
         }
+        Faults.at("memory");
         for (TaskWatch watch : watches.values()) {
           watch.holds(watch.context.taskMemoryManager().getMemoryConsumptionForThisTask());
         }
