@@ -324,10 +324,7 @@ def test_of_two_rules_of_one_type_the_lower_order_counts() -> None:
 def test_a_rule_that_pools_cannot_act_on_makes_no_pool_but_gives_its_advice() -> None:
     plan = compile_rules([agg(0.5, resource="io", helps_pools=False, advice="Read less.")], 8, 2)
     assert plan == PoolPlan(
-        notes=(
-            "AGG-1 (etl) makes no pool, because pools share out slots and it is about io. "
-            "Read less.",
-        )
+        notes=("AGG-1 (etl) makes no pool: pools share out slots, and it is about io. Read less.",)
     )
 
 

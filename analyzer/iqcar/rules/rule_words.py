@@ -29,8 +29,8 @@ def called(rule: Rule) -> str:
 def why_no_pool(rule: Rule) -> str:
     """Say that pools will not help against what a rule is about, and what will."""
     return (
-        f"{called(rule)} makes no pool, because pools share out slots and it is about "
-        f"{rule.resource}. {rule.advice}"
+        f"{called(rule)} makes no pool: pools share out slots, and it is about {rule.resource}. "
+        f"{rule.advice}"
     ).rstrip()
 
 
