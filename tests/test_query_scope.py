@@ -155,7 +155,8 @@ def test_sql_can_set_the_pool_for_its_session(ran: Ran) -> None:
 
 @spark
 def test_the_heavy_pool_gets_more_slots_while_both_want_some(ran: Ran) -> None:
-    """Of the tasks that began while both had tasks left to begin, the pool's weight is seen."""
+    """Tasks that began while both had some left to begin: on four slots 3 to 1, as the lighter
+    pool is never without one; equal pools would have as many, and the first tasks count as well."""
     stage_of = {
         stage: event["Properties"].get("spark.job.description")
         for event in ran.events
@@ -171,7 +172,7 @@ def test_the_heavy_pool_gets_more_slots_while_both_want_some(ran: Ran) -> None:
     both = {name: sum(since <= t <= until for t in times) for name, times in begun.items()}
     weights = {pool.name: pool.weight for pool in PLAN.pools}
     assert weights[POOL] >= 3 * weights["default"]
-    assert both["heavy"] > 2 * both["light"]
+    assert both["heavy"] > 1.5 * both["light"]
 
 
 @pytest.fixture(scope="module")
