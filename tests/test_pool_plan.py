@@ -346,6 +346,7 @@ def test_own_pools_share_what_rules_leave_as_before_and_keep_mode_and_min_share(
         Pool("default", 1, 0, "FAIR"),
         Pool("gold", 3, 2, "FIFO"),
     )
+    assert plan.notes[0].startswith("The run was recorded under earlier rules (iqcar-old)")
 
 
 def test_without_a_count_of_queries_the_shares_tell_it() -> None:
