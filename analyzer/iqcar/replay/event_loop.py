@@ -266,8 +266,6 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             offer = True
         elif kind == END:
             s = work.step[number]
-            running[s] -= 1
-            pool_running[shares.pool[s]] -= 1
             heir = work.heir[number]
             if heir >= 0 and not work.heir_at_launch[number]:
                 below[heir] = returned[s]
@@ -278,12 +276,6 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                 counted[s] -= 1
                 if counted[s] == 0:
                     _push(times, events, state, now + steps.tail[s], DONE * KIND + s)
-            if slots.handover == 0.0:
-                _one_free(state)
-                offer = True
-        elif kind == FREE:
-            _one_free(state)
-            offer = True
         elif kind == AVAILABLE:
             s = work.step[number]
             below[number] = returned[s]
@@ -305,7 +297,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             is_ready[number] = True
             pending[number] += steps.first_late[number] - steps.first_task[number]
             added = number
-        else:
+        elif kind == DONE:
             done[number] = now
             finished += 1
             for f in range(steps.follower_start[number], steps.follower_start[number + 1]):
@@ -320,6 +312,13 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                 state[ACTIVE] += 1
             offer = True
 
+        # Spark stops counting a task as running when its slot is free, before it has booked its end.
+        if kind == FREE or (kind == END and slots.handover == 0.0):
+            s = work.step[number]
+            running[s] -= 1
+            pool_running[shares.pool[s]] -= 1
+            _one_free(state)
+            offer = True
         # One round of offers: Spark sorts the task sets once, then serves them in that order.
         picks = 0
         while offer and state[FREE_SLOTS] > 0 and state[ACTIVE] > 0:
