@@ -267,11 +267,9 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
         elif kind == END:
             s = work.step[number]
             heir = work.heir[number]
+            # A slot is handed on before its task is booked: a retry comes after that.
             if heir >= 0 and not work.heir_at_launch[number]:
-                below[heir] = returned[s]
-                returned[s] = heir
-                pending[s] += 1
-                added = s
+                _push(times, events, state, now + work.heir_wait[number], AVAILABLE * KIND + heir)
             if work.counts[number]:
                 counted[s] -= 1
                 if counted[s] == 0:
@@ -312,7 +310,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                 state[ACTIVE] += 1
             offer = True
 
-        # Spark stops counting a task as running when its slot is free, before it has booked its end.
+        # TaskSchedulerImpl.statusUpdate: a task counts as running until its slot is free.
         if kind == FREE or (kind == END and slots.handover == 0.0):
             s = work.step[number]
             running[s] -= 1
