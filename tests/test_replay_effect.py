@@ -163,3 +163,10 @@ def test_report_and_json_show_what_is_expected(tmp_path, capsys) -> None:
     assert "Expected: no gain, it 10.0 s → 10.0 s (+0%)" in shown
     assert "All together, expected: no gain, the victim 10.0 s" in shown
     assert "A replay of the run as it was is 0.0 % off" in shown
+
+
+def test_effects_are_left_out_where_nobody_asks_for_them(tmp_path) -> None:
+    tables = iqcar.read(contended_log().write(tmp_path / "app-1"))
+    diagnosis = iqcar.diagnose(tables, expected=False)
+    assert diagnosis.rules and {rule.expected for rule in diagnosis.rules} == {None}
+    assert diagnosis.rules_together is None

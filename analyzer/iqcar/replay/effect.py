@@ -150,7 +150,7 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
         np.concatenate([v for v, rule in zip(victims, rules, strict=True) if rule.helps_pools])
     )
     doubts = list(recording.doubts)
-    if blind and not doubts:
+    if blind and recording.workloads:
         doubts.append(
             f"the effect of {', '.join(blind)} cannot be predicted: none of the victims ended "
             "while the log was written"
