@@ -6,6 +6,7 @@ run is given with every prediction.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ cluster differ by as much."""
 LEAST_GAIN_SHARE = 0.01
 """Victims gain from this share of their duration on; below it two runs on an idle cluster differ
 by chance."""
+
+THREADS = 4
+"""Replays at once: each needs up to 100 bytes per task."""
 
 MAX_FINGERPRINTS = 100
 """Victims whose fingerprints a rule lists; their durations are summed however many there are."""
@@ -136,50 +140,55 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
     def plan_of(some: Sequence[Rule]) -> PoolPlan:
         return compile_rules(some, scheduler.slots, scheduler.running, scheduler.pools)
 
-    victims = [_victims(tables, graph, rule) for rule in rules]
-    done, blind = [], []
-    for rule, mine in zip(rules, victims, strict=True):
-        own = rule.query_type is QueryType.TARGET
-        expected = (
-            judge.of(plan_of([rule]), mine, _OWN if own else _ITS) if rule.helps_pools else None
-        )
-        if rule.helps_pools and expected is None:
-            blind.append(rule.id)
-        done.append(replace(rule, expected=expected.to_dict() if expected else None))
-    everybody = np.unique(
-        np.concatenate([v for v, rule in zip(victims, rules, strict=True) if rule.helps_pools])
-    )
+    victims = _victims(tables, graph, acting)
+    everybody = np.unique(np.concatenate(victims))
+    plans = [*(plan_of([rule]) for rule in acting), plan_of(rules)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        replays = list(pool.map(recording.replay, plans))
+    called = [_OWN if rule.query_type is QueryType.TARGET else _ITS for rule in acting]
+    *each, together = map(judge.of, plans, replays, [*victims, everybody], [*called, _THE])
+    of_rule = {rule.id: expected for rule, expected in zip(acting, each, strict=True)}
+    blind = [number for number, expected in of_rule.items() if expected is None]
+    done = [_with(rule, of_rule.get(rule.id)) for rule in rules]
     doubts = list(recording.doubts)
     if blind and recording.workloads:
         doubts.append(
             f"the effect of {', '.join(blind)} cannot be predicted: none of the victims ended "
             "while the log was written"
         )
-    return Prediction(tuple(done), judge.of(plan_of(rules), everybody, _THE), tuple(doubts))
+    return Prediction(tuple(done), together, tuple(doubts))
 
 
-def _victims(tables: Tables, graph: IQCGraph, rule: Rule) -> Rows:
-    """Runs that a rule is to help: its own, or those that lost time to the source it is for."""
-    own = (tables.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
-    if rule.query_type is QueryType.TARGET:
-        return np.flatnonzero(own)
+def _with(rule: Rule, expected: Expected | None) -> Rule:
+    return rule if expected is None else replace(rule, expected=expected.to_dict())
+
+
+def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Rows]:
+    """Runs that each rule is to help: its own, or those that lost time to the source it is for."""
     hurts = graph.who_hurts_whom()
     hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
     source = hurts["source_query"].to_numpy(np.int64)
     target = hurts["target_query"].to_numpy(np.int64)
-    to_it = own[source] & ~own[target]
-    lost = np.bincount(
-        target[to_it], hurts["lost_ms"].to_numpy(np.float64)[to_it], minlength=len(own)
-    )
-    noticed = np.flatnonzero(lost >= MIN_LOST_MS)
-    return noticed if len(noticed) else np.flatnonzero(lost > 0)
+    lost_ms = hurts["lost_ms"].to_numpy(np.float64)
+    fingerprint = tables.queries["fingerprint"].to_numpy(object)
+    found = []
+    for rule in rules:
+        own = fingerprint == rule.fingerprint
+        if rule.query_type is QueryType.TARGET:
+            found.append(np.flatnonzero(own))
+            continue
+        to_it = own[source] & ~own[target]
+        lost = np.bincount(target[to_it], lost_ms[to_it], minlength=len(own))
+        noticed = np.flatnonzero(lost >= MIN_LOST_MS)
+        found.append(noticed if len(noticed) else np.flatnonzero(lost > 0))
+    return found
 
 
 class _Judge:
     """Holds replays under new shares against the one under the recorded shares."""
 
     def __init__(self, tables: Tables, recording: Recording) -> None:
-        self.tables, self.recording = tables, recording
+        self.tables = tables
         self.before = recording.replay()
         self.errors = replay_errors(tables, self.before)
         self.app = tables.queries["app"].to_numpy(np.int64)
@@ -188,15 +197,12 @@ class _Judge:
         self.names = texts(tables.queries, "name")
         self.fingerprints = texts(tables.queries, "fingerprint")
 
-    def of(self, plan: PoolPlan, victims: Rows, called: tuple[str, str]) -> Expected | None:
-        """Judge one plan; None where none of its victims could be replayed to its end."""
-        touched = sorted({int(self.app[query]) for query in chosen_pools(self.tables, plan)})
-        after = self.recording.replay(plan)
-        return self._compare(after, np.isin(self.app, touched), victims, called)
-
-    def _compare(
-        self, after: Replayed, touched: Flags, victims: Rows, called: tuple[str, str]
+    def of(
+        self, plan: PoolPlan, after: Replayed, victims: Rows, called: tuple[str, str]
     ) -> Expected | None:
+        """Judge one plan; None where none of its victims could be replayed to its end."""
+        chosen = chosen_pools(self.tables, plan)
+        touched = np.isin(self.app, sorted({int(self.app[query]) for query in chosen}))
         old, new = self.before.duration_ms, after.duration_ms
         known = touched & self.ended & np.isfinite(old + new)
         mine = victims[known[victims]]

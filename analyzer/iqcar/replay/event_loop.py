@@ -218,7 +218,7 @@ def _change_executors(state: Any, change: int, when_idle: bool) -> None:
         _give_back(state, going)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     n_steps, n_tasks = len(steps.delay), len(work.duration)
     room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
