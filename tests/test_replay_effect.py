@@ -13,7 +13,7 @@ from contended_log import contended_log
 from iqcar.graph import build_graph
 from iqcar.kinds import Request
 from iqcar.replay import predict
-from iqcar.replay.effect import LEAST_GAIN_SHARE, SLOWER_SHARE, Outlook, _outlook
+from iqcar.replay.expected import LEAST_GAIN_SHARE, SLOWER_SHARE, Outlook, outlook_of
 from iqcar.report.json_result import result_schema, to_json
 from iqcar.report.text import print_diagnosis
 from iqcar.rules import propose
@@ -142,7 +142,7 @@ def test_the_replays_own_error_is_carried_along() -> None:
     ],
 )
 def test_the_outlook_weighs_gain_cost_and_error(gain, cost, error, outlook) -> None:
-    assert _outlook(gain, cost, error) is outlook
+    assert outlook_of(gain, cost, error) is outlook
 
 
 def test_the_schema_knows_every_outlook() -> None:
