@@ -61,8 +61,8 @@ def test_all_logs_together_keep_applications_apart(shared_logs: Path, validator)
 
 
 REPLAY_ERROR = 0.10
-"""Median error of a replay as it was, per log: under 3 % but for one log whose tasks waited for
-the place of their data (8.5 %)."""
+"""Median error of a replay as it was, per log: under 3 % but for one log (8.5 %), where slots stood
+free for a fifth of the time in which tasks waited."""
 
 
 @pytest.mark.parametrize("name", LOGS)
