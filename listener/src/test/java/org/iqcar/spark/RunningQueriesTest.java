@@ -31,11 +31,11 @@ class RunningQueriesTest {
 
   @Test
   void aSqlQueryIsItsUsersNameElseItsPlan() throws Exception {
-    queries.executionStarted(0, -1, "nightly 1", () -> "h0");
-    queries.executionStarted(1, -1, "count at A.scala:7", () -> "h1");
-    queries.executionStarted(2, -1, "SELECT 1", () -> "h2");
-    queries.executionStarted(3, -1, "count at A.scala:7", () -> "");
-    queries.executionStarted(4, -1, "", () -> "");
+    queries.executionStarted(0, -1, "nightly 1", "h0");
+    queries.executionStarted(1, -1, "count at A.scala:7", "h1");
+    queries.executionStarted(2, -1, "SELECT 1", "h2");
+    queries.executionStarted(3, -1, "count at A.scala:7", "");
+    queries.executionStarted(4, -1, "", "");
     assertEquals("name:nightly 1", sql(0));
     assertEquals("plan:h1", sql(1));
     assertEquals("plan:h2", sql(2));
@@ -46,27 +46,16 @@ class RunningQueriesTest {
 
   @Test
   void aPartOfAQueryIsItsRootWhoeverTellsSo() throws Exception {
-    queries.executionStarted(0, -1, "", () -> "root");
-    queries.executionStarted(1, 0, "", () -> "part");
-    queries.executionStarted(2, -1, "", () -> "part");
-    queries.executionStarted(3, -1, "", () -> "part");
+    queries.executionStarted(0, -1, "", "root");
+    queries.executionStarted(1, 0, "", "part");
+    queries.executionStarted(2, -1, "", "part");
+    queries.executionStarted(3, -1, "", "part");
     assertEquals("plan:root", sql(1));
     assertEquals("plan:root",
         job("spark.sql.execution.id", "2", "spark.sql.execution.root.id", "0"));
     assertEquals("plan:root", sql(2));
     assertEquals("plan:root", job("spark.sql.execution.id", "3",
         "spark.databricks.execution.rootSqlExecutionId", "0"));
-  }
-
-  @Test
-  void anExecutionThatEndedUnseenHasNoPlanAndOneThatWasSeenKeepsIt() throws Exception {
-    queries.executionStarted(0, -1, "", () -> "h0");
-    queries.executionStarted(1, -1, "", () -> "h1");
-    assertEquals("plan:h0", sql(0));
-    queries.executionEnded(0);
-    queries.executionEnded(1);
-    assertEquals("plan:h0", sql(0));
-    assertEquals("", sql(1));
   }
 
   @Test
@@ -94,7 +83,7 @@ class RunningQueriesTest {
   @Test
   void aBroadcastOutsideOfSqlBelongsToTheLastQueryOfItsPool() throws Exception {
     String runId = "broadcast exchange (runId " + ID + ")";
-    queries.executionStarted(0, -1, "", () -> "h0");
+    queries.executionStarted(0, -1, "", "h0");
     job("spark.sql.execution.id", "0", PoolRules.POOL, "gold");
     job("spark.job.description", "other");
     assertEquals("plan:h0", job("spark.jobGroup.id", ID, "spark.job.description", runId,
@@ -108,7 +97,7 @@ class RunningQueriesTest {
   @Test
   void manyExecutionsAndGroupsAreForgottenNotKept() throws Exception {
     for (int i = 0; i < 50_000; i++) {
-      queries.executionStarted(i, -1, "", () -> "h");
+      queries.executionStarted(i, -1, "", "h");
       job("spark.jobGroup.id", "g" + i);
     }
     assertEquals("", sql(0));
