@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import iqcar
+from conftest import measures_again
 from iqcar.replay import check_rules, record, replay, replay_errors
 from iqcar.rules import compile_rules, dump_rules, load_rules_file, recorded_scheduler
 from iqcar.rules.allocation_file import allocation_xml
@@ -31,6 +32,7 @@ alone differ by up to 10. The change itself is −40 or more."""
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(not has_java(), reason="needs a JDK"),
+    measures_again,
 ]
 
 

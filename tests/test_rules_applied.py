@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import iqcar
+from conftest import measures_again
 from iqcar.tables import Tables, texts
 from listener_spark import (
     APP_TIMEOUT_S,
@@ -153,6 +154,7 @@ def test_fair_is_switched_on_and_the_new_pools_are_recorded(
     assert (pools["default"]["weight"], pools["default"]["mode"]) == (1, "FIFO")
 
 
+@measures_again
 @pytest.mark.parametrize("home", spark_params())
 def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
     home: Path, tmp_path: Path
