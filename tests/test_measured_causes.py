@@ -19,11 +19,14 @@ DISK = Feature(
     "host_disk", FeatureKind.RESOURCE, "host-disk", "share", "host disk", "", True, "host-disk"
 )
 BYTES = Feature("input_bytes", FeatureKind.NUMERICAL, "", "bytes", "input", "")
-LISTED = (READ, WRITE, DISK, BYTES)
+RECORDS = Feature("input_records", FeatureKind.NUMERICAL, "", "count", "input records", "")
+LISTED = (READ, WRITE, DISK, BYTES, RECORDS)
 NAN = float("nan")
 
 
-def stage(durations, read, write=None, disk=None, data=None, measured=True, evidence="auto"):
+def stage(
+    durations, read, write=None, disk=None, data=None, records=None, measured=True, evidence="auto"
+):
     n = len(durations)
     some = lambda values: np.array(values if values is not None else [NAN] * n, float)  # noqa: E731
     features = made(
@@ -34,7 +37,7 @@ def stage(durations, read, write=None, disk=None, data=None, measured=True, evid
             "compared": np.ones(n, bool), "measured": np.full(n, measured),
             "wait_io_read_ms": some(read), "wait_io_write_ms": some(write),
             "host_disk": some(disk), before(DISK): some(disk), after(DISK): some(disk),
-            "input_bytes": some(data),
+            "input_bytes": some(data), "input_records": some(records),
         },
         LISTED,
     )  # fmt: skip
@@ -76,6 +79,12 @@ def test_who_reads_more_may_wait_longer() -> None:
     assert len(stage([*PLAIN, 3000], [*[50] * 5, 1500], data=[1e6] * 6)) == 1
 
 
+def test_records_tell_of_more_reading_where_spark_missed_the_bytes() -> None:
+    of = ([*PLAIN, 3000], [*[50] * 5, 1500])
+    assert stage(*of, data=[1732] * 6, records=[*[100] * 5, 3000]).empty
+    assert len(stage(*of, data=[1732] * 6, records=[100] * 6)) == 1
+
+
 def test_without_a_record_the_host_decides_or_nobody() -> None:
     of = ([*PLAIN, 3000], None, None, HOT)
     assert stage(*of, measured=False)["evidence"].tolist() == ["paper"]
@@ -99,6 +108,7 @@ def test_what_is_explained_is_a_share_and_above_the_bound(rows, bound) -> None:
             "compared": np.ones(n, bool), "measured": np.ones(n, bool),
             "wait_io_read_ms": np.array(waits, float), "wait_io_write_ms": np.full(n, NAN),
             "host_disk": np.full(n, NAN), "input_bytes": np.array(work, float),
+            "input_records": np.full(n, NAN),
         },
         LISTED,
     )  # fmt: skip
