@@ -200,7 +200,16 @@ def result_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def evaluation_page() -> str:
+    """What experiments found, next to what the papers did."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
+    from page import page
+
+    return page(PRINTED)
+
+
 PAGES = {
+    "evaluation.md": evaluation_page,
     "tables.md": tables_page,
     "kinds.md": kinds_page,
     "commands.md": commands_page,
