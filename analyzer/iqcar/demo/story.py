@@ -82,7 +82,7 @@ def tell(
     say(f"TPC-DS data, scale {scale:g}: {doing} {folder}")
     data = make_data(out, scale)
     tpcds = json.loads((data / "queries.json").read_text("utf-8"))
-    queries = queries_of(SCHEDULE, tpcds, slots_here())
+    queries = queries_of(SCHEDULE, tpcds, slots_here(), scale)
     say(f"\nFirst run: {len(queries)} queries on {slots_here()} task slots, waits measured")
     before = run_mix(queries, data, out, name="before", say=say)
     diagnosis = diagnose(read([before.log]))
