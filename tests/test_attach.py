@@ -27,7 +27,7 @@ from listener_spark import (
     spark_version,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 JOB = Path(__file__).with_name("attached_job.py")
 IQCAR = f"{shlex.quote(sys.executable)} -m iqcar"

@@ -24,7 +24,7 @@ from listener_spark import (
     unpack,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 MS = 1_000_000
 POOLS = """<?xml version="1.0"?>

@@ -30,7 +30,7 @@ from listener_spark import (
     spark_params,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 JOBS = Path(__file__).with_name("rules_jobs.py")
 FAIR = {"spark.scheduler.mode": "FAIR"}
