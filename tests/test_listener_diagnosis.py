@@ -119,8 +119,8 @@ def test_queries_that_compute_on_too_few_cores_are_blamed_on_each_other(
     waited = contended.waits.loc[tasks, wait_column(Request.RUN_QUEUE)].sum()
     # Four tasks on two cores wait about half of their time.
     assert waited > 0.25 * contended.waits.loc[tasks, "duration_ms"].sum()
-    # Two of the three tasks in its way are the culprit's, one is its own. Programs outside Spark that
-    # compute meanwhile take a share that nobody is blamed for, but not all of it.
+    # Two of the three tasks in its way are the culprit's, one is its own. Programs outside Spark
+    # that compute meanwhile take a share that nobody is blamed for, but not all of it.
     named = sum(ms for name, ms in lost.items() if name)
     assert lost[culprit] > 0.5 * named > 0.05 * waited
     assert lost.get("sleeper", 0.0) < 0.1 * lost[culprit]
