@@ -27,7 +27,9 @@ from iqcar.query_waits import QUERY_WAITS
 from iqcar.report.json_result import result_schema
 from iqcar.rules import vocabulary
 from iqcar.rules.causes import straggler_causes
+from iqcar.rules.compile import VICTIMS_FIRST
 from iqcar.rules.data import rule_schema
+from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
     FEATURES,
     STRAGGLER_CAUSES,
@@ -44,6 +46,31 @@ EXIT_CODES = {
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
 }
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
+HOW_RULES_BECOME_POOLS = f"""\
+`iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
+rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
+
+- Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
+  minShare, then to the pool with the fewest running tasks for its weight. It knows no cap and takes
+  no slot back, so a share is a proportion to the other pools that want slots at that moment.
+- AGG with share 1/n: the source's pool weighs one part, and `default`, where everybody else is,
+  one part for each of the other queries that ran at once at most.
+- DYNP: a priority weighs that many parts, one being an ordinary query's. Victims whose priority is
+  raised also get a minShare where the log tells the number of slots, together
+  {VICTIMS_FIRST:.0%} of them, so that a heavy `default` pool does not delay a victim when few
+  queries run. The rest stays for everybody else.
+- An application's own pools, where the plugin recorded them, keep mode and minShare, and divide
+  what the rules leave in the proportion they had. Pools of rules work as `default` does inside:
+  FIFO, unless it was FAIR.
+- Weights are small whole numbers: ratios are within {RATIO_ERROR:.0%} of those asked for, and at
+  most {MAX_RATIO:.0f}. A pool that wants slots gets one at least, whatever its weight: shares
+  smaller than that need more slots.
+- A query has one pool. Of several rules for it, AGG comes before DYNP, then the lower rule-order
+  counts. The `notes` say what was decided, and what helps where pools do not.
+
+In PySpark, `with iqcar.query("q39b", pool="iqcar-q39b"):` names what runs inside and puts it into a
+pool; with the plugin and `spark.iqcar.rules` the program stays as it is.
+"""
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PRINTED = "<!-- Printed by scripts/write_docs.py; edit the code, then run it again. -->\n"
 
@@ -145,6 +172,7 @@ def rules_page() -> str:
     for title, part in (("A pool", "pool"), ("An assignment", "assignment")):
         lines += ["", f"## {title}", "", *_fields(parts[part]["properties"])]
     lines += ["", "All fields of an assignment that are not empty must match."]
+    lines += ["", "## How rules become pools", "", *HOW_RULES_BECOME_POOLS.splitlines()]
     lines += ["", "## What was recorded", "", *_fields(parts["recorded"]["properties"])]
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]
@@ -172,7 +200,16 @@ def result_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def evaluation_page() -> str:
+    """What experiments found, next to what the papers did."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "experiments"))
+    from page import page
+
+    return page(PRINTED)
+
+
 PAGES = {
+    "evaluation.md": evaluation_page,
     "tables.md": tables_page,
     "kinds.md": kinds_page,
     "commands.md": commands_page,

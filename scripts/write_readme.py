@@ -9,17 +9,20 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 RULES_SHOWN = 2
+CHANGED = "What the rules changed"
 
 
 def shorten(text: str) -> list[str]:
-    """Keep the worst-hit query and the first rules of a diagnosis."""
+    """Keep the worst-hit query, the first rules, and what they changed."""
     lines = [line.rstrip() for line in text.splitlines()]
     worst = lines.index(next(line for line in lines if line.startswith("1. ")))
     target = list(takewhile(bool, lines[worst:]))
     rules = list(takewhile(bool, lines[lines.index("Scheduler rules") :]))
     starts = [n for n, line in enumerate(rules) if re.match(r" +(AGG|DYNP) ", line)]
     end = starts[RULES_SHOWN] if len(starts) > RULES_SHOWN else len(rules)
-    return [*target, "   ...", "", *rules[:end], "   ..."]
+    changed = lines[lines.index(CHANGED) :]
+    table = next(n for n, line in enumerate(changed) if line.startswith("query "))
+    return [*target, "   ...", "", *rules[:end], "   ...", "", CHANGED, *changed[table:]]
 
 
 def main() -> None:

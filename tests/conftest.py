@@ -30,13 +30,6 @@ def shared_logs() -> Path:
     return folder
 
 
-RERUNS = 2
-"""Tests of real Spark measure real waits on a machine that others may load: a measurement that
-was disturbed is taken again. What is wrong fails three times."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take disturbed measurements of real Spark again."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.flaky(reruns=RERUNS))
+measures_again = pytest.mark.flaky(reruns=2)
+"""For a test whose own run of Spark measures real waits or shares: on a machine that others load, a
+measurement that was disturbed is taken again. What is wrong fails three times."""

@@ -8,20 +8,36 @@ import numpy as np
 import pandas as pd
 
 from iqcar.kinds import REQUESTS, Request
-from iqcar.tables import INTERVALS, Tables
+from iqcar.tables import INTERVALS, TASK_RECORDS, Tables
+from random_tables import frame
 
+HELD = (np.nan, 0.0, 70_000.0, 1e6, 5e6)
+"""Bytes that a task may hold."""
 SERIES = ("cpu_ms", *(f"{r}_ms" for r in REQUESTS if r is not Request.SLOT_WAIT))
 """The columns of ``intervals`` that hold times spent."""
 
 
 def intervals_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The table of intervals; series that a row does not name are zero."""
+    """The table of intervals; series that a row does not name are zero, memory is unknown."""
+    missing = {**dict.fromkeys(SERIES, 0.0), "held_bytes": np.nan}
     return INTERVALS.frame(
-        {
-            c.name: [row.get(c.name, 0.0) if c.name in SERIES else row[c.name] for row in rows]
-            for c in INTERVALS.columns
-        }
+        {c.name: [{**missing, **row}[c.name] for row in rows] for c in INTERVALS.columns}
     )
+
+
+def random_records(tables: Tables, seed: int) -> Tables:
+    """Give about half of the tasks a record of the memory they held, and of the measured time."""
+    rng = np.random.default_rng(seed)
+    task = np.flatnonzero(rng.random(len(tables.tasks)) < 0.5)
+    span = (tables.tasks["finish_ms"] - tables.tasks["launch_ms"]).to_numpy()[task]
+    records = frame(
+        TASK_RECORDS,
+        len(task),
+        task=task,
+        wall_ms=span * rng.choice([0.0, 0.5, 1.0, 1.5], len(task)),
+        mean_held_bytes=rng.choice(HELD, len(task)),
+    )
+    return tables.with_(task_records=records)
 
 
 def random_profiles(tables: Tables, seed: int) -> Tables:
@@ -37,8 +53,10 @@ def random_profiles(tables: Tables, seed: int) -> Tables:
         begin, end = sorted(rng.choice(int(life) + 1, 2, replace=False))
         width = int(rng.integers(1, 6))
         skew = rng.choice([0.0, 0.0, -7.0, 12.0])
+        levels = rng.choice(HELD, 3) if rng.random() < 0.7 else [np.nan]
         for at in range(int(begin), int(end), width):
             spent = {name: float(rng.choice([0, 0, 1, 3])) for name in SERIES}
+            spent["held_bytes"] = float(rng.choice(levels))
             edges = {"start_ms": launch + at, "end_ms": launch + min(at + width, int(end))}
             rows.append(
                 {"task": task, **{name: when + skew for name, when in edges.items()}, **spent}
@@ -65,6 +83,7 @@ def even_profiles(tables: Tables, waits: pd.DataFrame, width: int = 3) -> Tables
                     "start_ms": launch + at,
                     "end_ms": launch + at + length,
                     **{n: max(np.nan_to_num(t), 0.0) * length / life for n, t in totals.items()},
+                    "held_bytes": tables.tasks["peak_memory_bytes"][task],
                 }
             )
     return tables.with_(intervals=intervals_of(rows))

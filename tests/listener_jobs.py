@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+SCAN_PAUSES = 6
+SCAN_PAUSE_S = 0.3
+"""The slow scan's source gives a line, and then nothing for so long."""
 
 
 def burn(rows: Iterator[int]) -> Iterator[int]:
@@ -44,11 +52,33 @@ def pandas_sleep(spark: SparkSession) -> None:
     spark.range(0, 10, 1, 1).mapInPandas(nap, "id long").collect()
 
 
+def slow_scan(spark: SparkSession) -> None:
+    """A scan of a text file whose source is slow: a pipe that takes the file's place."""
+    line = "x" * 99 + "\n"
+    path = Path(tempfile.mkdtemp()) / "slow.txt"
+    path.write_text(line * SCAN_PAUSES)
+    frame = spark.read.text(str(path))  # what the file is like is looked at here
+    path.unlink()
+    os.mkfifo(path)
+
+    def feed() -> None:
+        with path.open("w") as pipe:
+            for _ in range(SCAN_PAUSES):
+                time.sleep(SCAN_PAUSE_S)
+                pipe.write(line)
+                pipe.flush()
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    print("RESULT", frame.selectExpr("sum(length(value)) AS n").collect()[0]["n"])
+    feeder.join()
+
+
 def main() -> None:
     """Run the jobs, each as a job group of its own name."""
     spark = SparkSession.builder.getOrCreate()
     jobs: dict[str, Callable[[SparkSession], None]] = {
-        job.__name__: job for job in (python_burn, python_sleep, pandas_sleep)
+        job.__name__: job for job in (python_burn, python_sleep, pandas_sleep, slow_scan)
     }
     for name in sys.argv[1:]:
         spark.sparkContext.setJobGroup(name, name)

@@ -54,6 +54,7 @@ class _Naive(NaiveSlots):
         self.tables, self.usage = tables, usage
         self.tasks = tables.tasks.to_dict("records")
         self.waits = waits.to_dict("records")
+        self.records = tables.task_records.to_dict("records")
         self.launches: dict[int, list[float]] = defaultdict(list)
         for task in self.tasks:
             task["ok"] = math.isfinite(task["launch_ms"]) and math.isfinite(task["finish_ms"])
@@ -213,7 +214,7 @@ class _Naive(NaiveSlots):
         if r in MEMORY:
             if not length > 0 or task["executor"] < 0:
                 return 0.0
-            held = known(task["peak_memory_bytes"])
+            held = self.held(i, piece)
             return held / self.memory[task["executor"]] if held > 0 else 0.0
         wait = known(wait) * self.part(i, piece, f"{r}_ms")
         return min(max(1 - wait / life, 0.0), 1.0)
@@ -233,21 +234,28 @@ class _Naive(NaiveSlots):
         speed = next((s for s in speeds if not math.isnan(s)), math.nan)
         return min(known(self.data(i, part) * mine / speed) / life, 1.0)
 
+    def held(self, i: int, piece: int) -> float:
+        """Bytes of execution memory: by the profile, else by the record, else by Spark's metric."""
+        task, rows = self.tasks[i], [row for _, _, row in self.pieces[i]]
+        levels = [math.nan if row is None else row["held_bytes"] for row in rows]
+        if any(math.isfinite(level) for level in levels):
+            return known(levels[piece])
+        for record in self.records:
+            if record["task"] == i and math.isfinite(record["mean_held_bytes"]):
+                part = min(known(record["wall_ms"]) / max(task["T"], 1.0), 1.0)
+                return float(record["mean_held_bytes"] * part)
+        return known(task["peak_memory_bytes"])
+
     def most_memory(self, executor: int) -> float:
+        """The most ever held at once; it begins where some piece begins."""
         mine = [
-            t
-            for t in self.tasks
-            if t["executor"] == executor and t["T"] > 0 and known(t["peak_memory_bytes"]) > 0
+            (begin, end, self.held(i, piece))
+            for i, task in enumerate(self.tasks)
+            if task["executor"] == executor and task["T"] > 0
+            for piece, (begin, end, _) in enumerate(self.pieces[i])
         ]
         return max(
-            (
-                sum(
-                    o["peak_memory_bytes"]
-                    for o in mine
-                    if o["launch_ms"] <= t["launch_ms"] < o["finish_ms"]
-                )
-                for t in mine
-            ),
+            (sum(held for since, until, held in mine if since <= at < until) for at, _, _ in mine),
             default=0.0,
         )
 

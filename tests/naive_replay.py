@@ -213,13 +213,15 @@ class _Simulator:
     def task_ends(self, ran: _Ran) -> None:
         task_set = ran.task_set
         task_set.running -= 1
+        self.slot_free(ran.executor)
+        self.offer()
+        # The slot is handed on before the end is booked (TaskSchedulerImpl.statusUpdate).
         again = ran.attempt + 1
         if again < len(task_set.plan.tasks[ran.index]):
             task_set.pending.append((ran.index, again))
-        else:
-            task_set.left -= 1
-        self.slot_free(ran.executor)
-        self.offer()
+            self.offer()
+            return
+        task_set.left -= 1
         if not task_set.left:
             task_set.ended = self.now
             self.submit_ready(task_set.query, task_set.job)

@@ -66,8 +66,16 @@ def plugin_record(
         "blocked_ms": draw(50),
         "waited_ms": draw(50),
         "gc_ms": draw(20),
+        "peak_held_bytes": 0,
+        "mean_held_bytes": 0,
     }
+    held = [draw(1 << 16) for _ in range(buckets)] if draw(3) == 0 else []
+    if held:
+        record["peak_held_bytes"] = max(held) << 10
+        record["mean_held_bytes"] = (sum(held) << 10) // buckets
     if buckets >= 2:
         written = {name: packed(values) for name, values in series.items() if any(values)}
+        if any(held):
+            written["held_kib"] = packed(held)
         record["profile"] = {"bucket_ms": WIDTH_MS, "buckets": buckets, **written}
     return record

@@ -66,8 +66,8 @@ def subquery() -> None:
     """A query inside of another: executions with a root."""
     sales().createOrReplaceTempView("sales")
     spark.sql(
-        f"SELECT name, max(price) FROM sales WHERE price > (SELECT avg(price) - {number} FROM sales)"
-        " GROUP BY name"
+        "SELECT name, max(price) FROM sales WHERE price > "  # noqa: S608
+        f"(SELECT avg(price) - {number} FROM sales) GROUP BY name"
     ).collect()
 
 
@@ -102,8 +102,9 @@ def window() -> None:
     """A window function, a union and a sort with a limit."""
     sales().createOrReplaceTempView("sales")
     spark.sql(
-        "SELECT * FROM (SELECT name, rank() OVER (PARTITION BY item ORDER BY price) AS r FROM sales)"
-        f" WHERE r < {number} UNION ALL SELECT 'x', {number} ORDER BY r LIMIT {number + 5}"
+        "SELECT * FROM (SELECT name, rank() OVER (PARTITION BY item ORDER BY price) AS r"  # noqa: S608
+        f" FROM sales) WHERE r < {number}"
+        f" UNION ALL SELECT 'x', {number} ORDER BY r LIMIT {number + 5}"
     ).collect()
 
 
@@ -115,7 +116,7 @@ def sql_named() -> None:
 
 def statement() -> None:
     """A query described by its text, as the Thrift server does: its plan is hashed."""
-    sc.setJobDescription(f"SELECT count(*) FROM sales WHERE item <> {number}")
+    sc.setJobDescription(f"SELECT count(*) FROM sales WHERE item <> {number}")  # noqa: S608
     sales().where(f"item <> {number}").groupBy().count().collect()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from conftest import measures_again
 from listener_spark import (
     APP_TIMEOUT_S,
     JAR,
@@ -26,7 +27,7 @@ from listener_spark import (
     spark_version,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 JOB = Path(__file__).with_name("attached_job.py")
 IQCAR = f"{shlex.quote(sys.executable)} -m iqcar"
@@ -141,6 +142,7 @@ def test_the_python_code_attaches_when_it_is_run(home: Path, logs: Path, tmp_pat
     check_attached(done, logs)
 
 
+@measures_again
 @pytest.mark.smoke
 @pytest.mark.parametrize("home", spark_params())
 def test_known_waits_are_measured(home: Path, tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def test_a_busy_host_is_a_cause_and_a_task_that_is_the_load_itself_is_not() -> N
     ):
         of = stage(10, 10, 10, 10, 100, busy=busy, edges=[edges] * 5)
         assert found(of, OURS) == causes
+        assert found(of, replace(OURS, edge=0.0)) == {(4, "busy")}
 
 
 def test_peers_on_the_same_host_count_for_themselves() -> None:

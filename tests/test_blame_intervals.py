@@ -7,7 +7,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interval_profiles import SERIES, even_profiles, intervals_of, random_profiles
+from interval_profiles import (
+    SERIES,
+    even_profiles,
+    intervals_of,
+    random_profiles,
+    random_records,
+)
 from iqcar.blame import KNOWN, UNATTRIBUTED, attribute
 from iqcar.kinds import REQUESTS, Request, SourceUsage
 from iqcar.pieces import Pieces
@@ -26,7 +32,7 @@ SEEDS = st.integers(0, 2**32)
 def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
     random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
-    tables = random_profiles(random.tables, seed)
+    tables = random_profiles(random_records(random.tables, seed), seed)
     blame = attribute(tables, random.waits, usage)
     expected = naive_blame(tables, random.waits, usage)
     demands = blame.demands
@@ -125,8 +131,24 @@ def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
         whole = np.nan_to_num(columns.number(name))
         parts = pieces.total(np.nan_to_num(pieces.number(name)))
         np.testing.assert_allclose(parts, whole, rtol=1e-9)
-    held = columns.number("peak_memory_bytes")
-    np.testing.assert_array_equal(pieces.number("peak_memory_bytes"), held[pieces.task])
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(20), SEEDS)
+def test_memory_is_held_as_the_profile_says_else_evenly(random: RandomInput, seed: int) -> None:
+    tables = random_profiles(random_records(random.tables, seed), seed)
+    columns = TaskColumns.of(tables, random.waits)
+    pieces = Pieces.of(columns)
+    assume(not pieces.whole)
+    held = pieces.held()
+    recorded = tables.intervals["held_bytes"].to_numpy()
+    profiled = np.unique(tables.intervals["task"][np.isfinite(recorded)])
+    told = np.isin(pieces.task, profiled)
+    np.testing.assert_array_equal(held[~told], columns.held()[pieces.task[~told]])
+    # Before and after what the profile covers, and where it says nothing, nothing was held.
+    inside = told & (pieces.interval >= 0)
+    np.testing.assert_array_equal(held[inside], np.nan_to_num(recorded[pieces.interval[inside]]))
+    assert (held[told & (pieces.interval < 0)] == 0).all()
 
 
 def three_on_a_core(skew_ms: float = 0.0) -> tuple[Tables, object]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import jsonschema
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from contended_log import contended_log
 from iqcar.cli.main import app
+from iqcar.diagnosis import Diagnosis
 from iqcar.report.json_result import result_schema
+from iqcar.report.text import print_diagnosis
 from iqcar.rules.data import rule_schema
 from iqcar.version import __version__
 from synthetic_log import SyntheticLog
@@ -177,6 +182,27 @@ def test_names_in_a_log_cannot_drive_the_terminal(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
         assert "[bold]x" in done.stdout
+
+
+def test_the_report_says_plainly_where_pools_will_not_help(log: Path) -> None:
+    import iqcar as package
+
+    diagnosis = package.diagnose(package.read(log))
+    rule, *others = diagnosis.rules
+    assert "will not help" not in printed(diagnosis)
+    advice = "Run fewer tasks at once per host."
+    hopeless = replace(rule, resource="cpu", helps_pools=False, advice=advice)
+    lines = printed(replace(diagnosis, rules=(hopeless, *others)))
+    assert (
+        f"Scheduler pools will not help: they share out slots, not CPU. What would: {advice}"
+        in (" ".join(lines.split()))
+    )
+
+
+def printed(diagnosis: Diagnosis) -> str:
+    console = Console(width=1000, file=StringIO())
+    print_diagnosis(diagnosis, console)
+    return console.file.getvalue()
 
 
 def test_a_result_repr_is_for_people(log: Path) -> None:

@@ -71,6 +71,27 @@ def test_a_path_that_spark_cannot_load_a_jar_from_is_refused(folder: str, tmp_pa
         SparkConf(str(tmp_path / folder / JAR)).settings()
 
 
+@pytest.mark.parametrize("folder", ["plain", *ODD_FOLDERS, *FOLDERS_OF_NO_JAR])
+def test_rules_are_named_wherever_they_are(folder: str, tmp_path: Path) -> None:
+    rules = tmp_path / folder / "rules.json"
+    value = SparkConf("/a.jar", rules=str(rules)).settings()["spark.iqcar.rules"]
+    assert value in (str(rules), rules.as_uri())
+    assert SparkConf("/a.jar", rules="hdfs:///r.json").settings()["spark.iqcar.rules"] == (
+        "hdfs:///r.json"
+    )
+    assert "spark.iqcar.rules" not in SparkConf("/a.jar").settings()
+
+
+def test_rules_that_are_not_there_are_refused(jar: Path, tmp_path: Path) -> None:
+    done = iqcar("conf", "--jar", jar, "--apply-rules", tmp_path / "absent.json")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "no such file" in done.stderr
+    (tmp_path / "rules.json").write_text("{}")
+    done = iqcar("conf", "--jar", jar, "--apply-rules", tmp_path / "rules.json")
+    assert f"--conf spark.iqcar.rules={tmp_path / 'rules.json'}" in done.stdout
+
+
 @pytest.mark.parametrize("folder", FOLDERS_OF_NO_JAR)
 def test_a_folder_for_logs_may_have_any_name(folder: str, tmp_path: Path) -> None:
     settings = SparkConf("/a.jar", log_dir=str(tmp_path / folder)).settings()

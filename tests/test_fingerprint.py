@@ -25,6 +25,12 @@ SAME = [
     ("PushedFilters: [EqualTo(a,x y)]", "PushedFilters: [EqualTo(a,z)]"),
     ("PushedFilters: [In(a, [x,y])]", "PushedFilters: [In(a, [z])]"),
     (
+        "FileScan t[p#17] DataFilters: [(price#17 > 7.0), (name#18 = name 2)..., Format: Parquet, "
+        "PartitionFilters: [isnotnull(y#3), (y#3 = 2024)], PushedFilters: []",
+        "FileScan t[p#1] DataFilters: [(price#1 > 5.5), (name#2 = n), (da..., Format: Parquet, "
+        "PartitionFilters: [isnotnull(y#7), (y#7 = 1999)], PushedFilters: []",
+    ),
+    (
         "Exchange hashpartitioning(k#1L, 200), ENSURE_REQUIREMENTS, [plan_id=12]",
         "Exchange hashpartitioning(k#77L, 64), ENSURE_REQUIREMENTS, [plan_id=9]",
     ),
@@ -41,6 +47,7 @@ SAME = [
 DIFFERENT = [
     ("Filter (d_year#1 = 2001)", "Filter (d_month#1 = 2001)"),
     ("Filter (a#1 = 5)", "Filter (a#1 > 5)"),
+    ("PartitionFilters: [isnotnull(y#3)], A: 1", "PartitionFilters: [isnotnull(m#3)], A: 1"),
     ("SortMergeJoin [a#1], [b#2], Inner", "SortMergeJoin [a#1], [c#2], Inner"),
     ("Filter (a#1 < b#2)", "Filter (a#1 < c#2)"),
     ("FileScan parquet db.sales[a#1]", "FileScan parquet db.returns[a#1]"),

@@ -30,6 +30,7 @@ from listener_spark import (
     run,
     run_workloads,
     samples_of,
+    share,
     spark_params,
     wait_until_no_sampler_runs,
 )
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.spark
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 START_TIMEOUT_S = 120
+SERVER_STOPS_S = 3
 
 
 @dataclass
@@ -211,8 +213,8 @@ def test_an_executor_killed_midway_costs_its_tasks_records_only(
     assert len({end["Task Info"]["Index"] for end in done}) == 12
 
 
-def executor_pid(driver_log: str) -> int:
-    """Process id of an executor of the application that wrote this log."""
+def executor_pid(driver_log: str, host: str = "") -> int:
+    """Process id of an executor, on that host if named, of the application that wrote this log."""
     application = re.search(r"app-\d+-\d+", driver_log)
     assert application
     for entry in Path("/proc").iterdir():
@@ -224,9 +226,59 @@ def executor_pid(driver_log: str) -> int:
             if (
                 b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words
                 and application.group().encode() in words
+                and (not host or host.encode() in words)
             ):
                 return int(entry.name)
     raise AssertionError("no executor is running")
+
+
+def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    build_jar()
+    server, reader = HOSTS
+    go = tmp_path / "go"
+    words = command(
+        cluster.home,
+        tmp_path,
+        [str(TEST_JAR), f"fetch:{go}"],
+        master=cluster.master,
+        conf={
+            **PLUGIN,
+            "spark.executor.memory": "512m",
+            "spark.cores.max": "2",
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        },
+        options=["--jars", str(JAR), *WORKLOADS],
+    )
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    with output.open("w") as out, errors.open("w") as err:
+        running = subprocess.Popen(
+            words, env=environment(cluster.home), cwd=tmp_path, stdout=out, stderr=err
+        )
+        wait_until(lambda: "WRITTEN" in output.read_text(), "shuffle files")
+        started = errors.read_text().count("Starting task")
+        pid = executor_pid(errors.read_text(), server)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            go.touch()
+            wait_until(
+                lambda: errors.read_text().count("Starting task") == started + 2, "two readers"
+            )
+            time.sleep(SERVER_STOPS_S)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        running.wait(APP_TIMEOUT_S)
+    app = App(running.returncode, output.read_text(), errors.read_text(), read_events(tmp_path))
+    check_all_measured(app)
+    (end,) = (e for e in app.group("fetched") if e["Task Info"]["Host"] == reader)
+    (record,) = records_of(end)
+    # It starts to fetch within a second: the same code ran in the job before.
+    assert record["waits_ns"]["shuffle_fetch"] > (SERVER_STOPS_S - 1) * 1e9
+    assert share(record, "shuffle_fetch") > 0.8
+    # Spark counts the same wait.
+    reported_ns = end["Task Metrics"]["Shuffle Read Metrics"]["Fetch Wait Time"] * 1e6
+    assert 0.7 < record["waits_ns"]["shuffle_fetch"] / reported_ns < 1.3
 
 
 JOBS = Path(__file__).with_name("life_jobs.py")

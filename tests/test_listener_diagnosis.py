@@ -50,7 +50,7 @@ def blocked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
     }
-    names = ("lock", "memory", "pooled:gold", "killed")
+    names = ("lock", "memory", "hoard", "pooled:gold", "killed")
     done = run_workloads(request.param, folder, *names, master="local[4]", conf={**PLUGIN, **fair})
     assert done.exit_code == 0, done.errors[-3000:]
     return diagnosed(folder)
@@ -119,7 +119,10 @@ def test_queries_that_compute_on_too_few_cores_are_blamed_on_each_other(
     waited = contended.waits.loc[tasks, wait_column(Request.RUN_QUEUE)].sum()
     # Four tasks on two cores wait about half of their time.
     assert waited > 0.25 * contended.waits.loc[tasks, "duration_ms"].sum()
-    assert lost[culprit] > 0.25 * waited
+    # Two of the three tasks in its way are the culprit's, one is its own. Programs outside Spark
+    # that compute meanwhile take a share that nobody is blamed for, but not all of it.
+    named = sum(ms for name, ms in lost.items() if name)
+    assert lost[culprit] > 0.5 * named > 0.05 * waited
     assert lost.get("sleeper", 0.0) < 0.1 * lost[culprit]
     assert lost[culprit] == max(ms for name, ms in lost.items() if name not in ("", target))
 
@@ -166,6 +169,29 @@ def test_waiting_for_what_a_task_beside_it_holds_is_lost_to_that_request(
 def test_a_lock_is_blamed_on_the_task_that_ran_meanwhile(blocked: Diagnosis) -> None:
     lost = lost_to(blocked, "lock", Request.MONITOR_BLOCKED)
     assert lost["lock"] > 0.5 * sum(lost.values())
+
+
+def test_memory_is_blamed_on_the_query_that_held_it(blocked: Diagnosis) -> None:
+    lost = lost_to(blocked, "starved", Request.EXECUTION_MEMORY)
+    assert sum(lost.values()) > 1600
+    assert lost["holder"] > 0.9 * sum(lost.values())
+    # It ran meanwhile too, in the same executor, and held nothing.
+    assert "bystander" not in lost
+
+
+def test_memory_held_in_intervals_sums_to_that_of_the_task(blocked: Diagnosis) -> None:
+    records, intervals = blocked.tables.task_records, blocked.tables.intervals
+    spans = intervals["held_bytes"] * (intervals["end_ms"] - intervals["start_ms"])
+    by_task = np.bincount(intervals["task"], spans, len(blocked.tables.tasks))
+    profiled = np.isin(records["task"], intervals["task"])
+    mean = (records["mean_held_bytes"] * records["wall_ms"])[profiled]
+    # Each interval's mean is rounded to a KiB.
+    rounding = 1024 * records["wall_ms"][profiled]
+    assert (np.abs(by_task[records["task"][profiled]] - mean) <= rounding).all()
+    assert (records["mean_held_bytes"] <= records["peak_held_bytes"])[profiled].all()
+    held = records.set_index("task")["peak_held_bytes"]
+    rows = blocked.tables.tasks["query"] == query_row(blocked, "holder")
+    assert held[rows[rows].index].item() > 100e6
 
 
 def test_pools_and_their_weights_are_read(blocked: Diagnosis) -> None:

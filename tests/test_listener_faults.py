@@ -64,6 +64,17 @@ def test_a_dead_sampler_leaves_the_totals_and_says_so(home: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("home", spark_params())
+def test_memory_that_cannot_be_read_is_missing_and_not_zero(home: Path, tmp_path: Path) -> None:
+    app = with_faults(home, tmp_path, "memory")
+    assert succeeded(app), app.errors[-3000:]
+    (record,) = app.records("notify")
+    assert "peak_held_bytes" not in record
+    assert "mean_held_bytes" not in record
+    assert record["failures"] > 0
+    assert share(record, "notification_wait") > 0.8
+
+
+@pytest.mark.parametrize("home", spark_params())
 def test_the_switch_leaves_spark_as_if_the_jar_were_not_there(home: Path, tmp_path: Path) -> None:
     app = run_workloads(home, tmp_path, "many", conf={**BOTH, "spark.iqcar.enabled": "false"})
     assert app.exit_code == 0

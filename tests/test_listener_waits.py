@@ -24,7 +24,7 @@ from listener_spark import (
     unpack,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 MS = 1_000_000
 POOLS = """<?xml version="1.0"?>
@@ -38,6 +38,9 @@ SPIN_THREADS = 4
 SPIN_CORES = 2
 FIFO_PAUSES = 5
 FIFO_PAUSE_S = 0.25
+SCAN_PAUSES = 6
+SCAN_PAUSE_S = 0.3
+"""As in listener_jobs.py."""
 
 
 def feed(fifo: Path) -> None:
@@ -64,6 +67,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         *(
             "lock",
             "memory",
+            "hoard",
             "notify",
             "sleep",
             f"fifo:{fifo}",
@@ -95,7 +99,7 @@ def python_app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         tmp_path_factory.mktemp("python"),
         [
             str(Path(__file__).with_name("listener_jobs.py")),
-            *("python_burn", "python_sleep", "pandas_sleep"),
+            *("python_burn", "python_sleep", "pandas_sleep", "slow_scan"),
         ],
         master="local[2]",
         conf=LISTENER_ONLY,
@@ -148,6 +152,7 @@ def test_profiles_sum_to_their_totals_and_stay_small(app: App) -> None:
             "run_queue": record["run_queue_ns"],
             **record["waits_ns"],
         }
+        profile.pop("held_kib", None)
         sums = {name: sum(unpack(series, buckets)) for name, series in profile.items()}
         assert sums == {n: t // MS for n, t in totals.items() if t >= MS}
 
@@ -184,6 +189,14 @@ def test_a_sleeping_task_is_neither_blocked_nor_notified(app: App) -> None:
 def test_reading_a_slow_file_is_io_read(app: App) -> None:
     (record,) = app.records("fifo")
     assert record["waits_ns"]["io_read"] > 0.8 * FIFO_PAUSES * FIFO_PAUSE_S * 1e9
+    assert share(record, "io_read") > 0.8
+
+
+def test_scanning_a_slow_source_is_io_read(python_app: App) -> None:
+    """Spark's own scan of a file, through Hadoop's file system."""
+    assert f"RESULT {99 * SCAN_PAUSES}" in python_app.output
+    record = max(python_app.records("slow_scan"), key=lambda r: r["waits_ns"].get("io_read", 0))
+    assert record["waits_ns"]["io_read"] > 0.8 * SCAN_PAUSES * SCAN_PAUSE_S * 1e9
     assert share(record, "io_read") > 0.8
 
 
@@ -259,3 +272,19 @@ def test_a_task_whose_memory_another_task_holds_waits_for_execution_memory(app: 
     assert share(waiter, "execution_memory") > 0.7
     # The JVM's own clock: waiting for memory is Object.wait.
     assert waiter["waits_ns"]["execution_memory"] < 1.3 * waiter["waited_ms"] * MS
+
+
+def test_the_memory_that_a_task_holds_is_in_its_record_and_profile(app: App) -> None:
+    (holder,), (starved,) = app.records("holder"), app.records("starved")
+    (bystander,) = app.records("bystander")
+    assert share(starved, "execution_memory") > 0.7
+    # It took all there was before the first look, and gave it back at its end.
+    assert holder["peak_held_bytes"] > 100e6
+    assert holder["mean_held_bytes"] > 0.8 * holder["peak_held_bytes"]
+    profile = holder["profile"]
+    held = unpack(profile["held_kib"], profile["buckets"])
+    assert max(held) <= holder["peak_held_bytes"] / 1024 + 1
+    assert min(held[1:-1]) == max(held)
+    for nothing in (starved["mean_held_bytes"], bystander["peak_held_bytes"]):
+        assert nothing < 0.01 * holder["mean_held_bytes"]
+    assert "held_kib" not in bystander["profile"]

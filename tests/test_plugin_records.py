@@ -58,8 +58,9 @@ def read(found: list[tuple[float, bytes | str]], task_ids: list[int]) -> Records
     return read_tables(columns, pd.Series(task_ids, dtype="int64"))
 
 
-def decoded(record: dict[str, Any]) -> Records:
-    return read([(0.0, json.dumps(record))], [0])
+def decoded(*records: dict[str, Any]) -> Records:
+    texts = [(float(n), json.dumps(record)) for n, record in enumerate(records)]
+    return read(texts, list(range(len(records))))
 
 
 def test_a_record_becomes_a_row_in_ms() -> None:
@@ -83,6 +84,18 @@ def test_a_profile_becomes_an_interval_per_bucket_cut_at_the_end() -> None:
     assert intervals["cpu_ms"].tolist() == [300, 0, 0]
     assert intervals["run_queue_ms"].tolist() == [200, 0, 0]
     assert intervals["io_read_ms"].tolist() == [0, 500, 100]
+
+
+def test_held_memory_becomes_bytes_by_task_and_by_interval() -> None:
+    profile = {**RECORD["profile"], "held_kib": "4,0,1"}
+    held = {"peak_held_bytes": 8192, "mean_held_bytes": 2000}
+    found = decoded({**RECORD, **held, "profile": profile}, {**RECORD, **held}, RECORD)
+    assert found.records["peak_held_bytes"].tolist()[:2] == [8192, 8192]
+    assert found.records["mean_held_bytes"].tolist()[:2] == [2000, 2000]
+    # The second one's profile says that nothing was held, the third one's that nobody looked.
+    assert found.intervals["held_bytes"].tolist()[:6] == [4096, 0, 1024, 0, 0, 0]
+    assert found.records[["peak_held_bytes", "mean_held_bytes"]].iloc[2].isna().all()
+    assert found.intervals["held_bytes"][6:].isna().all()
 
 
 def test_the_work_of_a_python_worker_is_work() -> None:

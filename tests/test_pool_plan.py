@@ -324,10 +324,7 @@ def test_of_two_rules_of_one_type_the_lower_order_counts() -> None:
 def test_a_rule_that_pools_cannot_act_on_makes_no_pool_but_gives_its_advice() -> None:
     plan = compile_rules([agg(0.5, resource="io", helps_pools=False, advice="Read less.")], 8, 2)
     assert plan == PoolPlan(
-        notes=(
-            "AGG-1 (etl) makes no pool, because pools share out slots and it is about io. "
-            "Read less.",
-        )
+        notes=("AGG-1 (etl) makes no pool: pools share out slots, and it is about io. Read less.",)
     )
 
 
@@ -349,6 +346,7 @@ def test_own_pools_share_what_rules_leave_as_before_and_keep_mode_and_min_share(
         Pool("default", 1, 0, "FAIR"),
         Pool("gold", 3, 2, "FIFO"),
     )
+    assert plan.notes[0].startswith("The run was recorded under earlier rules (iqcar-old)")
 
 
 def test_without_a_count_of_queries_the_shares_tell_it() -> None:

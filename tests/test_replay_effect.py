@@ -13,7 +13,7 @@ from contended_log import contended_log
 from iqcar.graph import build_graph
 from iqcar.kinds import Request
 from iqcar.replay import predict
-from iqcar.replay.effect import LEAST_GAIN_SHARE, SLOWER_SHARE, Outlook, _outlook
+from iqcar.replay.expected import LEAST_GAIN_SHARE, SLOWER_SHARE, Outlook, outlook_of
 from iqcar.report.json_result import result_schema, to_json
 from iqcar.report.text import print_diagnosis
 from iqcar.rules import propose
@@ -142,7 +142,7 @@ def test_the_replays_own_error_is_carried_along() -> None:
     ],
 )
 def test_the_outlook_weighs_gain_cost_and_error(gain, cost, error, outlook) -> None:
-    assert _outlook(gain, cost, error) is outlook
+    assert outlook_of(gain, cost, error) is outlook
 
 
 def test_the_schema_knows_every_outlook() -> None:
@@ -163,3 +163,10 @@ def test_report_and_json_show_what_is_expected(tmp_path, capsys) -> None:
     assert "Expected: no gain, it 10.0 s → 10.0 s (+0%)" in shown
     assert "All together, expected: no gain, the victim 10.0 s" in shown
     assert "A replay of the run as it was is 0.0 % off" in shown
+
+
+def test_effects_are_left_out_where_nobody_asks_for_them(tmp_path) -> None:
+    tables = iqcar.read(contended_log().write(tmp_path / "app-1"))
+    diagnosis = iqcar.diagnose(tables, expected=False)
+    assert diagnosis.rules and {rule.expected for rule in diagnosis.rules} == {None}
+    assert diagnosis.rules_together is None

@@ -1,4 +1,4 @@
-"""Rules act on a real Spark: queries that the analyzer recognised go into the pools named for them."""
+"""Rules act on a real Spark: queries that the analyzer recognised go into the rules' pools."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import iqcar
+from conftest import measures_again
 from iqcar.tables import Tables, texts
 from listener_spark import (
     APP_TIMEOUT_S,
@@ -29,7 +30,7 @@ from listener_spark import (
     spark_params,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 JOBS = Path(__file__).with_name("rules_jobs.py")
 FAIR = {"spark.scheduler.mode": "FAIR"}
@@ -153,6 +154,7 @@ def test_fair_is_switched_on_and_the_new_pools_are_recorded(
     assert (pools["default"]["weight"], pools["default"]["mode"]) == (1, "FIFO")
 
 
+@measures_again
 @pytest.mark.parametrize("home", spark_params())
 def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
     home: Path, tmp_path: Path

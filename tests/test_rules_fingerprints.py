@@ -37,47 +37,48 @@ ANALYZER = {
 }
 
 LINES = [line for pair in SAME + DIFFERENT for line in pair]
-PIECES = [
-    *LINES,
-    *("'", '"', "''", "\\", "(", ")", "[", "]", ", ", " ", "\n", "\u2028", "\x1c", "\xa0", "#12L"),
-    *(" = ", " <=> ", "THEN ", " AND ", " IN ", "INSET ", "?", "-", "/", "=", ".", ":", "_", "$"),
-    *(
-        "12",
-        "1e-5",
-        "3.14D",
-        "2024-01-02T03:04:05.6Z",
-        "٣",
-        "½",
-        "é",
-        "ſ",
-        "𝒳",
-        "\u0301",
-        "cafe1234",
-    ),
-    *(
-        "a#1",
-        "part-00012",
-        "year=2024/",
-        "@1f2e",
-        "$$Lambda$7/0x00@1f",
-        "[plan_id=4]",
-        ID,
-        ID.upper(),
-    ),
-    *(
-        "password = ",
-        "token: 'x''y",
-        '"se\\"cret" -> ',
-        "Bearer ",
-        "abcdefgh12345678",
-        "s3://u:p@h",
-    ),
-    *("?sig=", "--api-key v ", "AKIAABCDEFGHIJKLMNOP", "IDENTIFIED BY 'x'", "A" * 86 + "=="),
-    *("aB3" * 13 + "x", "-----BEGIN RSA PRIVATE KEY-----", "id = " + ID, "<br/>runId = " + ID),
-    *("<br/>batch = 3", "count at App.scala:12", "SELECT 1 ", "/* x */ ", "-- x\n", "Kill "),
+MARKS = ["'", '"', "''", "\\", "(", ")", "[", "]", ", ", " ", "\n", "\u2028", "\x1c", "\xa0", "?"]
+WORDS = [
+    " = ",
+    " <=> ",
+    "THEN ",
+    " AND ",
+    " IN ",
+    "INSET ",
+    "-",
+    "/",
+    "=",
+    ".",
+    ":",
+    "_",
+    "$",
+    "Kill ",
+]
+NUMBERS = [
+    "12",
+    "1e-5",
+    "3.14D",
+    "2024-01-02T03:04:05.6Z",
+    "٣",
+    "½",
+    "#12L",
+    "a#1",
+    "@1f2e",
+    "cafe1234",
+]
+LETTERS = ["é", "ſ", "𝒳", "\u0301", "part-00012", "year=2024/", "$$Lambda$7/0x00@1f", "[plan_id=4]"]
+SECRETS = [
+    *("password = ", "token: 'x''y", '"se\\"cret" -> ', "Bearer ", "abcdefgh12345678"),
+    *("s3://u:p@h", "?sig=", "--api-key v ", "AKIAABCDEFGHIJKLMNOP", "IDENTIFIED BY 'x'"),
+    *("A" * 86 + "==", "aB3" * 13 + "x", "-----BEGIN RSA PRIVATE KEY-----"),
+]
+NAMES = [
+    *(ID, ID.upper(), f"id = {ID}", f"<br/>runId = {ID}", "<br/>batch = 3"),
+    *("count at App.scala:12", "SELECT 1 ", "/* x */ ", "-- x\n"),
     f"SparkConnect_OperationTag_User_a_Session_{ID}_Operation_{ID}",
     f"User_a_Session_{ID}_Request_{ID}",
 ]
+PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES]
 
 
 class Plugin:
@@ -85,10 +86,8 @@ class Plugin:
 
     def __init__(self) -> None:
         build_jar()
-        (jars,) = {home / "jars" for home in spark_homes()[:1]}
-        path = f"{JAR}:{TEST_JAR}:{jars}/*"
-        words = ["java", "-cp", path, "org.iqcar.spark.FingerprintMain"]
-        self.words = words
+        path = f"{JAR}:{TEST_JAR}:{spark_homes()[0]}/jars/*"
+        self.words = ["java", "-cp", path, "org.iqcar.spark.FingerprintMain"]
 
     def answers(self, questions: list[tuple[str, str]]) -> list[str]:
         """What the plugin makes of each text."""

@@ -17,7 +17,12 @@ import iqcar
 from contended_log import contended_log
 from iqcar.errors import IqcarError
 from iqcar.eventlog import join_samples
-from iqcar.eventlog.plugin_samples import SAMPLES_EVENT, decode_samples, samples_frame
+from iqcar.eventlog.plugin_samples import (
+    CPU_MODES,
+    SAMPLES_EVENT,
+    decode_samples,
+    samples_frame,
+)
 from iqcar.tables import SAMPLES
 from tiny_tables import tiny_tables
 
@@ -48,6 +53,14 @@ def event(*samples: object, **more: object) -> bytes:
 
 def frame(*lines: bytes) -> Any:
     return samples_frame(decode_samples(lines), 0, {"h0": 0}, {"1": 3})
+
+
+def test_the_modes_of_the_processors_sum_to_all_their_time() -> None:
+    modes = {"user": 1.0, "nice": 60.0, "system": 2.0, "irq": 3.0, "softirq": 4.0, "idle": 30.0}
+    row = frame(event({**FULL, "cpu": {**modes, "cores": [70.0]}})).iloc[0]
+    assert row["cpu_user"] == 61
+    assert row["cpu_system"] == 9
+    assert sum(row[name] for name in CPU_MODES) == sum(modes.values())
 
 
 def test_each_part_of_a_sample_is_in_its_columns() -> None:

@@ -82,6 +82,24 @@ def test_memory_waits_are_blamed_on_those_who_held_the_memory() -> None:
     assert found[QUERY, 2] == pytest.approx((1 / 3, 50 / 3))
 
 
+def test_held_memory_that_was_seen_counts_and_not_the_peaks_of_operators() -> None:
+    tables, waits = cluster(
+        {Request.EXECUTION_MEMORY: [50.0, 0.0, 0.0, 0.0]},
+        launch=[0] * 4,
+        finish=[100] * 4,
+        peak_memory_bytes=[0.0, 0.0, 9e9, 1e6],
+    )
+    seen = [{"task": 1, "mean_held_bytes": 4e6, "wall_ms": 75.0}]
+    seen += [{"task": 2, "mean_held_bytes": 0.0, "wall_ms": 100.0}]
+    seen += [{"task": 3, "mean_held_bytes": np.nan, "wall_ms": 100.0}]
+    tables = tables.with_(task_records=tiny_tables(task_records=seen).task_records)
+    np.testing.assert_allclose(TaskColumns.of(tables, waits).held(), [0, 3e6, 0, 1e6])
+    found = parts(tables, waits, 0, Request.EXECUTION_MEMORY)
+    assert found[QUERY, 1] == pytest.approx((0.75, 37.5))
+    assert found[QUERY, 3] == pytest.approx((0.25, 12.5))
+    assert (QUERY, 2) not in found
+
+
 def test_own_tasks_in_each_others_way_are_own() -> None:
     tables, waits = cluster(
         {Request.RUN_QUEUE: [50.0, 50.0]}, launch=[0, 0], finish=[100, 100], compute_ms=[50.0, 50.0]

@@ -35,9 +35,8 @@ _MOVED_IN = {
     "output_bytes": Request.IO_WRITE,
     "disk_spilled_bytes": Request.IO_WRITE,
 }
-"""Bytes that were moved while the task waited for them, column → request."""
-_HELD = ("peak_memory_bytes",)
-"""What a task holds in every piece of its life; any other column is divided by time."""
+"""Bytes that were moved while the task waited for them, column → request; any other column is
+divided by time."""
 
 
 @dataclass(frozen=True)
@@ -195,12 +194,23 @@ class Pieces:
         return compute if self.whole else compute[self.task] * self._share("cpu_ms")
 
     def number(self, column: str) -> Floats:
-        """Bytes moved in each piece, and memory held."""
+        """Bytes moved in each piece."""
         values = self.columns.number(column)
         if self.whole:
             return values
-        values = values[self.task]
-        if column in _HELD:
-            return values
         request = _MOVED_IN.get(column)
-        return values * self._share(f"{request}_ms" if request else "")
+        return values[self.task] * self._share(f"{request}_ms" if request else "")
+
+    def held(self) -> Floats:
+        """Execution memory held in bytes in each piece, NaN where unknown.
+
+        Where no profile tells, a task held its mean all its life.
+        """
+        held = self.columns.held()
+        if self.whole:
+            return held
+        recorded = self.columns.tables.intervals["held_bytes"].to_numpy(np.float64)
+        mine = np.where(self.interval >= 0, recorded[self.interval], np.nan)
+        seen = np.isfinite(mine)
+        told = self.total(seen.astype(np.float64)) > 0
+        return np.where(told[self.task], np.where(seen, mine, 0.0), held[self.task])

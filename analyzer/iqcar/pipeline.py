@@ -19,7 +19,7 @@ from iqcar.graph import build_graph
 from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
-from iqcar.replay import predict
+from iqcar.replay import Prediction, predict
 from iqcar.rules import propose, recorded_priorities
 from iqcar.stragglers import StragglerSettings, find_stragglers
 from iqcar.waits import measure_waits
@@ -99,6 +99,7 @@ def diagnose(
     source_usage: SourceUsage | str = SourceUsage.ACTIVE,
     critical_path: bool = False,
     top: int = 5,
+    expected: bool = True,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -112,6 +113,8 @@ def diagnose(
         Group jobs into queries anew; by default as they were read.
     impact, source_usage, critical_path, top
         See :class:`iqcar.diagnosis.Settings`.
+    expected : bool
+        Whether to replay the run under the rules (:func:`iqcar.replay.predict`).
 
     Raises
     ------
@@ -141,7 +144,7 @@ def diagnose(
         worst = np.lexsort((-lost, -losses_to_others(graph, len(lost))))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
     rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
-    prediction = predict(tables, graph, rules)
+    prediction = predict(tables, graph, rules) if expected else Prediction(rules, None, ())
     return Diagnosis(
         tables=tables,
         waits=waits,

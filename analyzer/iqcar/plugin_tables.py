@@ -28,6 +28,8 @@ TASK_RECORDS = TableSpec(
         ("blocked_ms", "float64", "ms", "In monitors, by the JVM's count; NaN if off."),
         ("waited_ms", "float64", "ms", "In waits, by the JVM's count; NaN if off."),
         ("gc_ms", "float64", "ms", "Collections that stopped the JVM meanwhile."),
+        ("peak_held_bytes", "float64", "bytes", "Most execution memory it was seen to hold."),
+        ("mean_held_bytes", "float64", "bytes", "Execution memory held, mean of `wall_ms`."),
         ("pool", "str", "", "FAIR pool that was set; empty if none."),
         ("sampler", "str", "", "off or dead where waits could not be told apart; else empty."),
         ("failures", "int64", "count", "Failures of the plugin's own code in its JVM so far."),
@@ -47,6 +49,7 @@ INTERVALS = TableSpec(
             for request in REQUESTS
             if request is not Request.SLOT_WAIT
         ),
+        ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if nobody looked."),
     ),
 )
 
@@ -75,8 +78,8 @@ SAMPLES = TableSpec(
         ("duration_ms", "float64", "ms", "The time before it that it tells about."),
         ("cores", "float64", "count", "Processors."),
         ("busiest_core", "float64", "percent", "Share of the time the busiest one was busy."),
-        ("cpu_user", "float64", "percent", "Processor time in programs."),
-        ("cpu_system", "float64", "percent", "Processor time in the kernel."),
+        ("cpu_user", "float64", "percent", "Processor time in programs, niced or not."),
+        ("cpu_system", "float64", "percent", "Processor time in the kernel, interrupts too."),
         ("cpu_iowait", "float64", "percent", "Processor time idle while a disk was waited for."),
         ("cpu_steal", "float64", "percent", "Processor time that other virtual machines took."),
         ("cpu_idle", "float64", "percent", "Processor time with nothing to do."),

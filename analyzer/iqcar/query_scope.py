@@ -221,10 +221,12 @@ def _properties_of(spark: Any) -> _Properties:
             "PySpark is not there", _WHERE, "run this with spark-submit, or pip install pyspark"
         ) from error
     if spark is None:
-        context = SparkContext._active_spark_context
-        if context is not None:
-            return _local(context)
-        spark = _connect_session()
+        # A Connect session first: a client may run its own server, whose context is not its own.
+        spark = _connect_session() or SparkContext._active_spark_context
+    if spark is None:
+        raise IqcarError(
+            "no Spark is running here", _WHERE, "make a SparkSession first, or give it as spark="
+        )
     if type(spark).__module__.startswith(_CONNECT):
         return _SessionSettings(spark)
     context = getattr(spark, "sparkContext", spark)
@@ -250,9 +252,4 @@ def _local(context: Any) -> _LocalProperties:
 def _connect_session() -> Any:
     module = sys.modules.get(f"{_CONNECT}session")
     find = getattr(getattr(module, "SparkSession", None), "getActiveSession", None)
-    session = find() if find else None
-    if session is None:
-        raise IqcarError(
-            "no Spark is running here", _WHERE, "make a SparkSession first, or give it as spark="
-        )
-    return session
+    return find() if find else None

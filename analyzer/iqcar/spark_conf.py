@@ -45,6 +45,8 @@ class SparkConf:
     jars: Sequence[str] = ()
     plugins: Sequence[str] = ()
     listeners: Sequence[str] = ()
+    rules: str = ""
+    """Compiled rules that the plugin is to apply; the driver must be able to read them."""
 
     def settings(self) -> dict[str, str]:
         """Return setting → value, the jar included.
@@ -61,6 +63,7 @@ class SparkConf:
             "spark.extraListeners": ",".join(listeners),
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": spark_url(self.log_dir, always=True) if self.log_dir else "",
+            "spark.iqcar.rules": spark_url(self.rules),
         }
         for name, value in found.items():
             unsafe = re.search(r"[^!-~]", value)

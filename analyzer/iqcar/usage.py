@@ -119,8 +119,8 @@ def _device_share(
 
 
 def _memory_share(columns: Users) -> Floats:
-    """Peak memory held, of the most that tasks of the same executor ever held at once."""
-    held = _positive(columns.number("peak_memory_bytes"))
+    """Memory held, of the most that tasks of the same executor ever held at once."""
+    held = _positive(columns.held())
     rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
     executor = columns.executor[rows]
     most = most_at_once(

@@ -54,7 +54,7 @@ def base_queries(scale: float) -> tuple[Path, list[Query]]:
     """Make the data; return their folder and the BASE run's queries."""
     data = make_data(REPO / "build" / "demo", scale)
     tpcds = json.loads((data / "queries.json").read_text("utf-8"))
-    return data, queries_of(SCHEDULE, tpcds, slots_here())
+    return data, queries_of(SCHEDULE, tpcds, slots_here(), scale)
 
 
 def run_once(experiment: str, arm: Arm, data: Path, number: int) -> Run:

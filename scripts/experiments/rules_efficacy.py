@@ -20,7 +20,7 @@ import iqcar
 from iqcar.demo.running import Run
 from iqcar.diagnosis import Diagnosis
 from iqcar.kinds import Resource
-from iqcar.rules import Rule, dump_rules
+from iqcar.rules import Rule, dump_compiled
 
 EXPERIMENT = "rules_efficacy"
 
@@ -40,7 +40,11 @@ def main() -> None:
     ][:1]
     sets = {"AGG": aggressive, "DYNP": raised, "ALL": list(diagnosis.rules)}
     arms = [Arm("BASE", queries)] + [
-        Arm(name, queries, {"spark.iqcar.rules": str(write(folder / f"{name}.json", rules))})
+        Arm(
+            name,
+            queries,
+            {"spark.iqcar.rules": str(write(folder / f"{name}.json", diagnosis, rules))},
+        )
         for name, rules in sets.items()
         if rules
     ]
@@ -65,10 +69,10 @@ def main() -> None:
     )
 
 
-def write(path: Path, rules: Sequence[Rule]) -> Path:
-    """Write rules as the plugin reads them."""
-    path.write_bytes(dump_rules(tuple(rules)))
-    return path.resolve()
+def write(path: Path, diagnosis: Diagnosis, rules: Sequence[Rule]) -> str:
+    """Write rules as the plugin reads them; return where."""
+    path.write_bytes(dump_compiled(diagnosis.tables, rules))
+    return str(path.resolve())
 
 
 def measure(name: str, runs: list[Run], base: list[Run], target: str) -> dict[str, object]:

@@ -50,7 +50,7 @@ def analyze(
     from iqcar.pipeline import diagnose
     from iqcar.report.json_result import to_json
     from iqcar.report.text import print_diagnosis
-    from iqcar.rules import compile_rules, dump_rules, recorded_scheduler
+    from iqcar.rules import dump_compiled
 
     check_writable(json, force)
     check_writable(rules, force)
@@ -70,7 +70,5 @@ def analyze(
     if json is not None:
         write_result(json, to_json(diagnosis))
     if rules is not None:
-        recorded = recorded_scheduler(tables, diagnosis.rules)
-        plan = compile_rules(diagnosis.rules, recorded.slots, recorded.running, recorded.pools)
-        write_result(rules, dump_rules(diagnosis.rules, plan, recorded))
+        write_result(rules, dump_compiled(tables, diagnosis.rules))
     raise typer.Exit(exit_code(tables))

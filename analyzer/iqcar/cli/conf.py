@@ -46,6 +46,13 @@ def conf(
             help="Name the listener too. Without it the plugin registers it itself.",
         ),
     ] = True,
+    apply_rules: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Path or URL of compiled rules that the plugin is to apply (spark.iqcar.rules).",
+        ),
+    ] = "",
     with_jars: Annotated[
         str,
         typer.Option(metavar="LIST", help="The job's own --jars: Spark takes that option once."),
@@ -75,10 +82,13 @@ def conf(
         raise UsageError("only one of --pyspark, --shell and --properties can be given")
     if jar and not is_url(jar) and not Path(jar).is_file():
         raise UsageError("no such file", jar, "write local:/… for a path on every Spark host")
+    if apply_rules and not is_url(apply_rules) and not Path(apply_rules).is_file():
+        raise UsageError("no such file", apply_rules, "write rules with iqcar rules compile")
     settings = SparkConf(
         jar=jar or str(listener_jar()),
         log_dir=log_dir,
         listener=listener,
+        rules=apply_rules,
         jars=_split(with_jars),
         plugins=_split(with_plugins),
         listeners=_split(with_listeners),

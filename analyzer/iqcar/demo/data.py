@@ -17,9 +17,6 @@ import duckdb_extension_tpcds
 
 from iqcar.errors import IqcarError
 
-DEFAULT_SCALE = 0.3
-"""TPC-DS scale factor: 0.86 M store sales, 75 MB, ten seconds to make on one core."""
-
 
 def data_folder(out: Path, scale: float) -> Path:
     """Where the data of one scale are kept under `out`."""

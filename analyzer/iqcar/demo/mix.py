@@ -10,8 +10,12 @@ HEAVY_HITTER = "etl_heavy"
 HEAVY_TASKS_PER_SLOT = 24
 """Tasks of the heavy hitter's long stage per task slot: a queue nobody gets past."""
 
+DEFAULT_SCALE = 0.3
+"""TPC-DS scale factor: 0.86 M store sales, 75 MB, ten seconds to make on one core."""
+
 HEAVY_COPIES = 10
-"""How often each pair of a basket is scored: with the default scale 20 to 60 s on two slots."""
+"""How often each pair of a basket is scored at the default scale, on two slots: 15 to 60 s. With
+less data more often, so that the heavy hitter takes as long."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,12 @@ class Query:
     """FAIR pool that the user chooses; empty for none."""
 
 
-def queries_of(schedule: tuple[Arrival, ...], tpcds: dict[str, str], slots: int) -> list[Query]:
-    """Write out the SQL of a mix for a cluster of so many slots."""
+def queries_of(
+    schedule: tuple[Arrival, ...], tpcds: dict[str, str], slots: int, scale: float
+) -> list[Query]:
+    """Write out the SQL of a mix for a cluster of so many slots, and data of this scale."""
     return [
-        Query(arrival.name, arrival.start_s, heavy_text(slots), writes=True)
+        Query(arrival.name, arrival.start_s, heavy_text(slots, scale), writes=True)
         if arrival.tpcds == 0
         else Query(arrival.name, arrival.start_s, query_text(arrival, tpcds))
         for arrival in schedule
@@ -70,13 +76,13 @@ def query_text(arrival: Arrival, tpcds: dict[str, str]) -> str:
     return text
 
 
-def heavy_text(slots: int) -> str:
+def heavy_text(slots: int, scale: float) -> str:
     """SQL of the heavy hitter: scores all pairs of items in a basket, many times over.
 
     Its size grows with the slots, so that it fills a large machine as it fills a small one.
     """
     tasks = HEAVY_TASKS_PER_SLOT * slots
-    copies = max(HEAVY_COPIES, HEAVY_COPIES * slots // 2)
+    copies = max(1, round(HEAVY_COPIES * max(slots / 2, 1) * DEFAULT_SCALE / scale))
     basket = (
         f"SELECT /*+ REPARTITION({tasks}, ss_ticket_number) */ "
         "ss_ticket_number, ss_item_sk, ss_net_paid FROM store_sales"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from iqcar.demo.data import data_folder, make_data
 from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.running import run_mix, slots_here
 from iqcar.pipeline import diagnose, read
-from iqcar.rules import dump_rules
+from iqcar.replay import check_rules
+from iqcar.rules import dump_compiled, load_rules_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from iqcar.demo.running import Run
     from iqcar.diagnosis import Diagnosis
+    from iqcar.replay import Check
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,15 @@ class Story:
         Of the run before.
     rules : Path
         The rules that the run after was given.
+    check : Check
+        What the rules changed, next to what was predicted.
     """
 
     before: Run
     after: Run
     diagnosis: Diagnosis
     rules: Path
+    check: Check
 
     @property
     def most_hurt(self) -> str:
@@ -71,22 +77,21 @@ def tell(
     IqcarError
         If the data cannot be made, Spark does not start, or a query fails.
     """
-    import json
-
     folder = data_folder(out, scale)
     doing = "reusing" if folder.is_dir() else "making"
     say(f"TPC-DS data, scale {scale:g}: {doing} {folder}")
     data = make_data(out, scale)
     tpcds = json.loads((data / "queries.json").read_text("utf-8"))
-    queries = queries_of(SCHEDULE, tpcds, slots_here())
+    queries = queries_of(SCHEDULE, tpcds, slots_here(), scale)
     say(f"\nFirst run: {len(queries)} queries on {slots_here()} task slots, waits measured")
     before = run_mix(queries, data, out, name="before", say=say)
     diagnosis = diagnose(read([before.log]))
     show(diagnosis)
     rules = out / "rules.json"
-    rules.write_bytes(dump_rules(diagnosis.rules))
+    rules.write_bytes(dump_compiled(diagnosis.tables, diagnosis.rules))
     say("\nSecond run: the same queries at the same times, with the rules")
     after = run_mix(
         queries, data, out, name="after", conf={"spark.iqcar.rules": str(rules.resolve())}, say=say
     )
-    return Story(before, after, diagnosis, rules)
+    check = check_rules(load_rules_file(str(rules)), diagnosis.tables, read([after.log]))
+    return Story(before, after, diagnosis, rules, check)

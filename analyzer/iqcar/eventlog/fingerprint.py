@@ -22,6 +22,13 @@ _OPERAND = r"[^#()\[\],]*?"
 _LITERALS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
+        # A scan's filters, which its Filter repeats: Spark cuts them at 100 characters, ids and
+        # constants included, so only the first column is the same in every run.
+        (
+            r"\b(DataFilters|PartitionFilters|PushedFilters): \[(\*?\(*\w*\(*\w+)"
+            r".*?(?=, [A-Z]\w*: |$)",
+            r"\1: [\2",
+        ),
         # Where files lie: only the first path is kept, the number of paths differs from run to run.
         (r"Location: (\w+)\s*(?:\(\d+ paths\))?\s*\[([^,\]]*)[^\]]*\]?", r"Location: \1[\2]"),
         # Pushed filters name the column without an id, and the constant without quotes.

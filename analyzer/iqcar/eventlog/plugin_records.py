@@ -14,8 +14,11 @@ from iqcar import tables as tb
 from iqcar.columns import as_dtype
 from iqcar.eventlog.record_columns import Chunk, pick, spread
 from iqcar.eventlog.record_fields import (
+    BYTES_PER_KIB,
     COUNT,
     FIELDS,
+    HELD,
+    LOOKED,
     NS_PER_MS,
     START,
     TEXTS,
@@ -164,8 +167,12 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
         column, interval, times = found.runs[runs].astype(np.int64).T
         place = column * total + np.repeat(first_ones, found.run_counts[rows]) + interval
         np.add.at(spent, spread(place, times), np.repeat(found.values[runs], times))
+    by_column = spent.reshape(len(VALUES), total)
+    held = by_column[VALUES.index(HELD)]
+    held *= BYTES_PER_KIB
+    held[np.repeat(~(found.numbers[:, LOOKED] >= 0), counts)] = np.nan
     names = ("task", "start_ms", "end_ms", *VALUES)
-    columns = (task, start, end, *spent.reshape(len(VALUES), total))
+    columns = (task, start, end, *by_column)
     if not keep.all():
         columns = tuple(values[keep] for values in columns)
     return tb.INTERVALS.frame(dict(zip(names, columns, strict=True)))

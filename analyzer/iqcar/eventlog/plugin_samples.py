@@ -29,6 +29,14 @@ LARGEST = 1e18
 DISK_READ, DISK_WRITE, DISK_BUSY_MS = 0, 1, 6
 NET_IN, NET_OUT = 0, 1
 PROCESS_KIND, PROCESS_CPU_MS, PROCESS_RSS = 2, 3, 4
+CPU_MODES = {
+    "cpu_user": ("user", "nice"),
+    "cpu_system": ("system", "irq", "softirq"),
+    "cpu_iowait": ("iowait",),
+    "cpu_steal": ("steal",),
+    "cpu_idle": ("idle",),
+}
+"""Column of ``samples`` → modes of the kernel in it; all modes together are all the time."""
 
 _TEXTS = ("host", "executor")
 _decode = msgspec.json.Decoder().decode
@@ -115,8 +123,8 @@ def _host(sample: Mapping[str, Any], duration: float) -> dict[str, float]:
         "busiest_core": _most(cpu.get("cores")),
         **{
             # A mode that took no time at all is left out of the line.
-            f"cpu_{mode}": _number(cpu.get(mode, 0.0)) if has_cpu else nan
-            for mode in ("user", "system", "iowait", "steal", "idle")
+            name: sum(_number(cpu.get(mode, 0.0)) for mode in modes) if has_cpu else nan
+            for name, modes in CPU_MODES.items()
         },
         "load1": _item(sample.get("load"), 0),
         "mem_total_bytes": _number(memory.get("total")),

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from iqcar.kinds import REQUESTS, Request, WaitClass
 
 NS_PER_MS = 1e6
+HELD, BYTES_PER_KIB = "held_bytes", 1024
+"""The column of memory held: a series that is absent holds nothing, unless nobody looked."""
 
 
 class Field(NamedTuple):
@@ -49,6 +51,8 @@ FIELDS = (
     Field("blocked_ms", "blocked_ms"),
     Field("waited_ms", "waited_ms"),
     Field("gc_ms", "gc_ms"),
+    Field("peak_held_bytes", "peak_held_bytes"),
+    Field("mean_held_bytes", "mean_held_bytes"),
     Field("failures", "failures", missing=0.0),
 )
 """Numbers of a record, in its order."""
@@ -70,9 +74,14 @@ SERIES = (
     Series("cpu", "cpu_ms"),
     Series("run_queue", f"{Request.RUN_QUEUE}_ms"),
     *(Series(kind.value, _column_of(kind)) for kind in WaitClass),
+    Series("held_kib", HELD),
 )
 """Series of a profile, in its order."""
-VALUES = ("cpu_ms", *(f"{request}_ms" for request in REQUESTS if request is not Request.SLOT_WAIT))
+VALUES = (
+    "cpu_ms",
+    *(f"{request}_ms" for request in REQUESTS if request is not Request.SLOT_WAIT),
+    HELD,
+)
 """Columns of ``intervals`` that series are added up in; the number of a series' column is its
 position here."""
 COLUMN_OF = {series.key: VALUES.index(series.column) for series in SERIES if series.column}
@@ -81,6 +90,8 @@ NUMBERS = (*(one.key for one in FIELDS), *(one.key for one in WAITS), "bucket_ms
 """Numbers that are kept of each record, by position; the last two are NaN without a profile."""
 WIDTH, COUNT = NUMBERS.index("bucket_ms"), NUMBERS.index("buckets")
 START, WALL = NUMBERS.index("start_ms"), NUMBERS.index("wall_ns")
+LOOKED = NUMBERS.index("mean_held_bytes")
+"""NaN where nobody looked at the memory that was held."""
 
 MOST_INTERVALS = 10_000
 """Intervals of one profile beyond which it is damage: the plugin writes some hundreds at most."""

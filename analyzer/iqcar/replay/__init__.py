@@ -2,9 +2,9 @@
 
 from iqcar.replay.check import Check as Check
 from iqcar.replay.check import check_rules as check_rules
-from iqcar.replay.effect import Expected as Expected
 from iqcar.replay.effect import Prediction as Prediction
 from iqcar.replay.effect import predict as predict
+from iqcar.replay.expected import Expected as Expected
 from iqcar.replay.run import Recording as Recording
 from iqcar.replay.run import Replayed as Replayed
 from iqcar.replay.run import record as record

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.kinds import Kind
-from iqcar.replay.effect import LEAST_GAIN_SHARE
+from iqcar.replay.expected import LEAST_GAIN_SHARE
 from iqcar.replay.run import record
 from iqcar.replay.shares import is_fair, ran_in_pools
 from iqcar.rules import QueryType, compile_rules

@@ -107,19 +107,25 @@ def _handover(ran: Ran, executor: Rows, slots: Floats, stage_first_launch: Float
 def preparations_of(ran: Ran, slots: Slots, submitted: Floats, first_launch: Floats) -> Floats:
     """Time from the submission of each stage to when its tasks could be launched.
 
-    Time before the last executor came is left out: no slot may have been free till then.
-    Known where a slot was free just before the first launch: there the stage made nobody but
-    itself wait (its tasks were being put together, or waited for a place near their data). Where
-    none was free, the median of the others of the application, at most what passed.
+    Time before the last executor came is left out, and so is time in which all slots were taken:
+    what passed after that is the stage's own (its tasks were being put together, or waited for a
+    place near their data). Where no slot was free just before the first launch, nothing tells: it
+    is the median of the other stages of the application, at most what passed.
     """
     added = slots.when[slots.change > 0]
     before = np.searchsorted(added, first_launch, side="left") - 1
     since = np.where(before >= 0, added[np.maximum(before, 0)], -np.inf) if len(added) else -np.inf
     passed = np.maximum(first_launch - np.fmax(submitted, since), 0.0)
-    started = np.searchsorted(np.sort(ran.launch), first_launch, side="left")
-    ended = np.searchsorted(np.sort(ran.finish), first_launch, side="left")
-    offered = np.concatenate([[0], np.cumsum(slots.change)])
-    there = offered[np.searchsorted(slots.when, first_launch, side="left")]
-    known = np.isfinite(passed) & (started - ended < there)
+    when = np.concatenate([ran.launch, ran.finish, slots.when])
+    free = np.concatenate([np.full(len(ran.launch), -1.0), np.ones(len(ran.finish)), slots.change])
+    order = np.lexsort((-free, when))
+    when, taken = when[order], np.cumsum(free[order]) <= 0
+    last_taken = np.maximum.accumulate(np.where(taken, np.arange(len(when)), -1))
+    taken_until = np.where(last_taken >= 0, np.append(when, np.nan)[last_taken + 1], -np.inf)
+    state = np.searchsorted(when, first_launch, side="left") - 1
+    there = np.isfinite(passed) & (state >= 0)
+    state = np.maximum(state, 0)
+    known = there & ~taken[state]
+    passed = np.where(known, np.fmin(passed, first_launch - taken_until[state]), passed)
     usual = float(np.median(passed[known])) if known.any() else 0.0
     return np.where(known, passed, np.fmin(np.nan_to_num(passed), usual))

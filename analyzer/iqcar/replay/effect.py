@@ -6,12 +6,24 @@ run is given with every prediction.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import BlameKind, Kind
+from iqcar.kinds import BlameKind
+from iqcar.replay.expected import (
+    ASSUMPTIONS,
+    ITS,
+    MAX_FINGERPRINTS,
+    OWN,
+    SLOWER_SHARE,
+    THE,
+    Expected,
+    outlook_of,
+    sentence_of,
+)
 from iqcar.replay.run import record, replay_errors
 from iqcar.replay.shares import chosen_pools
 from iqcar.rules import QueryType, compile_rules, recorded_scheduler
@@ -32,73 +44,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
-SLOWER_SHARE = 0.05
-"""A query counts as slower from this share of its duration on. Two runs of one query on a shared
-cluster differ by as much."""
-
-LEAST_GAIN_SHARE = 0.01
-"""Victims gain from this share of their duration on; below it two runs on an idle cluster differ
-by chance."""
-
-MAX_FINGERPRINTS = 100
-"""Victims whose fingerprints a rule lists; their durations are summed however many there are."""
-
-ASSUMPTIONS = (
-    "Tasks last as long as they did, queries start when they did, executors come and go as they "
-    "did; only who is offered a free slot first is new."
-)
-
-
-class Outlook(Kind):
-    """What a replay says about a rule."""
-
-    HELPS = "helps", "Its victims get faster by more than the replay's own error."
-    UNSURE = "unsure", "Its victims get faster, but by no more than the replay's own error."
-    NO_GAIN = "no-gain", "Its victims do not get faster by 1 %."
-    HARMS = "harms", "All queries together take 5 % longer, or more."
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Predicted effect of a rule, or of several; durations of several runs are summed.
-
-    Attributes
-    ----------
-    outlook : what it comes to.
-    sentence : the same in words.
-    victims : runs that are to gain.
-    victim_fingerprints : which recurring queries those are runs of, at most
-        :data:`MAX_FINGERPRINTS`.
-    victims_before_ms, victims_after_ms, victims_change_percent : their duration.
-    queries, before_ms, after_ms, change_percent : of all queries that ended, in the applications
-        that the rule acts in.
-    slower : how many of them get slower by more than 5 %.
-    slowest : query id, name, before_ms, after_ms and change_percent of the worst of those.
-    replay_error_percent, replay_worst_error_percent : how far the replay of the recorded shares
-        is off, as a share of each query's duration: the median, and the worst.
-    assumptions : what the prediction rests on.
-    """
-
-    outlook: str
-    sentence: str
-    victims: int
-    victim_fingerprints: list[str]
-    victims_before_ms: float
-    victims_after_ms: float
-    victims_change_percent: float
-    queries: int
-    before_ms: float
-    after_ms: float
-    change_percent: float
-    slower: int
-    slowest: dict[str, Any] | None
-    replay_error_percent: float | None
-    replay_worst_error_percent: float | None
-    assumptions: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as it stands in JSON."""
-        return asdict(self)
+THREADS = 4
+"""Replays at once: each needs up to 100 bytes per task."""
 
 
 @dataclass(frozen=True)
@@ -136,50 +83,55 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
     def plan_of(some: Sequence[Rule]) -> PoolPlan:
         return compile_rules(some, scheduler.slots, scheduler.running, scheduler.pools)
 
-    victims = [_victims(tables, graph, rule) for rule in rules]
-    done, blind = [], []
-    for rule, mine in zip(rules, victims, strict=True):
-        own = rule.query_type is QueryType.TARGET
-        expected = (
-            judge.of(plan_of([rule]), mine, _OWN if own else _ITS) if rule.helps_pools else None
-        )
-        if rule.helps_pools and expected is None:
-            blind.append(rule.id)
-        done.append(replace(rule, expected=expected.to_dict() if expected else None))
-    everybody = np.unique(
-        np.concatenate([v for v, rule in zip(victims, rules, strict=True) if rule.helps_pools])
-    )
+    victims = _victims(tables, graph, acting)
+    everybody = np.unique(np.concatenate(victims))
+    plans = [*(plan_of([rule]) for rule in acting), plan_of(rules)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        replays = list(pool.map(recording.replay, plans))
+    called = [OWN if rule.query_type is QueryType.TARGET else ITS for rule in acting]
+    *each, together = map(judge.of, plans, replays, [*victims, everybody], [*called, THE])
+    of_rule = {rule.id: expected for rule, expected in zip(acting, each, strict=True)}
+    blind = [number for number, expected in of_rule.items() if expected is None]
+    done = [_with(rule, of_rule.get(rule.id)) for rule in rules]
     doubts = list(recording.doubts)
-    if blind and not doubts:
+    if blind and recording.workloads:
         doubts.append(
             f"the effect of {', '.join(blind)} cannot be predicted: none of the victims ended "
             "while the log was written"
         )
-    return Prediction(tuple(done), judge.of(plan_of(rules), everybody, _THE), tuple(doubts))
+    return Prediction(tuple(done), together, tuple(doubts))
 
 
-def _victims(tables: Tables, graph: IQCGraph, rule: Rule) -> Rows:
-    """Runs that a rule is to help: its own, or those that lost time to the source it is for."""
-    own = (tables.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
-    if rule.query_type is QueryType.TARGET:
-        return np.flatnonzero(own)
+def _with(rule: Rule, expected: Expected | None) -> Rule:
+    return rule if expected is None else replace(rule, expected=expected.to_dict())
+
+
+def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Rows]:
+    """Runs that each rule is to help: its own, or those that lost time to the source it is for."""
     hurts = graph.who_hurts_whom()
     hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
     source = hurts["source_query"].to_numpy(np.int64)
     target = hurts["target_query"].to_numpy(np.int64)
-    to_it = own[source] & ~own[target]
-    lost = np.bincount(
-        target[to_it], hurts["lost_ms"].to_numpy(np.float64)[to_it], minlength=len(own)
-    )
-    noticed = np.flatnonzero(lost >= MIN_LOST_MS)
-    return noticed if len(noticed) else np.flatnonzero(lost > 0)
+    lost_ms = hurts["lost_ms"].to_numpy(np.float64)
+    fingerprint = tables.queries["fingerprint"].to_numpy(object)
+    found = []
+    for rule in rules:
+        own = fingerprint == rule.fingerprint
+        if rule.query_type is QueryType.TARGET:
+            found.append(np.flatnonzero(own))
+            continue
+        to_it = own[source] & ~own[target]
+        lost = np.bincount(target[to_it], lost_ms[to_it], minlength=len(own))
+        noticed = np.flatnonzero(lost >= MIN_LOST_MS)
+        found.append(noticed if len(noticed) else np.flatnonzero(lost > 0))
+    return found
 
 
 class _Judge:
     """Holds replays under new shares against the one under the recorded shares."""
 
     def __init__(self, tables: Tables, recording: Recording) -> None:
-        self.tables, self.recording = tables, recording
+        self.tables = tables
         self.before = recording.replay()
         self.errors = replay_errors(tables, self.before)
         self.app = tables.queries["app"].to_numpy(np.int64)
@@ -188,15 +140,12 @@ class _Judge:
         self.names = texts(tables.queries, "name")
         self.fingerprints = texts(tables.queries, "fingerprint")
 
-    def of(self, plan: PoolPlan, victims: Rows, called: tuple[str, str]) -> Expected | None:
-        """Judge one plan; None where none of its victims could be replayed to its end."""
-        touched = sorted({int(self.app[query]) for query in chosen_pools(self.tables, plan)})
-        after = self.recording.replay(plan)
-        return self._compare(after, np.isin(self.app, touched), victims, called)
-
-    def _compare(
-        self, after: Replayed, touched: Flags, victims: Rows, called: tuple[str, str]
+    def of(
+        self, plan: PoolPlan, after: Replayed, victims: Rows, called: tuple[str, str]
     ) -> Expected | None:
+        """Judge one plan; None where none of its victims could be replayed to its end."""
+        chosen = chosen_pools(self.tables, plan)
+        touched = np.isin(self.app, sorted({int(self.app[query]) for query in chosen}))
         old, new = self.before.duration_ms, after.duration_ms
         known = touched & self.ended & np.isfinite(old + new)
         mine = victims[known[victims]]
@@ -212,7 +161,7 @@ class _Judge:
         before_ms, after_ms = float(old[mine].sum()), float(new[mine].sum())
         all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
         gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
-        outlook = _outlook(gain, cost, error)
+        outlook = outlook_of(gain, cost, error)
         expected = Expected(
             outlook=outlook.value,
             sentence="",
@@ -239,7 +188,7 @@ class _Judge:
             replay_worst_error_percent=float(100 * off.max()) if len(off) else None,
             assumptions=ASSUMPTIONS,
         )
-        return replace(expected, sentence=_sentence(expected, outlook, called))
+        return replace(expected, sentence=sentence_of(expected, outlook, called))
 
     def _fingerprints(self, queries: Rows) -> list[str]:
         found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
@@ -248,59 +197,3 @@ class _Judge:
 
 def _change(before: float, after: float) -> float:
     return after / before - 1.0 if before > 0 else 0.0
-
-
-def _outlook(gain: float, cost: float, error: float | None) -> Outlook:
-    if cost >= SLOWER_SHARE:
-        return Outlook.HARMS
-    if gain > -LEAST_GAIN_SHARE:
-        return Outlook.NO_GAIN
-    return Outlook.UNSURE if error is None or -gain <= error else Outlook.HELPS
-
-
-_FIRST = {
-    Outlook.HELPS: "",
-    Outlook.UNSURE: "little that is sure, ",
-    Outlook.NO_GAIN: "no gain, ",
-    Outlook.HARMS: "more harm than good, ",
-}
-
-
-_OWN, _ITS, _THE = (
-    ("it", "its {} runs"),
-    ("its victim", "its {} victims"),
-    ("the victim", "the {} victims"),
-)
-"""What victims are called in a sentence about a rule for them, for a source, and about all."""
-
-
-def _sentence(expected: Expected, outlook: Outlook, called: tuple[str, str]) -> str:
-    """Say it in words: who gains, and what it costs."""
-    one, several = called
-    who = one if expected.victims == 1 else several.format(expected.victims)
-    text = (
-        f"{_FIRST[outlook]}{who} {_time(expected.victims_before_ms)} → "
-        f"{_time(expected.victims_after_ms)} ({expected.victims_change_percent:+.0f}%), "
-        f"all {expected.queries} queries together {expected.change_percent:+.1f}%"
-    )
-    if expected.slowest is not None:
-        verb = "query gets" if expected.slower == 1 else "queries get"
-        text += (
-            f"; {expected.slower} {verb} more than {SLOWER_SHARE:.0%} slower, most "
-            f"{_in_a_sentence(expected.slowest['name'])} "
-            f"({expected.slowest['change_percent']:+.0f}%)"
-        )
-    return text
-
-
-NAME_IN_SENTENCE = 60
-"""Characters of a query's name in a sentence."""
-
-
-def _in_a_sentence(name: str) -> str:
-    line = " ".join(name.split())
-    return line if len(line) <= NAME_IN_SENTENCE else line[: NAME_IN_SENTENCE - 1] + "…"
-
-
-def _time(ms: float) -> str:
-    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms"

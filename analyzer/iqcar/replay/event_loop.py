@@ -218,7 +218,7 @@ def _change_executors(state: Any, change: int, when_idle: bool) -> None:
         _give_back(state, going)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     n_steps, n_tasks = len(steps.delay), len(work.duration)
     room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
@@ -266,24 +266,14 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             offer = True
         elif kind == END:
             s = work.step[number]
-            running[s] -= 1
-            pool_running[shares.pool[s]] -= 1
             heir = work.heir[number]
+            # A slot is handed on before its task is booked: a retry comes after that.
             if heir >= 0 and not work.heir_at_launch[number]:
-                below[heir] = returned[s]
-                returned[s] = heir
-                pending[s] += 1
-                added = s
+                _push(times, events, state, now + work.heir_wait[number], AVAILABLE * KIND + heir)
             if work.counts[number]:
                 counted[s] -= 1
                 if counted[s] == 0:
                     _push(times, events, state, now + steps.tail[s], DONE * KIND + s)
-            if slots.handover == 0.0:
-                _one_free(state)
-                offer = True
-        elif kind == FREE:
-            _one_free(state)
-            offer = True
         elif kind == AVAILABLE:
             s = work.step[number]
             below[number] = returned[s]
@@ -305,7 +295,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             is_ready[number] = True
             pending[number] += steps.first_late[number] - steps.first_task[number]
             added = number
-        else:
+        elif kind == DONE:
             done[number] = now
             finished += 1
             for f in range(steps.follower_start[number], steps.follower_start[number + 1]):
@@ -320,6 +310,13 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                 state[ACTIVE] += 1
             offer = True
 
+        # TaskSchedulerImpl.statusUpdate: a task counts as running until its slot is free.
+        if kind == FREE or (kind == END and slots.handover == 0.0):
+            s = work.step[number]
+            running[s] -= 1
+            pool_running[shares.pool[s]] -= 1
+            _one_free(state)
+            offer = True
         # One round of offers: Spark sorts the task sets once, then serves them in that order.
         picks = 0
         while offer and state[FREE_SLOTS] > 0 and state[ACTIVE] > 0:

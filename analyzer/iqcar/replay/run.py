@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.replay.event_loop import run
-from iqcar.replay.shares import chosen_pools, planned_shares, recorded_shares
+from iqcar.replay.shares import (
+    chosen_pools,
+    is_fair,
+    planned_shares,
+    ran_in_pools,
+    recorded_pools,
+    recorded_shares,
+)
 from iqcar.replay.workload import workload_of
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ class Recording:
     workloads: dict[int, Workload] = field(default_factory=dict)
     """By row of the application."""
     doubts: tuple[str, ...] = ()
-    """What could not be laid out, and why."""
+    """What could not be laid out, and why; what had to be assumed."""
     _before: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def replay(self, plan: PoolPlan | None = None) -> Replayed:
@@ -114,8 +121,22 @@ def record(tables: Tables) -> Recording:
             )
         else:
             recording.workloads[app] = workload
+            doubts += _unknown_weights(tables, workload, name)
     recording.doubts = tuple(doubts)
     return recording
+
+
+def _unknown_weights(tables: Tables, workload: Workload, name: str) -> list[str]:
+    """Doubt a replay of several FAIR pools whose weights nobody recorded."""
+    pools = set(ran_in_pools(tables, workload.order.stage))
+    if not is_fair(tables, workload.app) or len(pools) < 2:
+        return []
+    if pools <= recorded_pools(tables, workload.app).keys():
+        return []
+    return [
+        f"the weights of the FAIR pools of {name} are not in its log (the iqcar plugin records "
+        "them): the expected effect of rules rests on Spark's defaults for them"
+    ]
 
 
 def replay(tables: Tables, plan: PoolPlan | None = None) -> Replayed:

@@ -274,7 +274,12 @@ def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     table = plain_table("type", "query", ">value", "why")
     for rule in diagnosis.rules:
         value = rule.to_dict()["rule-value"]
-        why = rule.reason if rule.helps_pools else f"{rule.reason} {rule.advice}"
+        why = rule.reason
+        if not rule.helps_pools:
+            why += (
+                f" Scheduler pools will not help: they share out slots, not "
+                f"{resource_name(rule.resource)}. What would: {rule.advice}"
+            )
         if rule.expected is not None:
             why += f" Expected: {rule.expected['sentence']}."
         table.add_row(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from iqcar.rules.advice import cause_of as cause_of
     from iqcar.rules.advice import vocabulary as vocabulary
     from iqcar.rules.compile import compile_rules as compile_rules
+    from iqcar.rules.compiled_file import dump_compiled as dump_compiled
     from iqcar.rules.pool_plan import Assignment as Assignment
     from iqcar.rules.pool_plan import Pool as Pool
     from iqcar.rules.pool_plan import PoolPlan as PoolPlan
@@ -43,6 +44,7 @@ _HOMES = {
     "cause_of": "advice",
     "compile_rules": "compile",
     "dump_pools": "rule_file",
+    "dump_compiled": "compiled_file",
     "dump_rules": "rule_file",
     "load_rules": "rule_file",
     "load_rules_file": "rule_file",

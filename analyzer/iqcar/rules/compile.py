@@ -22,7 +22,13 @@ from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.priorities import DEFAULT_POOL
 from iqcar.rules.recorded import default_of
 from iqcar.rules.rule import QueryType, Rule, RuleType
-from iqcar.rules.rule_words import what_it_gets, what_the_rest_gets, why_first, why_no_pool
+from iqcar.rules.rule_words import (
+    under_earlier_rules,
+    what_it_gets,
+    what_the_rest_gets,
+    why_first,
+    why_no_pool,
+)
 from iqcar.rules.weights import MAX_RATIO, bounded_ratios, whole_weights
 
 if TYPE_CHECKING:
@@ -78,7 +84,7 @@ def compile_rules(
     running = _queries_at_once(chosen, running)
     rest = max(running - len(chosen), 1)
     shares = _Shares.of(chosen, running)
-    notes += shares.notes
+    notes += [*shares.notes, *under_earlier_rules(pools)]
     default = default_of(pools)
     own = [default, *_kept(pools)]
     of_own = sum(pool.weight for pool in own)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iqcar.rules.pool_names import PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,8 +31,8 @@ def called(rule: Rule) -> str:
 def why_no_pool(rule: Rule) -> str:
     """Say that pools will not help against what a rule is about, and what will."""
     return (
-        f"{called(rule)} makes no pool, because pools share out slots and it is about "
-        f"{rule.resource}. {rule.advice}"
+        f"{called(rule)} makes no pool: pools share out slots, and it is about {rule.resource}. "
+        f"{rule.advice}"
     ).rstrip()
 
 
@@ -72,3 +74,15 @@ def what_the_rest_gets(own: Sequence[Pool], running: int, made: int) -> str:
         f"{'query' if rest == 1 else 'queries'}: {running} ran at once at most, and {made} of "
         "them can be in a pool of a rule."
     )
+
+
+def under_earlier_rules(pools: Sequence[Pool]) -> list[str]:
+    """Say that the recorded run was one with rules, where it was."""
+    earlier = [pool.name for pool in pools if pool.name.startswith(PREFIX)]
+    if not earlier:
+        return []
+    return [
+        f"The run was recorded under earlier rules ({', '.join(earlier[:3])}"
+        f"{' and more' if len(earlier) > 3 else ''}): these take their place and can undo what "
+        "they did, so keep the earlier file where it was good enough."
+    ]

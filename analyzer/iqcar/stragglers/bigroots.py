@@ -90,7 +90,7 @@ def feature_marks(
     if settings.worth and len(suspects):
         greatest = float(np.nanmax(values))
         large &= can_matter(feature, value, took, greatest, settings.floor)
-    if feature.kind is FeatureKind.RESOURCE:
+    if feature.kind is FeatureKind.RESOURCE and settings.edge > 0:
         large &= ~_its_own(features, compared, settings, feature, suspects, value)
     suspects, value = suspects[large], value[large]
     means = compared.peer_means(values, suspects)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,7 +54,7 @@ def find_stragglers(
     features = build_features(tables, waits, settings.edge_ms)
     found = explain(features, settings)
     sources = blamed_queries(found.stragglers, found.causes, tables, blame)
-    return Stragglers(**{**vars(found), "sources": sources})
+    return replace(found, sources=sources)
 
 
 def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> Stragglers:

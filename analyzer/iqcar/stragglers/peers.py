@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from iqcar.grouping import by_group_and_time
 from iqcar.kinds import FeatureKind
 
 if TYPE_CHECKING:
@@ -148,8 +149,10 @@ def quantile_by(group: Rows, values: Floats, groups: int, q: float) -> Floats:
         NaN for a group without a finite value.
     """
     known = np.isfinite(values)
+    if not known.any():
+        return np.full(groups, np.nan)
     group, values = group[known], values[known]
-    order = np.lexsort((values, group))
+    order = by_group_and_time(group, values)
     count = np.bincount(group, minlength=groups)
     first = np.cumsum(count) - count
     found = np.full(groups, np.nan)

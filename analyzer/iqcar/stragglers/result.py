@@ -78,8 +78,10 @@ class Stragglers:
         Rows of one straggler follow one another: what measured waits explain first, the most
         first; then in the order of the features.
     sources : DataFrame of :data:`STRAGGLER_SOURCES`
-    compared_tasks : (stages,) frame: stage, app, query, tasks; every stage that was looked at
-    host_tasks : frame: host, tasks; how many of these tasks each host ran
+    compared_stages : DataFrame
+        stage, app, query, tasks: every stage that was looked at, and how many tasks of it.
+    compared_hosts : DataFrame
+        host, app, tasks: how many of these tasks each host ran.
     labels : Labels
     settings : StragglerSettings
     doubts : tuple of str

@@ -31,7 +31,8 @@ class StragglerSettings:
     duration does not explain it."""
     edge: float = 0.5
     """λe: use of the host that was not at least this share of itself right before or right after
-    the task was the task's own (eq. 6, read as its text says: drop it if both edges are low)."""
+    the task was the task's own (eq. 6, read as its text says: drop it if both edges are low); 0 is
+    no edge detection."""
     edge_ms: float = 3000.0
     """Width of the windows before and after the task: three samples of a second."""
     floor: float = 0.2

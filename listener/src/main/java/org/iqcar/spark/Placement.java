@@ -26,9 +26,13 @@ import org.apache.spark.scheduler.StageInfo;
  * task set waits here until the job has been seen, and the decision never depends on timing.
  */
 final class Placement extends SparkListener {
-  private static final String SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution";
-  /** Longest wait of the scheduler's thread for a decision; it takes milliseconds. */
-  private static final long MOST_WAIT_MS = 1_000;
+  private static final String SQL_START =
+      "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart";
+  /**
+   * Longest wait of the scheduler's thread for a decision; it takes milliseconds, unless others
+   * have the processors.
+   */
+  private static final long MOST_WAIT_MS = 2_000;
   /** After so many waits in vain the scheduler's thread waits no more. */
   private static final int MOST_TIMEOUTS = 3;
   /** Jobs whose decision is kept; more never run at once. */
@@ -82,18 +86,14 @@ final class Placement extends SparkListener {
 
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
-    String name = event.getClass().getName();
-    if (!name.startsWith(SQL)) {
+    if (!event.getClass().getName().equals(SQL_START)) {
       return;
     }
     try {
       Faults.at("rules.onOtherEvent");
-      if (name.endsWith("Start")) {
-        queries.executionStarted((Long) Private.call(event, "executionId"), root(event),
-            (String) Private.call(event, "description"), () -> planHash(event));
-      } else if (name.endsWith("End")) {
-        queries.executionEnded((Long) Private.call(event, "executionId"));
-      }
+      // Hashed at once: until the first job there is time that nobody waits for.
+      queries.executionStarted((Long) Private.call(event, "executionId"), root(event),
+          (String) Private.call(event, "description"), planHash(event));
     } catch (Throwable failure) {
       Failures.note("reading a SQL execution", failure);
     }

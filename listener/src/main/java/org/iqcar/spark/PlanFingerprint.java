@@ -7,7 +7,6 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
@@ -22,45 +21,50 @@ final class PlanFingerprint {
 
   private static final String OPERAND = "[^#()\\[\\],]*?";
 
-  /** A pattern and what replaces it; without one, quoted text is replaced. */
+  /** A pattern and what replaces it, in texts that hold what each match holds. */
   private static final class Step {
+    final String held;
     final Pattern pattern;
     final String instead;
 
-    Step(String pattern, String instead) {
+    Step(String held, String pattern, String instead) {
+      this.held = held;
       this.pattern = PyRegex.compile(pattern);
       this.instead = instead;
     }
   }
 
   private static final Step[] LITERALS = {
-    new Step("Location: (%w+)%s*(?:\\(%d+ paths\\))?%s*\\[([^,\\]]*)[^\\]]*\\]?",
+    new Step("Filters: [", "%<(DataFilters|PartitionFilters|PushedFilters): \\[(\\*?\\(*%w*\\(*%w+)"
+        + "%.*?(?=, [A-Z]%w*: |%$)", "$1: [$2"),
+    new Step("Location: ", "Location: (%w+)%s*(?:\\(%d+ paths\\))?%s*\\[([^,\\]]*)[^\\]]*\\]?",
         "Location: $1[$2]"),
-    new Step("%b(EqualTo|EqualNullSafe|GreaterThan|GreaterThanOrEqual|LessThan|LessThanOrEqual"
+    new Step("(", "%<(EqualTo|EqualNullSafe|GreaterThan|GreaterThanOrEqual|LessThan|LessThanOrEqual"
         + "|StringStartsWith|StringEndsWith|StringContains)\\(([^,()]+),[^()]*\\)", "$1($2,?)"),
-    new Step("%bIn\\(([^,()\\[\\]]+),%s*\\[[^\\]]*\\]?\\)?", "In($1,?)"),
-    new Step("(<=>|<=|>=|=|<|>|%b(?:LIKE|RLIKE|THEN|ELSE)%b) " + OPERAND
+    new Step("In(", "%<In\\(([^,()\\[\\]]+),%s*\\[[^\\]]*\\]?\\)?", "In($1,?)"),
+    new Step(" ", "(<=>|<=|>=|=|<|>|%<(?:LIKE|RLIKE|THEN|ELSE)%>) " + OPERAND
         + "(?=\\)|\\]|,| AND | OR | WHEN | THEN | ELSE | END|%$)", "$1 ?"),
-    new Step("\\((" + OPERAND + ") (<=>|<=|>=|=|<|>) (?=[^ ]*#)", "(? $2 "),
-    new Step("%b(IN|INSET) \\([^()#]*\\)", "$1 (?)"),
-    new Step("%b(IN|INSET) [^()#,\\]]*(?=\\)|\\]|,)", "$1 ?"),
-    new Step("%b(Contains|StartsWith|EndsWith|like|rlike)\\((%w+#%d+L?), " + OPERAND + "\\)",
+    new Step("(", "\\((" + OPERAND + ") (<=>|<=|>=|=|<|>) (?=[^ ]*#)", "(? $2 "),
+    new Step("IN", "%<(IN|INSET) \\([^()#]*\\)", "$1 (?)"),
+    new Step("IN", "%<(IN|INSET) [^()#,\\]]*(?=\\)|\\]|,)", "$1 ?"),
+    new Step("(", "%<(Contains|StartsWith|EndsWith|like|rlike)\\((%w+#%d+L?), " + OPERAND + "\\)",
         "$1($2, ?)"),
   };
   private static final Step[] IDS = {
-    new Step(",?%s*\\[(?:plan_id|id)=#?%d+\\]", ""),
-    new Step("#x?%d+L?", ""),
-    new Step("(?iu)%b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}%b", "?"),
-    new Step("\\$\\$?Lambda[$/%W.@]*", "Lambda"),
-    new Step("@[0-9a-f]{4,}%b", "@?"),
-    new Step("(?<![0-9A-Za-z])(?=[0-9a-f]*%d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}(?![0-9A-Za-z])", "?"),
-    new Step("%b%d{4}-%d{1,2}-%d{1,2}(?:[T ]%d{1,2}(?::%d{1,2}){1,2}(?:\\.%d+)?Z?)?", "?"),
-    new Step("(?<![%W$])-?%d+(?:\\.%d+)?(?:[eE][+\\-]?%d+)?(?:BD|[LDSBdf])?(?![%W])", "?"),
-    new Step("(?<=[\\-=/.])%d+(?=[/\\-.\\]]|%$)", "?"),
-    new Step("(?<=[%W\\-])%d+(?=/)", "?"),
+    new Step("[", ",?%s*\\[(?:plan_id|id)=#?%d+\\]", ""),
+    new Step("#", "#x?%d+L?", ""),
+    new Step("-", "(?iu)%<[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}%>", "?"),
+    new Step("Lambda", "\\$\\$?Lambda[$/%W.@]*", "Lambda"),
+    new Step("@", "@[0-9a-f]{4,}%>", "@?"),
+    new Step("",
+        "(?<![0-9A-Za-z])(?=[0-9a-f]*%d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}(?![0-9A-Za-z])", "?"),
+    new Step("-", "%<%d{4}-%d{1,2}-%d{1,2}(?:[T ]%d{1,2}(?::%d{1,2}){1,2}(?:\\.%d+)?Z?)?", "?"),
+    new Step("", "(?<![%W$])-?%d+(?:\\.%d+)?(?:[eE][+\\-]?%d+)?(?:BD|[LDSBdf])?(?![%W])", "?"),
+    new Step("", "(?<=[\\-=/.])%d+(?=[/\\-.\\]]|%$)", "?"),
+    new Step("/", "(?<=[%W\\-])%d+(?=/)", "?"),
     // Possessive, so that a long list does not nest: nothing follows that could give back.
-    new Step("\\?(?:%s*,%s*\\?)++", "?"),
-    new Step("%s+", " "),
+    new Step("?", "\\?(?:%s*,%s*\\?)++", "?"),
+    new Step("", "%s+", " "),
   };
   private static final Pattern CODEGEN = PyRegex.compile("%s*\\(%d+\\)%$");
   private static final Pattern LINES =
@@ -134,9 +138,8 @@ final class PlanFingerprint {
   private static String replace(Step[] steps, String line) {
     String text = line;
     for (Step step : steps) {
-      Matcher matcher = step.pattern.matcher(text);
-      if (matcher.find()) {
-        text = matcher.replaceAll(step.instead);
+      if (text.contains(step.held)) {
+        text = step.pattern.matcher(text).replaceAll(step.instead);
       }
     }
     return text;

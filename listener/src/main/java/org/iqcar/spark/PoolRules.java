@@ -96,7 +96,8 @@ final class PoolRules {
           .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS).readTree(json);
     } catch (JsonProcessingException e) {
       JsonLocation at = e.getLocation();
-      String place = at == null ? "" : " in line " + at.getLineNr() + ", column " + at.getColumnNr();
+      String place = at == null ? ""
+          : " in line " + at.getLineNr() + ", column " + at.getColumnNr();
       throw new RulesRefused(path + place, "not JSON: " + e.getOriginalMessage(), FIX);
     } catch (IOException | StackOverflowError e) {
       throw new RulesRefused(path, "not JSON: " + e, FIX);

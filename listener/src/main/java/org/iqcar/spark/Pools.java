@@ -14,8 +14,8 @@ final class Pools {
   private final List<PoolRules.PoolSpec> missing;
 
   /**
-   * @param keepDefaultFifo make the default pool first in, first out, unless it is among the wanted:
-   *     Spark 3.4 and later share it fairly in FAIR mode, which nobody here has asked for
+   * @param keepDefaultFifo make the default pool first in, first out, unless it is among the
+   *     wanted: Spark 3.4 and later share it fairly in FAIR mode, which nobody here has asked for
    */
   Pools(Pool root, Collection<PoolRules.PoolSpec> wanted, boolean keepDefaultFifo) {
     this.root = root;

@@ -6,18 +6,21 @@ import java.util.Arrays;
  * How a task's time was spent, interval by interval. The number of intervals is bounded: a task
  * that outgrows them has pairs of intervals merged, so their width doubles.
  *
- * <p>While the task runs the amounts are provisional; {@link #encode} scales each series to its
- * exact total.
+ * <p>While the task runs the amounts are provisional; {@link #encode} scales each series of time to
+ * its exact total. The memory held is a level instead: written as each interval's mean.
  */
 final class Profile {
   static final int CPU = 0;
   static final int RUN_QUEUE = 1;
   private static final int FIRST_WAIT = 2;
-  private static final int SERIES = FIRST_WAIT + WaitClass.ALL.length;
+  private static final int TIMES = FIRST_WAIT + WaitClass.ALL.length;
+  /** Amounts are bytes times nanoseconds. */
+  static final int HELD = TIMES;
   private static final long NANOS_PER_MS = 1_000_000L;
+  private static final double BYTES_PER_KIB = 1024;
 
   private final int most;
-  private final double[][] amounts = new double[SERIES][];
+  private final double[][] amounts = new double[TIMES + 1][];
   private long width;
 
   Profile(long widthNanos, int mostBuckets) {
@@ -30,8 +33,8 @@ final class Profile {
   }
 
   /** Adds an amount that fell evenly between two times after the task's start. */
-  void add(int series, long from, long to, double nanos) {
-    if (nanos <= 0 || to <= from) {
+  void add(int series, long from, long to, double amount) {
+    if (amount <= 0 || to <= from) {
       return;
     }
     while (to > width * most) {
@@ -43,7 +46,7 @@ final class Profile {
     int last = (int) ((to - 1) / width);
     for (int i = (int) (from / width); i <= last; i++) {
       long overlap = Math.min(to, (i + 1) * width) - Math.max(from, i * width);
-      amounts[series][i] += nanos * overlap / (to - from);
+      amounts[series][i] += amount * overlap / (to - from);
     }
   }
 
@@ -63,7 +66,7 @@ final class Profile {
    * The profile as JSON, no longer than the limit, or null for a task of less than two intervals.
    *
    * @param wall the task's length
-   * @param totals exact total of each series, which its intervals will sum to
+   * @param totals exact total of each series of time, which its intervals will sum to
    */
   String encode(long wall, long[] totals, int mostBytes) {
     while (wall > width * most) {
@@ -84,7 +87,7 @@ final class Profile {
     StringBuilder out = new StringBuilder(256);
     out.append("{\"bucket_ms\":").append(width / NANOS_PER_MS);
     out.append(",\"buckets\":").append(buckets);
-    for (int s = 0; s < SERIES; s++) {
+    for (int s = 0; s < TIMES; s++) {
       if (totals[s] >= NANOS_PER_MS) {
         String name = s == CPU ? "cpu" : s == RUN_QUEUE ? "run_queue"
             : WaitClass.ALL[s - FIRST_WAIT].label();
@@ -93,7 +96,22 @@ final class Profile {
         out.append('"');
       }
     }
+    if (amounts[HELD] != null) {
+      out.append(",\"held_kib\":\"");
+      runs(heldKib(buckets, wall), out);
+      out.append('"');
+    }
     return out.append('}').toString();
+  }
+
+  /** Mean of each interval; the last one may be cut short. */
+  private long[] heldKib(int buckets, long wall) {
+    long[] kib = new long[buckets];
+    for (int i = 0; i < buckets; i++) {
+      long nanos = Math.min(wall, (i + 1) * width) - i * width;
+      kib[i] = Math.round(amounts[HELD][i] / nanos / BYTES_PER_KIB);
+    }
+    return kib;
   }
 
   /** Whole ms per interval. Rounding is carried on, so they sum to the total's whole ms. */

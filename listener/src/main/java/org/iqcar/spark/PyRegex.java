@@ -22,8 +22,9 @@ final class PyRegex {
 
   /**
    * Compiles an expression in which {@code %w %s %d} stand for Python's {@code \w \s \d}, {@code
-   * %b} for its word boundary, {@code %.} for its dot and {@code %$} for its end. Inside of a
-   * character class write {@code %W} and {@code %S}.
+   * %b} for its word boundary, {@code %<} for one before a word and {@code %>} for one after it,
+   * which are faster, {@code %.} for its dot and {@code %$} for its end. Inside of a character class
+   * write {@code %W} and {@code %S}.
    */
   static Pattern compile(String text) {
     return Pattern.compile(text
@@ -34,6 +35,8 @@ final class PyRegex {
         .replace("%d", "\\p{Nd}")
         .replace("%b", "(?:(?<=[" + WORD + "])(?![" + WORD + "])|(?<![" + WORD + "])(?=["
             + WORD + "]))")
+        .replace("%<", "(?<![" + WORD + "])")
+        .replace("%>", "(?![" + WORD + "])")
         .replace("%.", "[^\\n]")
         .replace("%$", "(?=\\n?\\z)"));
   }

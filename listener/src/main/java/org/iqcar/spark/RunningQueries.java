@@ -30,16 +30,7 @@ final class RunningQueries {
   private static final class Execution {
     long root = -1;
     String description = "";
-    Callable<String> plan;
-    String planHash;
-
-    String planHash() throws Exception {
-      if (planHash == null) {
-        planHash = plan == null ? "" : plan.call();
-        plan = null;
-      }
-      return planHash;
-    }
+    String planHash = "";
   }
 
   private final Recent<Long, Execution> executions = new Recent<>(MOST_EXECUTIONS);
@@ -51,22 +42,14 @@ final class RunningQueries {
    * A SQL execution begins.
    *
    * @param root the execution that it is part of; −1 where Spark does not tell
-   * @param plan gives the hash of its plan, empty without one; called at most once
+   * @param planHash the hash of its plan; empty without one
    */
-  void executionStarted(long id, long root, String description, Callable<String> plan) {
+  void executionStarted(long id, long root, String description, String planHash) {
     Execution execution = executions.computeIfAbsent(id, none -> new Execution());
     execution.description = QueryName.clean(description);
-    execution.plan = plan;
+    execution.planHash = planHash;
     if (root >= 0) {
       execution.root = root;
-    }
-  }
-
-  /** A SQL execution ended: its plan, which can be large, is let go. */
-  void executionEnded(long id) {
-    Execution execution = executions.get(id);
-    if (execution != null) {
-      execution.plan = null;
     }
   }
 
@@ -134,11 +117,10 @@ final class RunningQueries {
       return query;
     }
     String name = named.description;
-    if (QueryName.isUsers(name) || (!name.isEmpty() && named.planHash().isEmpty())) {
+    if (QueryName.isUsers(name) || (!name.isEmpty() && named.planHash.isEmpty())) {
       return new Query(QueryName.fingerprint("name", name), name);
     }
-    String hash = named.planHash();
-    return new Query(hash.isEmpty() ? "" : "plan:" + hash, name);
+    return new Query(named.planHash.isEmpty() ? "" : "plan:" + named.planHash, name);
   }
 
   private static Query ofJob(

@@ -23,11 +23,13 @@ final class Sampler implements Runnable {
   private final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
   private final Settings settings;
   private final Thread thread = new Thread(this, "iqcar-sampler");
+  private final HeldMemory memory;
   private volatile boolean stopped;
   private long pausesMs;
 
   Sampler(Settings settings) {
     this.settings = settings;
+    memory = new HeldMemory(watches, settings.samplePeriodNanos);
     thread.setDaemon(true);
   }
 
@@ -51,6 +53,7 @@ final class Sampler implements Runnable {
   void start() {
     if (settings.samplePeriodNanos > 0) {
       thread.start();
+      memory.start();
     }
   }
 
@@ -68,6 +71,7 @@ final class Sampler implements Runnable {
       watches.put(watch.thread.getId(), watch);
       if (idle) {
         LockSupport.unpark(thread);
+        memory.wake();
       }
     }
   }
@@ -79,6 +83,7 @@ final class Sampler implements Runnable {
   void stop() {
     stopped = true;
     LockSupport.unpark(thread);
+    memory.stop();
   }
 
   @Override

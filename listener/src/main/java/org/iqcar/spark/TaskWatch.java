@@ -8,7 +8,7 @@ import org.apache.spark.TaskContext;
 
 /**
  * One running task. Made, read and closed by the task's own thread; {@link #ran} and {@link
- * #slept} are the sampler's, and guarded by the watch's lock.
+ * #slept} are the sampler's, {@link #holds} is {@link HeldMemory}'s: the watch's lock guards them.
  */
 final class TaskWatch {
   static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -36,6 +36,7 @@ final class TaskWatch {
   private WaitClass seenWait;
   private int samples;
   private int offSamples;
+  private final Held held;
   private boolean closed;
 
   TaskWatch(TaskContext context, Settings settings) throws IOException {
@@ -49,6 +50,7 @@ final class TaskWatch {
     startRunQueue = kernel == null ? 0 : kernel.ownRunQueueNanos();
     startCpu = THREADS.getCurrentThreadCpuTime();
     startNanos = System.nanoTime();
+    held = new Held(profile);
     seenNanos = startNanos;
     seenCpu = startCpu;
     seenRunQueue = startRunQueue;
@@ -114,6 +116,13 @@ final class TaskWatch {
     }
   }
 
+  /** The task holds this much execution memory now. */
+  synchronized void holds(long bytes) {
+    if (!closed) {
+      held.read(System.nanoTime() - startNanos, bytes);
+    }
+  }
+
   private void look(
       long now, long cpu, long runQueue, long from, double onCpu, double waited) {
     if (profile != null) {
@@ -167,6 +176,9 @@ final class TaskWatch {
     }
     record.known("blocked_ms", blockedMs, contention).known("waited_ms", waitedMs, contention);
     record.number("gc_ms", gcMs);
+    held.end(wall);
+    record.known("peak_held_bytes", held.peak(), held.known());
+    record.known("mean_held_bytes", held.mean(wall), held.known());
     record.text("pool", context.getLocalProperty("spark.scheduler.pool"));
     record.text("sampler", sampler);
     record.known("failures", Failures.count(), Failures.count() > 0);

@@ -61,6 +61,17 @@ class ProfileTest {
   }
 
   @Test
+  void heldMemoryIsWrittenAsTheMeanOfEachInterval() {
+    Profile profile = new Profile(100 * MS, 10);
+    profile.add(Profile.HELD, 0, 100 * MS, 100.0 * MS * 8192);
+    profile.add(Profile.HELD, 100 * MS, 150 * MS, 50.0 * MS * 8192);
+    profile.add(Profile.HELD, 200 * MS, 250 * MS, 50.0 * MS * 4096);
+    // The last interval is cut short: its mean is over its own length.
+    assertEquals("{\"bucket_ms\":100,\"buckets\":3,\"held_kib\":\"8,4*2\"}",
+        profile.encode(250 * MS, totals(0, 0, 0), 1500));
+  }
+
+  @Test
   void everySeriesSumsToItsTotalAndTheProfileStaysSmall() throws Exception {
     Random random = new Random(7);
     for (int round = 0; round < 200; round++) {

@@ -1,17 +1,24 @@
 package org.iqcar.spark;
 
+import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import org.apache.spark.HashPartitioner;
 import org.apache.spark.SparkConf;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
+import scala.Tuple2;
 
 /** Jobs whose waits are known beforehand. Each is a job group of its own name. */
 public final class Workloads {
@@ -20,11 +27,13 @@ public final class Workloads {
   private static final CountDownLatch LOCK_WANTED = new CountDownLatch(1);
   private static final CountDownLatch MEMORY_HELD = new CountDownLatch(1);
   private static final CountDownLatch MEMORY_WANTED = new CountDownLatch(1);
+  private static final CountDownLatch ALL_TAKEN = new CountDownLatch(1);
+  private static final CountDownLatch PART_WANTED = new CountDownLatch(1);
 
   private Workloads() {}
 
   /** Arguments: names of workloads in order, each with :argument where it takes one. */
-  public static void main(String[] args) {
+  public static void main(String[] args) throws InterruptedException {
     try (JavaSparkContext sc = new JavaSparkContext(new SparkConf())) {
       for (String arg : args) {
         String[] parts = arg.split(":", 2);
@@ -35,10 +44,12 @@ public final class Workloads {
     }
   }
 
-  private static void run(JavaSparkContext sc, String name, String argument) {
+  private static void run(JavaSparkContext sc, String name, String argument)
+      throws InterruptedException {
     switch (name) {
       case "lock": each(sc, 2, i -> lock(i)); break;
       case "memory": each(sc, 2, i -> memory(i)); break;
+      case "hoard": hoard(sc); break;
       case "notify": each(sc, 1, i -> await()); break;
       case "sleep": each(sc, 1, i -> Thread.sleep(1_000)); break;
       case "fifo": each(sc, 1, i -> read(argument)); break;
@@ -52,6 +63,7 @@ public final class Workloads {
         each(sc, 2, i -> spin(1));
         sc.setLocalProperty("spark.scheduler.pool", null);
         break;
+      case "fetch": fetch(sc, new File(argument)); break;
       case "nap": each(sc, 12, i -> Thread.sleep(1_500)); break;
       default: throw new IllegalArgumentException(name);
     }
@@ -109,6 +121,50 @@ public final class Workloads {
     holder.freeMemory(holder.getUsed());
   }
 
+  /** Three queries at once: one takes all memory, one wants its part, one wants none. */
+  private static void hoard(JavaSparkContext sc) throws InterruptedException {
+    Thread[] queries = {
+      query(sc, "holder", () -> {
+        Holder holder = new Holder();
+        holder.acquireMemory(Long.MAX_VALUE / 2);
+        ALL_TAKEN.countDown();
+        PART_WANTED.await();
+        Thread.sleep(2_000);
+        holder.freeMemory(holder.getUsed());
+      }),
+      query(sc, "starved", () -> {
+        Holder holder = new Holder();
+        ALL_TAKEN.await();
+        PART_WANTED.countDown();
+        holder.acquireMemory(Long.MAX_VALUE / 2);
+        holder.freeMemory(holder.getUsed());
+      }),
+      query(sc, "bystander", () -> {
+        PART_WANTED.await();
+        Thread.sleep(2_000);
+      }),
+    };
+    for (Thread query : queries) {
+      query.start();
+    }
+    for (Thread query : queries) {
+      query.join();
+    }
+  }
+
+  /** What a task does; serialisable because it is sent to one. */
+  private interface Work extends Serializable {
+    void run() throws Exception;
+  }
+
+  /** A thread with a job group of its own, and one task in it. */
+  private static Thread query(JavaSparkContext sc, String name, Work work) {
+    return new Thread(() -> {
+      sc.setJobGroup(name, name);
+      each(sc, 1, i -> work.run());
+    });
+  }
+
   private static void await() throws InterruptedException {
     Object never = new Object();
     long end = System.nanoTime() + 1_000_000_000L;
@@ -126,6 +182,30 @@ public final class Workloads {
         // Everything is thrown away: only the waiting counts.
       }
     }
+  }
+
+  /** Writes shuffle files on two executors and, once that file exists, reads them again. */
+  private static void fetch(JavaSparkContext sc, File go) throws InterruptedException {
+    JavaPairRDD<Integer, byte[]> shuffled = sc.parallelize(Arrays.asList(0, 1), 2)
+        .flatMapToPair(task -> {
+          Thread.sleep(1_500); // long enough for the other executor to take the other task
+          Random random = new Random(task);
+          List<Tuple2<Integer, byte[]>> blocks = new ArrayList<>();
+          for (int i = 0; i < 40; i++) {
+            byte[] block = new byte[100_000];
+            random.nextBytes(block);
+            blocks.add(new Tuple2<>(i, block));
+          }
+          return blocks.iterator();
+        })
+        .partitionBy(new HashPartitioner(2));
+    shuffled.count();
+    System.out.println("WRITTEN");
+    while (!go.exists()) {
+      Thread.sleep(50);
+    }
+    sc.setJobGroup("fetched", "fetched");
+    shuffled.count();
   }
 
   /** Computes for this long on the processor, however long that takes. */

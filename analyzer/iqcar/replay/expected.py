@@ -1,0 +1,125 @@
+"""What is expected of rules: the numbers, what they come to, and the same in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from iqcar.kinds import Kind
+from iqcar.rules.rule_words import in_a_sentence
+
+SLOWER_SHARE = 0.05
+"""A query counts as slower from this share of its duration on. Two runs of one query on a shared
+cluster differ by as much."""
+
+LEAST_GAIN_SHARE = 0.01
+"""Victims gain from this share of their duration on; below it two runs on an idle cluster differ
+by chance."""
+
+MAX_FINGERPRINTS = 100
+"""Victims whose fingerprints a rule lists; their durations are summed however many there are."""
+
+ASSUMPTIONS = (
+    "Tasks last as long as they did, queries start when they did, executors come and go as they "
+    "did; only who is offered a free slot first is new."
+)
+
+
+class Outlook(Kind):
+    """What a replay says about a rule."""
+
+    HELPS = "helps", "Its victims get faster by more than the replay's own error."
+    UNSURE = "unsure", "Its victims get faster, but by no more than the replay's own error."
+    NO_GAIN = "no-gain", "Its victims do not get faster by 1 %."
+    HARMS = "harms", "All queries together take 5 % longer, or more."
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Predicted effect of a rule, or of several; durations of several runs are summed.
+
+    Attributes
+    ----------
+    outlook : what it comes to.
+    sentence : the same in words.
+    victims : runs that are to gain.
+    victim_fingerprints : which recurring queries those are runs of, at most
+        :data:`MAX_FINGERPRINTS`.
+    victims_before_ms, victims_after_ms, victims_change_percent : their duration.
+    queries, before_ms, after_ms, change_percent : of all queries that ended, in the applications
+        that the rule acts in.
+    slower : how many of them get slower by more than 5 %.
+    slowest : query id, name, before_ms, after_ms and change_percent of the worst of those.
+    replay_error_percent, replay_worst_error_percent : how far the replay of the recorded shares
+        is off, as a share of each query's duration: the median, and the worst.
+    assumptions : what the prediction rests on.
+    """
+
+    outlook: str
+    sentence: str
+    victims: int
+    victim_fingerprints: list[str]
+    victims_before_ms: float
+    victims_after_ms: float
+    victims_change_percent: float
+    queries: int
+    before_ms: float
+    after_ms: float
+    change_percent: float
+    slower: int
+    slowest: dict[str, Any] | None
+    replay_error_percent: float | None
+    replay_worst_error_percent: float | None
+    assumptions: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it stands in JSON."""
+        return asdict(self)
+
+
+def outlook_of(gain: float, cost: float, error: float | None) -> Outlook:
+    """Weigh the change of the victims and of all, and the replay's error, all as shares."""
+    if cost >= SLOWER_SHARE:
+        return Outlook.HARMS
+    if gain > -LEAST_GAIN_SHARE:
+        return Outlook.NO_GAIN
+    return Outlook.UNSURE if error is None or -gain <= error else Outlook.HELPS
+
+
+_FIRST = {
+    Outlook.HELPS: "",
+    Outlook.UNSURE: "within the replay's own error, ",
+    Outlook.NO_GAIN: "no gain, ",
+    Outlook.HARMS: "more harm than good, ",
+}
+
+
+OWN, ITS, THE = (
+    ("it", "its {} runs"),
+    ("its victim", "its {} victims"),
+    ("the victim", "the {} victims"),
+)
+"""What victims are called in a sentence about a rule for them, for a source, and about all."""
+
+
+def sentence_of(expected: Expected, outlook: Outlook, called: tuple[str, str]) -> str:
+    """Say it in words: who gains, and what it costs."""
+    one, several = called
+    who = one if expected.victims == 1 else several.format(expected.victims)
+    text = (
+        f"{_FIRST[outlook]}{who} {_time(expected.victims_before_ms)} → "
+        f"{_time(expected.victims_after_ms)} ({expected.victims_change_percent:+.0f}%), "
+        f"all {expected.queries} queries together {expected.change_percent:+.1f}%"
+    )
+    if expected.slowest is not None:
+        verb = "query gets" if expected.slower == 1 else "queries get"
+        text += (
+            f"; {expected.slower} {verb} more than {SLOWER_SHARE:.0%} slower, most "
+            f"{in_a_sentence(expected.slowest['name'])} "
+            f"({expected.slowest['change_percent']:+.0f}%)"
+        )
+    return text
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms"

@@ -1,0 +1,29 @@
+"""A rules file that the plugin can apply as it is: rules, and the pools they come to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.rules.compile import compile_rules
+from iqcar.rules.recorded import recorded_scheduler
+from iqcar.rules.rule_file import dump_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.rules.rule import Rule
+    from iqcar.tables import Tables
+
+
+def dump_compiled(tables: Tables, rules: Sequence[Rule]) -> bytes:
+    """Return a rules file with the rules compiled for the applications that were recorded.
+
+    Parameters
+    ----------
+    tables : Tables
+        What the rules were proposed from: slots, queries at once and pools are taken from there.
+    rules : sequence of Rule
+    """
+    recorded = recorded_scheduler(tables, rules)
+    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools)
+    return dump_rules(rules, plan, recorded)
