@@ -67,7 +67,8 @@ SECTIONS = (
         "were written after a first look at these runs, where all that measured waits named "
         "wrongly fell on the start of an injection's processes. Edge detection changes nothing "
         "here: a host whose one slot is always taken is never idle before or after a task. "
-        "The run needs root and control groups of version 1; `--full` and `--add` score several runs together.",
+        "The run needs root and control groups of version 1; `--full` and `--add` score "
+        "several runs together.",
     ),
     Section(
         "induced_contention",
