@@ -2,9 +2,9 @@
 
 Metrics come in collinear groups. A job has 1 to 5 causes (table 6) with weights; each of its
 stragglers has one of them, drawn by weight: the metrics of that cause's group are shifted and the
-latency grows with the shift. Apart from stragglers, latency also depends a little on the metrics of
-the job's causes, unless the cause is seen in the tail only. Latencies have heavy tails, some metrics
-are only noise, some readings are wrong by an order of magnitude, and some are missing.
+latency grows with the shift. Apart from stragglers, latency also depends a little on the metrics
+of the job's causes, unless the cause is seen in the tail only. Latencies have heavy tails, some
+metrics are only noise, some readings are wrong by an order of magnitude, and some are missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ CAUSES = {
     "data skew": ("data skew", 1), "page cache": ("page cache", 1), "disk space": ("disk space", 1),
     "computation skew": ("cpu", 1), "I/O skew": ("io", 1), "limited processor": ("cpu", -1),
     "limited memory": ("data skew", -1), "limited I/O": ("io", -1),
-    "cache bottleneck": ("cache", 1), "queueing delay": ("queueing", 1), "eviction": ("eviction", 1),
+    "cache bottleneck": ("cache", 1), "queueing delay": ("queueing", 1),
+    "eviction": ("eviction", 1),
 }  # fmt: skip
 NOISE = ("FAIL", "MACHINE_CPU", "MACHINE_RAM", "PRIORITY", "REQ_CPU", "REQ_DISK", "REQ_MEM")
 METRICS = tuple(sorted([m for group in GROUPS.values() for m in group] + list(NOISE)))

@@ -50,7 +50,9 @@ def check_words(jobs: Jobs, mixtures: pd.DataFrame, words: pd.DataFrame) -> pd.D
                 difference = mean_quartile_difference(values, slow) / width
                 agrees = p < SIGNIFICANT and difference * sign > 0
                 rows.append((job, topic, feature, p, difference, agrees))
-    columns = list(zip(*rows, strict=True)) if rows else [[] for _ in VALIDATION.columns]
+    if not rows:
+        return VALIDATION.empty()
+    columns = zip(*rows, strict=True)
     return VALIDATION.frame(dict(zip(VALIDATION.column_names(), columns, strict=True)))
 
 

@@ -111,7 +111,7 @@ class LeastSquares:
     def fit(self, metrics: Floats, latency: Floats) -> LeastSquares:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
         x, y = standardised(metrics), standardised(latency)
-        self.coef_ = np.linalg.lstsq(x, y, rcond=1e-10)[0]
+        self.coef_ = np.asarray(np.linalg.lstsq(x, y, rcond=1e-10)[0], np.float64)
         self.profile_ = as_profile(np.where(np.abs(self.coef_) > 1e-9, self.coef_, 0.0))
         return self
 

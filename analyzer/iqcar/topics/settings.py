@@ -48,15 +48,15 @@ class TopicSettings:
                 raise UsageError(f"{value} is not from {low} to {high:g}", f"settings: {name}")
 
     @classmethod
-    def parse(cls, text: str) -> TopicSettings:
-        """Read ``name=value,name=value``.
+    def parse(cls, text: str, start: TopicSettings | None = None) -> TopicSettings:
+        """Read ``name=value,name=value``; what is not named stays as in `start`.
 
         Raises
         ------
         UsageError
             If a name is unknown or a value does not fit it.
         """
-        found = cls()
+        found = start or cls()
         types: dict[str, Any] = {f.name: type(f.default) for f in fields(cls)}
         for part in (one.strip() for one in text.split(",") if one.strip()):
             name, sign, value = (piece.strip() for piece in part.partition("="))
