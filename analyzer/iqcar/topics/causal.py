@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CLIP = 0.05
 """Smallest propensity: one task stands for 20 at most."""
+LEAST_SIDE = 0.05
+"""A cluster of fewer tasks is taken for wrong readings, where there is another way to divide."""
 RIDGE = 1e-3
 """Keeps a logistic regression finite where metrics separate the treated from the others."""
 
@@ -40,7 +42,9 @@ class AdaBoostIPW:
     clip: float = CLIP
     at_median: bool = False
     """Whether a treatment is a value above the median; by default the higher of two clusters."""
-    significant: float = 2.0
+    least_side: float = LEAST_SIDE
+    """Smallest share of the tasks in either cluster."""
+    significant: float = 1.0
     """An effect counts from this many standard errors on."""
     effect_: Floats = field(init=False, repr=False)
     error_: Floats = field(init=False, repr=False)
@@ -49,7 +53,7 @@ class AdaBoostIPW:
     def fit(self, metrics: Floats, latency: Floats) -> AdaBoostIPW:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
         codes, bins = binned(metrics, self.bins)
-        treated = treatments(metrics, self.at_median)
+        treated = treatments(metrics, self.at_median, self.least_side)
         response = standardised(latency)
         self.effect_, self.error_ = boosted_effects(
             codes, bins, treated, response, self.rounds, self.clip
@@ -105,12 +109,12 @@ def binned(metrics: Floats, most: int) -> tuple[Codes, Counts]:
     return codes, counts
 
 
-def treatments(metrics: Floats, at_median: bool) -> Floats:
+def treatments(metrics: Floats, at_median: bool, least_side: float = LEAST_SIDE) -> Floats:
     """Which values are high, (metrics, tasks) of −1 and 1; a constant metric has no high ones."""
     high = np.empty(metrics.shape[::-1])
     for j in range(metrics.shape[1]):
         values = metrics[:, j]
-        cut = float(np.median(values)) if at_median else two_means_cut(values)
+        cut = float(np.median(values)) if at_median else two_means_cut(values, least_side)
         above = values > cut
         if at_median and not above.any():
             above = values >= cut
@@ -118,8 +122,14 @@ def treatments(metrics: Floats, at_median: bool) -> Floats:
     return high
 
 
-def two_means_cut(values: Floats) -> float:
-    """Largest value of the lower of two clusters with the least spread inside (exact 2-means)."""
+def two_means_cut(values: Floats, least_side: float = 0.0) -> float:
+    """Largest value of the lower of two clusters with the least spread inside (exact 2-means).
+
+    Parameters
+    ----------
+    values : (tasks,)
+    least_side : smallest share of the values in either cluster, where there is such a cut
+    """
     ordered = np.sort(values)
     size = max(abs(ordered[0]), abs(ordered[-1])) or 1.0
     scaled = ordered / size
@@ -128,7 +138,11 @@ def two_means_cut(values: Floats) -> float:
     upper = len(scaled) - lower
     gap = sums[:-1] / lower - (sums[-1] - sums[:-1]) / upper
     between = np.where(scaled[1:] > scaled[:-1], gap * gap * lower * upper, -1.0)
-    return float(ordered[int(np.argmax(between))] if len(between) else ordered[-1])
+    if not len(between):
+        return float(ordered[-1])
+    balanced = np.where(np.minimum(lower, upper) >= least_side * len(values), between, -1.0)
+    best = balanced if balanced.max() > 0 else between
+    return float(ordered[int(np.argmax(best))])
 
 
 def _logistic(x: Floats, treated: Floats) -> Floats:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 GRID = 128
 """Ranks looked at per variable; as good as all of them (a sample of tasks is not)."""
-SIGN_SPEARMAN = 2.0
-"""L1 − L2 is a sixth of Spearman's ρ; below this over √tasks its sign means nothing (95 %)."""
+SIGN_SPEARMAN = 1.5
+"""L1 − L2 is a sixth of Spearman's ρ, whose standard error is 1/√tasks: below this over √tasks its
+sign means little. At 2 standard errors causes that only stragglers show are left out, too."""
 NULL_DISTANCE = 1.5
 """Without any dependence the measure is about this over √tasks: less is none."""
 

@@ -75,7 +75,7 @@ class TopicEnsemble:
         self.scores_ = {
             m: score(alike, levels[m], self.balance) for m in range(max(least, 1), len(vectors) + 1)
         }
-        best = max(self.scores_, key=lambda m: (round(self.scores_[m], 12), -m))
+        best = max(self.scores_, key=lambda m: (round(self.scores_[m], 12), m))
         return levels[best]
 
     def _mixtures(

@@ -33,7 +33,9 @@ def base_learners(chosen: LearnerSet, seed: int) -> dict[BaseModel, BaseLearner]
         }
     if chosen is LearnerSet.PAPER:
         return {
-            BaseModel.PREDICTIVE: BaggedElasticNet(random_state=seed),
+            BaseModel.PREDICTIVE: BaggedElasticNet(
+                cautious=False, outermost=0.0, random_state=seed
+            ),
             BaseModel.DEPENDENCE: SignedSchweizerWolff(spearman=0.0, floor=0.0),
             BaseModel.CAUSAL: AdaBoostIPW(rounds=50, bins=32, at_median=True, significant=0.0),
         }

@@ -23,6 +23,8 @@ TOLERANCE = 1e-5
 """A sweep that moves no word of a topic by more than this is the last."""
 SEED_SHARE = 0.5
 """Part of every job that a new topic starts with: enough to grow, wherever it belongs."""
+PATIENCE = 4
+"""Growing ends with so many words that made a topic of too few jobs; the paper stops at one."""
 TINY = 1e-12
 
 
@@ -75,16 +77,19 @@ class TopicModel:
         most = min(self.most_topics, int(documents.any(axis=0).sum()), len(documents))
         topics = documents.mean(axis=0, keepdims=True)
         mixtures = np.ones((len(documents), 1))
-        while True:
-            enough = len(topics) >= min(self.least_topics, most)
-            if enough and self._under_covered(mixtures).any():
-                break
-            if len(topics) >= most:
-                break
-            topics, mixtures = _with_one_more(documents, topics, mixtures)
-            topics, mixtures = self._improve(documents, topics, mixtures)
+        tried = np.zeros(width, bool)
+        failures = 0
+        while len(topics) < most and failures < PATIENCE:
+            more, more_mixtures, word = _with_one_more(documents, topics, mixtures, tried)
+            more, more_mixtures = self._improve(documents, more, more_mixtures)
+            enough = len(more) >= min(self.least_topics, most)
+            if enough and self._under_covered(more_mixtures).any():
+                # Too few jobs have it: the others keep its jobs, and the next word is tried.
+                failures += 1
+                tried[word] = True
+                continue
+            topics, mixtures = more, more_mixtures
         while len(topics) > 1 and (rare := self._under_covered(mixtures)).any():
-            # The last topic came from too few jobs; the others take its jobs over.
             worst = int(np.argmin(np.where(rare, self._covered(mixtures), np.inf)))
             topics = np.delete(topics, worst, 0)
             mixtures = _normalised(np.delete(mixtures, worst, 1) + TINY)
@@ -137,13 +142,15 @@ def _normalised(weights: Floats) -> Floats:
     return result
 
 
-def _with_one_more(documents: Floats, topics: Floats, mixtures: Floats) -> tuple[Floats, Floats]:
-    """Add a topic: the word least explained, with what is unexplained beside it."""
+def _with_one_more(
+    documents: Floats, topics: Floats, mixtures: Floats, tried: NDArray[np.bool_]
+) -> tuple[Floats, Floats, int]:
+    """Add a topic: the word least explained of those not tried, with what is missing beside it."""
     missing = np.maximum(documents - mixtures @ topics, 0.0)
-    word = int(np.argmax((missing * documents).sum(axis=0)))
+    word = int(np.argmax(np.where(tried, -1.0, (missing * documents).sum(axis=0))))
     new = missing[:, word] @ missing
     if not new.sum() > 0:
         new = documents.mean(axis=0)
     topics = np.concatenate([topics, _normalised(new[None])])
     first = np.full((len(documents), 1), SEED_SHARE)
-    return topics, np.concatenate([mixtures * (1.0 - SEED_SHARE), first], axis=1)
+    return topics, np.concatenate([mixtures * (1.0 - SEED_SHARE), first], axis=1), word

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 TASKS_AT_ONCE = 4096
 """Tasks whose products of metrics are held at once: some tens of MB at 40 metrics."""
+OUTERMOST = 0.005
+"""A wrong reading is off by orders of magnitude and rules a mean; stragglers are more than this."""
+FEW_LEVELS = 16
+"""Metrics of fewer values are counts: the rare large ones are what they tell."""
 PATH_END = 1e-3
 """The smallest penalty tried, of the smallest that leaves no metric (as scikit-learn does)."""
 
@@ -41,8 +45,10 @@ class BaggedElasticNet:
     penalties: int = 30
     ratio: float = 0.5
     """Share of the penalty that is lasso's."""
-    cautious: bool = False
+    cautious: bool = True
     """Whether to take the largest penalty within one standard error of the best."""
+    outermost: float = OUTERMOST
+    """Share of the readings at either end of a metric that count as the next one inside."""
     random_state: int = 0
     coef_: Floats = field(init=False, repr=False)
     penalty_: float = field(init=False, repr=False)
@@ -50,7 +56,8 @@ class BaggedElasticNet:
 
     def fit(self, metrics: Floats, latency: Floats) -> BaggedElasticNet:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
-        x, y = standardised(metrics), standardised(latency)
+        x = standardised(winsorised(metrics, self.outermost))
+        y = standardised(latency)
         tasks, width = x.shape
         self.coef_, self.penalty_ = np.zeros(width), 0.0
         of = np.flatnonzero(x.any(axis=0))
@@ -114,6 +121,21 @@ class LeastSquares:
         self.coef_ = np.asarray(np.linalg.lstsq(x, y, rcond=1e-10)[0], np.float64)
         self.profile_ = as_profile(np.where(np.abs(self.coef_) > 1e-9, self.coef_, 0.0))
         return self
+
+
+def winsorised(metrics: Floats, share: float) -> Floats:
+    """Let a share of each metric's readings at either end, at least one, count as the next inside.
+
+    Metrics of few values stay as they are, and all of them where the share is 0.
+    """
+    tasks = len(metrics)
+    cut = max(int(np.ceil(share * tasks)), 1)
+    if share <= 0 or tasks <= 2 * cut:
+        return metrics
+    ordered = np.sort(metrics, axis=0)
+    levels = 1 + (ordered[1:] > ordered[:-1]).sum(axis=0)
+    clipped: Floats = np.clip(metrics, ordered[cut], ordered[-1 - cut])
+    return np.where(levels >= FEW_LEVELS, clipped, metrics)
 
 
 def second_moments(values: Floats, weights: Floats) -> Floats:
