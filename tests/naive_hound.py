@@ -1,4 +1,4 @@
-"""Hound's algorithms straight from the paper, slow and plain: what the fast ones must agree with."""
+"""Hound's algorithms straight from the paper, slow and plain: the fast ones must agree."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Evidence for topics, job by job: do stragglers differ in the keywords, do these tell of latency.
 
-Of many jobs, an even selection is looked at: the figures are means.
+Mutual information is measured in an even selection of the jobs: its figures are means.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from iqcar.topics.jobs import Jobs
 
-MOST_JOBS = 1000
-"""Jobs whose mutual information is measured at most: its mean is known to a percent by then."""
+MOST_JOBS = 200
+"""Jobs whose mutual information is measured at most: its mean is known to some percent by then."""
 MOST_METRICS = 12
 """Metrics of a job outside its topics that are measured at most."""
 
@@ -69,7 +69,7 @@ def information_of(jobs: Jobs, mixtures: pd.DataFrame, words: pd.DataFrame) -> d
     column = {name: j for j, name in enumerate(jobs.names)}
     keywords = _keywords(words)
     of = list(_topics_of(mixtures).items())
-    step = max(len(of) // MOST_JOBS, 1)
+    step = -(-len(of) // MOST_JOBS) or 1
     found: dict[str, list[float]] = {
         "metrics_latency": [], "others_latency": [], "metrics_metrics": [], "metrics_others": [],
     }  # fmt: skip

@@ -59,6 +59,8 @@ class TopicModel:
         documents = words_of(profiles)
         some = documents.any(axis=1)
         kept = documents[some]
+        if not len(kept):
+            kept = np.zeros((0, max(documents.shape[1], 1)))
         order = np.lexsort(kept.T[::-1])  # sums do not depend on the order of jobs, to the bit
         topics, mixtures = self._grow(kept[order])
         whole = np.zeros((len(profiles), len(topics)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.topics.descent import fit_each, path_errors
+from iqcar.topics.moments import second_moments
 from iqcar.topics.profiles import as_profile, standardised
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-TASKS_AT_ONCE = 4096
-"""Tasks whose products of metrics are held at once: some tens of MB at 40 metrics."""
 OUTERMOST = 0.005
 """A wrong reading is off by orders of magnitude and rules a mean; stragglers are more than this."""
 FEW_LEVELS = 16
@@ -136,30 +135,6 @@ def winsorised(metrics: Floats, share: float) -> Floats:
     levels = 1 + (ordered[1:] > ordered[:-1]).sum(axis=0)
     clipped: Floats = np.clip(metrics, ordered[cut], ordered[-1 - cut])
     return np.where(levels >= FEW_LEVELS, clipped, metrics)
-
-
-def second_moments(values: Floats, weights: Floats) -> Floats:
-    """Weighted sums of products of columns, for many weightings at once.
-
-    Parameters
-    ----------
-    values : (tasks, columns)
-    weights : (weightings, tasks)
-
-    Returns
-    -------
-    (weightings, columns, columns)
-    """
-    tasks, columns = values.shape
-    left, right = np.triu_indices(columns)
-    sums = np.zeros((len(weights), len(left)))
-    for start in range(0, tasks, TASKS_AT_ONCE):
-        part = values[start : start + TASKS_AT_ONCE]
-        sums += weights[:, start : start + TASKS_AT_ONCE] @ (part[:, left] * part[:, right])
-    whole = np.empty((len(weights), columns, columns))
-    whole[:, left, right] = sums
-    whole[:, right, left] = sums
-    return whole
 
 
 def _centred(moments: Floats) -> tuple[Floats, Floats]:
