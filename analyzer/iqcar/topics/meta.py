@@ -82,6 +82,9 @@ class TopicModel:
         tried = np.zeros(width, bool)
         failures = 0
         while len(topics) < most and failures < PATIENCE:
+            missing = float(np.abs(documents - mixtures @ topics).sum(axis=1).mean()) / 2
+            if missing < self.trim:  # one more topic would tell trivial words apart
+                break
             more, more_mixtures, word = _with_one_more(documents, topics, mixtures, tried)
             more, more_mixtures = self._improve(documents, more, more_mixtures)
             enough = len(more) >= min(self.least_topics, most)
