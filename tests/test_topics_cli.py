@@ -97,7 +97,7 @@ def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path:
         assert sum(m["share"] for m in stage["mixture"]) == pytest.approx(1)
     assert found["causes_per_job"][0]["causes"] == 1
     assert found["causes_per_job"][0]["share"] > 0.9
-    assert found["evidence"]["agree"] > 0.9
+    assert found["evidence"]["agree"] > 0.8
     assert {a["kind"] for a in found["advice"]} == {"advice"}
     again = iqcar("topics", log, "--json", "-", "--seed", 7)
     assert again.stdout == out.read_text()
@@ -113,6 +113,8 @@ def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
         jsonschema.validate(json.loads(to_json(diagnosis)), json.loads(result_schema()))
     done = iqcar("analyze", log, "--topics")
     assert "garbage collection" in done.stdout.partition("Topics")[2]
+    target = " ".join(done.stdout.partition("Hot resources")[0].split())
+    assert re.search(r"stragglers: garbage collection \d+.* · topics of its stages: garb", target)
     assert "Topics" not in iqcar("analyze", log).stdout
 
 
