@@ -65,6 +65,16 @@ def elastic_net_objective(
     return (rest**2).mean() / 2 + penalty * (ratio * lasso + (1 - ratio) / 2 * ridge)
 
 
+def topic_sweep(
+    documents: np.ndarray, topics: np.ndarray, mixtures: np.ndarray, sparse: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """One expectation and maximisation of a topic model, as matrices."""
+    ratio = documents / np.maximum(mixtures @ topics, 1e-12)
+    better = topics * (mixtures.T @ ratio)
+    share = np.maximum(mixtures * (ratio @ topics.T) - sparse, 1e-12)
+    return better / better.sum(axis=1, keepdims=True), share / share.sum(axis=1, keepdims=True)
+
+
 def coverage(mixtures: np.ndarray) -> np.ndarray:
     """Share of documents whose trimmed mixture has the topic (algorithm 3)."""
     return np.array([(mixtures[:, k] > 0).sum() / len(mixtures) for k in range(mixtures.shape[1])])

@@ -11,6 +11,7 @@ import naive_hound
 from iqcar.topics import TopicEnsemble, TopicModel
 from iqcar.topics.ensemble import average_linkage, cosine, score
 from iqcar.topics.meta import trimmed, words_of
+from iqcar.topics.sweeps import sweeps
 
 seeds = st.integers(0, 2**32 - 1)
 METRICS = 8
@@ -29,6 +30,21 @@ def documents(seed: int, jobs: int = 200) -> tuple[np.ndarray, np.ndarray]:
         mixtures[job, some] = rng.dirichlet(np.full(len(some), 3.0))
     profiles = mixtures @ TOPICS * rng.lognormal(0, 0.05, (jobs, METRICS))
     return profiles / np.abs(profiles).sum(axis=1, keepdims=True), mixtures
+
+
+@given(seed=seeds)
+def test_a_compiled_sweep_equals_the_matrices(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    documents_ = words_of(documents(seed, 12)[0])
+    topics, mixtures = rng.dirichlet(np.ones(16), 3), rng.dirichlet(np.ones(3), 12)
+    expected = naive_hound.topic_sweep(documents_, topics, mixtures, 0.001)
+    row, word = np.nonzero(documents_)
+    starts = np.searchsorted(row, np.arange(13))
+    of_word = topics.T.copy()
+    sweeps(starts, word, documents_[row, word], of_word, mixtures, 0.001, 1, 0.0)
+    improved = of_word.T
+    assert improved == pytest.approx(expected[0])
+    assert mixtures == pytest.approx(expected[1])
 
 
 def matched(found: TopicModel) -> np.ndarray:

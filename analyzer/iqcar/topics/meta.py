@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.topics.sweeps import TINY, sweeps
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -25,7 +27,6 @@ SEED_SHARE = 0.5
 """Part of every job that a new topic starts with: enough to grow, wherever it belongs."""
 PATIENCE = 4
 """Growing ends with so many words that made a topic of too few jobs; the paper stops at one."""
-TINY = 1e-12
 
 
 @dataclass
@@ -113,17 +114,14 @@ class TopicModel:
         self, documents: Floats, topics: Floats, mixtures: Floats
     ) -> tuple[Floats, Floats]:
         """Expectation and maximisation in turn (LDA at its mode, with priors 1 / topics)."""
+        document, word = np.nonzero(documents)
+        starts = np.searchsorted(document, np.arange(len(documents) + 1))
+        of_word = np.ascontiguousarray(topics.T)
+        mixtures = np.ascontiguousarray(mixtures)
         sparse = (1.0 - 1.0 / len(topics)) / self.words
-        for _ in range(MAX_SWEEPS):
-            ratio = documents / np.maximum(mixtures @ topics, TINY)
-            share = mixtures * (ratio @ topics.T)
-            better = _normalised(topics * (mixtures.T @ ratio))
-            mixtures = _normalised(np.maximum(share - sparse, TINY))
-            moved = float(np.abs(better - topics).max())
-            topics = better
-            if moved < TOLERANCE:
-                break
-        return topics, mixtures
+        weights = documents[document, word]
+        sweeps(starts, word, weights, of_word, mixtures, sparse, MAX_SWEEPS, TOLERANCE)
+        return np.ascontiguousarray(of_word.T), mixtures
 
 
 def words_of(profiles: Floats) -> Floats:
