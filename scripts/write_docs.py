@@ -10,6 +10,7 @@ from typing import Any
 from iqcar.errors import ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.kinds import (
+    BaseModel,
     BlameKind,
     CauseEvidence,
     Domain,
@@ -17,6 +18,7 @@ from iqcar.kinds import (
     FeatureKind,
     ImpactModel,
     InputStatus,
+    LearnerSet,
     Level,
     QueryBy,
     Request,
@@ -29,6 +31,7 @@ from iqcar.rules import vocabulary
 from iqcar.rules.causes import straggler_causes
 from iqcar.rules.compile import VICTIMS_FIRST
 from iqcar.rules.data import rule_schema
+from iqcar.rules.topics import topic_vocabulary
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
     FEATURES,
@@ -37,6 +40,14 @@ from iqcar.stragglers import (
     STRAGGLERS,
 )
 from iqcar.tables import SPECS
+from iqcar.topics import (
+    MIXTURES,
+    TOPIC_JOBS,
+    TOPIC_SOURCES,
+    TOPIC_WORDS,
+    TOPICS,
+    VALIDATION,
+)
 from iqcar.waits import WAITS
 
 EXIT_CODES = {
@@ -46,6 +57,7 @@ EXIT_CODES = {
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
 }
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
+TOPIC_TABLES = (TOPICS, TOPIC_WORDS, TOPIC_JOBS, MIXTURES, VALIDATION, TOPIC_SOURCES)
 HOW_RULES_BECOME_POOLS = f"""\
 `iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
 rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
@@ -84,7 +96,7 @@ def tables_page() -> str:
         "on are derived from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    for spec in (*SPECS, WAITS, QUERY_WAITS, FEATURES, *STRAGGLER_TABLES):
+    for spec in (*SPECS, WAITS, QUERY_WAITS, FEATURES, *STRAGGLER_TABLES, *TOPIC_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
@@ -96,7 +108,7 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
-        InputStatus, Level, FeatureKind, CauseEvidence, Anomaly, Pattern,
+        InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly, Pattern,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
@@ -186,6 +198,14 @@ def rules_page() -> str:
     lines += [
         f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |"
         for key, c in straggler_causes().items()
+    ]
+    lines += ["", "## Topics and advice", ""]
+    lines += ["What keeps making tasks slow ([topics.md](topics.md)). Advice to people, too."]
+    lines += ["", "| topic | key | meaning | advice | known by |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {t.name} | `{key}` | {t.sentence} | {t.advice} "
+        f"| {' '.join(f'`{word}`' for word in t.keywords)} |"
+        for key, t in topic_vocabulary().items()
     ]
     return "\n".join(lines) + "\n"
 

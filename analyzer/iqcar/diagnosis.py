@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iqcar.rules import Rule
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
+    from iqcar.topics import Topics
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Diagnosis:
     """Rows of the queries under analysis: those that lost most to other queries first."""
     stragglers: Stragglers
     """Tasks that were slower than their stage, and why."""
+    topics: Topics | None
+    """Causes of stragglers that recur; None if nobody asked for them."""
     rules: tuple[Rule, ...]
     """Proposed scheduler rules, each with its expected effect."""
     rules_together: Expected | None

@@ -199,6 +199,22 @@ class CauseEvidence(Kind):
     AUTO = "auto", "Measured waits where the plugin recorded the task, else how busy its host was."
 
 
+class BaseModel(Kind):
+    """A kind of base learner (Hound §3.1); each finds topics of its own."""
+
+    PREDICTIVE = "predictive", "Which metrics predict a job's latencies."
+    DEPENDENCE = "dependence", "Which metrics a job's latencies depend on, in any monotonous way."
+    CAUSAL = "causal", "Which metrics change a job's latencies while the others are held."
+
+
+class LearnerSet(Kind):
+    """Which three base learners look at each job."""
+
+    RECOMMENDED = "recommended", "The paper's, with what was more accurate on planted causes."
+    PAPER = "paper", "The paper's: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities."
+    SIMPLE = "simple", "Least squares, Pearson, logistic propensities: the paper's comparison."
+
+
 class InputStatus(Kind):
     """What became of one input."""
 

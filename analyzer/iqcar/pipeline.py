@@ -5,6 +5,7 @@ event logs → tables → waits → RATP and blame → iQC-Graph → rules → r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,22 @@ from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
 from iqcar.replay import Prediction, predict
 from iqcar.rules import propose, recorded_priorities
-from iqcar.stragglers import StragglerSettings, find_stragglers
+from iqcar.rules.topics import topic_name
+from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
+from iqcar.topics import TopicSettings, find_topics
+from iqcar.topics.blamed import blamed_for
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pandas as pd
+
+    from iqcar.blame import Blame
     from iqcar.eventlog import ReadProgress
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
+    from iqcar.topics import Topics
 
 
 def read(
@@ -90,6 +98,44 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     return find_stragglers(tables, waits, attribute(tables, waits), settings or StragglerSettings())
 
 
+def topics_of(
+    tables: Tables,
+    settings: TopicSettings | None = None,
+    *,
+    names: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Topics:
+    """Find what keeps making tasks slow across stages and queries, and who is blamed for it.
+
+    Parameters
+    ----------
+    tables : Tables
+        From :func:`read`; of one or many applications.
+    settings : TopicSettings, optional
+    names : str
+        File with names of topics in the format of ``rules/topics.json``; ours by default.
+    progress : callable, optional
+        Called with the stages done and the stages in all, after each.
+    """
+    waits = measure_waits(tables)
+    return _topics(tables, waits, attribute(tables, waits), settings, names, progress)
+
+
+def _topics(
+    tables: Tables,
+    waits: pd.DataFrame,
+    blame: Blame,
+    settings: TopicSettings | None = None,
+    names: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Topics:
+    features = build_features(tables, waits, StragglerSettings().edge_ms)
+    found = find_topics(features, settings or TopicSettings(), progress)
+    named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
+    lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
+    return replace(found, sources=blamed_for(found, lacks, tables, blame))
+
+
 def diagnose(
     tables: Tables,
     *,
@@ -100,6 +146,7 @@ def diagnose(
     critical_path: bool = False,
     top: int = 5,
     expected: bool = True,
+    topics: bool = False,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -115,6 +162,8 @@ def diagnose(
         See :class:`iqcar.diagnosis.Settings`.
     expected : bool
         Whether to replay the run under the rules (:func:`iqcar.replay.predict`).
+    topics : bool
+        Whether to look for causes of stragglers that recur (:func:`topics_of`).
 
     Raises
     ------
@@ -153,6 +202,7 @@ def diagnose(
         graph=graph,
         targets=chosen,
         stragglers=find_stragglers(tables, waits, blame),
+        topics=_topics(tables, waits, blame) if topics else None,
         rules=prediction.rules,
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),

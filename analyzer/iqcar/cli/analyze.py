@@ -34,6 +34,13 @@ def analyze(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
+    topics: Annotated[
+        bool,
+        typer.Option(
+            "--topics",
+            help="Look for causes of stragglers that recur in many stages, too (`iqcar topics`).",
+        ),
+    ] = False,
     samples: options.Samples = None,
     force: options.Force = False,
 ) -> None:
@@ -64,6 +71,7 @@ def analyze(
             critical_path=critical_path,
             top=top,
             query_by=query_by,
+            topics=topics,
         )
     if "-" not in (json, rules):
         print_diagnosis(diagnosis)

@@ -18,6 +18,7 @@ from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
 from iqcar.cli.stragglers import stragglers
+from iqcar.cli.topics import topics
 from iqcar.errors import ExitCode, IqcarError
 from iqcar.version import __version__
 
@@ -46,6 +47,7 @@ app.command()(analyze)
 app.command()(queries)
 app.command()(blame)
 app.command()(stragglers)
+app.command()(topics)
 app.command()(schema)
 app.command()(conf)
 app.command()(sample)

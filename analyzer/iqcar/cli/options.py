@@ -9,7 +9,8 @@ import typer
 from iqcar.kinds import ImpactModel, Kind, QueryBy, SourceUsage
 
 
-def _choices(kind: type[Kind]) -> str:
+def choices(kind: type[Kind]) -> str:
+    """List the values of a kind with their sentences, for an option's help."""
     return "; ".join(f"{k.value}: {k.sentence[0].lower()}{k.sentence[1:-1]}" for k in kind)
 
 
@@ -24,15 +25,15 @@ Paths = Annotated[
 ]
 Queries = Annotated[
     QueryBy,
-    typer.Option("--query-by", help=f"What counts as one query. {_choices(QueryBy)}."),
+    typer.Option("--query-by", help=f"What counts as one query. {choices(QueryBy)}."),
 ]
 Impact = Annotated[
     ImpactModel,
-    typer.Option(help=f"How contributions are measured. {_choices(ImpactModel)}."),
+    typer.Option(help=f"How contributions are measured. {choices(ImpactModel)}."),
 ]
 Usage = Annotated[
     SourceUsage,
-    typer.Option(help=f"How much a blamed task used. {_choices(SourceUsage)}."),
+    typer.Option(help=f"How much a blamed task used. {choices(SourceUsage)}."),
 ]
 CriticalPath = Annotated[
     bool,

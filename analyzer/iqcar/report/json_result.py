@@ -11,6 +11,7 @@ import numpy as np
 
 from iqcar.kinds import Resource
 from iqcar.report.straggler_json import stragglers_to_dict
+from iqcar.report.topic_json import topics_to_dict
 from iqcar.tables import INPUTS
 from iqcar.version import __version__
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from iqcar.replay import Check
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
+    from iqcar.topics import Topics
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -68,6 +70,18 @@ def stragglers_to_json(tables: Tables | None, found: Sequence[Stragglers]) -> by
     )
 
 
+def topics_to_json(tables: Tables | None, found: Sequence[Topics], names: str = "") -> bytes:
+    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds."""
+    return _encode(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "iqcar_version": __version__,
+            "inputs": [] if tables is None else _inputs(tables.inputs),
+            "topics": [topics_to_dict(one, names) for one in found],
+        }
+    )
+
+
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
@@ -89,6 +103,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "aggressive_queries": _aggressive(diagnosis),
         "paths": _paths(diagnosis),
         "stragglers": stragglers_to_dict(diagnosis.stragglers),
+        "topics": None if diagnosis.topics is None else topics_to_dict(diagnosis.topics),
         "rules": [rule.to_dict() for rule in diagnosis.rules],
         "rules_together": together.to_dict() if together is not None else None,
         "doubts": list(diagnosis.doubts),

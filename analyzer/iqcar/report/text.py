@@ -12,6 +12,7 @@ from rich.text import Text
 from iqcar.kinds import Resource
 from iqcar.report.plain_table import plain_table
 from iqcar.report.straggler_section import straggler_section
+from iqcar.report.topic_section import target_line, topic_section
 from iqcar.report.words import breakdown, duration, percent, printable, resource_name, short
 from iqcar.version import __version__
 
@@ -55,6 +56,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     _section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
     _section(console, "Aggressive queries", _aggressive(diagnosis, top))
     _section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
+    _section(console, "Topics", topic_section(diagnosis.topics, top))
     _section(console, "Scheduler rules", _rules(diagnosis))
     _doubts(diagnosis, console)
 
@@ -121,6 +123,8 @@ def _target(diagnosis: Diagnosis, target: int, rank: int, console: Console) -> N
         line += "; it had not ended"
     console.print(Padding(Text(line), (0, 0, 0, 3)))
     console.print(Padding(Text(f"task time waited: {wait_line(diagnosis, target)}"), (0, 0, 0, 3)))
+    if recurring := target_line(diagnosis.stragglers, diagnosis.topics, target):
+        console.print(Padding(Text(printable(recurring)), (0, 0, 0, 3)))
     console.print(Padding(blame_table(diagnosis.graph.blame_of(target)), (0, 0, 0, 3)))
 
 

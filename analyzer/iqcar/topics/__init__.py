@@ -1,0 +1,45 @@
+"""What keeps making tasks slow, across stages and queries: recurring causes of stragglers (Hound).
+
+    features → jobs → causality profiles → topics per model → ensemble → mixtures
+
+Each job (a stage with stragglers) is looked at by three kinds of base learners; what recurs in
+many jobs is a topic, and stays one if several kinds of learners found it. P. Zheng, B. C. Lee,
+Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018.
+"""
+
+from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
+from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
+from iqcar.topics.ensemble import TopicEnsemble
+from iqcar.topics.find import find_topics
+from iqcar.topics.meta import TopicModel
+from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
+from iqcar.topics.result import (
+    MIXTURES,
+    TOPIC_JOBS,
+    TOPIC_SOURCES,
+    TOPIC_WORDS,
+    TOPICS,
+    VALIDATION,
+    Topics,
+)
+from iqcar.topics.settings import TopicSettings
+
+__all__ = [
+    "MIXTURES",
+    "TOPICS",
+    "TOPIC_JOBS",
+    "TOPIC_SOURCES",
+    "TOPIC_WORDS",
+    "VALIDATION",
+    "AdaBoostIPW",
+    "BaggedElasticNet",
+    "LeastSquares",
+    "LogisticIPW",
+    "PearsonCorrelation",
+    "SignedSchweizerWolff",
+    "TopicEnsemble",
+    "TopicModel",
+    "TopicSettings",
+    "Topics",
+    "find_topics",
+]

@@ -1,0 +1,46 @@
+"""The three base learners of each set, behind one switch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.kinds import BaseModel, LearnerSet
+from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
+from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
+from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
+
+if TYPE_CHECKING:
+    from iqcar.topics.profiles import BaseLearner
+
+LOG_LATENCY = frozenset({LearnerSet.RECOMMENDED})
+"""Sets that learn from the logarithm of latency: a few huge latencies do not rule the means."""
+
+
+def base_learners(chosen: LearnerSet, seed: int) -> dict[BaseModel, BaseLearner]:
+    """One fresh learner per kind of model.
+
+    Parameters
+    ----------
+    chosen : LearnerSet
+    seed : int
+        Of what a learner draws. Every job gets the same, so that jobs can come in any order.
+    """
+    if chosen is LearnerSet.SIMPLE:
+        return {
+            BaseModel.PREDICTIVE: LeastSquares(),
+            BaseModel.DEPENDENCE: PearsonCorrelation(),
+            BaseModel.CAUSAL: LogisticIPW(),
+        }
+    if chosen is LearnerSet.PAPER:
+        return {
+            BaseModel.PREDICTIVE: BaggedElasticNet(
+                cautious=False, outermost=0.0, random_state=seed
+            ),
+            BaseModel.DEPENDENCE: SignedSchweizerWolff(spearman=0.0, floor=0.0),
+            BaseModel.CAUSAL: AdaBoostIPW(rounds=50, bins=32, at_median=True, significant=0.0),
+        }
+    return {
+        BaseModel.PREDICTIVE: BaggedElasticNet(random_state=seed),
+        BaseModel.DEPENDENCE: SignedSchweizerWolff(),
+        BaseModel.CAUSAL: AdaBoostIPW(),
+    }

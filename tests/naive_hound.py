@@ -1,0 +1,106 @@
+"""Hound's algorithms straight from the paper, slow and plain: the fast ones must agree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def schweizer_wolff(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """SWD and L1 − L2 by looking at all pairs (§3.1)."""
+    n = len(x)
+    u = np.array([(x <= value).sum() / n for value in x])
+    v = np.array([(y <= value).sum() / n for value in y])
+    distance = low = high = 0.0
+    for i in range(n):
+        for j in range(n):
+            copula = ((x <= x[i]) & (y <= y[j])).sum() / n
+            distance += abs(copula - u[i] * v[j])
+            low += min(u[i], v[j]) - copula
+            high += copula - max(u[i] + v[j] - 1, 0)
+    return 12.0 * distance / (n * n - 1), (low - high) / n**2
+
+
+def boosted_scores(codes: np.ndarray, z: np.ndarray, skipped: int, rounds: int) -> np.ndarray:
+    """Algorithm 2 with stumps, and the error weighted: f(x) = Σ αᵢ hᵢ(x)."""
+    metrics, tasks = codes.shape
+    weight = np.full(tasks, 1 / tasks)
+    scores = np.zeros(tasks)
+    for _ in range(rounds):
+        best, says = 0.5, None
+        stumps = [np.ones(tasks)]
+        for j in range(metrics):
+            if j != skipped:
+                stumps += [np.where(codes[j] > cut, 1.0, -1.0) for cut in range(codes[j].max())]
+        for stump in stumps:
+            for h in (stump, -stump):
+                error = weight[h != z].sum()
+                if error < best - 1e-12:
+                    best, says = error, h
+        if says is None:
+            break
+        best = max(best, 1e-6)
+        alpha = 0.5 * np.log((1 - best) / best)
+        scores += alpha * says
+        weight = weight * np.exp(-alpha * z * says)
+        weight /= weight.sum()
+        if best <= 1e-6:
+            break
+    return scores
+
+
+def hajek(z: np.ndarray, e: np.ndarray, response: np.ndarray) -> float:
+    """Difference of the weighted means of treated and untreated."""
+    treated, other = z > 0, z <= 0
+    one = np.average(response[treated], weights=1 / e[treated])
+    return one - np.average(response[other], weights=1 / (1 - e[other]))
+
+
+def elastic_net_objective(
+    x: np.ndarray, y: np.ndarray, coef: np.ndarray, penalty: float, ratio: float
+) -> float:
+    """What ElasticNet minimises, as scikit-learn writes it, with an intercept."""
+    centred, wanted = x - x.mean(axis=0), y - y.mean()
+    rest = wanted - centred @ coef
+    lasso, ridge = np.abs(coef).sum(), (coef**2).sum()
+    return (rest**2).mean() / 2 + penalty * (ratio * lasso + (1 - ratio) / 2 * ridge)
+
+
+def topic_sweep(
+    documents: np.ndarray, topics: np.ndarray, mixtures: np.ndarray, sparse: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """One expectation and maximisation of a topic model, as matrices."""
+    ratio = documents / np.maximum(mixtures @ topics, 1e-12)
+    better = topics * (mixtures.T @ ratio)
+    share = np.maximum(mixtures * (ratio @ topics.T) - sparse, 1e-12)
+    return better / better.sum(axis=1, keepdims=True), share / share.sum(axis=1, keepdims=True)
+
+
+def coverage(mixtures: np.ndarray) -> np.ndarray:
+    """Share of documents whose trimmed mixture has the topic (algorithm 3)."""
+    return np.array([(mixtures[:, k] > 0).sum() / len(mixtures) for k in range(mixtures.shape[1])])
+
+
+def average_linkage(alike: np.ndarray, wanted: int) -> list[set[int]]:
+    """Merge the two clusters that are most alike on average, until so many are left."""
+    clusters = [{i} for i in range(len(alike))]
+    while len(clusters) > wanted:
+        pairs = [
+            (np.mean([alike[i, j] for i in a for j in b]), -m, -n)
+            for m, a in enumerate(clusters)
+            for n, b in enumerate(clusters)
+            if m < n
+        ]
+        _, m, n = max(pairs)
+        clusters[-m] |= clusters[-n]
+        del clusters[-n]
+    return clusters
+
+
+def score(alike: np.ndarray, clusters: list[set[int]], balance: float) -> float:
+    """SCORE of algorithm 4; a cluster of one has no similarity inside."""
+    inside = [
+        np.mean([alike[i, j] for i in c for j in c if i != j]) if len(c) > 1 else 0.0
+        for c in clusters
+    ]
+    between = [alike[i, j] for a in clusters for b in clusters if a is not b for i in a for j in b]
+    return balance * np.mean(inside) + (1 - balance) * (1 - (np.mean(between) if between else 0))
