@@ -71,8 +71,10 @@ def environment(address: str) -> dict[str, str]:
 
 
 @contextmanager
-def cluster(names: Sequence[str], folder: Path, size: Size) -> Iterator[Cluster]:
-    """Start a master and one worker of one core per host; stop exactly these at the end.
+def cluster(
+    names: Sequence[str], folder: Path, size: Size, worker_cores: int = 1
+) -> Iterator[Cluster]:
+    """Start a master and one worker per host; stop exactly these at the end.
 
     Parameters
     ----------
@@ -82,6 +84,8 @@ def cluster(names: Sequence[str], folder: Path, size: Size) -> Iterator[Cluster]
         For work folders and messages; on a disk that can be throttled.
     size : Size
         What each host has once :meth:`Cluster.limit` is called.
+    worker_cores : int
+        Tasks that a worker may run at once.
     """
     deploy = "org.apache.spark.deploy"
     start = str(spark_home() / "bin" / "spark-class")
@@ -103,8 +107,9 @@ def cluster(names: Sequence[str], folder: Path, size: Size) -> Iterator[Cluster]
                     )
                 )
             for host in made:
-                words = [f"{deploy}.worker.Worker", "--host", host.name, "--cores", "1"]
-                words += ["--memory", "1g", "--webui-port", "0", "--work-dir"]
+                words = [f"{deploy}.worker.Worker", "--host", host.name]
+                words += ["--cores", str(worker_cores), "--memory", "1g"]
+                words += ["--webui-port", "0", "--work-dir"]
                 words += [str(host.folder / "work"), url]
                 local = {**environment(host.name), "SPARK_LOCAL_DIRS": str(host.folder / "local")}
                 running.append(host.start([start, *words], host.spark, local, log))

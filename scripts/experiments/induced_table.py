@@ -1,4 +1,4 @@
-"""The result of induced contention as a Markdown table."""
+"""The results of induced contention as Markdown tables."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ def induced_contention(result: dict[str, Any]) -> str:
         "3), then the median RATP of its waits for the processor and for reads by host; blame is "
         "the culprit's share of all that was lost.\n\n"
         f"{table([*head, 'blamed on the culprit'], rows)}"
+    )
+
+
+def induced_memory(result: dict[str, Any]) -> str:
+    """What the victim's iQC-Graph shows without and with a hog that holds memory."""
+    rows = []
+    for phase in result["phases"]:
+        memory = phase["losses"]["memory"]
+        cells = [phase["phase"], str(phase["queries"]), seconds(phase["duration_s"])]
+        cells += [f"{memory[part]:.0%}" for part in ("share", "share_loaded", "share_other")]
+        for part in ("memory_blamed_on_hog", "blamed_on_hog"):
+            blamed = phase[part]
+            cells.append("–" if blamed is None or not phase["hogs"] else f"{blamed:.0%}")
+        rows.append(cells)
+    head = ["phase", "queries", "duration", "lost to memory", f"on {result['loaded']}"]
+    head += ["on the other host", "of that, blamed on the hog", "of all lost, blamed on the hog"]
+    return (
+        "Losses are shares of the query's duration (level 2 of its iQC-Graph), then by host (level "
+        f"3). The hog runs on {result['loaded']}.\n\n"
+        f"{table(head, rows)}"
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bigroots_table import bigroots
-from induced_table import induced_contention
+from induced_table import induced_contention, induced_memory
 from tables import rules_efficacy, source_elimination
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "evaluation"
@@ -77,6 +77,16 @@ SECTIONS = (
         "RATP for the processor rises there (figure 9, no numbers). Here a victim has one task on "
         "each of two hosts, and a second application computes, then reads files, on one of them.",
         induced_contention,
+        "",
+    ),
+    Section(
+        "induced_memory",
+        "Induced memory contention (after iQCAR §7.2.2)",
+        "For want of space the paper shows contention that is induced for the processor only. Here "
+        "a victim aggregates in a hash table, one task on each of two hosts, and another query of "
+        "its application sorts as much as execution memory holds on one of them: Spark shares "
+        "execution memory among the tasks of an executor, so that only they can be in the way.",
+        induced_memory,
         "",
     ),
 )
