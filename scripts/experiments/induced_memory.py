@@ -36,9 +36,9 @@ TIMEOUT_S = 200
 PHASES = (("warm", 4, True), ("alone", 12, False), ("memory", 12, True), ("alone again", 12, False))
 """Name, queries of the victim, and whether a hog runs beside each."""
 GROUPS = 400_000
-"""Of the victim's task: its hash table wants some 30 MB."""
+"""Of the victim's task: its hash table wants 34 MB at most."""
 HOG_ROWS, HOG_ROW_BYTES = 97_000, 1_000
-"""About 100 MB, of the 110 MB that an executor of 512 MB has for execution: more would spill."""
+"""105 MB with its pages, of the 123 MB that an executor of 512 MB has: too few are left."""
 HOLD_MS = 4_000
 PAUSE_S = 1.5
 """Before each query of the victim: the hog has its memory by then."""

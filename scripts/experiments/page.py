@@ -87,7 +87,9 @@ SECTIONS = (
         "its application sorts as much as execution memory holds on one of them: Spark shares "
         "execution memory among the tasks of an executor, so that only they can be in the way.",
         induced_memory,
-        "",
+        "Of the time lost to memory, what is not blamed on the hog is blamed on nobody. The hog "
+        "sleeps while it holds its memory, and starts while the victim pauses: a hog that grows "
+        "beside a running task leaves it half of the memory, and Spark has no wait to show.",
     ),
 )
 
