@@ -53,10 +53,8 @@ SECTIONS = (
         "10); DYNP made the target 53 % faster and took 56 % of its slot wait, and the total of "
         "all queries fell by 31 % (figure 11). Here Spark is stock; the plugin applies the rules.",
         rules_efficacy,
-        "The culprit pays: it takes longer, because slots are shared out and not made. DYNP for one "
-        "victim helps that victim alone; the others stay behind the heavy hitter, and a little more. "
-        "FAIR pools take no slot from a running task, so a victim whose tasks are many and short "
-        "gains most.",
+        "The culprit pays: it takes longer, because slots are shared out and not made. DYNP for "
+        "one victim helps that victim alone; the others stay behind the heavy hitter.",
     ),
     Section(
         "bigroots",
