@@ -44,8 +44,8 @@ SECTIONS = (
         "less each time, as their DOR decreases (figure 8, no numbers), and says that overlap in "
         "time alone blames wrongly (figure 13).",
         source_elimination,
-        "The gain falls with DOR among the sources that matter; the last three, each with less than a "
-        "tenth of the blame, are within 2 % of each other. Overlap in time says nothing here.",
+        "The gain falls with DOR among the sources that matter; the last three, each with less "
+        "than a tenth of the blame, are within 2 % of each other. Overlap in time says nothing.",
     ),
     Section(
         "rules_efficacy",
