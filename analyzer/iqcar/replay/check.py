@@ -291,12 +291,15 @@ def _sentence(
         Applied.NO_POOL: "makes no pool",
         Applied.NOT_RUN: "could not act: its query did not run again",
     }[applied]
+    if applied is Applied.NO_POOL:
+        # What became of its victims is the doing of the other rules.
+        return f"{rule.id} {acted}: it did nothing by itself"
     whom = "its query" if rule.query_type is QueryType.TARGET else "its victims"
     if verdict is Verdict.UNKNOWN or change is None:
         return f"{rule.id} {acted}; what became of {whom} is not known"
     got = {
-        Verdict.HELPED: f"{whom} got {-change:.0f}% faster",
-        Verdict.SLOWER: f"{whom} got {change:.0f}% slower",
+        Verdict.HELPED: f"{whom} took {-change:.0f}% less time",
+        Verdict.SLOWER: f"{whom} took {change:.0f}% more time",
         Verdict.NO_CHANGE: f"{whom} took as long as before",
     }[verdict]
     text = f"{rule.id} {acted}; {got}"
