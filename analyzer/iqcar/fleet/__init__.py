@@ -1,0 +1,1 @@
+"""Many logs at once on Spark: logs are parsed and stages looked at where the data is."""

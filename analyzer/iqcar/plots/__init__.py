@@ -1,0 +1,1 @@
+"""Pictures of a diagnosis as Plotly figures; notebooks and reports show the same ones."""

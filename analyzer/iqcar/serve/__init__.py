@@ -1,0 +1,1 @@
+"""Pages and a JSON API over folders of event logs."""
