@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 
@@ -104,3 +106,22 @@ def score(alike: np.ndarray, clusters: list[set[int]], balance: float) -> float:
     ]
     between = [alike[i, j] for a in clusters for b in clusters if a is not b for i in a for j in b]
     return balance * np.mean(inside) + (1 - balance) * (1 - (np.mean(between) if between else 0))
+
+
+def rank_sum_p(values: np.ndarray, chosen: np.ndarray) -> float:
+    """Two-sided p-value of the rank-sum test, by the normal law, ties corrected (§5.2)."""
+    n, n1 = len(values), int(chosen.sum())
+    rank = np.array([(values < v).sum() + ((values == v).sum() + 1) / 2 for v in values])
+    ties = sum(c**3 - c for c in np.unique(values, return_counts=True)[1].astype(float))
+    variance = n1 * (n - n1) / 12 * (n + 1 - ties / (n * (n - 1)))
+    if variance <= 0:
+        return 1.0
+    z = (rank[chosen].sum() - n1 * (n + 1) / 2) / math.sqrt(variance)
+    return math.erfc(abs(z) / math.sqrt(2))
+
+
+def mean_quartile_difference(values: np.ndarray, chosen: np.ndarray) -> float:
+    """Mean over the quartiles of the chosen's less the others' (§5.2), scaled."""
+    low, high = np.percentile(values, (25, 75))
+    one, other = (np.percentile(part, (25, 50, 75)) for part in (values[chosen], values[~chosen]))
+    return float((one - other).mean()) / ((high - low) or values.std() or 1.0)

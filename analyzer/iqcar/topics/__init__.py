@@ -10,11 +10,12 @@ Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018
 from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
 from iqcar.topics.conclude import topics_from
 from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
+from iqcar.topics.digest import StragglerDigest
 from iqcar.topics.ensemble import TopicEnsemble
 from iqcar.topics.evidence import share_kept
 from iqcar.topics.find import find_topics
 from iqcar.topics.jobs import Job, Jobs, Tally, metric_names
-from iqcar.topics.look import JobLook, StragglerDigest, look_at_job
+from iqcar.topics.look import JobLook, look_at_job
 from iqcar.topics.meta import TopicModel
 from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
 from iqcar.topics.result import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.topics.boosting import boosted_effects, weighted_effect
-from iqcar.topics.copula import rank_bins
 from iqcar.topics.profiles import as_profile, standardised
+from iqcar.topics.ranks import Ranks, codes_by_rank, medians, sides, two_means_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,10 +50,11 @@ class AdaBoostIPW:
     error_: Floats = field(init=False, repr=False)
     profile_: Floats = field(init=False, repr=False)
 
-    def fit(self, metrics: Floats, latency: Floats) -> AdaBoostIPW:
+    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> AdaBoostIPW:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
-        codes, bins = binned(metrics, self.bins)
-        treated = treatments(metrics, self.at_median, self.least_side)
+        ranks = ranks or Ranks.of(metrics)
+        codes, bins = binned(metrics, self.bins, ranks)
+        treated = treatments(metrics, self.at_median, self.least_side, ranks)
         response = standardised(latency)
         self.effect_, self.error_ = boosted_effects(
             codes, bins, treated, response, self.rounds, self.clip
@@ -78,10 +79,10 @@ class LogisticIPW:
     error_: Floats = field(init=False, repr=False)
     profile_: Floats = field(init=False, repr=False)
 
-    def fit(self, metrics: Floats, latency: Floats) -> LogisticIPW:
+    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> LogisticIPW:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
         width = metrics.shape[1]
-        treated = treatments(metrics, self.at_median)
+        treated = treatments(metrics, self.at_median, ranks=ranks)
         response, x = standardised(latency), standardised(metrics)
         self.effect_, self.error_ = np.zeros(width), np.full(width, np.inf)
         for j in range(width):
@@ -99,26 +100,20 @@ def significant(effects: Floats, errors: Floats, least: float) -> Floats:
     return np.where(sure, effects, 0.0)
 
 
-def binned(metrics: Floats, most: int) -> tuple[Codes, Counts]:
+def binned(metrics: Floats, most: int, ranks: Ranks | None = None) -> tuple[Codes, Counts]:
     """Bins of every metric, (metrics, tasks), and how many each has; all its values where few."""
-    codes = np.empty(metrics.shape[::-1], np.uint8)
-    counts = np.empty(metrics.shape[1], np.int64)
-    for j in range(metrics.shape[1]):
-        bins, share, _ = rank_bins(metrics[:, j], most)
-        codes[j], counts[j] = bins, len(share)
+    ranks = ranks or Ranks.of(metrics)
+    codes, counts, _, _ = codes_by_rank(ranks.order, ranks.ordered, most)
     return codes, counts
 
 
-def treatments(metrics: Floats, at_median: bool, least_side: float = LEAST_SIDE) -> Floats:
+def treatments(
+    metrics: Floats, at_median: bool, least_side: float = LEAST_SIDE, ranks: Ranks | None = None
+) -> Floats:
     """Which values are high, (metrics, tasks) of −1 and 1; a constant metric has no high ones."""
-    high = np.empty(metrics.shape[::-1])
-    for j in range(metrics.shape[1]):
-        values = metrics[:, j]
-        cut = float(np.median(values)) if at_median else two_means_cut(values, least_side)
-        above = values > cut
-        if at_median and not above.any():
-            above = values >= cut
-        high[j] = np.where(above, 1.0, -1.0)
+    ranks = ranks or Ranks.of(metrics)
+    cuts = medians(ranks.ordered) if at_median else two_means_cuts(ranks.ordered, least_side)
+    high: Floats = sides(ranks.values, cuts, at_median)
     return high
 
 
@@ -130,19 +125,7 @@ def two_means_cut(values: Floats, least_side: float = 0.0) -> float:
     values : (tasks,)
     least_side : smallest share of the values in either cluster, where there is such a cut
     """
-    ordered = np.sort(values)
-    size = max(abs(ordered[0]), abs(ordered[-1])) or 1.0
-    scaled = ordered / size
-    lower = np.arange(1, len(scaled))
-    sums = np.cumsum(scaled)
-    upper = len(scaled) - lower
-    gap = sums[:-1] / lower - (sums[-1] - sums[:-1]) / upper
-    between = np.where(scaled[1:] > scaled[:-1], gap * gap * lower * upper, -1.0)
-    if not len(between):
-        return float(ordered[-1])
-    balanced = np.where(np.minimum(lower, upper) >= least_side * len(values), between, -1.0)
-    best = balanced if balanced.max() > 0 else between
-    return float(ordered[int(np.argmax(best))])
+    return float(two_means_cuts(np.sort(values)[None], least_side)[0])
 
 
 def _logistic(x: Floats, treated: Floats) -> Floats:

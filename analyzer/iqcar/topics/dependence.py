@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.copula import copula_distances, rank_bins
+from iqcar.topics.copula import all_copula_distances, rank_bins
 from iqcar.topics.profiles import as_profile, standardised
+from iqcar.topics.ranks import Ranks, codes_by_rank
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,21 +43,22 @@ class SignedSchweizerWolff:
     dependence_: Floats = field(init=False, repr=False)
     profile_: Floats = field(init=False, repr=False)
 
-    def fit(self, metrics: Floats, latency: Floats) -> SignedSchweizerWolff:
+    def fit(
+        self, metrics: Floats, latency: Floats, ranks: Ranks | None = None
+    ) -> SignedSchweizerWolff:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
         tasks, width = metrics.shape
         self.dependence_ = np.zeros(width)
-        root = np.sqrt(tasks)
-        of_latency, v, wv = rank_bins(latency, self.grid)
-        for j in range(width if tasks > 1 else 0):
-            bins, u, wu = rank_bins(metrics[:, j], self.grid)
-            if len(u) == 1:
-                continue
-            distance, bounds = copula_distances(bins, of_latency, u, v, wu, wv)
-            size = min(12.0 * distance * tasks * tasks / (tasks * tasks - 1.0), 1.0)
+        if tasks > 1:
+            ranks = ranks or Ranks.of(metrics)
+            of_latency, v, wv = rank_bins(latency, self.grid)
+            codes, bins, u, wu = codes_by_rank(ranks.order, ranks.ordered, self.grid)
+            distance, bounds = all_copula_distances(codes, bins, u, wu, of_latency, v, wv)
+            size = np.minimum(12.0 * distance * tasks * tasks / (tasks * tasks - 1.0), 1.0)
+            root = np.sqrt(tasks)
             # The paper prints the third case of its sign as L2 − L1 < ε; it is L1 − L2 < −ε.
-            if abs(bounds) > self.spearman / root / 6.0 and size > self.floor / root:
-                self.dependence_[j] = -np.sign(bounds) * size
+            clear = (np.abs(bounds) > self.spearman / root / 6.0) & (size > self.floor / root)
+            self.dependence_ = np.where(clear, -np.sign(bounds) * size, 0.0)
         self.profile_ = as_profile(self.dependence_)
         return self
 
@@ -74,7 +76,9 @@ class PearsonCorrelation:
     dependence_: Floats = field(init=False, repr=False)
     profile_: Floats = field(init=False, repr=False)
 
-    def fit(self, metrics: Floats, latency: Floats) -> PearsonCorrelation:
+    def fit(
+        self, metrics: Floats, latency: Floats, ranks: Ranks | None = None
+    ) -> PearsonCorrelation:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
         x, y = standardised(metrics), standardised(latency)
         self.dependence_ = x.T @ y / max(len(y), 1)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.topics.ranks import Ranks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 PARTS_OF_LATENCY = frozenset({"run_ms"})
 """Features that are the latency but for a rest: they would explain every straggler by itself."""
-LEAST_KNOWN = 0.5
-"""A metric that fewer of a job's tasks have is taken as unknown for the whole job."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,7 @@ class Job:
         (tasks, metrics), (tasks,)
             A metric that most of the job's tasks lack is 0 for all: it cannot be a cause.
         """
-        values = self.metrics
-        missing = np.isnan(values)
-        if missing.any():
-            lacking = missing.mean(axis=0) > LEAST_KNOWN
-            values = np.where(lacking, 0.0, values)
-            missing &= ~lacking
-            middle = np.zeros(values.shape[1])
-            some = missing.any(axis=0)
-            middle[some] = np.nanmedian(values[:, some], axis=0)
-            values = np.where(missing, middle, values)
-        return values, self.latency_ms
+        return np.ascontiguousarray(Ranks.of(self.metrics).values.T), self.latency_ms
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.topics.digest import StragglerDigest, digest_of
 from iqcar.topics.learners import LOG_LATENCY, base_learners
+from iqcar.topics.ranks import Ranks
 from iqcar.topics.validate import differences
 
 if TYPE_CHECKING:
@@ -21,37 +23,12 @@ if TYPE_CHECKING:
     from iqcar.topics.settings import TopicSettings
 
     Floats = NDArray[np.float64]
-    Small = NDArray[np.float32]
 
 GOLDEN = 0.6180339887498949
 """Its multiples fill the interval from 0 to 1 evenly, wherever one stops."""
 MOST_TASKS = 2000
 """Tasks of a job that are kept at most, evenly chosen by latency: its mutual information is then
 off by thousandths."""
-NORMAL_SPREAD = 1.4826
-"""The median distance from the median times this is a normal law's standard deviation."""
-LARGEST_DEVIATION = 1e6
-"""A straggler is not further from the others than this: a float32 holds it."""
-
-
-@dataclass(frozen=True)
-class StragglerDigest:
-    """What is kept of a job's stragglers: how far each is from the job's other tasks.
-
-    Attributes
-    ----------
-    deviations : (stragglers, metrics) float32; spreads above the centre; 0 where unknown, and
-        where all tasks have the same value; the slowest straggler last
-    slowness : (stragglers,) float32; latency in medians of the job's
-    centre, spread : (metrics,) median of the other tasks, and their median distance from it as a
-        standard deviation; that is the standard deviation itself where most tasks have the same
-        value, of all tasks where all others have; 0 where there is none
-    """
-
-    deviations: Small
-    slowness: Small
-    centre: Floats
-    spread: Floats
 
 
 @dataclass(frozen=True)
@@ -107,9 +84,9 @@ def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook
     kept : share of all jobs whose tasks are kept for mutual information; which, depends on the
         stage's number alone
     """
-    metrics, latency = job.known()
-    slow = job.slow
-    p_value, difference = differences(metrics, slow)
+    ranks = Ranks.of(job.metrics)
+    metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
+    p_value, difference = differences(ranks.order, ranks.ordered, slow)
     return JobLook(
         stage=job.stage,
         app=job.app,
@@ -117,16 +94,16 @@ def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook
         tasks=len(latency),
         stragglers=int(slow.sum()),
         delay_ms=float((latency - job.median_ms)[slow].sum()),
-        profiles=profiles_of_job(metrics, latency, settings),
+        profiles=profiles_of_job(metrics, latency, settings, ranks),
         p_value=p_value,
         quartile_difference=difference,
-        digest=digest_of(job),
+        digest=digest_of(job, ranks),
         kept=_kept(metrics, latency) if lot(job.stage) < kept else None,
     )
 
 
 def profiles_of_job(
-    metrics: Floats, latency: Floats, settings: TopicSettings
+    metrics: Floats, latency: Floats, settings: TopicSettings, ranks: Ranks | None = None
 ) -> dict[BaseModel, Floats]:
     """Causality profile of one job by each kind of base learner.
 
@@ -135,29 +112,15 @@ def profiles_of_job(
     metrics : (tasks, metrics) finite
     latency : (tasks,) positive
     settings : TopicSettings
+    ranks : Ranks, optional
+        Of these metrics, where they were sorted before.
     """
+    ranks = ranks or Ranks.of(metrics)
     response = np.log(latency) if settings.learners in LOG_LATENCY else latency
     learners = base_learners(settings.learners, settings.seed)
-    return {kind: learner.fit(metrics, response).profile_ for kind, learner in learners.items()}
-
-
-def digest_of(job: Job) -> StragglerDigest:
-    """Digest of a job's stragglers."""
-    metrics, latency = job.known()
-    others = metrics[~job.slow]
-    centre = np.median(others, axis=0)
-    spread = NORMAL_SPREAD * np.median(np.abs(others - centre), axis=0)
-    for values in (others, metrics):
-        spread = np.where(spread > 0, spread, _deviation(values))
-    # A reading that is unknown stands at the job's median, and says nothing.
-    known = np.isfinite(job.metrics[job.slow]) & (spread > 0)
-    away = np.where(known, metrics[job.slow] - centre, 0.0) / np.where(spread > 0, spread, 1.0)
-    return StragglerDigest(
-        deviations=np.clip(away, -LARGEST_DEVIATION, LARGEST_DEVIATION).astype(np.float32),
-        slowness=(latency[job.slow] / job.median_ms).astype(np.float32),
-        centre=centre,
-        spread=spread,
-    )
+    return {
+        kind: learner.fit(metrics, response, ranks).profile_ for kind, learner in learners.items()
+    }
 
 
 def lot(stage: int) -> float:
@@ -169,12 +132,4 @@ def _kept(metrics: Floats, latency: Floats) -> KeptTasks:
     if len(latency) > MOST_TASKS:
         chosen = np.linspace(0, len(latency) - 1, MOST_TASKS).astype(np.int64)
         return KeptTasks(metrics[chosen], latency[chosen])
-    return KeptTasks(metrics.copy(), latency.copy())
-
-
-def _deviation(values: Floats) -> Floats:
-    size = np.abs(values).max(axis=0, initial=0.0)
-    scale = np.where(size > 0, size, 1.0)
-    spread = (values / scale).std(axis=0)
-    result: Floats = np.where(spread > 1e-12, spread * scale, 0.0)
-    return result
+    return KeptTasks(metrics, latency.copy())

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.topics.descent import fit_each, path_errors
-from iqcar.topics.moments import second_moments
+from iqcar.topics.draws import folds_and_draws
+from iqcar.topics.moments import covariances, products_about, second_moments
 from iqcar.topics.profiles import as_profile, standardised
+from iqcar.topics.ranks import Ranks, standard_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,41 +55,39 @@ class BaggedElasticNet:
     penalty_: float = field(init=False, repr=False)
     profile_: Floats = field(init=False, repr=False)
 
-    def fit(self, metrics: Floats, latency: Floats) -> BaggedElasticNet:
+    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> BaggedElasticNet:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
-        x = standardised(winsorised(metrics, self.outermost))
-        y = standardised(latency)
-        tasks, width = x.shape
+        tasks, width = metrics.shape
         self.coef_, self.penalty_ = np.zeros(width), 0.0
-        of = np.flatnonzero(x.any(axis=0))
-        if len(of) and tasks > self.folds and y.any():
-            order = np.lexsort((*(x[:, j] for j in of[::-1]), y))
-            kept = np.concatenate([np.ones((tasks, 1)), x[order][:, of], y[order, None]], axis=1)
-            self.coef_[of] = self._bagged(kept)
+        y = standardised(latency)
+        if tasks > self.folds and y.any():
+            ranks = ranks or Ranks.of(metrics)
+            x = standard_rows(ranks.values, ranks.ordered, self.outermost, FEW_LEVELS)
+            of = np.flatnonzero(x.any(axis=1))
+            if len(of):
+                order = _in_order(x[of], y)
+                kept = np.empty((tasks, len(of) + 2))
+                kept[:, 0], kept[:, 1:-1], kept[:, -1] = 1.0, x[of].T[order], y[order]
+                self.coef_[of] = self._bagged(kept)
         self.profile_ = as_profile(self.coef_)
         return self
 
     def _bagged(self, values: Floats) -> Floats:
         """Coefficients from (tasks, 1 + metrics + 1): ones, metrics and latency."""
-        tasks = len(values)
-        fold = np.arange(tasks) % self.folds
-        within = (fold == np.arange(self.folds)[:, None]).astype(np.float64)
-        drawn = np.random.default_rng(self.random_state).multinomial(
-            tasks, np.full(tasks, 1.0 / tasks), size=self.replicates
-        )
-        moments = second_moments(values, np.concatenate([within, drawn]))
+        weights = folds_and_draws(len(values), self.folds, self.replicates, self.random_state)
+        moments = second_moments(values, weights)
         tests, bags = moments[: self.folds], moments[self.folds :]
         whole = tests.sum(axis=0)
-        _, cross = _centred(whole[None])
+        _, cross = covariances(whole[None])
         largest = float(np.abs(cross).max())
         if largest <= 0:
             return np.zeros(values.shape[1] - 2)
         penalties = largest / self.ratio * np.geomspace(1.0, PATH_END, self.penalties)
         outside = whole - tests
-        gram, cross = _centred(outside)
-        errors = path_errors(gram, cross, _about(tests, outside), penalties, self.ratio)
+        gram, cross = covariances(outside)
+        errors = path_errors(gram, cross, products_about(tests, outside), penalties, self.ratio)
         self.penalty_ = self._choose(errors, penalties)
-        gram, cross = _centred(bags)
+        gram, cross = covariances(bags)
         coefs: Floats = fit_each(gram, cross, self.penalty_, self.ratio).mean(axis=0)
         return coefs
 
@@ -114,7 +114,7 @@ class LeastSquares:
     coef_: Floats = field(init=False, repr=False)
     profile_: Floats = field(init=False, repr=False)
 
-    def fit(self, metrics: Floats, latency: Floats) -> LeastSquares:
+    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> LeastSquares:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
         x, y = standardised(metrics), standardised(latency)
         self.coef_ = np.asarray(np.linalg.lstsq(x, y, rcond=1e-10)[0], np.float64)
@@ -122,36 +122,10 @@ class LeastSquares:
         return self
 
 
-def winsorised(metrics: Floats, share: float) -> Floats:
-    """Let a share of each metric's readings at either end, at least one, count as the next inside.
-
-    Metrics of few values stay as they are, and all of them where the share is 0.
-    """
-    tasks = len(metrics)
-    cut = max(int(np.ceil(share * tasks)), 1)
-    if share <= 0 or tasks <= 2 * cut:
-        return metrics
-    ordered = np.sort(metrics, axis=0)
-    levels = 1 + (ordered[1:] > ordered[:-1]).sum(axis=0)
-    clipped: Floats = np.clip(metrics, ordered[cut], ordered[-1 - cut])
-    return np.where(levels >= FEW_LEVELS, clipped, metrics)
-
-
-def _centred(moments: Floats) -> tuple[Floats, Floats]:
-    """Covariances of the metrics, and of metrics with latency, from sums of products."""
-    count = moments[:, :1, :1]
-    mean = moments[:, 0, :] / count[:, 0]
-    covariance = moments / count - mean[:, :, None] * mean[:, None, :]
-    gram = np.ascontiguousarray(covariance[:, 1:-1, 1:-1])
-    return gram, np.ascontiguousarray(covariance[:, 1:-1, -1])
-
-
-def _about(tests: Floats, outside: Floats) -> Floats:
-    """Mean products in each fold about the means of the tasks outside it."""
-    mean = outside[:, 0, 1:] / outside[:, :1, 0]
-    count = tests[:, :1, :1]
-    inside = tests[:, 0, 1:] / count[:, 0]
-    products = tests[:, 1:, 1:] / count
-    cross = inside[:, :, None] * mean[:, None, :]
-    shifted: Floats = products - cross - cross.transpose(0, 2, 1)
-    return np.ascontiguousarray(shifted + mean[:, :, None] * mean[:, None, :])
+def _in_order(x: Floats, y: Floats) -> NDArray[np.intp]:
+    """Tasks by latency; those of the same latency by their metrics."""
+    order = np.argsort(y)
+    rising = y[order]
+    if (rising[1:] > rising[:-1]).all():
+        return order
+    return np.lexsort((*x[::-1], y))

@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from iqcar.topics.ranks import Ranks
+
     Floats = NDArray[np.float64]
 
 
@@ -18,13 +20,15 @@ class BaseLearner(Protocol):
     profile_: Floats
     """Effect of each metric on latency in [−1, 1]; the sizes sum to 1 if any is not 0."""
 
-    def fit(self, metrics: Floats, latency: Floats) -> BaseLearner:
+    def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> BaseLearner:
         """Learn from one job.
 
         Parameters
         ----------
         metrics : (tasks, metrics) finite numbers
         latency : (tasks,) finite numbers
+        ranks : Ranks, optional
+            Of these metrics, where they were sorted before.
         """
         ...
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 
 from iqcar.topics.copula import rank_bins
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 SIGNIFICANT = 0.05
 """Stragglers and others differ where chance does so less often (§5.2)."""
@@ -21,62 +21,84 @@ INFORMATION_BINS = 8
 """Bins per variable of mutual information; of fewer than 64 tasks the square root."""
 
 
-def differences(metrics: Floats, slow: Flags) -> tuple[Floats, Floats]:
+@njit(cache=True, nogil=True)
+def _quartiles(rising: Any) -> Any:
+    """Lower quartile, median and upper quartile, between the two nearest values."""
+    last = len(rising) - 1
+    found = np.empty(3)
+    for q in range(3):
+        place = last * (q + 1) / 4.0
+        below = int(place)
+        above = min(below + 1, last)
+        found[q] = rising[below] + (rising[above] - rising[below]) * (place - below)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _rank_sum_p(rising: Any, slow: Any, stragglers: Any) -> Any:
+    """Two-sided p-value of Wilcoxon's rank-sum test, by the normal law, ties corrected."""
+    tasks = len(rising)
+    total, ties = 0.0, 0.0
+    start = 0
+    while start < tasks:
+        end, chosen = start, 0
+        while end < tasks and rising[end] == rising[start]:
+            chosen += slow[end]
+            end += 1
+        same = float(end - start)
+        total += chosen * (start + end + 1) / 2.0
+        ties += same * same * same - same
+        start = end
+    others = tasks - stragglers
+    spread = tasks + 1.0 - ties / (tasks * (tasks - 1.0))
+    variance = stragglers * others / 12.0 * spread
+    if variance <= 0.0:
+        return 1.0
+    z = (total - stragglers * (tasks + 1) / 2.0) / math.sqrt(variance)
+    return math.erfc(abs(z) / math.sqrt(2.0))
+
+
+@njit(cache=True, nogil=True)
+def differences(order: Any, ordered: Any, slow: Any) -> Any:
     """How stragglers differ from other tasks in every metric (§5.2).
 
     Parameters
     ----------
-    metrics : (tasks, metrics) finite
+    order, ordered : (metrics, tasks) as of :class:`iqcar.topics.ranks.Ranks`
     slow : (tasks,) the stragglers: some, but not all
 
     Returns
     -------
-    (metrics,) p-values of the rank-sum test
-    (metrics,) mean quartile differences in interquartile ranges of all tasks; in standard
-        deviations where these are 0
+    (2, metrics)
+        p-values of the rank-sum test; and MQD, the mean over the quartiles of the stragglers' less
+        the others', in interquartile ranges of all tasks; in standard deviations where these are
+        0, in the metric's unit where all values are the same.
     """
-    width = metrics.shape[1]
-    p, difference = np.ones(width), np.zeros(width)
-    for j in range(width):
-        values = metrics[:, j]
-        quartile = np.percentile(values, (25, 75))
-        size = float(quartile[1] - quartile[0]) or float(values.std()) or 1.0
-        p[j] = rank_sum_p(values, slow)
-        difference[j] = mean_quartile_difference(values, slow) / size
-    return p, difference
-
-
-def rank_sum_p(values: Floats, chosen: Flags) -> float:
-    """Two-sided p-value of the Wilcoxon rank-sum test, by the normal law, ties corrected.
-
-    Parameters
-    ----------
-    values : (tasks,)
-    chosen : (tasks,) which of them are the first sample
-    """
-    n, n1 = len(values), int(chosen.sum())
-    n2 = n - n1
-    if not n1 or not n2:
-        return 1.0
-    _, level, count = np.unique(values, return_inverse=True, return_counts=True)
-    rank = np.cumsum(count) - (count - 1) / 2.0
-    total = float(rank[level][chosen].sum())
-    ties = float((count.astype(np.float64) ** 3 - count).sum())
-    variance = n1 * n2 / 12.0 * ((n + 1) - ties / (n * (n - 1.0)))
-    if variance <= 0:
-        return 1.0
-    z = (total - n1 * (n + 1) / 2.0) / math.sqrt(variance)
-    return math.erfc(abs(z) / math.sqrt(2.0))
-
-
-def mean_quartile_difference(values: Floats, chosen: Flags) -> float:
-    """MQD: mean over the quartiles of the chosen's less the others' (§5.2)."""
-    quartiles = (25, 50, 75)
-    return float(
-        (
-            np.percentile(values[chosen], quartiles) - np.percentile(values[~chosen], quartiles)
-        ).mean()
-    )
+    metrics, tasks = ordered.shape
+    found = np.zeros((2, metrics))
+    stragglers = slow.sum()
+    high, low = np.empty(stragglers), np.empty(tasks - stragglers)
+    flags = np.empty(tasks, np.bool_)
+    for j in range(metrics):
+        rising = ordered[j]
+        highs, lows = 0, 0
+        for i in range(tasks):
+            flags[i] = slow[order[j, i]]
+            if flags[i]:
+                high[highs] = rising[i]
+                highs += 1
+            else:
+                low[lows] = rising[i]
+                lows += 1
+        found[0, j] = _rank_sum_p(rising, flags, stragglers)
+        quartiles = _quartiles(rising)
+        size = quartiles[2] - quartiles[0]
+        if size == 0.0:
+            size = rising.std()
+        if size == 0.0:
+            size = 1.0
+        found[1, j] = ((_quartiles(high) - _quartiles(low)) / size).mean()
+    return found
 
 
 def mutual_information(one: Floats, other: Floats) -> float:
