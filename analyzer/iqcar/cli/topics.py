@@ -101,11 +101,11 @@ def topics(
         with _learning() as progress:
             found.append(topics_of(tables, chosen, names=names, progress=progress))
     for path in trace or ():
-        from iqcar.stragglers.traces import read_trace
-        from iqcar.topics import find_topics
+        from iqcar.stragglers.trace_stream import TraceStream
+        from iqcar.topics import find_topics_in_trace
 
         with _learning() as progress:
-            found.append(find_topics(read_trace(path, named), chosen, progress))
+            found.append(find_topics_in_trace(TraceStream.of(path, named), chosen, progress))
     if json != "-":
         for one in found:
             print_topics(one, top, names)

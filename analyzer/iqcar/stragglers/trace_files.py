@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ import pandas as pd
 from iqcar.errors import IqcarError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from iqcar.stragglers.trace_columns import TraceColumns
 
 MAX_ROWS = 50_000_000
@@ -70,11 +73,81 @@ def read_table(path: str | Path, columns: TraceColumns) -> tuple[pd.DataFrame, T
         If a column is missing.
     """
     where = str(path)
+    with _clear_errors(where):
+        table = _parquet(where, columns) if is_parquet(where) else _csv(where, columns)
+    if len(table[0]) > MAX_ROWS:
+        raise _too_long(where)
+    return table
+
+
+def settled_columns(path: str | Path, columns: TraceColumns) -> TraceColumns:
+    """Find by name which columns of a trace are what; see :func:`read_table`."""
+    where = str(path)
+    with _clear_errors(where):
+        if not is_parquet(where):
+            return columns.within(_csv_names(where), where)
+        with parquet_file(where) as file:
+            return columns.within([str(name) for name in file.schema_arrow.names], where)
+
+
+def read_pieces(
+    path: str | Path, names: Sequence[str], texts: Sequence[str], rows: int
+) -> Iterator[pd.DataFrame]:
+    """Read some columns of a trace piece by piece, in the order of the file.
+
+    Parameters
+    ----------
+    path : path
+    names : sequence of str
+        The columns.
+    texts : sequence of str
+        Those of them that are names rather than numbers: of CSV they are taken as they stand.
+    rows : int
+        Rows of a piece, about.
+
+    Raises
+    ------
+    IqcarError
+        As :func:`read_table`.
+    """
+    where = str(path)
+    seen = 0
+    with _clear_errors(where):
+        pieces = _parquet_pieces if is_parquet(where) else _csv_pieces
+        for piece in pieces(where, names, texts, rows):
+            seen += len(piece)
+            if seen > MAX_ROWS:
+                raise _too_long(where)
+            yield piece
+
+
+def is_parquet(where: str) -> bool:
+    """Whether a file is taken for Parquet, by its name."""
+    return Path(where).suffix.lower() in (".parquet", ".pq")
+
+
+def parquet_file(where: str) -> Any:
+    """Open a Parquet file.
+
+    Raises
+    ------
+    IqcarError
+        If pyarrow is not installed.
+    """
     try:
-        if Path(path).suffix.lower() in (".parquet", ".pq"):
-            table = _parquet(where, columns)
-        else:
-            table = _csv(where, columns)
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise IqcarError(
+            "is Parquet, which needs pyarrow", where, "pip install pyarrow, or give it as CSV"
+        ) from None
+    return parquet.ParquetFile(where)
+
+
+@contextmanager
+def _clear_errors(where: str) -> Iterator[None]:
+    """Say in one line what is wrong with a file."""
+    try:
+        yield
     except IqcarError:
         raise
     except OSError as error:
@@ -82,17 +155,44 @@ def read_table(path: str | Path, columns: TraceColumns) -> tuple[pd.DataFrame, T
     except (ValueError, EOFError, RuntimeError, OverflowError) as error:
         line = " ".join(str(error).split())[:200]
         raise IqcarError(f"is no table: {line}", where, "give a CSV or Parquet file") from error
-    if len(table[0]) > MAX_ROWS:
-        raise IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
-    return table
 
 
-def _csv(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
+def _too_long(where: str) -> IqcarError:
+    return IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
+
+
+def _csv_names(where: str) -> list[str]:
     with _open(where) as file:
         header = file.readline(MAX_HEADER_BYTES)
     if len(header) >= MAX_HEADER_BYTES or not header.strip():
         raise IqcarError("does not start with a line of column names", where)
-    names = [str(name) for name in pd.read_csv(io.BytesIO(header), nrows=0).columns]
+    return [str(name) for name in pd.read_csv(io.BytesIO(header), nrows=0).columns]
+
+
+def _csv_pieces(
+    where: str, names: Sequence[str], texts: Sequence[str], rows: int
+) -> Iterator[pd.DataFrame]:
+    with (
+        _open(where) as file,
+        pd.read_csv(
+            file, usecols=list(names), index_col=False, chunksize=rows, low_memory=False,
+            dtype=dict.fromkeys(texts, "str"),
+        ) as pieces,
+    ):  # fmt: skip
+        yield from pieces
+
+
+def _parquet_pieces(
+    where: str, names: Sequence[str], texts: Sequence[str], rows: int
+) -> Iterator[pd.DataFrame]:
+    with parquet_file(where) as file:
+        for batch in file.iter_batches(rows, columns=list(names)):
+            # Numbers of a job stay whole numbers where some are missing.
+            yield batch.to_pandas(integer_object_nulls=bool(texts))
+
+
+def _csv(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
+    names = _csv_names(where)
     settled = columns.within(names, where)
     with _open(where) as file:
         # Without index_col, rows longer than the header would move every column by one.
@@ -110,14 +210,8 @@ def _open(where: str) -> io.BufferedReader:
 
 
 def _parquet(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise IqcarError(
-            "is Parquet, which needs pyarrow", where, "pip install pyarrow, or give it as CSV"
-        ) from None
-    with parquet.ParquetFile(where) as file:
+    with parquet_file(where) as file:
         if file.metadata.num_rows > MAX_ROWS:
-            raise IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
+            raise _too_long(where)
         settled = columns.within([str(name) for name in file.schema_arrow.names], where)
         return file.read(columns=settled.wanted()).to_pandas(), settled

@@ -7,7 +7,7 @@ is one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from iqcar.stragglers.trace_columns import UNITS_MS, TraceColumns
 from iqcar.stragglers.trace_files import read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,26 +66,20 @@ def read_trace(path: str | Path, columns: TraceColumns = DEFAULT) -> TaskFeature
 def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskFeatures:
     """Turn a trace's table into features; see :func:`read_trace`."""
     scale = UNITS_MS[columns.unit]
-    start = _number(table, columns.start) * scale
-    if columns.latency:
-        latency = _number(table, columns.latency) * scale
-    else:
-        latency = _number(table, columns.end) * scale - start
-    job, jobs = _codes(table, columns.job)
-    host, hosts = _codes(table, (columns.host,) if columns.host else ())
+    start = number_of(table, columns.start) * scale
+    latency = latency_of(table, columns)
+    job, jobs = codes_of(table, columns.job)
+    host, hosts = codes_of(table, (columns.host,) if columns.host else ())
     usable = (job >= 0) & np.isfinite(latency) & (latency >= 0)
     if not usable.any():
         raise IqcarError("no task has both a job and a latency", where, "see --columns")
     doubts = []
     if not usable.all():
-        doubts.append(
-            f"{where}: {int((~usable).sum())} of {len(usable)} rows have no job or no latency: "
-            "they were left out"
-        )
+        doubts.append(left_out(where, int((~usable).sum()), len(usable)))
     rows = np.flatnonzero(usable)
     listed, metrics, unusable = _metrics(table, columns, rows, scale)
     if unusable:
-        doubts.append(f"{where}: {', '.join(unusable)}: no numbers of 0 or more; left out")
+        doubts.append(no_metrics(where, unusable))
     n = len(rows)
     none = np.full(n, -1, np.int32)
     identity = {
@@ -108,27 +103,56 @@ def _metrics(
     values: dict[str, Floats] = {}
     unusable = []
     for name in (*columns.metrics, *columns.times):
-        number = _number(table, name)[rows]
+        number = number_of(table, name)[rows]
         if not np.isfinite(number).any() or (number < 0).any():
             unusable.append(name[:MAX_NAME])
             continue
         is_time = name in columns.times
-        ours = _OURS.get(name)
-        if ours is not None and (
-            ours.kind is FeatureKind.NUMERICAL or ours.kind is FeatureKind.TIME
-        ):
-            listed.append(ours)
-            values[name] = number * (scale if is_time else 1.0)
-            continue
-        column = name if name not in _IDENTITY and name not in values else f"{name} (metric)"
-        kind = FeatureKind.TIME if is_time else FeatureKind.NUMERICAL
-        short = name[:MAX_NAME]
-        listed.append(Feature(column, kind, short, "ms" if is_time else "", short, "A metric."))
-        values[column] = number * (scale if is_time else 1.0)
+        listed.append(feature_called(name, is_time, values))
+        values[listed[-1].name] = number * (scale if is_time else 1.0)
     return listed, values, unusable
 
 
-def _number(table: pd.DataFrame, name: str) -> Floats:
+def feature_called(name: str, is_time: bool, taken: Collection[str]) -> Feature:
+    """The feature of a metric column: one of ours of this name, else a new one.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    is_time : bool
+        Whether it is a part of the latency.
+    taken : collection of str
+        Names of the trace's features before.
+    """
+    ours = _OURS.get(name)
+    if ours is not None and (ours.kind is FeatureKind.NUMERICAL or ours.kind is FeatureKind.TIME):
+        return ours
+    column = name if name not in _IDENTITY and name not in taken else f"{name} (metric)"
+    kind = FeatureKind.TIME if is_time else FeatureKind.NUMERICAL
+    short = name[:MAX_NAME]
+    return Feature(column, kind, short, "ms" if is_time else "", short, "A metric.")
+
+
+def latency_of(table: pd.DataFrame, columns: TraceColumns) -> Floats:
+    """Latency of each row in ms; NaN where unknown."""
+    scale = UNITS_MS[columns.unit]
+    if columns.latency:
+        return number_of(table, columns.latency) * scale
+    return number_of(table, columns.end) * scale - number_of(table, columns.start) * scale
+
+
+def left_out(where: str, rows: int, of: int) -> str:
+    """Doubt about rows that are no tasks."""
+    return f"{where}: {rows} of {of} rows have no job or no latency: they were left out"
+
+
+def no_metrics(where: str, names: Sequence[str]) -> str:
+    """Doubt about columns that are no metrics."""
+    return f"{where}: {', '.join(names)}: no numbers of 0 or more; left out"
+
+
+def number_of(table: pd.DataFrame, name: str) -> Floats:
     """A column as numbers; NaN for what is none, is infinite or damaged, or is not there."""
     if not name:
         return np.full(len(table), np.nan)
@@ -138,12 +162,33 @@ def _number(table: pd.DataFrame, name: str) -> Floats:
     return plausible
 
 
-def _codes(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.int64], list[str]]:
-    """Number the texts of a column, or of several together; −1 for what is missing in any."""
+def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.int64], list[str]]:
+    """Number the texts of a column, or of several together; −1 for what is missing in any.
+
+    Returns
+    -------
+    (rows,) number of each row's text
+    the texts in alphabetical order
+    """
     if not names:
         return np.full(len(table), -1, np.int64), []
-    both = table[names[0]].astype("string").str.slice(0, MAX_NAME)
+    codes, texts = _codes_of_one(table[names[0]])
     for name in names[1:]:
-        both = both + "/" + table[name].astype("string").str.slice(0, MAX_NAME)
-    codes, found = pd.factorize(both, sort=True)
-    return codes.astype(np.int64), [str(one) for one in found]
+        more, others = _codes_of_one(table[name])
+        both = np.where((codes < 0) | (more < 0), -1, codes * max(len(others), 1) + more)
+        codes, pairs = pd.factorize(both, use_na_sentinel=False)
+        known = pairs >= 0
+        one, other = np.divmod(np.where(known, pairs, 0), max(len(others), 1))
+        texts = [
+            f"{texts[a]}/{others[b]}" if some else None
+            for a, b, some in zip(one.tolist(), other.tolist(), known.tolist(), strict=True)
+        ]
+    # Texts can be equal that were not before they were cut.
+    of_text, found = pd.factorize(pd.Series(texts, dtype="string"), sort=True)
+    numbers = np.append(of_text, -1)[codes]
+    return numbers.astype(np.int64), [str(one) for one in found]
+
+
+def _codes_of_one(column: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+    codes, found = pd.factorize(column)
+    return codes.astype(np.int64), pd.Series(found).astype("string").str.slice(0, MAX_NAME).tolist()

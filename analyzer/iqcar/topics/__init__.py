@@ -13,7 +13,7 @@ from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
 from iqcar.topics.digest import StragglerDigest
 from iqcar.topics.ensemble import TopicEnsemble
 from iqcar.topics.evidence import share_kept
-from iqcar.topics.find import find_topics
+from iqcar.topics.find import find_topics, find_topics_in_trace
 from iqcar.topics.jobs import Job, Jobs, Tally, metric_names
 from iqcar.topics.look import JobLook, look_at_job
 from iqcar.topics.meta import TopicModel
@@ -52,6 +52,7 @@ __all__ = [
     "TopicSettings",
     "Topics",
     "find_topics",
+    "find_topics_in_trace",
     "look_at_job",
     "metric_names",
     "share_kept",

@@ -10,12 +10,13 @@ import numpy as np
 from iqcar.topics.ranks import Ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from iqcar.stragglers import TaskFeatures
     from iqcar.stragglers.feature_list import Feature
+    from iqcar.stragglers.trace_stream import TraceBlock
     from iqcar.topics.settings import TopicSettings
 
     Floats = NDArray[np.float64]
@@ -114,7 +115,36 @@ class Jobs:
         latency = features.column("duration_ms")
         stage = frame["stage"].to_numpy(np.int64)
         usable = frame["compared"].to_numpy(bool) & np.isfinite(latency) & (latency > 0)
+
+        def values(rows: Rows) -> Floats:
+            found = np.empty((len(rows), len(listed)))
+            for j, name in enumerate(listed):
+                found[:, j] = frame[name].to_numpy(np.float64)[rows]
+            return found
+
+        app, query = frame["app"].to_numpy(np.int64), frame["query"].to_numpy(np.int64)
         rows = np.flatnonzero(usable & (stage >= 0))
+        return cls._among(listed, rows, stage, latency, values, app, query, settings)
+
+    @classmethod
+    def of_block(
+        cls, block: TraceBlock, features: tuple[Feature, ...], settings: TopicSettings
+    ) -> Jobs:
+        """The same of a part of a trace; `features` are of the columns of its metrics."""
+        place = {feature.name: j for j, feature in enumerate(features)}
+        listed = metric_names(features)
+        columns = np.array([place[name] for name in listed], np.int64)
+        one, none = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
+        return cls._among(
+            listed, np.arange(len(block.job)), block.job, block.latency_ms,
+            lambda rows: block.metrics[np.ix_(rows, columns)], one, none, settings,
+        )  # fmt: skip
+
+    @classmethod
+    def _among(
+        cls, names: tuple[str, ...], rows: Rows, stage: Rows, latency: Floats,
+        values: Callable[[Rows], Floats], app: Rows, query: Rows, settings: TopicSettings,
+    ) -> Jobs:  # fmt: skip
         rows = rows[np.lexsort((latency[rows], stage[rows]))]
         stages, first, count = np.unique(stage[rows], return_index=True, return_counts=True)
         middle = latency[rows[(first + (count - 1) // 2)]] if len(rows) else np.zeros(0)
@@ -126,19 +156,17 @@ class Jobs:
         kept = np.flatnonzero(large & straggles)
         fastest = rows[first[kept]]
         rows = rows[np.repeat(large & straggles, count)]
-        values = np.empty((len(rows), len(listed)))
-        for j, name in enumerate(listed):
-            values[:, j] = frame[name].to_numpy(np.float64)[rows]
-        values[~np.isfinite(values)] = np.nan
+        metrics = values(rows)
+        metrics[~np.isfinite(metrics)] = np.nan
         return cls(
-            names=listed,
-            metrics=values,
+            names=names,
+            metrics=metrics,
             latency_ms=latency[rows],
             median_ms=median[kept],
             starts=np.concatenate([[0], np.cumsum(count[kept])]).astype(np.int64),
             stage=stages[kept],
-            app=frame["app"].to_numpy(np.int64)[fastest],
-            query=frame["query"].to_numpy(np.int64)[fastest],
+            app=app[fastest],
+            query=query[fastest],
             tally=Tally(len(stages), int((~large).sum()), int((large & ~straggles).sum())),
             threshold=settings.straggler,
         )
