@@ -176,12 +176,12 @@ def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.in
     for name in names[1:]:
         more, others = _codes_of_one(table[name])
         both = np.where((codes < 0) | (more < 0), -1, codes * max(len(others), 1) + more)
-        codes, pairs = pd.factorize(both, use_na_sentinel=False)
-        known = pairs >= 0
-        one, other = np.divmod(np.where(known, pairs, 0), max(len(others), 1))
+        pairs, codes = np.unique(both, return_inverse=True)
+        missing = int((pairs < 0).sum())  # one at most, the first
+        codes = codes - missing
+        one, other = np.divmod(pairs[missing:], max(len(others), 1))
         texts = [
-            f"{texts[a]}/{others[b]}" if some else None
-            for a, b, some in zip(one.tolist(), other.tolist(), known.tolist(), strict=True)
+            f"{texts[a]}/{others[b]}" for a, b in zip(one.tolist(), other.tolist(), strict=True)
         ]
     # Texts can be equal that were not before they were cut.
     of_text, found = pd.factorize(pd.Series(texts, dtype="string"), sort=True)
