@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import naive_hound
 from iqcar.topics import TopicEnsemble, TopicModel
 from iqcar.topics.ensemble import average_linkage, cosine, score
-from iqcar.topics.meta import trimmed, words_of
-from iqcar.topics.sweeps import sweeps
+from iqcar.topics.meta import MOST_GROWN, trimmed, words_of
+from iqcar.topics.sweeps import fold_in, sweeps
 
 seeds = st.integers(0, 2**32 - 1)
 METRICS = 8
@@ -47,6 +47,18 @@ def test_a_compiled_sweep_equals_the_matrices(seed: int) -> None:
     assert mixtures == pytest.approx(expected[1])
 
 
+@given(seed=seeds)
+def test_a_step_of_folding_in_equals_the_matrices_and_moves_mixtures_only(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    documents_ = words_of(documents(seed, 12)[0])
+    topics, mixtures = rng.dirichlet(np.ones(16), 3), rng.dirichlet(np.ones(3), 12)
+    expected = naive_hound.topic_sweep(documents_, topics, mixtures, 0.001)[1]
+    row, word = np.nonzero(documents_)
+    starts = np.searchsorted(row, np.arange(13))
+    fold_in(starts, word, documents_[row, word], topics.T.copy(), mixtures, 0.001, 1, 0.0)
+    assert mixtures == pytest.approx(expected)
+
+
 def matched(found: TopicModel) -> np.ndarray:
     """For each true topic the learned one that is most like it."""
     alike = cosine(np.concatenate([words_of(TOPICS), found.topics_]))[: len(TOPICS), len(TOPICS) :]
@@ -60,6 +72,18 @@ def test_topics_and_mixtures_of_known_documents_are_found() -> None:
     of = matched(model)
     distance = np.abs(model.mixtures_[:, of] - mixtures).sum(axis=1) / 2
     assert distance.mean() < 0.06  # 5 % noise, and shares below 0.1 are dropped by algorithm 3
+
+
+def test_topics_of_very_many_jobs_are_grown_from_some_and_mixtures_found_for_all() -> None:
+    profiles, mixtures = documents(2, MOST_GROWN + 1500)
+    profiles[::500] = 0
+    model = TopicModel().fit(profiles)
+    of = matched(model)
+    some = profiles.any(axis=1)
+    distance = np.abs(model.mixtures_[:, of] - mixtures)[some].sum(axis=1) / 2
+    assert distance.mean() < 0.06  # as above
+    assert not model.mixtures_[~some].any()
+    assert model.mixtures_[some].sum(axis=1) == pytest.approx(1)
 
 
 @given(seed=seeds, jobs=st.integers(1, 40))

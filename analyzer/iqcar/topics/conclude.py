@@ -11,6 +11,7 @@ from iqcar.topics.evidence import check_words, information_of
 from iqcar.topics.learners import base_learners
 from iqcar.topics.meta import TopicModel
 from iqcar.topics.result import MIXTURES, TOPIC_JOBS, TOPIC_SOURCES, TOPIC_WORDS, TOPICS, Topics
+from iqcar.topics.workers import in_order, processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,18 +62,19 @@ def topics_from(
         With a reason where there are none.
     """
     ordered = sorted(looks, key=lambda look: look.stage)
-    models = {
-        kind: TopicModel(
+    kinds = list(base_learners(settings.learners, settings.seed))
+
+    def fitted(kind: BaseModel) -> TopicModel:
+        return TopicModel(
             least_topics=settings.least_topics,
             most_topics=settings.most_topics,
             coverage=settings.coverage,
             trim=settings.trim,
             words=settings.words,
         ).fit(_profiles(ordered, kind, len(names)))
-        for kind in base_learners(settings.learners, settings.seed)
-    }
+
+    models = dict(zip(kinds, in_order(fitted, kinds, processors()), strict=True))
     ensemble = TopicEnsemble(settings.trim, settings.balance).fit(list(models.values()))
-    kinds = list(models)
     mixture = _mixtures(ensemble.mixtures_)
     words = _words(ensemble.topics_, names)
     return Topics(

@@ -11,7 +11,8 @@ TINY = 1e-12
 """Nothing is less probable than this: what is 0 once would stay it."""
 
 
-@njit(cache=True, nogil=True)
+# Sums may be taken in any order, which lets the processor take several terms at a time.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _dot(one: Any, other: Any) -> Any:
     total = 0.0
     for k in range(len(one)):
@@ -22,9 +23,52 @@ def _dot(one: Any, other: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _share_out(topic_of_word: Any, mixture: Any, ratio: Any, share: Any, better: Any) -> None:
     for k in range(len(share)):
-        part = ratio * topic_of_word[k]
-        share[k] += part
-        better[k] += part * mixture[k]
+        share[k] += ratio * topic_of_word[k]
+        better[k] += ratio * mixture[k]
+
+
+@njit(cache=True, nogil=True)
+def _add(topic_of_word: Any, ratio: Any, share: Any) -> None:
+    for k in range(len(share)):
+        share[k] += ratio * topic_of_word[k]
+
+
+@njit(cache=True, nogil=True)
+def _improved(mixture: Any, share: Any, sparse: Any) -> Any:
+    """Improve a mixture in place; says how far the topic that moved most did."""
+    total, moved = 0.0, 0.0
+    for k in range(len(mixture)):
+        share[k] = max(mixture[k] * share[k] - sparse, TINY)
+        total += share[k]
+    for k in range(len(mixture)):
+        new = share[k] / total
+        moved = max(moved, abs(new - mixture[k]))
+        mixture[k] = new
+    return moved
+
+
+@njit(cache=True, nogil=True)
+def fold_in(
+    starts: Any, words: Any, weights: Any, topics: Any, mixtures: Any, sparse: Any, most: Any,
+    tolerance: Any,
+) -> None:  # fmt: skip
+    """Improve mixtures in place while topics stay as they are.
+
+    Parameters
+    ----------
+    starts, words, weights, topics, mixtures, sparse : as of :func:`sweeps`
+    most, tolerance : steps of each document at most; one that moves no share by more is the last
+    """
+    share = np.empty(topics.shape[1])
+    for d in range(len(mixtures)):
+        mixture = mixtures[d]
+        for _ in range(most):
+            share[:] = 0.0
+            for i in range(starts[d], starts[d + 1]):
+                row = topics[words[i]]
+                _add(row, weights[i] / max(_dot(row, mixture), TINY), share)
+            if _improved(mixture, share, sparse) < tolerance:
+                break
 
 
 @njit(cache=True, nogil=True)
@@ -55,12 +99,8 @@ def sweeps(
                 word = words[i]
                 ratio = weights[i] / max(_dot(topics[word], mixture), TINY)
                 _share_out(topics[word], mixture, ratio, share, better[word])
-            total = 0.0
-            for k in range(count):
-                mixture[k] = max(mixture[k] * share[k] - sparse, TINY)
-                total += mixture[k]
-            for k in range(count):
-                mixture[k] /= total
+            _improved(mixture, share, sparse)
+        better *= topics
         moved = 0.0
         for k in range(count):
             total = better[:, k].sum()
