@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +11,13 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.linear_model import ElasticNet, ElasticNetCV
 from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeClassifier
 
 CLIP = 0.05
-JOBS, SEED = 240, 21
-"""The trace whose profiles are kept in reference_profiles.npz."""
+JOBS, SEED = 120, 21
+KEPT = Path(__file__).with_name("reference_profiles.npz")
+"""The trace whose profiles are kept, and where: AdaBoost takes two seconds of a core a job."""
 
 
 def profiles(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
@@ -25,7 +28,8 @@ def profiles(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
 def bagged_elastic_net(x: np.ndarray, y: np.ndarray, replicates: int = 50) -> np.ndarray:
     """Algorithm 1; the penalty is chosen once by cross-validation."""
     z, r = _standardised(x), _standardised(y)
-    chosen = ElasticNetCV(l1_ratio=0.5, cv=5).fit(z, r).alpha_
+    folds = KFold(5, shuffle=True, random_state=0)  # tasks come in the order of their latency
+    chosen = ElasticNetCV(l1_ratio=0.5, cv=folds).fit(z, r).alpha_
     rng = np.random.default_rng(0)
     coefs = []
     for _ in range(replicates):
@@ -99,14 +103,14 @@ def documents(profile: np.ndarray, words: int, rng: np.random.Generator) -> np.n
 
 def meta_learner(
     profile: np.ndarray, *, least: int = 5, most: int = 30, coverage: float = 0.05,
-    trim: float = 0.1, words: int = 500, seed: int = 0,
+    trim: float = 0.1, words: int = 500, sweeps: int = 100, seed: int = 0,
 ) -> Topics:  # fmt: skip
     """Algorithm 3: one more topic at a time, until one of them is of too few jobs."""
     counts = documents(profile, words, np.random.default_rng(seed))
     some = counts.any(axis=1)
     for k in range(least, most + 1):
         model = LatentDirichletAllocation(
-            k, learning_method="batch", max_iter=100, random_state=seed
+            k, learning_method="batch", max_iter=sweeps, max_doc_update_iter=20, random_state=seed
         )
         mixtures = np.zeros((len(counts), k))
         mixtures[some] = _trimmed(model.fit_transform(counts[some]), trim)
@@ -143,9 +147,9 @@ def ensemble(models: list[Topics], *, trim: float = 0.1, balance: float = 2 / 3)
     return Topics(topics, _trimmed(mixtures / np.maximum(total, 1e-12), trim))
 
 
-def hound(each: np.ndarray, seed: int = 0) -> Topics:
+def hound(each: np.ndarray, *, sweeps: int = 100, seed: int = 0) -> Topics:
     """Algorithms 3 and 4 on the profiles of all kinds of learners, (kinds, jobs, metrics)."""
-    return ensemble([meta_learner(profile, seed=seed) for profile in each])
+    return ensemble([meta_learner(profile, sweeps=sweeps, seed=seed) for profile in each])
 
 
 def _inside(alike: np.ndarray, labels: np.ndarray) -> float:

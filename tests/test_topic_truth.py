@@ -191,6 +191,25 @@ def test_one_job_has_a_topic_and_a_doubt() -> None:
     assert any("nothing is known to recur" in doubt for doubt in found.doubts)
 
 
+@pytest.mark.parametrize("learners", LearnerSet)
+def test_thousands_of_identical_jobs_have_one_mixture(learners: LearnerSet) -> None:
+    rng = np.random.default_rng(0)
+    slow = np.arange(20) < 3
+    job = pd.DataFrame(
+        {
+            "duration_ms": np.where(slow, 3000.0, 1000.0) * rng.uniform(0.95, 1.05, 20),
+            "m": np.where(slow, 9.0, 1.0) * rng.uniform(0.9, 1.1, 20), "n": rng.random(20),
+        }
+    )  # fmt: skip
+    trace = pd.concat([job] * 2000, ignore_index=True)
+    trace["stage"] = np.repeat(np.arange(2000), 20)
+    found = find_topics(features_from(trace), TopicSettings(learners=learners))
+    mixtures = mixture_matrix(found)
+    assert len(mixtures) == 2000 and (mixtures == mixtures[0]).all()
+    assert mixtures[0].sum() == pytest.approx(1)
+    assert found.words_of(int(mixtures[0].argmax()))["m(+)"] > 0.5
+
+
 def test_bad_latencies_and_metrics_are_left_out() -> None:
     features = small().features
     frame = features.frame.copy()

@@ -71,14 +71,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=12, help="seeds of the default traces")
     parser.add_argument("--harder", type=int, default=3, help="seeds of each other kind")
     wanted = parser.parse_args()
-    sets = list(LearnerSet)
-    seeds = range(FIRST_SEED, FIRST_SEED + wanted.seeds)
-    show("default", measured(wanted.jobs, seeds, sets), sets)
     two = [LearnerSet.RECOMMENDED, LearnerSet.PAPER]
-    for name, kind in HARDER.items():
-        seeds = range(FIRST_SEED, FIRST_SEED + wanted.harder)
-        if wanted.harder:
-            show(name, measured(wanted.jobs, seeds, two, **kind), two)
+    kinds = [("default", {}, wanted.seeds, list(LearnerSet))]
+    kinds += [(name, kind, wanted.harder, two) for name, kind in HARDER.items()]
+    for name, kind, many, sets in kinds:
+        if many:
+            seeds = range(FIRST_SEED, FIRST_SEED + many)
+            show(name, measured(wanted.jobs, seeds, sets, **kind), sets)
 
 
 if __name__ == "__main__":
