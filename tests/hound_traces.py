@@ -10,6 +10,7 @@ metrics are only noise, some readings are wrong by an order of magnitude, and so
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,9 @@ def plant(
     missing: float = 0.02,
     tail_only: float = 0.3,
     straggling: tuple[float, float] = (0.06, 0.2),
+    shift: float = 1.0,
+    entangled: float = 0.0,
+    skewed: float = 0.35,
 ) -> Planted:
     """Make a trace of jobs with stragglers.
 
@@ -73,18 +77,35 @@ def plant(
     missing : share of readings that are missing
     tail_only : share of causes that only stragglers show
     straggling : smallest and largest share of a job's tasks that straggle
+    shift : how far causes move their metrics, as a part of what they do by default
+    entangled : how much of each group of metrics follows the group before it, in all tasks: a
+        cause shows itself in metrics of another one, too
+    skewed : standard deviation of the logarithm of a metric; 0 for metrics that are not skewed
     """
+    kind = _Kind(outliers, missing, tail_only, straggling, shift, entangled, skewed)
     rng = np.random.default_rng(seed)
     frames, mixtures = [], np.zeros((jobs, len(CAUSES)))
     for job in range(jobs):
         size = int(np.exp(rng.uniform(np.log(tasks[0]), np.log(tasks[1]))))
-        frame, mixtures[job] = _job(rng, size, outliers, missing, tail_only, straggling)
+        frame, mixtures[job] = _job(rng, size, kind)
         frames.append(frame.assign(stage=job))
     table = pd.concat(frames, ignore_index=True)
     return Planted(features_from(table), mixtures)
 
 
-def _job(rng, size, outliers, missing, tail_only, straggling):
+class _Kind(NamedTuple):
+    """What :func:`plant` is asked for."""
+
+    outliers: float
+    missing: float
+    tail_only: float
+    straggling: tuple[float, float]
+    shift: float
+    entangled: float
+    skewed: float
+
+
+def _job(rng, size, kind):
     wanted = 1 + rng.choice(len(HOW_MANY_CAUSES), p=np.array(HOW_MANY_CAUSES))
     chosen: list[int] = []
     for cause in rng.choice(
@@ -94,7 +115,7 @@ def _job(rng, size, outliers, missing, tail_only, straggling):
         if len(chosen) < wanted and list(CAUSES.values())[cause][0] not in groups:
             chosen.append(int(cause))
     weights = rng.dirichlet(np.full(len(chosen), 2.0))
-    slow = np.flatnonzero(rng.random(size) < rng.uniform(*straggling))
+    slow = np.flatnonzero(rng.random(size) < rng.uniform(*kind.straggling))
     if len(slow) < len(chosen) + 1:
         slow = rng.choice(size, len(chosen) + 1, replace=False)
     of = np.concatenate([np.arange(len(chosen)), rng.choice(len(chosen), len(slow), p=weights)])
@@ -107,9 +128,14 @@ def _job(rng, size, outliers, missing, tail_only, straggling):
         mine = slow[of == number]
         strength = rng.gamma(4.0, 0.35, len(mine)) + 0.6
         slowdown[mine] += strength
-        latent[group][mine] += sign * (1.2 * strength + 1.0)
-        if rng.random() >= tail_only:
+        latent[group][mine] += sign * (1.2 * strength + 1.0) * kind.shift
+        if rng.random() >= kind.tail_only:
             gentle += sign * 0.06 * latent[group] * weights[number]
+    if kind.entangled:
+        before = dict(latent)
+        for group, other in zip(GROUPS, list(GROUPS)[-1:] + list(GROUPS), strict=False):
+            own = np.sqrt(1 - kind.entangled**2)
+            latent[group] = own * before[group] + kind.entangled * before[other]
     latency = rng.lognormal(np.log(rng.uniform(5e3, 5e4)), 0.03, size)
     latency *= np.exp(rng.standard_t(4, size) * 0.05 + gentle) * (1.0 + slowdown)
     columns = {"duration_ms": latency}
@@ -119,7 +145,10 @@ def _job(rng, size, outliers, missing, tail_only, straggling):
                 columns[metric] = np.maximum(np.round(latent[group] - 2.2), 0.0)
                 continue
             alike = 0.92 * latent[group] + 0.39 * rng.normal(size=size)
-            columns[metric] = np.exp(0.35 * alike + rng.uniform(-1, 4))
+            level = np.exp(rng.uniform(-1, 4))
+            columns[metric] = level * (
+                np.exp(kind.skewed * alike) if kind.skewed else np.maximum(1 + 0.15 * alike, 0.0)
+            )
     for metric in NOISE:
         levels = rng.integers(1, 9)
         columns[metric] = (
@@ -127,11 +156,11 @@ def _job(rng, size, outliers, missing, tail_only, straggling):
             else rng.integers(0, levels, size).astype(float)
         )  # fmt: skip
     for metric in METRICS:
-        wrong = rng.random(size) < outliers
+        wrong = rng.random(size) < kind.outliers
         columns[metric] = np.where(
             wrong, columns[metric] * rng.uniform(5, 50, size), columns[metric]
         )
-        columns[metric] = np.where(rng.random(size) < missing, np.nan, columns[metric])
+        columns[metric] = np.where(rng.random(size) < kind.missing, np.nan, columns[metric])
     mixture = np.zeros(len(CAUSES))
     mixture[chosen] = np.bincount(of, minlength=len(chosen)) / len(of)
     return pd.DataFrame(columns), mixture

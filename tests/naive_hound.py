@@ -125,3 +125,39 @@ def mean_quartile_difference(values: np.ndarray, chosen: np.ndarray) -> float:
     low, high = np.percentile(values, (25, 75))
     one, other = (np.percentile(part, (25, 50, 75)) for part in (values[chosen], values[~chosen]))
     return float((one - other).mean()) / ((high - low) or values.std() or 1.0)
+
+
+def deviations(x: np.ndarray, slow: np.ndarray, farthest: float) -> tuple[np.ndarray, np.ndarray]:
+    """How far tasks are from the normal ones' median in robust standard deviations."""
+    away = np.zeros(x.shape)
+    for j, column in enumerate(x.T):
+        values = np.log(column) if column.min() > 0 else column / max(np.abs(column).max(), 1e-300)
+        normal = values[~slow]
+        low, middle, high = np.percentile(normal, (25, 50, 75))
+        width = (high - low) / 1.3489795
+        if width <= 1e-12:
+            width = normal.std()
+        off = values - middle
+        away[:, j] = off / width if width > 1e-12 else np.sign(off) * 1e9
+    away = np.clip(away, -farthest, farthest)
+    return away[slow], away[~slow].T @ away[~slow] / (~slow).sum()
+
+
+def responsibilities(
+    stragglers: np.ndarray, normal: np.ndarray, keywords: np.ndarray, prior: np.ndarray,
+    none: float, shift: float,
+) -> np.ndarray:  # fmt: skip
+    """Part that each topic has in each straggler, by expectation and maximisation as matrices."""
+    length = np.sqrt(np.einsum("kp,pq,kq->k", keywords, normal, keywords))
+    score = stragglers @ keywords.T / np.where(length > 1e-6, length, 1)
+    likelier = np.exp(shift * score - shift**2 / 2)
+    share = np.append(prior, none) / (prior.sum() + none)
+    for _ in range(50):
+        part = share * np.column_stack([likelier, np.ones(len(score))])
+        part /= part.sum(axis=1, keepdims=True)
+        better = (part.sum(axis=0) + np.append(prior, none)) / (len(score) + prior.sum() + none)
+        moved = np.abs(better - share)[:-1].max()
+        share = better
+        if moved * len(score) < 1e-4:
+            break
+    return part[:, :-1]

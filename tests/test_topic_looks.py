@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import naive_hound
 from hound_traces import Planted, features_from, plant
+from iqcar.kinds import LearnerSet
 from iqcar.stragglers import TaskFeatures
 from iqcar.topics import (
     JobLook,
@@ -23,8 +24,10 @@ from iqcar.topics import (
     share_kept,
     topics_from,
 )
+from iqcar.topics.learners import BY_STRAGGLER
 from iqcar.topics.look import MOST_TASKS, lot
 from iqcar.topics.ranks import Ranks
+from iqcar.topics.shares import deviations_of_job
 from iqcar.topics.validate import differences
 
 SETTINGS = TopicSettings()
@@ -68,9 +71,6 @@ def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
         slow = latency > 1.5 * np.median(latency)
         assert look.tasks == len(latency) and look.stragglers == slow.sum()
         assert look.delay_ms == pytest.approx((latency - np.median(latency))[slow].sum())
-        assert look.digest.slowness == pytest.approx(
-            np.sort(latency[slow]) / np.median(latency), rel=1e-6
-        )
 
 
 def test_evidence_of_every_metric_equals_the_plain_statistics(planted: Planted) -> None:
@@ -98,31 +98,18 @@ def test_the_rank_sum_test_is_scipys() -> None:
         assert found[0] == pytest.approx(theirs.pvalue)
 
 
-@given(seed=seeds)
-def test_a_digest_tells_how_far_stragglers_are_from_the_others(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    values = rng.normal(10, 2, (40, 3))
-    values[:, 1] = 7.0
-    values[:, 2] = 0.0
-    latency = rng.uniform(900, 1100, 40)
-    slow = rng.permutation(40)[:5]
-    latency[slow] = rng.uniform(2000, 9000, 5)
-    values[slow, 2] = 4.0
-    values[slow[0], 0] = np.nan
-    table = pd.DataFrame(
-        {"stage": 0, "duration_ms": latency, **{f"m{j}": values[:, j] for j in range(3)}}
-    )
-    (job,) = Jobs.of(features_from(table), SETTINGS)
-    digest = look_at_job(job, SETTINGS).digest
-    order = slow[np.argsort(latency[slow])]
-    others = np.delete(values, slow, 0)[:, 0]
-    spread = 1.4826 * np.median(np.abs(others - np.median(others)))
-    expected = np.nan_to_num((values[order, 0] - np.median(others)) / spread)
-    assert digest.deviations[:, 0] == pytest.approx(expected, rel=1e-5, abs=1e-5)
-    assert not digest.deviations[:, 1].any()  # a constant tells nothing
-    # Only stragglers have it: in standard deviations of all tasks.
-    assert digest.deviations[:, 2] == pytest.approx(4.0 / values[:, 2].std(), rel=1e-5)
-    assert digest.deviations.dtype == np.float32
+def test_stragglers_are_kept_where_topics_are_shared_out_by_straggler(planted: Planted) -> None:
+    for chosen in LearnerSet:
+        settings = TopicSettings(learners=chosen)
+        for job in Jobs.of(planted.features, settings):
+            deviations = look_at_job(job, settings).deviations
+            if chosen not in BY_STRAGGLER:
+                assert deviations is None
+                continue
+            expected = deviations_of_job(*job.known(), settings)
+            assert deviations is not None
+            assert np.array_equal(deviations.stragglers, expected.stragglers)
+            assert len(deviations.stragglers) == job.slow.sum()
 
 
 @given(jobs=st.integers(1, 100_000))

@@ -12,11 +12,15 @@ from iqcar.stragglers import TaskFeatures
 from iqcar.topics import Topics, TopicSettings, find_topics
 from iqcar.topics.jobs import Jobs
 from iqcar.topics.summary import mixture_matrix
-from topic_truth import causes_found, nearness
+from topic_truth import Nearness, causes_found, nearness
 
 JOBS = 240
 SEED = 11
-"""Neither was used when thresholds were chosen."""
+UNSEEN = (SEED, 12, 13)
+"""Thresholds, and the constants of `shares`, were chosen on other seeds (101 to 106); those of the
+benchmark (1, 2) and of docs/topics.md (201 and on) were not used for it either."""
+LARGEST_VARIATION, SMALLEST_F1 = 0.22, 0.85
+"""What mixtures have to reach on average over the unseen seeds."""
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +53,62 @@ def test_what_is_no_cause_weighs_next_to_nothing(recommended: Topics) -> None:
     assert not (noise & heavy).any()
 
 
-def test_mixtures_are_near_the_planted_ones(planted: Planted, recommended: Topics) -> None:
-    # Measured on other seeds: .24 to .26, .79 to .81, .82 to .85; a guess is at .85, .2, .1.
-    near = nearness(planted, recommended)
-    assert near.variation < 0.29
-    assert near.f1 > 0.75
-    assert near.dominant > 0.75
+@pytest.fixture(scope="module")
+def unseen(planted, topics) -> dict[LearnerSet, list[Nearness]]:
+    """How near mixtures of recommended and paper learners are to the truth of the same traces."""
+    near = {
+        chosen: [nearness(planted, topics[chosen])]
+        for chosen in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
+    }
+    for seed in UNSEEN[1:]:
+        trace = plant(JOBS, seed)
+        for chosen, found in near.items():
+            settings = TopicSettings(learners=chosen)
+            found.append(nearness(trace, find_topics(trace.features, settings)))
+    return near
+
+
+def test_mixtures_are_near_the_planted_ones(unseen) -> None:
+    # Eight other seeds of 300 jobs: .082 to .099, .922 to .944, .936 to .983.
+    near = np.array(unseen[LearnerSet.RECOMMENDED])
+    variation, f1, _ = near.mean(axis=0)
+    assert variation <= LARGEST_VARIATION
+    assert f1 >= SMALLEST_F1
+    # No seed may be saved by the others.
+    assert near[:, 0].max() < 0.14
+    assert near[:, 1].min() > 0.88
+    assert near[:, 2].min() > 0.9
+
+
+def test_the_dominant_cause_is_right_at_least_as_often_as_with_the_papers_learners(unseen) -> None:
+    best, paper = (
+        np.array(unseen[one])[:, 2] for one in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
+    )
+    assert (best >= paper).all()
+    assert (best - paper).mean() > 0.03  # measured .14, standard error .01
 
 
 @pytest.mark.parametrize("other", [LearnerSet.PAPER, LearnerSet.SIMPLE])
 def test_the_recommended_learners_are_nearer_than_others(planted, topics, other) -> None:
     best = nearness(planted, topics[LearnerSet.RECOMMENDED])
     rest = nearness(planted, topics[other])
-    assert best.variation < rest.variation - 0.02
-    assert best.f1 > rest.f1
+    assert best.variation < rest.variation - 0.1
+    assert best.f1 > rest.f1 + 0.1
+
+
+@pytest.mark.parametrize(
+    "harder",
+    [{"entangled": 0.6}, {"outliers": 0.02, "missing": 0.15}, {"skewed": 0.0, "shift": 0.8}],
+)
+def test_the_gain_on_the_papers_learners_is_not_of_one_kind_of_trace(harder: dict) -> None:
+    # Each kind by itself gained .11 to .21 in both on two other seeds.
+    trace = plant(100, 14, **harder)
+    best, rest = (
+        nearness(trace, find_topics(trace.features, TopicSettings(learners=chosen)))
+        for chosen in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
+    )
+    assert best.variation < rest.variation - 0.07
+    assert best.f1 > rest.f1 + 0.07
 
 
 def test_larger_jobs_are_nearer_and_models_agree_where_they_are_right(planted, recommended):
@@ -158,6 +204,25 @@ def test_one_job_has_a_topic_and_a_doubt() -> None:
     assert found.words["word"].tolist() == ["m(+)"]
     assert found.mixtures["share"].tolist() == [1.0]
     assert any("nothing is known to recur" in doubt for doubt in found.doubts)
+
+
+@pytest.mark.parametrize("learners", LearnerSet)
+def test_thousands_of_identical_jobs_have_one_mixture(learners: LearnerSet) -> None:
+    rng = np.random.default_rng(0)
+    slow = np.arange(20) < 3
+    job = pd.DataFrame(
+        {
+            "duration_ms": np.where(slow, 3000.0, 1000.0) * rng.uniform(0.95, 1.05, 20),
+            "m": np.where(slow, 9.0, 1.0) * rng.uniform(0.9, 1.1, 20), "n": rng.random(20),
+        }
+    )  # fmt: skip
+    trace = pd.concat([job] * 2000, ignore_index=True)
+    trace["stage"] = np.repeat(np.arange(2000), 20)
+    found = find_topics(features_from(trace), TopicSettings(learners=learners))
+    mixtures = mixture_matrix(found)
+    assert len(mixtures) == 2000 and (mixtures == mixtures[0]).all()
+    assert mixtures[0].sum() == pytest.approx(1)
+    assert found.words_of(int(mixtures[0].argmax()))["m(+)"] > 0.5
 
 
 def test_bad_latencies_and_metrics_are_left_out() -> None:

@@ -10,7 +10,6 @@ Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018
 from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
 from iqcar.topics.conclude import topics_from
 from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
-from iqcar.topics.digest import StragglerDigest
 from iqcar.topics.ensemble import TopicEnsemble
 from iqcar.topics.evidence import share_kept
 from iqcar.topics.find import find_topics, find_topics_in_trace
@@ -45,7 +44,6 @@ __all__ = [
     "LogisticIPW",
     "PearsonCorrelation",
     "SignedSchweizerWolff",
-    "StragglerDigest",
     "Tally",
     "TopicEnsemble",
     "TopicModel",

@@ -58,9 +58,20 @@ class TopicEnsemble:
         topics = np.concatenate(centroids) if centroids else np.zeros((0, width))
         members = [[of[i] for i in one] for one in kept]
         mixtures, self.agreement_ = self._mixtures(models, members)
-        order = np.lexsort((*(topics.T[::-1]), -mixtures.sum(axis=0).round(9)))
-        self.topics_, self.mixtures_ = topics[order], mixtures[:, order]
-        self.members_ = [members[i] for i in order]
+        self.topics_, self.members_ = topics, members
+        return self.remix(mixtures)
+
+    def remix(self, mixtures: Floats) -> TopicEnsemble:
+        """Take these mixtures, trimmed; topics are put in their order, which does not matter else.
+
+        Parameters
+        ----------
+        mixtures : (jobs, topics) rows sum to 1 or are zeros
+        """
+        kept = trimmed(mixtures, self.trim)
+        order = np.lexsort((*(self.topics_.T[::-1]), -kept.sum(axis=0).round(9)))
+        self.topics_, self.mixtures_ = self.topics_[order], kept[:, order]
+        self.members_ = [self.members_[i] for i in order]
         return self
 
     def _clusters(self, vectors: Floats, model: Rows) -> Rows:
@@ -81,7 +92,7 @@ class TopicEnsemble:
     def _mixtures(
         self, models: Sequence[TopicModel], members: list[list[tuple[int, int]]]
     ) -> tuple[Floats, Floats]:
-        """Phase II: each model's mixture in terms of the kept topics; then their mean, trimmed."""
+        """Phase II: each model's mixture in terms of the kept topics; then their mean."""
         jobs = len(models[0].mixtures_)
         each = np.zeros((len(models), jobs, len(members)))
         for e, of in enumerate(members):
@@ -98,7 +109,7 @@ class TopicEnsemble:
                 apart += np.where(both, np.abs(each[a] - each[b]).sum(axis=1) / 2, 0.0)
                 pairs += both
         agreement = np.where(pairs > 0, 1.0 - apart / np.maximum(pairs, 1), np.nan)
-        return trimmed(mixtures, self.trim), agreement
+        return mixtures, agreement
 
 
 def cosine(vectors: Floats) -> Floats:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LOG_LATENCY = frozenset({LearnerSet.RECOMMENDED})
 """Sets that learn from the logarithm of latency: a few huge latencies do not rule the means."""
+BY_STRAGGLER = frozenset({LearnerSet.RECOMMENDED})
+"""Sets whose mixtures are shared out straggler by straggler; others take the models' mean."""
 
 
 def base_learners(chosen: LearnerSet, seed: int) -> dict[BaseModel, BaseLearner]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.digest import StragglerDigest, digest_of
-from iqcar.topics.learners import LOG_LATENCY, base_learners
+from iqcar.topics.learners import BY_STRAGGLER, LOG_LATENCY, base_learners
 from iqcar.topics.ranks import Ranks
+from iqcar.topics.shares import deviations_of_job
 from iqcar.topics.validate import differences
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iqcar.kinds import BaseModel
     from iqcar.topics.jobs import Job
     from iqcar.topics.settings import TopicSettings
+    from iqcar.topics.shares import Deviations
 
     Floats = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class JobLook:
     profiles : causality profile, (metrics,), by each kind of base learner
     p_value : (metrics,) of the rank-sum test of stragglers and others
     quartile_difference : (metrics,) mean difference of their quartiles, in interquartile ranges
-    digest : StragglerDigest
+    deviations : Deviations of the stragglers, where the learners share topics out by straggler
     kept : KeptTasks, or None
     """
 
@@ -70,7 +71,7 @@ class JobLook:
     profiles: dict[BaseModel, Floats]
     p_value: Floats
     quartile_difference: Floats
-    digest: StragglerDigest
+    deviations: Deviations | None
     kept: KeptTasks | None
 
 
@@ -97,7 +98,11 @@ def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook
         profiles=profiles_of_job(metrics, latency, settings, ranks),
         p_value=p_value,
         quartile_difference=difference,
-        digest=digest_of(job, ranks),
+        deviations=(
+            deviations_of_job(metrics, latency, settings)
+            if settings.learners in BY_STRAGGLER
+            else None
+        ),
         kept=_kept(metrics, latency) if lot(job.stage) < kept else None,
     )
 

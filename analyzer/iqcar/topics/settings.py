@@ -34,6 +34,8 @@ class TopicSettings:
     """λ: weight of likeness inside clusters against unlikeness between them (algorithm 4)."""
     words: int = 500
     """W: words of a job's document (algorithm 3); expected counts, nothing is drawn."""
+    prior: float = 4.0
+    """Stragglers that the models' mixtures count as, beside a job's own; of `recommended` only."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that mean nothing."""
@@ -41,6 +43,7 @@ class TopicSettings:
             "seed": (0, 2**32 - 1), "straggler": (1, 1e6), "least_tasks": (4, 1e9),
             "least_topics": (1, 100), "most_topics": (1, 100), "coverage": (0, 1),
             "trim": (0, 0.5), "balance": (0, 1), "words": (1, 1e6),
+            "prior": (0.01, 1e9),
         }  # fmt: skip
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
