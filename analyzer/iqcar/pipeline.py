@@ -21,7 +21,7 @@ from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
 from iqcar.replay import Prediction, predict
-from iqcar.rules import propose, recorded_priorities
+from iqcar.rules import advise, propose, recorded_priorities
 from iqcar.rules.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.topics import TopicSettings, find_topics
@@ -147,6 +147,7 @@ def diagnose(
     top: int = 5,
     expected: bool = True,
     topics: bool = False,
+    advice: str = "",
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -164,6 +165,8 @@ def diagnose(
         Whether to replay the run under the rules (:func:`iqcar.replay.predict`).
     topics : bool
         Whether to look for causes of stragglers that recur (:func:`topics_of`).
+    advice : str
+        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
 
     Raises
     ------
@@ -192,6 +195,7 @@ def diagnose(
         # Who lost most to others comes first: that is what can be changed between queries.
         worst = np.lexsort((-lost, -losses_to_others(graph, len(lost))))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
+    stragglers = find_stragglers(tables, waits, blame)
     rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
     prediction = predict(tables, graph, rules) if expected else Prediction(rules, None, ())
     return Diagnosis(
@@ -201,9 +205,9 @@ def diagnose(
         blame=blame,
         graph=graph,
         targets=chosen,
-        stragglers=find_stragglers(tables, waits, blame),
+        stragglers=stragglers,
         topics=_topics(tables, waits, blame) if topics else None,
-        rules=prediction.rules,
+        rules=(*prediction.rules, *advise(tables, stragglers, top=top, kinds=advice)),
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
         settings=settings,
