@@ -52,6 +52,7 @@ from iqcar.stragglers import (
 from iqcar.tables import SPECS
 from iqcar.topics import (
     MIXTURES,
+    STRAGGLER_TOPICS,
     TOPIC_JOBS,
     TOPIC_SOURCES,
     TOPIC_WORDS,
@@ -67,7 +68,15 @@ EXIT_CODES = {
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
 }
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
-TOPIC_TABLES = (TOPICS, TOPIC_WORDS, TOPIC_JOBS, MIXTURES, VALIDATION, TOPIC_SOURCES)
+TOPIC_TABLES = (
+    TOPICS,
+    TOPIC_WORDS,
+    TOPIC_JOBS,
+    MIXTURES,
+    VALIDATION,
+    STRAGGLER_TOPICS,
+    TOPIC_SOURCES,
+)
 HOW_RULES_BECOME_POOLS = f"""\
 `iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
 rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.

@@ -22,10 +22,12 @@ from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
 from iqcar.replay import Prediction, predict
 from iqcar.rules import advise, propose, recorded_priorities
+from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.topics import TopicSettings, find_topics
 from iqcar.topics.blamed import blamed_for
+from iqcar.topics.of_stragglers import straggler_topics
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
@@ -133,6 +135,7 @@ def _topics(
     found = find_topics(features, settings or TopicSettings(), progress)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
     lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
+    found = replace(found, stragglers=straggler_topics(found, features))
     return replace(found, sources=blamed_for(found, lacks, tables, blame))
 
 
@@ -197,6 +200,11 @@ def diagnose(
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
     stragglers = find_stragglers(tables, waits, blame)
     rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
+    found = _topics(tables, waits, blame) if topics else None
+    names = None
+    if found is not None:
+        rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
+    advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
     prediction = predict(tables, graph, rules) if expected else Prediction(rules, None, ())
     return Diagnosis(
         tables=tables,
@@ -206,8 +214,8 @@ def diagnose(
         graph=graph,
         targets=chosen,
         stragglers=stragglers,
-        topics=_topics(tables, waits, blame) if topics else None,
-        rules=(*prediction.rules, *advise(tables, stragglers, top=top, kinds=advice)),
+        topics=found,
+        rules=(*prediction.rules, *advised),
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
         settings=settings,

@@ -34,13 +34,7 @@ def analyze(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
-    topics: Annotated[
-        bool,
-        typer.Option(
-            "--topics",
-            help="Look for causes of stragglers that recur in many stages, too (`iqcar topics`).",
-        ),
-    ] = False,
+    topics: options.Recurring = False,
     advice: Annotated[
         str,
         typer.Option(

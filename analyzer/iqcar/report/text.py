@@ -12,8 +12,9 @@ from rich.text import Text
 from iqcar.kinds import Resource
 from iqcar.report.advice_section import advice_section
 from iqcar.report.plain_table import plain_table
+from iqcar.report.straggler_links import link_lines
 from iqcar.report.straggler_section import straggler_section
-from iqcar.report.topic_section import target_line, topic_section
+from iqcar.report.topic_section import topic_section
 from iqcar.report.words import breakdown, duration, percent, printable, resource_name, short
 from iqcar.rules import scheduler_rules
 from iqcar.version import __version__
@@ -126,8 +127,8 @@ def _target(diagnosis: Diagnosis, target: int, rank: int, console: Console) -> N
         line += "; it had not ended"
     console.print(Padding(Text(line), (0, 0, 0, 3)))
     console.print(Padding(Text(f"task time waited: {wait_line(diagnosis, target)}"), (0, 0, 0, 3)))
-    if recurring := target_line(diagnosis.stragglers, diagnosis.topics, target):
-        console.print(Padding(Text(printable(recurring)), (0, 0, 0, 3)))
+    for line in link_lines(diagnosis.stragglers, diagnosis.topics, target):
+        console.print(Padding(Text(printable(line)), (0, 0, 0, 3)))
     console.print(Padding(blame_table(diagnosis.graph.blame_of(target)), (0, 0, 0, 3)))
 
 

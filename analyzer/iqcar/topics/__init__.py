@@ -15,6 +15,7 @@ from iqcar.topics.meta import TopicModel
 from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
 from iqcar.topics.result import (
     MIXTURES,
+    STRAGGLER_TOPICS,
     TOPIC_JOBS,
     TOPIC_SOURCES,
     TOPIC_WORDS,
@@ -26,6 +27,7 @@ from iqcar.topics.settings import TopicSettings
 
 __all__ = [
     "MIXTURES",
+    "STRAGGLER_TOPICS",
     "TOPICS",
     "TOPIC_JOBS",
     "TOPIC_SOURCES",
