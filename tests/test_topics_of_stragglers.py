@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hound_traces import features_from
 from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED, Blame
 from iqcar.kinds import REQUESTS, Request
 from iqcar.pipeline import diagnose, topics_of
@@ -23,10 +24,17 @@ from iqcar.topics import (
     TOPIC_SOURCES,
     Topics,
     TopicSettings,
+    find_topics,
 )
 from iqcar.topics.blamed import blamed_for
 from iqcar.topics.links import NO_CAUSE, NO_TOPIC, blamed_of_query, cause_topics
-from iqcar.topics.of_stragglers import BEARS_OUT, MOST_DEVIATIONS, deviations, score
+from iqcar.topics.of_stragglers import (
+    BEARS_OUT,
+    MOST_DEVIATIONS,
+    deviations,
+    score,
+    straggler_topics,
+)
 from straggler_truth import simulate
 from test_straggler_blame import rows
 from tiny_tables import tiny_tables
@@ -223,3 +231,52 @@ def test_the_view_of_a_query_leads_from_stragglers_to_the_blamed() -> None:
     )
     assert link_lines(nobody, None, query) == []
     assert not len(blamed_of_query(topics_with(), 0))
+
+
+def planted(jobs: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Jobs with up to two of three causes, each in metrics of its own; who has which is known.
+
+    `waits` grows with the latency whatever the cause is, as waits for a processor do.
+    """
+    rng = np.random.default_rng(seed)
+    shown = {0: ("read(+)", "rows(+)"), 1: ("trash(+)",), 2: ("share(-)", "clock(-)")}
+    frames, truth = [], []
+    for job in range(jobs):
+        size = int(rng.integers(40, 200))
+        causes = rng.choice(3, int(rng.integers(1, 3)), replace=False)
+        of = np.where(rng.random(size) < 0.12, rng.choice(causes, size), -1)
+        of[: len(causes)] = causes
+        slow = of >= 0
+        strength = rng.gamma(4.0, 0.35, size) + 0.6
+        table = {"stage": np.full(size, job)}
+        for cause, words in shown.items():
+            level = rng.normal(size=size) + np.where(of == cause, 1.5 + 2 * strength, 0.0)
+            for word in words:
+                sign = 1 if word.endswith("(+)") else -1
+                noise = rng.normal(size=size)
+                table[word[:-3]] = 1000 * np.exp(0.25 * sign * (level + 0.3 * noise))
+        latency = 1e4 * rng.lognormal(0, 0.05, size) * (1 + np.where(slow, strength, 0.0))
+        table |= {"waits": latency * rng.lognormal(0, 0.5, size), "duration_ms": latency}
+        frames.append(pd.DataFrame(table))
+        truth.append(of)
+    return pd.concat(frames, ignore_index=True), np.concatenate(truth)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_stragglers_have_the_topic_of_the_cause_that_was_planted_in_them(seed: int) -> None:
+    table, truth = planted(60, seed)
+    features = features_from(table)
+    found = find_topics(features)
+    words = {topic: found.words_of(topic).keys() for topic in range(len(found.topics))}
+    keywords = {0: {"read(+)", "rows(+)"}, 1: {"trash(+)"}, 2: {"share(-)", "clock(-)"}}
+    mine = straggler_topics(found, features)
+    right = [
+        bool(words[topic] & keywords.get(int(truth[task]), set()))
+        for task, topic in zip(mine["task"], mine["topic"], strict=True)
+    ]
+    stragglers = int(found.jobs["stragglers"].sum())
+    # By chance a third or half would be right. Found are .98, .87 and .83: what is wrong is mostly
+    # a topic of `waits` alone, which every straggler bears out. The weakest stragglers, whose
+    # cause shows itself by less than three deviations, have no topic.
+    assert np.mean(right) > 0.75
+    assert len(mine) > 0.7 * stragglers

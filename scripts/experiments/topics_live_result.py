@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,7 @@ def make_result(folder: Path, meta: dict[str, Any]) -> dict[str, Any]:
     meta : dict
         What was run: its sessions and the tasks of a stage.
     """
-    tables = iqcar.read(folder / "eventlogs")
+    tables = _without_folders(iqcar.read(folder / "eventlogs"))
     anomalies = {one["name"]: one["anomaly"] for one in meta["sessions"]}
     trouble = trouble_of(tables, anomalies)
     stragglers, found = stragglers_of(tables), topics_of(tables)
@@ -84,6 +86,12 @@ def make_result(folder: Path, meta: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _without_folders(tables: Tables) -> Tables:
+    """Call stages after the program's name alone: where it lay is nobody's business."""
+    names = [re.sub(r"(?<= at )\S*/", "", name) for name in texts(tables.stages, "name")]
+    return replace(tables, stages=tables.stages.assign(name=names))
+
+
 def _stages(
     kind: str, count: int, found: Topics, named: list[TopicName], trouble: list[str]
 ) -> dict[str, Any]:
@@ -96,7 +104,8 @@ def _stages(
         shares[named[topic].name] += share / max(len(jobs), 1)
     keys = [key for one in kind.split(" and ") for key in NAMES_OF.get(one, ())]
     right = {number for number, one in enumerate(named) if one.key in keys}
-    dominant = found.jobs["dominant"].to_numpy(np.int64)[jobs]
+    # Several topics can have one name: together they are the job's cause.
+    of_job = mixture[mixture["topic"].isin(right)].groupby("job")["share"].sum()
     of = found.stragglers[found.stragglers["job"].isin(jobs)]
     return {
         "trouble": kind,
@@ -105,7 +114,7 @@ def _stages(
         "with_a_mixture": int(mixture["job"].nunique()),
         "share_named_so": float(mixture["share"][mixture["topic"].isin(right)].sum())
         / max(len(jobs), 1),
-        "dominant_named_so": int(np.isin(dominant, sorted(right)).sum()),
+        "dominant_named_so": int((of_job > 0.5).sum()),
         "mixture": dict(shares.most_common()),
         "stragglers": int(found.jobs["stragglers"].to_numpy(np.int64)[jobs].sum()),
         "straggler_topics": dict(

@@ -39,6 +39,10 @@ LEAST_SHARE = 0.05
 one query on a shared cluster differ by as much."""
 RESOURCES = {**RESOURCE_OF, MEMORY: Resource.MEMORY}
 """Resources that causes are a lack of."""
+OF_HOSTS = {*RESOURCE_OF, "host-memory"}
+"""Causes that are of a host."""
+MOST_SHARE = 0.5
+"""Part of the time from which on the host with most of it is named."""
 START_KIND = "fewer-tasks"
 """The kind of advice that is not about stragglers but about :func:`small_tasks`."""
 
@@ -145,11 +149,11 @@ class _Writer:
         """Make the pieces of advice about tasks that take longer to start than to run."""
         if START_KIND not in self.vocabulary:
             return []
-        stages = small_tasks(self.tables)
+        stages = small_tasks(self.tables).rename(columns={"start_ms": "delay_ms"})
         names = np.array([self.fingerprints[row] for row in stages["query"].tolist()], object)
         kind, made = self.vocabulary[START_KIND], []
         for name, mine in stages.groupby(names, sort=True):
-            delay, held = float(mine["start_ms"].sum()), float(mine["held_ms"].sum())
+            delay, held = float(mine["delay_ms"].sum()), float(mine["held_ms"].sum())
             total = self._duration(kind, name, mine)
             if delay < LEAST_DELAY_MS or held < LEAST_SHARE * total or total <= 0:
                 continue
@@ -160,8 +164,7 @@ class _Writer:
                 f"to be started and ended, about {_time(held)} ({held / total:.0%}) of the "
                 f"{_time(total)} it ran."
             )
-            parts = mine.rename(columns={"start_ms": "delay_ms"})
-            made.append(self._piece(START_KIND, parts, delay, "", reason))
+            made.append(self._piece(START_KIND, mine, delay, "", reason))
         return [one for one in made if one.fingerprint]
 
     def _duration(self, kind: AdviceKind, name: object, mine: pd.DataFrame) -> float:
@@ -196,6 +199,7 @@ class _Writer:
         if len(by_stage) > 1:
             stage = in_a_sentence(self.found.labels.stage(int(by_stage.idxmax())))
             text += f", most in stage {stage} ({_time(float(by_stage.max()))})"
+        text += self._on_host(kind, mine)
         slow = self.hosts.get(int(mine["host"].iloc[0])) if kind.scope == "host" else None
         if slow is not None:
             text += (
@@ -208,6 +212,15 @@ class _Writer:
             f"{_time(total)} {whose} ran"
         )
         return text + self._recurring(kind, mine) + "."
+
+    def _on_host(self, kind: AdviceKind, mine: pd.DataFrame) -> str:
+        """Name the host with most of it, where the causes are those of hosts."""
+        if kind.scope == "host" or not set(kind.causes) & OF_HOSTS:
+            return ""
+        by_host = mine.groupby("host", sort=True)["delay_ms"].sum()
+        part = float(by_host.max() / by_host.sum())
+        name = self.found.labels.host(int(by_host.idxmax()))
+        return f", {part:.0%} of it on {name}" if name and part >= MOST_SHARE else ""
 
     def _recurring(self, kind: AdviceKind, mine: pd.DataFrame) -> str:
         """Say how many of the stragglers have a topic that says the same."""

@@ -46,8 +46,10 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
     Returns
     -------
     DataFrame of :data:`iqcar.topics.result.STRAGGLER_TOPICS`
-        By job and task; stragglers that bear out no topic of their job have no row. Of equal
-        scores the topic with the larger share of the mixture counts.
+        By job and task; stragglers that bear out no topic of their job have no row. Of several
+        topics that are borne out the one with the largest product of score and share of the
+        mixture counts: whoever has more data waits longer for the processor too, and a topic of
+        one keyword is borne out more easily than one of six.
     """
     keywords = _keywords(found)
     rows_of = _rows_of(found, features)
@@ -73,8 +75,9 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
             )
         if not scores.size:
             continue
-        best = scores.argmax(axis=0)
-        most = scores.max(axis=0)
+        shares = mixture["share"].sort_values(ascending=False, kind="stable").to_numpy(np.float64)
+        best = np.where(scores >= BEARS_OUT, scores * shares[:, None], 0.0).argmax(axis=0)
+        most = scores[best, np.arange(scores.shape[1])]
         kept = most >= BEARS_OUT
         parts.append(
             (task[rows[slow]][kept], job, np.array(topics, np.int64)[best[kept]], most[kept])
