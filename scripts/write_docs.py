@@ -105,8 +105,8 @@ pool; with the plugin and `spark.iqcar.rules` the program stays as it is.
 HOW_ADVICE_IS_FOUND = f"""\
 ADVICE rules are for people: no scheduler acts on them, no pool is made from them, no replay tells
 what they will do. They are written from the causes of stragglers ([stragglers.md](stragglers.md)),
-with `--topics` also from the topics of stragglers without a cause, in the order of the time over
-the median that each explains.
+in the order of the time over the median that each explains. With `--topics` a reason also says how
+many of the stragglers have a recurring topic that says the same.
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
   they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.

@@ -1,4 +1,4 @@
-"""What topics add to rules: a shared lack in a reason, advice for stragglers without a cause."""
+"""What topics add to reasons: a lack that victims share, stragglers that say the same."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import iqcar as package
+from advised_log import advised_log
 from iqcar.graph import build_graph
 from iqcar.kinds import Request
-from iqcar.rules import propose
-from iqcar.rules.delays import cause_parts
+from iqcar.pipeline import stragglers_of
+from iqcar.rules import advise, propose
 from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
-from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLERS
 from iqcar.topics import (
     MIXTURES,
     STRAGGLER_TOPICS,
@@ -91,19 +92,20 @@ def test_nothing_is_said_where_they_do_not(found: Topics, request_: Request) -> 
     assert before and before == after
 
 
-def test_a_topic_stands_for_a_straggler_without_a_cause_only() -> None:
-    stragglers = rows(
-        STRAGGLERS,
-        {"task": 0, "delay_ms": 900.0, "causes": 1},
-        {"task": 1, "delay_ms": 500.0, "causes": 0},
-        {"task": 2, "delay_ms": 300.0, "causes": 0},
-    )
-    causes = rows(STRAGGLER_CAUSES, {"straggler": 0, "cause": "input-skew"})
-    found = type("Found", (), {"stragglers": stragglers, "causes": causes})
+def test_advice_counts_the_stragglers_whose_topic_says_the_same(tmp_path) -> None:
+    tables = package.read(advised_log().write(tmp_path / "app-1"))
+    stragglers = stragglers_of(tables)
+    (task,) = stragglers.stragglers["task"]
+    reasons = []
+    for key in ("", "gc", "shuffle-skew"):
+        names = pd.DataFrame({"task": [task], "key": [key]})
+        (rule,) = advise(tables, stragglers, top=5, topics=names)
+        reasons.append(rule.reason)
+    assert reasons[0] == reasons[1]
+    assert reasons[2] == f"{reasons[0][:-1]}; a recurring topic says the same of 1 of them."
+
+
+def test_stragglers_are_named_after_their_topics() -> None:
     names = straggler_names(topics_of_jobs((0, 3, [CPU, GC])))
+    assert names["task"].tolist() == [0, 1]
     assert names["key"].tolist() == ["limited-processor", "gc"]
-    parts = cause_parts(found, names)
-    assert list(zip(parts["straggler"], parts["cause"], parts["delay_ms"], strict=True)) == [
-        (0, "input-skew", 900.0),
-        (1, "topic:gc", 500.0),
-    ]

@@ -280,3 +280,10 @@ def test_stragglers_have_the_topic_of_the_cause_that_was_planted_in_them(seed: i
     # cause shows itself by less than three deviations, have no topic.
     assert np.mean(right) > 0.75
     assert len(mine) > 0.7 * stragglers
+
+
+def test_without_topics_or_tasks_no_straggler_has_one() -> None:
+    table, _ = planted(1, 1)
+    for some in (table.head(5), table.head(0)):
+        features = features_from(some)
+        assert not len(straggler_topics(find_topics(features), features))

@@ -99,7 +99,7 @@ def _cause(one: dict[str, Any], asked: bool) -> str:
     for topic in one["topics"]:
         by_name[topic["name"]] = by_name.get(topic["name"], 0) + topic["stragglers"]
     if not by_name:
-        return f"{text} (no topic)"
+        return text
     listed = [f"{short(name, 40)} {n:,}" for name, n in by_name.items()]
     return f"{text} ({'topic' if len(listed) == 1 else 'topics'} {', '.join(listed)})"
 

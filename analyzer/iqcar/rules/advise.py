@@ -65,7 +65,7 @@ def advise(
     top : int
         At most this many.
     topics : DataFrame, optional
-        task, key: names of the stragglers' topics, for those without a cause.
+        task, key: names of the stragglers' topics; reasons count those that say the same.
     kinds : str
         File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
 
@@ -77,7 +77,7 @@ def advise(
     """
     vocabulary = advice_kinds(kinds)
     hosts = {one.host: one for one in slow_hosts(tables, found)}
-    parts = kind_parts(cause_parts(found, topics), vocabulary, found, set(hosts))
+    parts = kind_parts(cause_parts(found), vocabulary, found, set(hosts))
     writer = _Writer(tables, found, hosts, vocabulary, topics)
     pieces = writer.starts()
     for key in vocabulary:

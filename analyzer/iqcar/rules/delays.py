@@ -35,21 +35,23 @@ FOLLOWS = {
 writes more, and the first tasks of an executor compute longer while classes are loaded."""
 
 
-def cause_parts(found: Stragglers, topics: pd.DataFrame | None = None) -> pd.DataFrame:
+def cause_parts(found: Stragglers) -> pd.DataFrame:
     """Divide each straggler's delay among its causes.
 
     Parameters
     ----------
     found : Stragglers
-    topics : DataFrame, optional
-        task, key: the name of each straggler's topic in the vocabulary; it stands for the cause
-        of a straggler that has none.
 
     Returns
     -------
     DataFrame
-        straggler, cause (key of a cause, or ``topic:`` and the key of a topic), row (of the cause;
-        −1 for a topic), delay_ms. The parts of a straggler sum to its delay at most.
+        straggler, cause, delay_ms; one row per cause. The parts of a straggler sum to its delay at
+        most.
+
+    Notes
+    -----
+    A straggler without a cause has no part, also where it has a topic: that a keyword stands out
+    does not tell how much of the delay it is.
     """
     causes = found.causes
     straggler = causes["straggler"].to_numpy(np.int64)
@@ -65,27 +67,13 @@ def cause_parts(found: Stragglers, topics: pd.DataFrame | None = None) -> pd.Dat
     share = np.where(
         measured, explained * scale[straggler], np.where(counted, rest[straggler], 0.0)
     )
-    parts = pd.DataFrame(
+    return pd.DataFrame(
         {
             "straggler": straggler,
             "cause": causes["cause"].to_numpy(object),
-            "row": np.arange(len(causes)),
             "delay_ms": share * delay[straggler],
         }
     )
-    if topics is None or not len(topics):
-        return parts
-    key = dict(zip(topics["task"].tolist(), topics["key"].tolist(), strict=True))
-    alone = np.flatnonzero(found.stragglers["causes"].to_numpy() == 0)
-    tasks = found.stragglers["task"].to_numpy(np.int64)[alone].tolist()
-    named = [
-        (row, f"topic:{key[task]}", -1, delay[row])
-        for row, task in zip(alone.tolist(), tasks, strict=True)
-        if key.get(task)
-    ]
-    more = pd.DataFrame(named, columns=list(parts.columns))
-    whole: pd.DataFrame = pd.concat([parts, more], ignore_index=True) if len(more) else parts
-    return whole
 
 
 def kind_parts(
@@ -110,8 +98,7 @@ def kind_parts(
     on_slow = np.isin(of_host[parts["straggler"].to_numpy(np.int64)], sorted(slow))
     rows = []
     for key, kind in kinds.items():
-        named = {*kind.causes, *(f"topic:{topic}" for topic in kind.topics)}
-        mine = parts["cause"].isin(named).to_numpy()
+        mine = parts["cause"].isin(kind.causes).to_numpy()
         if kind.scope == "host":
             mine = mine & on_slow
         else:

@@ -173,5 +173,7 @@ def _rows_of(found: Topics, features: TaskFeatures) -> dict[int, NDArray[np.int6
     usable &= np.isin(stage, found.jobs["stage"].to_numpy(np.int64))
     rows = np.flatnonzero(usable)
     rows = rows[np.argsort(stage[rows], kind="stable")]
+    if not len(rows):
+        return {}
     stages, first = np.unique(stage[rows], return_index=True)
     return dict(zip(stages.tolist(), np.split(rows, first[1:]), strict=True))
