@@ -107,6 +107,8 @@ def _stages(
     # Several topics can have one name: together they are the job's cause.
     of_job = mixture[mixture["topic"].isin(right)].groupby("job")["share"].sum()
     of = found.stragglers[found.stragglers["job"].isin(jobs)]
+    sources = found.sources[found.sources["job"].isin(jobs) & found.sources["topic"].isin(right)]
+    blamed = sources.groupby("kind")["lost_ms"].sum()
     return {
         "trouble": kind,
         "stages": count,
@@ -121,4 +123,5 @@ def _stages(
             Counter(named[topic].name for topic in of["topic"].tolist()).most_common()
         ),
         "stragglers_named_so": int(of["topic"].isin(right).sum()),
+        "lost_ms_by_blame": {str(who): float(ms) for who, ms in blamed.items()},
     }

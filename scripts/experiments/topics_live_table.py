@@ -18,7 +18,7 @@ def topics_live(result: dict[str, Any]) -> str:
         "then the same of its stragglers, one by one:",
         table(
             ["trouble", "stages", "with stragglers", "share named so", "mostly named so",
-             "stragglers", "named so", "mixture"],
+             "stragglers", "named so", "mixture", "blamed for that"],
             [_row(one) for one in result["stages"]],
         ),
         "Advice from the same run:",
@@ -53,7 +53,17 @@ def _row(one: dict[str, Any]) -> list[str]:
         str(one["stragglers"]),
         "–" if is_none else f"{one['stragglers_named_so']}",
         shares,
+        _blamed(one["lost_ms_by_blame"]),
     ]
+
+
+def _blamed(lost: dict[str, float]) -> str:
+    """Whom iQCAR blames for what the stragglers' topics lack, in parts of the task time lost."""
+    who = {"query": "other queries", "own": "itself", "known": "known causes",
+           "unattributed": "nobody"}  # fmt: skip
+    total = sum(lost.values())
+    ordered = sorted(lost.items(), key=lambda item: -item[1])
+    return ", ".join(f"{who[kind]} {ms / total:.0%}" for kind, ms in ordered if ms > 0) or "–"
 
 
 def _plain(reason: str) -> str:
