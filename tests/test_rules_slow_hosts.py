@@ -10,30 +10,34 @@ import pytest
 import iqcar
 from advised_log import stage_of
 from iqcar.pipeline import diagnose, stragglers_of
+from iqcar.rules import load_rules
 from iqcar.rules.slow_hosts import slow_hosts
 from iqcar.rules.small_tasks import small_tasks
 from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from synthetic_log import SyntheticLog
+from test_cli import iqcar as command
 from test_straggler_blame import rows
 
 HOSTS = ("host-a", "host-b", "host-c")
 
 
-def hosts_log(slower: dict[int, float], stages: int = 6, seed: int = 0) -> SyntheticLog:
-    """Stages of eight tasks on each of three hosts; host-b is slower in some of them."""
+def hosts_log(
+    slower: dict[int, float], stages: int = 6, seed: int = 0, hosts: tuple[str, ...] = HOSTS
+) -> SyntheticLog:
+    """Stages of eight tasks on each of three hosts; the second is slower in some of them."""
     rng = np.random.default_rng(seed)
     log = SyntheticLog("app-1", "3.5.1").app("hosts", 1000).environment()
-    for number, host in enumerate(HOSTS):
+    for number, host in enumerate(hosts):
         log.executor(str(number), host, 8, 1000)
     at = 1000.0
     for stage in range(stages):
         tasks = []
         for index in range(24):
             lasts = 2000 * rng.uniform(0.95, 1.05)
-            if HOSTS[index % 3] == "host-b":
+            if index % 3 == 1:
                 lasts *= slower.get(stage, 1.0)
             tasks.append((at, at + int(lasts), 10_000))
-        stage_of(log, stage, f"q{stage}", at, tasks, HOSTS)
+        stage_of(log, stage, f"q{stage} {hosts[1]}", at, tasks, hosts)
         at = max(finish for _, finish, _ in tasks) + 100
     return log.end(at)
 
@@ -118,3 +122,17 @@ def test_tasks_that_take_longer_to_start_than_to_run_are_advised_against(tmp_pat
 @pytest.mark.parametrize(("run", "sent", "tasks"), [(60, 60, 150), (40, 30, 150), (10, 30, 90)])
 def test_tasks_that_work_or_are_few_are_not(run, sent, tasks, tmp_path: Path) -> None:
     assert not len(small_tasks(read(small_log(run, sent, tasks), tmp_path)))
+
+
+def test_hostile_names_cannot_drive_the_terminal_or_fill_in_texts(tmp_path: Path) -> None:
+    hostile = "h\x1b[31m\x07\u202e[bold]$host"
+    log = hosts_log(dict.fromkeys(range(6), 2.0), hosts=("host-a", hostile, "host-c"))
+    path = log.write(tmp_path / "app-1")
+    done = command("analyze", path, "--rules", tmp_path / "rules.json")
+    assert done.returncode == 0, done.stderr
+    assert "exclude.nodes" in done.stdout and "[bold]$host" in done.stdout
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
+    (rule,) = (rule for rule in load_rules(tmp_path / "rules.json") if rule.is_advice)
+    assert rule.host == hostile
+    # Filled in once: what the name holds is no placeholder.
+    assert rule.advice.count("$host") == 1

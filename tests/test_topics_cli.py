@@ -111,6 +111,8 @@ def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
     target = " ".join(done.stdout.partition("Hot resources")[0].split())
     says = r"stragglers: \d+, \S+ s over the median: garbage collection \d+ \(topic garbage coll"
     assert re.search(says, target)
+    level = iqcar("blame", log, "--target", "full", "--topics")
+    assert re.search(says.replace("s", "S", 1), " ".join(level.stdout.split()))
     assert "Topics" not in iqcar("analyze", log).stdout
 
 

@@ -82,8 +82,8 @@ SECTIONS = (
         "the event log alone.",
         topics_live,
         "For a busy disk slow input and limited I/O count as its name. Stages of the warm-up are "
-        "learned from but not judged. Whom iQCAR blames for what a topic of that name lacks is in the "
-        "last column: nobody in the log was in the way. "
+        "learned from but not judged. The last column has whom iQCAR blames for what a topic of "
+        "that name lacks: nobody in the log, and nobody there was in the way. "
         "Trouble with the disk and planted skew are found nearly pure. Of the trouble with the "
         "processor a fifth is called queueing: an executor that gets less of it is also slower to "
         "tell the driver that a task ended. Where skew and a busy processor meet, both are in the "
