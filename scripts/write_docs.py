@@ -40,7 +40,7 @@ from iqcar.rules.slow_hosts import (
     SLOW_STAGES_SHARE,
     SLOW_TIMES,
 )
-from iqcar.rules.small_tasks import MANY_TASKS, SHORT_MS, START_SHARE
+from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.topics import topic_vocabulary
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
@@ -120,6 +120,8 @@ many of the stragglers have a recurring topic that says the same.
   stragglers waited for, it is busy, not slow.
 - Small tasks: stages of {MANY_TASKS} tasks or more that run less than {SHORT_MS:.0f} ms each
   (median), where starting and ending them takes {START_SHARE:.0%} of their time or more.
+- Large tasks: stages of fewer tasks than slots that read {LARGE_BYTES / 2**20:.0f} MB or more each
+  (median), while {IDLE_SHARE:.0%} of the slots or more had nothing to do, of any query.
 - Only settings are listed that the application's Spark has and that its queries and master can use.
   What it had set is not in the tables: see what is set before you change it.
 
@@ -261,7 +263,7 @@ def _advice_kinds() -> list[str]:
     lines += ["| kind | against | one per | what to do | settings |", "|---|---|---|---|---|"]
     for key, kind in advice_kinds().items():
         settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
-        against = " ".join(f"`{cause}`" for cause in kind.causes) or "small tasks"
+        against = " ".join(f"`{cause}`" for cause in kind.causes) or "size of tasks"
         lines.append(
             f"| `{key}`: {kind.name} | {against} | {kind.scope} | {kind.do} | "
             f"{'<br>'.join(settings)} |"

@@ -32,6 +32,8 @@ from iqcar.rules import (
     recorded_scheduler,
     scheduler_rules,
 )
+from iqcar.rules.advice_kinds import advice_kinds
+from iqcar.rules.advise import LEAST_DELAY_MS
 from iqcar.rules.data import rule_schema
 from iqcar.rules.delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
 from iqcar.rules.recorded import Recorded
@@ -39,6 +41,7 @@ from iqcar.rules.rule import ADVICE_FIELDS
 from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLERS
 from synthetic_log import SyntheticLog
 from test_cli import iqcar
+from test_shared_logs import LOGS
 from test_straggler_blame import rows
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))
@@ -269,6 +272,31 @@ def test_tasks_at_once_are_the_mean_over_the_stage(diagnosis) -> None:
     assert tasks_at_once(diagnosis.tables)[0] == pytest.approx(30 / 20, rel=0.01)
 
 
-def test_stragglers_of_another_diagnosis_say_nothing_of_no_tasks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", LOGS)
+def test_advice_on_every_real_log_has_evidence_and_makes_no_pool(
+    name: str, shared_logs: Path
+) -> None:
+    tables = package.read(shared_logs / name)
+    found = stragglers_of(tables)
+    rules = advise(tables, found, top=100)
+    assert [rule.rule_order for rule in rules] == list(range(1, len(rules) + 1))
+    values = [rule.rule_value for rule in rules]
+    assert values == sorted(values, reverse=True)
+    assert all(value >= LEAST_DELAY_MS for value in values)
+    file = dump_compiled(tables, rules)
+    VALIDATOR.validate(json.loads(file))
+    again = parse_rules_file(file)
+    assert again.rules == rules and not again.plan.pools
+    for rule in rules:
+        assert rule.reason.endswith(" ran.")
+        assert rule.expected is None and not rule.helps_pools
+        assert rule.kind in advice_kinds()
+    # Nobody is told more than there is: what stragglers explain is divided, never counted twice.
+    slow = {key for key, kind in advice_kinds().items() if kind.causes}
+    total = sum(rule.rule_value for rule in rules if rule.kind in slow)
+    assert total <= found.stragglers["delay_ms"].sum() * (1 + 1e-9)
+
+
+def test_without_stragglers_there_is_no_advice_about_them(tmp_path: Path) -> None:
     tables = read(even_log([100]), tmp_path)
     assert advise(tables, stragglers_of(tables), top=5) == ()

@@ -14,16 +14,17 @@ import numpy as np
 from iqcar.kinds import Resource
 from iqcar.rules.advice_kinds import advice_kinds, filled, fits, version_of
 from iqcar.rules.delays import cause_parts, held_up_ms, kind_parts, tasks_at_once
+from iqcar.rules.recorded import sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_words import in_a_sentence
 from iqcar.rules.slow_hosts import slow_hosts
-from iqcar.rules.small_tasks import small_tasks
+from iqcar.rules.task_sizes import large_tasks, small_tasks
 from iqcar.stragglers.blamed import RESOURCE_OF
 from iqcar.stragglers.feature_list import MEMORY
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pandas as pd
 
@@ -43,8 +44,8 @@ OF_HOSTS = {*RESOURCE_OF, "host-memory"}
 """Causes that are of a host."""
 MOST_SHARE = 0.5
 """Part of the time from which on the host with most of it is named."""
-START_KIND = "fewer-tasks"
-"""The kind of advice that is not about stragglers but about :func:`small_tasks`."""
+SMALL_KIND, LARGE_KIND = "fewer-tasks", "more-tasks"
+"""Kinds of advice that are not about stragglers but about :mod:`iqcar.rules.task_sizes`."""
 
 
 def advise(
@@ -79,7 +80,7 @@ def advise(
     hosts = {one.host: one for one in slow_hosts(tables, found)}
     parts = kind_parts(cause_parts(found), vocabulary, found, set(hosts))
     writer = _Writer(tables, found, hosts, vocabulary, topics)
-    pieces = writer.starts()
+    pieces = writer.sizes()
     for key in vocabulary:
         pieces += writer.pieces(key, parts[(parts["kind"] == key).to_numpy(bool)])
     pieces.sort(key=lambda one: (-one.delay_ms, one.key, one.fingerprint, one.host))
@@ -145,27 +146,47 @@ class _Writer:
                 made.append(self._piece(key, mine, delay, host, reason))
         return [one for one in made if one.fingerprint]
 
-    def starts(self) -> list[_Piece]:
-        """Make the pieces of advice about tasks that take longer to start than to run."""
-        if START_KIND not in self.vocabulary:
-            return []
-        stages = small_tasks(self.tables).rename(columns={"start_ms": "delay_ms"})
+    def sizes(self) -> list[_Piece]:
+        """Make the pieces of advice about tasks that are too small or too large."""
+        small = small_tasks(self.tables).rename(columns={"start_ms": "delay_ms"})
+        found = {app: sure_slots(self.tables, app) for app in sorted(set(self.app.tolist()))}
+        large = large_tasks(self.tables, {app: n for app, n in found.items() if n is not None})
+        large = large.assign(held_ms=large["delay_ms"])
+        made = [
+            *self._of_sizes(SMALL_KIND, small, self._too_small),
+            *self._of_sizes(LARGE_KIND, large, self._too_large),
+        ]
+        return [one for one in made if one.fingerprint]
+
+    def _of_sizes(
+        self, key: str, stages: pd.DataFrame, said: Callable[[pd.DataFrame], str]
+    ) -> Iterator[_Piece]:
+        if key not in self.vocabulary:
+            return
         names = np.array([self.fingerprints[row] for row in stages["query"].tolist()], object)
-        kind, made = self.vocabulary[START_KIND], []
         for name, mine in stages.groupby(names, sort=True):
             delay, held = float(mine["delay_ms"].sum()), float(mine["held_ms"].sum())
-            total = self._duration(kind, name, mine)
-            if delay < LEAST_DELAY_MS or held < LEAST_SHARE * total or total <= 0:
-                continue
-            tasks, count = int(mine["tasks"].sum()), len(mine)
-            reason = (
-                f"{tasks:,} tasks in {_count(count, 'stage')} of {self._who(mine)} ran "
-                f"{mine['run_ms'].median():.0f} ms each (median) and took {_time(delay)} of slots "
-                f"to be started and ended, about {_time(held)} ({held / total:.0%}) of the "
-                f"{_time(total)} it ran."
-            )
-            made.append(self._piece(START_KIND, mine, delay, "", reason))
-        return [one for one in made if one.fingerprint]
+            total = self._duration(self.vocabulary[key], name, mine)
+            if delay >= LEAST_DELAY_MS and total > 0 and held >= LEAST_SHARE * total:
+                part = f"about {_time(held)} ({held / total:.0%}) of the {_time(total)} it ran."
+                yield self._piece(key, mine, delay, "", f"{said(mine)}, {part}")
+
+    def _too_small(self, mine: pd.DataFrame) -> str:
+        return (
+            f"{_count(int(mine['tasks'].sum()), 'task')} in {_count(len(mine), 'stage')} of "
+            f"{self._who(mine)} ran {mine['run_ms'].median():.0f} ms each (median) and took "
+            f"{_time(float(mine['delay_ms'].sum()))} of slots to be started and ended"
+        )
+
+    def _too_large(self, mine: pd.DataFrame) -> str:
+        worst = mine.iloc[0]
+        stage = in_a_sentence(self.found.labels.stage(int(worst["stage"])))
+        return (
+            f"{_count(int(mine['tasks'].sum()), 'task')} in {_count(len(mine), 'stage')} of "
+            f"{self._who(mine)} read {mine['bytes'].median() / 2**20:,.0f} MB each (median) while "
+            f"most slots had nothing to do ({worst['busy']:.1f} of {int(worst['slots'])} busy in "
+            f"stage {stage}): on all of them they would have taken less"
+        )
 
     def _duration(self, kind: AdviceKind, name: object, mine: pd.DataFrame) -> float:
         """Duration of the queries that a group's share is of."""

@@ -64,7 +64,7 @@ def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
     app_of = dict(zip(texts(tables.queries, "query_id"), tables.queries["app"], strict=True))
     acting = scheduler_rules(rules)
     apps = sorted({int(app_of[rule.query_id]) for rule in acting if rule.query_id in app_of})
-    slots = [found for app in apps if (found := _slots(tables, app)) is not None]
+    slots = [found for app in apps if (found := sure_slots(tables, app)) is not None]
     pools: dict[str, Pool] = {}
     for app in apps:
         for pool in _pools(tables, app):
@@ -76,7 +76,7 @@ def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
     )
 
 
-def _slots(tables: Tables, app: int) -> int | None:
+def sure_slots(tables: Tables, app: int) -> int | None:
     """Count tasks that fit at once nearly all of the time in which tasks ran."""
     of_app = tables.tasks["app"].to_numpy() == app
     launch = tables.tasks["launch_ms"].to_numpy(np.float64)[of_app]

@@ -1,4 +1,4 @@
-"""Advice about hosts and small tasks: who is slow across jobs, and who is not."""
+"""Advice about hosts that are slow across jobs, and about tasks too small or too large."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advised_log import stage_of
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.rules import load_rules
 from iqcar.rules.slow_hosts import slow_hosts
-from iqcar.rules.small_tasks import small_tasks
+from iqcar.rules.task_sizes import LARGE_BYTES, large_tasks, small_tasks
 from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from synthetic_log import SyntheticLog
 from test_cli import iqcar as command
@@ -122,6 +122,36 @@ def test_tasks_that_take_longer_to_start_than_to_run_are_advised_against(tmp_pat
 @pytest.mark.parametrize(("run", "sent", "tasks"), [(60, 60, 150), (40, 30, 150), (10, 30, 90)])
 def test_tasks_that_work_or_are_few_are_not(run, sent, tasks, tmp_path: Path) -> None:
     assert not len(small_tasks(read(small_log(run, sent, tasks), tmp_path)))
+
+
+def large_log(read: int, other: int = 0) -> SyntheticLog:
+    """Eight slots: two tasks of ten seconds, beside `other` tasks of another query."""
+    log = SyntheticLog("app-1", "3.5.1").app("large", 1000).environment()
+    log.executor("1", "host-a", 8, 1000)
+    stage_of(log, 0, "wide", 1000, [(1000, 11_000, read)] * 2)
+    if other:
+        stage_of(log, 1, "beside", 1000, [(1000, 11_000, 1000)] * other)
+    return log.end(11_500)
+
+
+def test_large_tasks_beside_idle_slots_are_advised_against(tmp_path: Path) -> None:
+    tables = read(large_log(int(LARGE_BYTES)), tmp_path)
+    (rule,) = (rule for rule in diagnose(tables).rules if rule.is_advice)
+    assert (rule.kind, rule.rule_value) == ("more-tasks", 7500.0)
+    assert rule.reason == (
+        "2 tasks in 1 stage of wide read 256 MB each (median) while most slots had nothing to do "
+        "(2.0 of 8 busy in stage 0.0 collect at App.scala:0): on all of them they would have "
+        "taken less, about 7.5 s (75%) of the 10.0 s it ran."
+    )
+
+
+@pytest.mark.parametrize(("share", "other"), [(0.9, 0), (1.0, 3), (1.0, 6)])
+def test_tasks_that_are_not_large_or_whose_neighbours_are_busy_are_not(
+    share: float, other: int, tmp_path: Path
+) -> None:
+    tables = read(large_log(int(share * LARGE_BYTES), other), tmp_path)
+    assert not len(large_tasks(tables, {0: 8}))
+    assert not len(large_tasks(tables, {}))
 
 
 def test_hostile_names_cannot_drive_the_terminal_or_fill_in_texts(tmp_path: Path) -> None:
