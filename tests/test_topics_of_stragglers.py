@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hound_traces import features_from
@@ -77,7 +77,6 @@ def test_tasks_that_are_all_alike_need_more_than_a_hair() -> None:
     assert np.isnan(deviations(np.full(22, np.nan), SLOW, 0.0)).all()
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=22, max_size=22),
     st.floats(1e-3, 1e3),
