@@ -28,9 +28,19 @@ from iqcar.kinds import (
 from iqcar.query_waits import QUERY_WAITS
 from iqcar.report.json_result import result_schema
 from iqcar.rules import vocabulary
+from iqcar.rules.advice_kinds import AdviceSetting, advice_kinds
+from iqcar.rules.advise import LEAST_DELAY_MS, LEAST_SHARE
 from iqcar.rules.causes import straggler_causes
 from iqcar.rules.compile import VICTIMS_FIRST
 from iqcar.rules.data import rule_schema
+from iqcar.rules.delays import LEAST_PART_MS
+from iqcar.rules.slow_hosts import (
+    LEAST_JOBS,
+    LEAST_RATIO_STAGES,
+    SLOW_STAGES_SHARE,
+    SLOW_TIMES,
+)
+from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
 from iqcar.rules.topics import topic_vocabulary
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
@@ -42,6 +52,7 @@ from iqcar.stragglers import (
 from iqcar.tables import SPECS
 from iqcar.topics import (
     MIXTURES,
+    STRAGGLER_TOPICS,
     TOPIC_JOBS,
     TOPIC_SOURCES,
     TOPIC_WORDS,
@@ -57,7 +68,15 @@ EXIT_CODES = {
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
 }
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
-TOPIC_TABLES = (TOPICS, TOPIC_WORDS, TOPIC_JOBS, MIXTURES, VALIDATION, TOPIC_SOURCES)
+TOPIC_TABLES = (
+    TOPICS,
+    TOPIC_WORDS,
+    TOPIC_JOBS,
+    MIXTURES,
+    VALIDATION,
+    STRAGGLER_TOPICS,
+    TOPIC_SOURCES,
+)
 HOW_RULES_BECOME_POOLS = f"""\
 `iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
 rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
@@ -82,6 +101,32 @@ rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of li
 
 In PySpark, `with iqcar.query("q39b", pool="iqcar-q39b"):` names what runs inside and puts it into a
 pool; with the plugin and `spark.iqcar.rules` the program stays as it is.
+"""
+HOW_ADVICE_IS_FOUND = f"""\
+ADVICE rules are for people: no scheduler acts on them, no pool is made from them, no replay tells
+what they will do. They are written from the causes of stragglers ([stragglers.md](stragglers.md)),
+in the order of the time over the median that each explains. With `--topics` a reason also says how
+many of the stragglers have a recurring topic that says the same.
+
+- A straggler's time over its stage's median is divided among its causes: measured waits take what
+  they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
+- Advice needs {LEAST_DELAY_MS / 1000:.0f} s in all, and stages that ended later for it by
+  {LEAST_SHARE:.0%} of the duration of its queries: a stage ends as much later as its largest part
+  says, or all parts divided by the tasks that ran at once. Where that is not reached, or not in
+  enough stages, there is none.
+- A host is slow if the median over its stages of the median duration there, over that elsewhere, is
+  {SLOW_TIMES} or more, in {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least, and in
+  {SLOW_STAGES_SHARE:.0%} of them by a tenth. Where iQCAR blames queries for most of what its
+  stragglers waited for, it is busy, not slow.
+- Small tasks: stages of {MANY_TASKS} tasks or more that run less than {SHORT_MS:.0f} ms each
+  (median), where starting and ending them takes {START_SHARE:.0%} of their time or more.
+- Large tasks: stages of fewer tasks than slots that read {LARGE_BYTES / 2**20:.0f} MB or more each
+  (median), while {IDLE_SHARE:.0%} of the slots or more had nothing to do, of any query.
+- Only settings are listed that the application's Spark has and that its queries and master can use.
+  What it had set is not in the tables: see what is set before you change it.
+
+The kinds are in `rules/advice_kinds.json` (`rules/advice_kinds.schema.json`); `iqcar analyze
+--advice FILE` takes others in the same format.
 """
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PRINTED = "<!-- Printed by scripts/write_docs.py; edit the code, then run it again. -->\n"
@@ -173,6 +218,7 @@ def rules_page() -> str:
     lines += [*_fields(schema["properties"]), "", "## A rule", ""]
     lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
     lines += _fields(parts["rule"]["properties"])
+    lines += ["", "## A setting", "", *_fields(parts["setting"]["properties"])]
     lines += [
         "",
         "## What is expected",
@@ -186,6 +232,7 @@ def rules_page() -> str:
     lines += ["", "All fields of an assignment that are not empty must match."]
     lines += ["", "## How rules become pools", "", *HOW_RULES_BECOME_POOLS.splitlines()]
     lines += ["", "## What was recorded", "", *_fields(parts["recorded"]["properties"])]
+    lines += _advice_kinds()
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]
     lines += [f"| {c.name} | {c.sentence} | {c.advice} |" for c in vocabulary().values()]
@@ -208,6 +255,26 @@ def rules_page() -> str:
         for key, t in topic_vocabulary().items()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _advice_kinds() -> list[str]:
+    """The kinds of ADVICE rules, with their settings."""
+    lines = ["", "## Advice rules", "", *HOW_ADVICE_IS_FOUND.splitlines(), ""]
+    lines += ["| kind | against | one per | what to do | settings |", "|---|---|---|---|---|"]
+    for key, kind in advice_kinds().items():
+        settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
+        against = " ".join(f"`{cause}`" for cause in kind.causes) or "size of tasks"
+        lines.append(
+            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {kind.do} | "
+            f"{'<br>'.join(settings)} |"
+        )
+    return lines
+
+
+def _where(setting: AdviceSetting) -> str:
+    since = f", from Spark {setting.since} on" if setting.since else ""
+    until = f", before {setting.until}" if setting.until else ""
+    return f"{since}{until}{f', {setting.only} only' if setting.only else ''}"
 
 
 def result_page() -> str:

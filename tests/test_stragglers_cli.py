@@ -173,10 +173,12 @@ def test_the_vocabulary_fits_its_schema_and_names_every_cause() -> None:
     assert straggler_cause("a trace's metric").advice == ""
 
 
-def test_no_advice_on_stragglers_becomes_a_rule(log: Path, tmp_path: Path) -> None:
+def test_no_advice_on_stragglers_becomes_a_pool(log: Path, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     assert iqcar("analyze", log, "--rules", rules).returncode == 0
-    assert json.loads(rules.read_text())["rules"] == []
+    file = json.loads(rules.read_text())
+    assert {rule["rule-type"] for rule in file["rules"]} <= {"ADVICE"}
+    assert file["pools"] == file["assignments"] == []
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

@@ -8,28 +8,23 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
-import pandas as pd
 import pytest
 
 import iqcar as package
 from conftest import REPO
 from hound_traces import CAUSES, plant, words_of_cause
-from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED, Blame
 from iqcar.errors import IqcarError
-from iqcar.kinds import REQUESTS, Request
 from iqcar.pipeline import diagnose, topics_of
 from iqcar.report.json_result import result_schema, to_json, topics_to_json
+from iqcar.rules import load_rules_file
 from iqcar.rules.topics import topic_name, topic_vocabulary
 from iqcar.stragglers import FEATURE_LIST
-from iqcar.topics import MIXTURES, TOPIC_JOBS, Topics, TopicSettings
-from iqcar.topics.blamed import blamed_for
+from iqcar.topics import Topics, TopicSettings
 from iqcar.topics.jobs import PARTS_OF_LATENCY
 from straggler_truth import simulate
 from synthetic_log import SyntheticLog, stage_info, task_metrics
 from test_cli import iqcar
 from test_shared_logs import LOGS
-from test_straggler_blame import rows
-from tiny_tables import tiny_tables
 
 STAGES, TASKS = 24, 24
 
@@ -114,7 +109,10 @@ def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
     done = iqcar("analyze", log, "--topics")
     assert "garbage collection" in done.stdout.partition("Topics")[2]
     target = " ".join(done.stdout.partition("Hot resources")[0].split())
-    assert re.search(r"stragglers: garbage collection \d+.* · topics of its stages: garb", target)
+    says = r"stragglers: \d+, \S+ s over the median: garbage collection \d+ \(topic garbage coll"
+    assert re.search(says, target)
+    level = iqcar("blame", log, "--target", "full", "--topics")
+    assert re.search(says.replace("s", "S", 1), " ".join(level.stdout.split()))
     assert "Topics" not in iqcar("analyze", log).stdout
 
 
@@ -122,7 +120,11 @@ def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
     rules = [tmp_path / "plain.json", tmp_path / "topics.json"]
     assert iqcar("analyze", log, "--rules", rules[0]).returncode == 0
     assert iqcar("analyze", log, "--topics", "--rules", rules[1]).returncode == 0
-    assert rules[0].read_text() == rules[1].read_text()
+    files = [load_rules_file(path) for path in rules]
+    assert files[0].plan == files[1].plan
+    assert {rule.id for rule in files[0].rules} == {rule.id for rule in files[1].rules}
+    # Here nobody was in anybody's way: all rules are advice.
+    assert all(rule.is_advice for rule in files[1].rules) and not files[1].plan.pools
 
 
 def test_a_trace_needs_no_event_log_and_takes_learners(tmp_path: Path) -> None:
@@ -209,40 +211,6 @@ def test_a_lack_of_processor_names_who_is_blamed_for_it() -> None:
     assert set(found.sources["resource"]) <= {"cpu", "io", "network", "memory", "slots"}
     lacking = {t for t in range(len(found.topics)) if topic_name(found.words_of(t)).resource}
     assert set(found.sources["topic"]) <= lacking
-
-
-def test_shares_of_the_blamed_are_their_parts_of_what_the_stage_lost_to_the_resource() -> None:
-    tables = tiny_tables(
-        tasks=[{"stage": 0}],
-        stages=[{"query": 0}, {"query": 1, "stage_id": 1}],
-        queries=[{"name": "victim"}, {"name": "culprit"}],
-        hosts=[{"host": "h"}],
-    )
-    requests = [Request.RUN_QUEUE, Request.IO_READ]
-    demands = pd.DataFrame({"stage": 0, "request": [REQUESTS.index(r) for r in requests]})
-    sources = pd.DataFrame(
-        [(0, QUERY, 1, 60.0), (0, OWN, 0, 20.0), (0, UNATTRIBUTED, -1, 20.0), (0, KNOWN, -1, 0.0),
-         (1, QUERY, 1, 999.0)],
-        columns=["demand", "kind", "source_stage", "lost_ms"],
-    )  # fmt: skip
-    blame = Blame(demands, sources, pd.DataFrame(), ())
-    jobs = rows(TOPIC_JOBS, {"stage": 0})
-    mixtures = rows(MIXTURES, {"topic": 0, "share": 0.4}, {"topic": 1, "share": 0.6})
-    found = _topics(jobs, mixtures)
-    linked = blamed_for(found, {1: "cpu"}, tables, blame)
-    assert linked["topic"].tolist() == [1, 1, 1]
-    assert linked["kind"].tolist() == ["query", "own", "unattributed"]
-    assert linked["query"].tolist() == [1, 0, -1]
-    assert linked["share"].tolist() == pytest.approx([0.6, 0.2, 0.2])
-    assert not len(blamed_for(found, {}, tables, blame))
-    assert not len(blamed_for(found, {0: "memory"}, tables, blame))
-
-
-def _topics(jobs: pd.DataFrame, mixtures: pd.DataFrame) -> Topics:
-    none = pd.DataFrame()
-    return Topics(
-        none, none, jobs, mixtures, none, none, {}, [], {}, None, TopicSettings(), "", ()
-    )  # fmt: skip
 
 
 def test_the_vocabulary_fits_its_schema_and_is_advice() -> None:

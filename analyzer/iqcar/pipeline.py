@@ -21,11 +21,13 @@ from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
 from iqcar.replay import Prediction, predict
-from iqcar.rules import propose, recorded_priorities
+from iqcar.rules import advise, propose, recorded_priorities
+from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.topics import TopicSettings, find_topics
 from iqcar.topics.blamed import blamed_for
+from iqcar.topics.of_stragglers import straggler_topics
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
@@ -133,6 +135,7 @@ def _topics(
     found = find_topics(features, settings or TopicSettings(), progress)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
     lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
+    found = replace(found, stragglers=straggler_topics(found, features))
     return replace(found, sources=blamed_for(found, lacks, tables, blame))
 
 
@@ -147,6 +150,7 @@ def diagnose(
     top: int = 5,
     expected: bool = True,
     topics: bool = False,
+    advice: str = "",
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -164,6 +168,8 @@ def diagnose(
         Whether to replay the run under the rules (:func:`iqcar.replay.predict`).
     topics : bool
         Whether to look for causes of stragglers that recur (:func:`topics_of`).
+    advice : str
+        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
 
     Raises
     ------
@@ -192,7 +198,13 @@ def diagnose(
         # Who lost most to others comes first: that is what can be changed between queries.
         worst = np.lexsort((-lost, -losses_to_others(graph, len(lost))))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
+    stragglers = find_stragglers(tables, waits, blame)
     rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
+    found = _topics(tables, waits, blame) if topics else None
+    names = None
+    if found is not None:
+        rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
+    advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
     prediction = predict(tables, graph, rules) if expected else Prediction(rules, None, ())
     return Diagnosis(
         tables=tables,
@@ -201,9 +213,9 @@ def diagnose(
         blame=blame,
         graph=graph,
         targets=chosen,
-        stragglers=find_stragglers(tables, waits, blame),
-        topics=_topics(tables, waits, blame) if topics else None,
-        rules=prediction.rules,
+        stragglers=stragglers,
+        topics=found,
+        rules=(*prediction.rules, *advised),
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
         settings=settings,

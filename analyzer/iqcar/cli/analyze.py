@@ -34,13 +34,14 @@ def analyze(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
-    topics: Annotated[
-        bool,
+    topics: options.Recurring = False,
+    advice: Annotated[
+        str,
         typer.Option(
-            "--topics",
-            help="Look for causes of stragglers that recur in many stages, too (`iqcar topics`).",
+            metavar="FILE",
+            help="Kinds of advice of your own, in the format of rules/advice_kinds.json.",
         ),
-    ] = False,
+    ] = "",
     samples: options.Samples = None,
     force: options.Force = False,
 ) -> None:
@@ -58,9 +59,12 @@ def analyze(
     from iqcar.report.json_result import to_json
     from iqcar.report.text import print_diagnosis
     from iqcar.rules import dump_compiled
+    from iqcar.rules.advice_kinds import advice_kinds
 
     check_writable(json, force)
     check_writable(rules, force)
+    if advice:
+        advice_kinds(advice)
     tables = read_for(paths, query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
@@ -72,6 +76,7 @@ def analyze(
             top=top,
             query_by=query_by,
             topics=topics,
+            advice=advice,
         )
     if "-" not in (json, rules):
         print_diagnosis(diagnosis)

@@ -22,6 +22,7 @@ def blame(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
+    topics: options.Recurring = False,
     force: options.Force = False,
 ) -> None:
     """Explain one query level by level: its stages, resources, hosts, and who was in the way.
@@ -45,6 +46,7 @@ def blame(
             critical_path=critical_path,
             top=top,
             query_by=query_by,
+            topics=topics,
         )
     if json != "-":
         print_levels(diagnosis)

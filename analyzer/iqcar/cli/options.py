@@ -39,6 +39,13 @@ CriticalPath = Annotated[
     bool,
     typer.Option("--critical-path", help="Look only at stages on each query's critical path."),
 ]
+Recurring = Annotated[
+    bool,
+    typer.Option(
+        "--topics",
+        help="Look for causes of stragglers that recur in many stages, too (`iqcar topics`).",
+    ),
+]
 Top = Annotated[
     int, typer.Option(min=1, max=1000, help="How many targets, sources, paths and rules to show.")
 ]

@@ -16,7 +16,7 @@ from iqcar.kinds import Kind
 from iqcar.replay.expected import LEAST_GAIN_SHARE
 from iqcar.replay.run import record
 from iqcar.replay.shares import is_fair, ran_in_pools
-from iqcar.rules import QueryType, compile_rules
+from iqcar.rules import QueryType, compile_rules, scheduler_rules
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -126,11 +126,13 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     Parameters
     ----------
     file : RulesFile
-        The rules that the second run was made with, and the pools they were compiled to.
+        The rules that the second run was made with, and the pools they were compiled to. ADVICE
+        rules are skipped: nothing tells whether anybody followed them.
     before, after : Tables
         From :func:`iqcar.read`, queries identified alike.
     """
     known = file.recorded
+    rules = scheduler_rules(file.rules)
     plan = file.plan or compile_rules(file.rules, known.slots, known.running, known.pools)
     recording = record(before)
     old, new = recording.replay(), recording.replay(plan)
@@ -158,7 +160,7 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     return Check(
         tuple(changes),
         _total(weighed, list(by_fingerprint)) if changes else None,
-        tuple(_check_rule(rule, file.rules, plan, after, weighed) for rule in file.rules),
+        tuple(_check_rule(rule, rules, plan, after, weighed) for rule in rules),
         tuple(sorted(runs.name[f] for f in runs.mean_ms.keys() - again.mean_ms.keys())),
         tuple(sorted(again.name[f] for f in again.mean_ms.keys() - runs.mean_ms.keys())),
         tuple(doubts),

@@ -26,7 +26,7 @@ from iqcar.replay.expected import (
 )
 from iqcar.replay.run import record, replay_errors
 from iqcar.replay.shares import chosen_pools
-from iqcar.rules import QueryType, compile_rules, recorded_scheduler
+from iqcar.rules import QueryType, compile_rules, recorded_scheduler, scheduler_rules
 from iqcar.rules.proposal import MIN_LOST_MS
 from iqcar.tables import texts
 
@@ -73,7 +73,8 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
         ``expected`` is None where pools do not act or the application cannot be replayed;
         ``doubts`` say which.
     """
-    acting = [rule for rule in rules if rule.helps_pools]
+    # Nobody can replay what people will make of advice: its effect stays None.
+    acting = [rule for rule in scheduler_rules(rules) if rule.helps_pools]
     if not acting:
         return Prediction(tuple(rules), None, ())
     recording = record(tables)

@@ -11,6 +11,7 @@ import numpy as np
 
 from iqcar.kinds import Resource
 from iqcar.report.straggler_json import stragglers_to_dict
+from iqcar.report.straggler_links import links_to_dict
 from iqcar.report.topic_json import topics_to_dict
 from iqcar.tables import INPUTS
 from iqcar.version import __version__
@@ -169,6 +170,9 @@ def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
                 "share_of_duration": lost_ms / duration if duration else 0.0,
                 "slowdown": _slowdown(duration, lost_ms),
                 "blame": _records(diagnosis.graph.blame_of(row)),
+                "stragglers": links_to_dict(diagnosis.stragglers, diagnosis.topics, row)
+                if row in targets
+                else None,
             }
         )
     return rows

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.kinds import Request
+from iqcar.report.straggler_links import link_lines
 from iqcar.report.text import blame_table, loss_split, terminal, wait_line
 from iqcar.report.words import REQUEST_NAMES, duration, percent, printable, resource_name, short
 
@@ -38,6 +39,8 @@ def _print_target(diagnosis: Diagnosis, target: int, console: Console) -> None:
     split = loss_split(query)
     _line(console, f"It ran {duration(ran)} and lost {duration(lost)} of that{of_run}, {split}.")
     _line(console, f"Its tasks waited: {wait_line(diagnosis, target)}.")
+    for line in link_lines(diagnosis.stragglers, diagnosis.topics, target):
+        _line(console, printable(f"{line[0].upper()}{line[1:]}."))
     if lost <= 0:
         _line(console, "No time was lost that could be measured, so there is nobody to blame.")
         console.print()

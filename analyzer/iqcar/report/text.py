@@ -10,10 +10,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.kinds import Resource
+from iqcar.report.advice_section import advice_section
 from iqcar.report.plain_table import plain_table
+from iqcar.report.straggler_links import link_lines
 from iqcar.report.straggler_section import straggler_section
-from iqcar.report.topic_section import target_line, topic_section
+from iqcar.report.topic_section import topic_section
 from iqcar.report.words import breakdown, duration, percent, printable, resource_name, short
+from iqcar.rules import scheduler_rules
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     _section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
     _section(console, "Topics", topic_section(diagnosis.topics, top))
     _section(console, "Scheduler rules", _rules(diagnosis))
+    _section(console, "Advice", advice_section(diagnosis.rules))
     _doubts(diagnosis, console)
 
 
@@ -123,8 +127,8 @@ def _target(diagnosis: Diagnosis, target: int, rank: int, console: Console) -> N
         line += "; it had not ended"
     console.print(Padding(Text(line), (0, 0, 0, 3)))
     console.print(Padding(Text(f"task time waited: {wait_line(diagnosis, target)}"), (0, 0, 0, 3)))
-    if recurring := target_line(diagnosis.stragglers, diagnosis.topics, target):
-        console.print(Padding(Text(printable(recurring)), (0, 0, 0, 3)))
+    for line in link_lines(diagnosis.stragglers, diagnosis.topics, target):
+        console.print(Padding(Text(printable(line)), (0, 0, 0, 3)))
     console.print(Padding(blame_table(diagnosis.graph.blame_of(target)), (0, 0, 0, 3)))
 
 
@@ -273,10 +277,11 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
 
 
 def _rules(diagnosis: Diagnosis) -> RenderableType | None:
-    if not diagnosis.rules:
+    rules = scheduler_rules(diagnosis.rules)
+    if not rules:
         return Text("none: no query lost enough to another to be worth a rule")
     table = plain_table("type", "query", ">value", "why")
-    for rule in diagnosis.rules:
+    for rule in rules:
         value = rule.to_dict()["rule-value"]
         why = rule.reason
         if not rule.helps_pools:

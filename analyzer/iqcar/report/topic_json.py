@@ -72,6 +72,9 @@ def _stages(found: Topics) -> list[dict[str, Any]]:
         one = {"topic": int(row["topic"]), "share": float(row["share"])}
         mixtures.setdefault(int(row["job"]), []).append(one)
     blamed = _blamed(found, labels)
+    borne_out: dict[int, list[dict[str, int]]] = {}
+    for (job, topic), size in found.stragglers.groupby(["job", "topic"], sort=True).size().items():
+        borne_out.setdefault(int(job), []).append({"topic": int(topic), "stragglers": int(size)})
     return [
         {
             "app": labels.app(job["app"]),
@@ -83,6 +86,7 @@ def _stages(found: Topics) -> list[dict[str, Any]]:
             "dominant": int(job["dominant"]) if job["dominant"] >= 0 else None,
             "agreement": _plain(job["agreement"]),
             "mixture": mixtures.get(number, []),
+            "straggler_topics": borne_out.get(number, []),
             "blamed": blamed.get(number, []),
         }
         for number, job in enumerate(found.jobs.to_dict("records"))
@@ -99,6 +103,7 @@ def _blamed(found: Topics, labels: Labels) -> dict[int, list[dict[str, Any]]]:
                 "kind": row["kind"],
                 "query_id": labels.query_id(row["query"]) or None,
                 "name": labels.query(row["query"]) or None,
+                "lost_ms": float(row["lost_ms"]),
                 "share": float(row["share"]),
             }
         )

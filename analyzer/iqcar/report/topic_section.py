@@ -1,4 +1,4 @@
-"""Topics in the report of ``iqcar analyze``: what recurs, and what of it the targets have."""
+"""Topics in the report of ``iqcar analyze``: what recurs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from rich.text import Text
 from iqcar.report.plain_table import plain_table
 from iqcar.report.topic_json import names_of
 from iqcar.report.words import percent, printable, short
-from iqcar.rules.causes import straggler_cause
-from iqcar.stragglers.summary import by_group
-from iqcar.topics.summary import query_mixtures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from iqcar.rules.topics import TopicName
-    from iqcar.stragglers import Stragglers
     from iqcar.topics import Topics
 
 
@@ -70,57 +66,3 @@ def mixture_words(shares: Mapping[int, float], named: list[TopicName]) -> str:
         total[name] = total.get(name, 0.0) + share
     listed = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{short(name, 40)} {percent(share)}" for name, share in listed)
-
-
-def target_line(stragglers: Stragglers, found: Topics | None, target: int) -> str:
-    """Link a target query's stragglers to causes, these to topics, and topics to the blamed.
-
-    Parameters
-    ----------
-    stragglers : Stragglers
-    found : Topics or None
-        Of the same tables; None where nobody asked.
-    target : int
-        Row of the query.
-
-    Returns
-    -------
-    str
-        One line; empty where there are no topics, or none of the query's stages has one.
-    """
-    if found is None:
-        return ""
-    frame = query_mixtures(found)
-    frame = frame[(frame["query"] == target).to_numpy()]
-    if not len(frame):
-        return ""
-    named = names_of(found)
-    groups = by_group(stragglers, "query")
-    mine = groups[(groups["query"] == target).to_numpy()]
-    parts = []
-    if len(mine):
-        causes = [
-            f"{short(straggler_cause(key).name, 30)} {n:,}"
-            for key, n in list(mine["causes"].iloc[0].items())[:3]
-        ]
-        count = f"{int(mine['stragglers'].iloc[0]):,} stragglers"
-        parts.append(f"{count}: {', '.join(causes)}" if causes else f"{count} without a cause")
-    shares = dict(zip(frame["topic"].tolist(), frame["share"].tolist(), strict=True))
-    parts.append(f"topics of its stages: {mixture_words(shares, named)}")
-    parts += _blamed(found, target)
-    return " · ".join(parts)
-
-
-def _blamed(found: Topics, target: int) -> list[str]:
-    """Whom iQCAR blames for the resources that a query's stages lack; mean over its stages."""
-    jobs = found.jobs.index[(found.jobs["query"] == target).to_numpy()]
-    mine = found.sources[found.sources["job"].isin(jobs) & (found.sources["kind"] == "query")]
-    parts = []
-    of_resource = found.sources[found.sources["job"].isin(jobs)].groupby("resource")
-    pairs = of_resource.apply(lambda rows: len(rows.drop_duplicates(["job", "topic"])))
-    for resource, rows in mine.groupby("resource", sort=True):
-        share = rows.groupby("query")["share"].sum() / int(pairs[resource])
-        worst = share.sort_values(ascending=False, kind="stable").head(2)
-        who = [f"{short(found.labels.query(int(q)), 32)} {percent(s)}" for q, s in worst.items()]
-        parts.append(f"blamed for {resource} there: {', '.join(who)}")
-    return parts

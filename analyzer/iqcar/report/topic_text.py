@@ -9,10 +9,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.report.plain_table import plain_table
+from iqcar.report.straggler_links import blamed_words
 from iqcar.report.text import terminal
 from iqcar.report.topic_json import names_of
 from iqcar.report.topic_section import keywords, mixture_words, topic_table
-from iqcar.report.words import duration, percent, printable, short
+from iqcar.report.words import duration, percent, printable, resource_name, short
 from iqcar.topics.summary import coverage, query_mixtures
 
 if TYPE_CHECKING:
@@ -103,28 +104,19 @@ def _query_table(found: Topics, named: list[TopicName], top: int) -> Table:
     return table
 
 
-_WHO = {
-    "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
-}  # fmt: skip
-
-
 def _source_table(found: Topics, named: list[TopicName], top: int) -> Table:
-    table = plain_table("stage", "topic", "resource", "blamed")
-    called = found.sources["topic"].map(lambda topic: named[topic].name)
-    # Topics of one name lack one resource: whom iQCAR blames for it in a stage is the same.
-    pairs = found.sources.assign(called=called).drop_duplicates(["job", "called"]).head(top)
-    for row in pairs.to_dict("records"):
-        of = (found.sources["job"] == row["job"]) & (found.sources["topic"] == row["topic"])
-        who = [
-            f"{_WHO.get(one['kind']) or short(found.labels.query(int(one['query'])), 32)} "
-            f"{percent(one['share'])}"
-            for one in found.sources[of.to_numpy()].head(3).to_dict("records")
-        ]
+    table = plain_table("stage", "topic", "resource", ">lost", "blamed, where and while it had it")
+    called = [named[int(topic)].name for topic in found.sources["topic"]]
+    sources = found.sources.assign(called=called)
+    lost = sources.groupby(["job", "called"], sort=True)["lost_ms"].sum()
+    for job, name in lost.sort_values(ascending=False, kind="stable").head(top).index:
+        rows = sources[((sources["job"] == job) & (sources["called"] == name)).to_numpy(bool)]
         table.add_row(
-            short(found.labels.stage(int(found.jobs["stage"].iloc[row["job"]])), 44),
-            short(named[row["topic"]].name, 40),
-            row["resource"],
-            Text(printable(", ".join(who))),
+            short(found.labels.stage(int(found.jobs["stage"].iloc[job])), 44),
+            short(name, 40),
+            resource_name(rows["resource"].iloc[0]),
+            duration(float(rows["lost_ms"].sum())),
+            Text(printable(blamed_words(found, rows))),
         )
     return table
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from iqcar.rules.advice import advice_for as advice_for
     from iqcar.rules.advice import cause_of as cause_of
     from iqcar.rules.advice import vocabulary as vocabulary
+    from iqcar.rules.advise import advise as advise
     from iqcar.rules.compile import compile_rules as compile_rules
     from iqcar.rules.compiled_file import dump_compiled as dump_compiled
     from iqcar.rules.pool_plan import Assignment as Assignment
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from iqcar.rules.rule import QueryType as QueryType
     from iqcar.rules.rule import Rule as Rule
     from iqcar.rules.rule import RuleType as RuleType
+    from iqcar.rules.rule import scheduler_rules as scheduler_rules
     from iqcar.rules.rule_file import RulesFile as RulesFile
     from iqcar.rules.rule_file import dump_pools as dump_pools
     from iqcar.rules.rule_file import dump_rules as dump_rules
@@ -41,6 +43,7 @@ _HOMES = {
     "RuleType": "rule",
     "RulesFile": "rule_file",
     "advice_for": "advice",
+    "advise": "advise",
     "cause_of": "advice",
     "compile_rules": "compile",
     "dump_pools": "rule_file",
@@ -53,6 +56,7 @@ _HOMES = {
     "propose": "proposal",
     "recorded_priorities": "priorities",
     "recorded_scheduler": "recorded",
+    "scheduler_rules": "rule",
     "vocabulary": "advice",
 }
 __all__ = sorted(_HOMES)

@@ -21,7 +21,7 @@ from iqcar.rules.pool_names import PREFIX, pool_name
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.priorities import DEFAULT_POOL
 from iqcar.rules.recorded import default_of
-from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule import QueryType, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_words import (
     under_earlier_rules,
     what_it_gets,
@@ -52,7 +52,8 @@ def compile_rules(
     Parameters
     ----------
     rules : iterable of Rule
-        In any order: rule-type, rule-order, fingerprint and id decide, in this order.
+        In any order: rule-type, rule-order, fingerprint and id decide, in this order. ADVICE rules
+        are skipped: they make no pool.
     slots : int, optional
         Tasks that can run at once for sure; without it no pool gets a minShare.
     running : int, optional
@@ -116,7 +117,8 @@ def compile_rules(
 def _choose(rules: Iterable[Rule]) -> tuple[list[Rule], list[str]]:
     """Return one rule per fingerprint that acts through pools, and why the others do not act."""
     ordered = sorted(
-        rules, key=lambda r: (_TYPES.index(r.rule_type), r.rule_order, r.fingerprint, r.id)
+        scheduler_rules(rules),
+        key=lambda r: (_TYPES.index(r.rule_type), r.rule_order, r.fingerprint, r.id),
     )
     chosen: dict[str, Rule] = {}
     notes = []

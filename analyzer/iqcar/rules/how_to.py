@@ -8,6 +8,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from iqcar.rules.data import HOW_TO, read_data
+from iqcar.rules.rule import scheduler_rules
 from iqcar.rules.rule_words import in_a_sentence
 from iqcar.version import __version__
 
@@ -34,7 +35,7 @@ def how_to(
     pools_path, allocation_url : str
         Where the plan and the allocation file are, as a setting of Spark names them.
     """
-    names = {rule.fingerprint: rule.query_name for rule in rules}
+    names = {rule.fingerprint: rule.query_name for rule in scheduler_rules(rules)}
     query = {a.pool: names.get(a.fingerprint, a.description) for a in plan.assignments}
     first = plan.assignments[0].pool if plan.assignments else "default"
     called = _plain(query.get(first, "")) or "a query"

@@ -10,6 +10,7 @@ import numpy as np
 from iqcar.rules.evidence import most_at_once
 from iqcar.rules.pool_plan import Pool
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
+from iqcar.rules.rule import scheduler_rules
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
     tables : Tables
         What the rules were proposed from.
     rules : sequence of Rule
-        Their ``query_id`` names the applications.
+        Their ``query_id`` names the applications; ADVICE rules are for no scheduler.
 
     Returns
     -------
@@ -61,8 +62,9 @@ def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
         them have is that of the first.
     """
     app_of = dict(zip(texts(tables.queries, "query_id"), tables.queries["app"], strict=True))
-    apps = sorted({int(app_of[rule.query_id]) for rule in rules if rule.query_id in app_of})
-    slots = [found for app in apps if (found := _slots(tables, app)) is not None]
+    acting = scheduler_rules(rules)
+    apps = sorted({int(app_of[rule.query_id]) for rule in acting if rule.query_id in app_of})
+    slots = [found for app in apps if (found := sure_slots(tables, app)) is not None]
     pools: dict[str, Pool] = {}
     for app in apps:
         for pool in _pools(tables, app):
@@ -74,7 +76,7 @@ def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
     )
 
 
-def _slots(tables: Tables, app: int) -> int | None:
+def sure_slots(tables: Tables, app: int) -> int | None:
     """Count tasks that fit at once nearly all of the time in which tasks ran."""
     of_app = tables.tasks["app"].to_numpy() == app
     launch = tables.tasks["launch_ms"].to_numpy(np.float64)[of_app]

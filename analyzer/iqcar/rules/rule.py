@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iqcar.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SCHEMA_VERSION = "1"
 """Version of the rules file's format."""
@@ -25,6 +28,11 @@ class RuleType(Kind):
 
     AGG = "AGG", "Run an aggressive query in a pool of its own with a share of 1/n."
     DYNP = "DYNP", "Change a query's priority: up for victims, down for sources."
+    ADVICE = "ADVICE", "Tell people what helps against stragglers: no scheduler acts on it."
+
+
+ADVICE_FIELDS = ("kind", "host", "settings")
+"""Fields that only ADVICE rules have."""
 
 
 class QueryType(Kind):
@@ -44,14 +52,19 @@ class Rule:
     rule_type, query_id, query_type, rule_value, rule_order : the paper's tuple. ``query_id`` is
         the run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1); for
         DYNP a priority, 1 being that of every query without a rule, in proportion as the weights
-        of FAIR pools are. ``rule_order`` counts from 1 within a rule type.
+        of FAIR pools are; for ADVICE the ms that the cause explains. ``rule_order`` counts from 1
+        within a rule type.
     fingerprint : matches every run of the recurring query.
     query_name : what a person calls it.
-    resource : what was lost most to: slots, cpu, memory, network or io.
+    resource : what was lost most to: slots, cpu, memory, network or io; empty for advice against
+        something that is no lack of a resource.
     reason : the evidence, one sentence.
-    expected : the predicted effect; None where none was computed.
-    helps_pools : whether scheduler pools act on this resource.
+    expected : the predicted effect; None where none was computed, and always for advice.
+    helps_pools : whether scheduler pools act on this resource; never for advice.
     advice : what would help where pools do not; else empty.
+    kind : of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
+    host : the machine that advice is about; empty if it is about none.
+    settings : of advice, each with name, value and why.
     """
 
     id: str
@@ -68,11 +81,27 @@ class Rule:
     advice: str
     expected: dict[str, Any] | None = None
     schema_version: str = SCHEMA_VERSION
+    kind: str = ""
+    host: str = ""
+    settings: tuple[dict[str, str], ...] = ()
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether it is for people only."""
+        return self.rule_type is RuleType.ADVICE
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as it stands in JSON: the paper's tuple with hyphens, the rest as is."""
-        return {JSON_NAMES.get(f.name, f.name): _plain(getattr(self, f.name)) for f in fields(self)}
+        listed = [f.name for f in fields(self) if self.is_advice or f.name not in ADVICE_FIELDS]
+        return {JSON_NAMES.get(name, name): _plain(getattr(self, name)) for name in listed}
+
+
+def scheduler_rules(rules: Iterable[Rule]) -> list[Rule]:
+    """Return the rules that a scheduler can act on: all but advice, in their order."""
+    return [rule for rule in rules if not rule.is_advice]
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
     return value.value if isinstance(value, Kind) else value

@@ -34,6 +34,12 @@ _Few = msgspec.Meta(max_length=MAX_ITEMS)
 _REWRITE = "mend that field, or write the file anew with `iqcar analyze --rules`"
 
 
+class _Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: _Text
+    value: _Text
+    why: _Text
+
+
 class _Record(
     msgspec.Struct,
     frozen=True,
@@ -43,19 +49,22 @@ class _Record(
     """A rule as it stands in the file; the paper's tuple keeps its hyphens."""
 
     id: _Text
-    rule_type: Literal["AGG", "DYNP"]
+    rule_type: Literal["AGG", "DYNP", "ADVICE"]
     query_id: _Text
     query_type: Literal["source", "target"]
     rule_value: Annotated[float, msgspec.Meta(gt=0)]
     rule_order: _AboveZero
     fingerprint: _Text
     query_name: str
-    resource: Literal["slots", "cpu", "memory", "network", "io"]
+    resource: Literal["", "slots", "cpu", "memory", "network", "io"]
     reason: _Text
     expected: dict[str, Any] | None
     helps_pools: bool
     advice: str
     schema_version: Literal["1"]
+    kind: str = ""
+    host: str = ""
+    settings: Annotated[list[_Setting], _Few] = []
 
 
 class _Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -210,19 +219,38 @@ def _problem_of_rules(records: list[_Record]) -> str:
     seen: set[object] = set()
     for number, record in enumerate(records):
         same = (record.rule_type, record.fingerprint)
+        is_advice = record.rule_type == RuleType.ADVICE.value
         is_agg = record.rule_type == RuleType.AGG.value
         problem = ""
-        if is_agg and record.query_type != QueryType.SOURCE.value:
+        if is_advice:
+            problem = _problem_of_advice(record)
+        elif not record.resource:
+            problem = "only advice can be about no resource"
+        elif record.kind or record.host or record.settings:
+            problem = "only ADVICE rules have a kind, a host and settings"
+        elif is_agg and record.query_type != QueryType.SOURCE.value:
             problem = "an AGG rule is for a source"
         elif is_agg and record.rule_value > 1:
             problem = "the share of an AGG rule is at most 1"
-        elif record.id in seen:
+        if problem:
+            return f"{problem} - at `$.rules[{number}]`"
+        if record.id in seen:
             problem = "repeats the id of an earlier rule"
-        elif same in seen:
+        elif same in seen and not is_advice:
             problem = "repeats the rule-type and fingerprint of an earlier rule"
         if problem:
             return f"{problem} - at `$.rules[{number}]`"
         seen.update((record.id, same))
+    return ""
+
+
+def _problem_of_advice(record: _Record) -> str:
+    if not record.kind:
+        return "an ADVICE rule needs a kind"
+    if record.query_type != QueryType.TARGET.value:
+        return "an ADVICE rule is for a target"
+    if record.helps_pools or record.expected is not None:
+        return "no pool acts on an ADVICE rule: helps_pools is false and expected is null"
     return ""
 
 
@@ -239,12 +267,15 @@ def _problem_of_pools(file: _File) -> str:
                 return f"repeats the name of an earlier pool{at}"
             names.add(pool.name)
     known = {pool.name for pool in file.pools or []}
+    advice = {rule.id for rule in file.rules if rule.rule_type == RuleType.ADVICE.value}
     seen: set[tuple[str, str, str]] = set()
     for number, assigned in enumerate(file.assignments):
         at = f" - at `$.assignments[{number}]`"
         matches = (assigned.fingerprint, assigned.description, assigned.job_group)
         if assigned.pool not in known:
             return f"there is no pool {assigned.pool!r}{at}"
+        if assigned.rule_id in advice:
+            return f"{assigned.rule_id} is advice and makes no pool{at}"
         if not any(matches):
             return f"needs a fingerprint, a description or a job_group{at}"
         if matches in seen:
@@ -261,4 +292,5 @@ def _rule_of(record: _Record) -> Rule:
     values = {name: getattr(record, name) for name in _Record.__struct_fields__}
     values["rule_type"] = RuleType(record.rule_type)
     values["query_type"] = QueryType(record.query_type)
+    values["settings"] = tuple(msgspec.structs.asdict(one) for one in record.settings)
     return Rule(**values)

@@ -19,6 +19,7 @@ from iqcar.topics.meta import TopicModel
 from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
 from iqcar.topics.result import (
     MIXTURES,
+    STRAGGLER_TOPICS,
     TOPIC_JOBS,
     TOPIC_SOURCES,
     TOPIC_WORDS,
@@ -30,6 +31,7 @@ from iqcar.topics.settings import TopicSettings
 
 __all__ = [
     "MIXTURES",
+    "STRAGGLER_TOPICS",
     "TOPICS",
     "TOPIC_JOBS",
     "TOPIC_SOURCES",

@@ -1,4 +1,8 @@
-"""Who was in a stage's way where its topic is a lack of a resource: the queries iQCAR blames."""
+"""Who was in the way of stragglers whose topic is a lack of a resource: the queries iQCAR blames.
+
+As for the causes of stragglers (:mod:`iqcar.stragglers.blamed`), blame of a stage on a host is
+divided among moments: it counts while and where stragglers ran that have the topic.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import BLAME_KINDS
-from iqcar.kinds import REQUESTS
+from iqcar.kinds import Request, Resource
+from iqcar.stragglers.blamed import ON_HOSTS, blamed_during
 from iqcar.topics.result import TOPIC_SOURCES
 
 if TYPE_CHECKING:
@@ -18,16 +22,21 @@ if TYPE_CHECKING:
     from iqcar.tables import Tables
     from iqcar.topics.result import Topics
 
+REQUESTS_OF_TOPICS = (
+    *ON_HOSTS, Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY, Request.SLOT_WAIT,
+)  # fmt: skip
+"""Waits that are a lack of a resource; for locks and signals no topic lacks one."""
+
 
 def blamed_for(
     found: Topics, resources: Mapping[int, str], tables: Tables, blame: Blame
 ) -> pd.DataFrame:
-    """Link topics that are a lack of a resource to the queries blamed for it in each job's stage.
+    """Link topics that are a lack of a resource to the queries blamed for it, there and then.
 
     Parameters
     ----------
     found : Topics
-        Of the same tables.
+        Of the same tables, with the topics of its stragglers.
     resources : mapping of topic to :class:`iqcar.kinds.Resource`, of those that lack one
     tables : Tables
     blame : Blame
@@ -35,40 +44,49 @@ def blamed_for(
     Returns
     -------
     DataFrame of :data:`iqcar.topics.result.TOPIC_SOURCES`
-        The largest share first; no rows for a stage that lost no time to the resource.
+        The largest share of each job and topic first; no rows where none of its stragglers lost
+        time to the resource.
+
+    Notes
+    -----
+    A straggler waits for a slot from its stage's submission to its launch: who held slots of its
+    host then was in its way.
     """
-    mixture = found.mixtures
-    resource = mixture["topic"].map(resources)
-    mine = mixture[resource.notna()].assign(resource=resource.dropna())
-    stages = found.jobs["stage"].to_numpy(np.int64)
-    mine = mine.assign(stage=stages[mine["job"].to_numpy(np.int64)])
-    demands = blame.demands
-    wanted = pd.DataFrame(
+    mine = found.stragglers
+    resource = mine["topic"].map(resources)
+    mine = mine[resource.notna().to_numpy(bool)].assign(resource=resource.dropna())
+    if not len(mine):
+        return TOPIC_SOURCES.empty()
+    pairs = mine[["job", "topic"]].drop_duplicates().sort_values(["job", "topic"])
+    number = {pair: n for n, pair in enumerate(pairs.itertuples(index=False, name=None))}
+    tasks = tables.tasks.iloc[mine["task"].to_numpy(np.int64)]
+    stage = tasks["stage"].to_numpy(np.int64)
+    for_slots = (mine["resource"] == Resource.SLOTS.value).to_numpy(bool)
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    submitted = tables.stages["submission_ms"].to_numpy(np.float64)[stage]
+    moments = pd.DataFrame(
         {
-            "demand": demands.index.to_numpy(np.int64),
-            "stage": demands["stage"].to_numpy(np.int64),
-            "resource": [str(REQUESTS[code].resource) for code in demands["request"].tolist()],
+            "what": [number[p] for p in mine[["job", "topic"]].itertuples(index=False, name=None)],
+            "resource": mine["resource"].to_numpy(object),
+            "stage": stage,
+            "host": tasks["host"].to_numpy(np.int64),
+            "launch": np.where(for_slots, submitted, launch),
+            "finish": np.where(for_slots, launch, tasks["finish_ms"].to_numpy(np.float64)),
         }
     )
-    sources = blame.sources[["demand", "kind", "source_stage", "lost_ms"]]
-    sources = sources[(sources["lost_ms"] > 0).to_numpy()]
-    links = mine.merge(wanted, on=["stage", "resource"]).merge(sources, on="demand")
-    if not len(links):
+    total = blamed_during(moments, tables, blame, REQUESTS_OF_TOPICS)
+    if not len(total):
         return TOPIC_SOURCES.empty()
-    query = tables.stages["query"].to_numpy(np.int64)
-    source = links["source_stage"].to_numpy(np.int64)
-    links = links.assign(query=np.where(source >= 0, query[np.maximum(source, 0)], -1))
-    keys = ["job", "topic", "resource", "kind", "query"]
-    total = links.groupby(keys, sort=True)["lost_ms"].sum().reset_index()
-    whole = total.groupby(["job", "topic"])["lost_ms"].transform("sum")
-    total = total.assign(share=total["lost_ms"] / whole)
-    order = np.lexsort((total["query"], total["kind"], -total["share"], total["topic"],
-                        total["job"]))  # fmt: skip
-    total = total.iloc[order]
+    what = total["what"].to_numpy(np.int64)
+    job, topic = pairs["job"].to_numpy(np.int64)[what], pairs["topic"].to_numpy(np.int64)[what]
     return TOPIC_SOURCES.frame(
         {
-            **{name: total[name].to_numpy() for name in ("job", "topic", "query", "share")},
-            "resource": total["resource"].tolist(),
-            "kind": [str(BLAME_KINDS[code]) for code in total["kind"].tolist()],
+            "job": job,
+            "topic": topic,
+            "resource": [str(resources[int(one)]) for one in topic],
+            "kind": total["kind"].tolist(),
+            "query": total["query"].to_numpy(np.int64),
+            "lost_ms": total["lost_ms"].to_numpy(np.float64),
+            "share": total["share"].to_numpy(np.float64),
         }
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iqcar.columns import TableSpec, declare
@@ -78,15 +78,29 @@ VALIDATION = TableSpec(
     ),
 )  # fmt: skip
 
+STRAGGLER_TOPICS = TableSpec(
+    "straggler_topics",
+    "One row per straggler whose own features bear out a topic of its job.",
+    declare(
+        ("task", "int32", "row", "The straggler."),
+        ("job", "int32", "row", "Its job."),
+        ("topic", "int32", "row", "The topic of the job's mixture that it bears out most."),
+        ("score", "float64", "", "Mean distance of its keywords from the job's normal tasks, "
+         "in the topic's direction, by weight; in robust standard deviations, each 10 at most."),
+    ),
+)  # fmt: skip
+
 TOPIC_SOURCES = TableSpec(
     "topic_sources",
-    "One row per job, topic that is a lack of a resource, and who iQCAR blames for that there.",
+    "One row per job, topic that is a lack of a resource, and who iQCAR blames for that: on the "
+    "hosts and during the stragglers of the job that have the topic.",
     declare(
         ("job", "int32", "row", "The job."),
         ("topic", "int32", "row", "The topic."),
         ("resource", "str", "", "The resource."),
         ("kind", "str", "", "query, own, known or unattributed."),
         ("query", "int32", "row", "The query blamed; −1 for the last two kinds."),
+        ("lost_ms", "float64", "ms", "Task time lost to it there and then."),
         ("share", "float64", "", "Its part; those of a job and topic sum to 1."),
     ),
 )
@@ -112,6 +126,7 @@ class Topics:
     reason : str
         Why there are no topics; empty if there are.
     doubts : tuple of str
+    stragglers : DataFrame of :data:`STRAGGLER_TOPICS`; empty until somebody looks at each
     """
 
     topics: pd.DataFrame
@@ -127,6 +142,7 @@ class Topics:
     settings: TopicSettings
     reason: str
     doubts: tuple[str, ...]
+    stragglers: pd.DataFrame = field(default_factory=STRAGGLER_TOPICS.empty)
 
     def words_of(self, topic: int) -> dict[str, float]:
         """Keywords of a topic with their weights, the heaviest first."""

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,6 +21,7 @@ final class PoolRules {
   static final String DEFAULT_POOL = "default";
   static final String SCHEMA_VERSION = "1";
 
+  private static final String ADVICE = "ADVICE";
   private static final String FIX = "correct the file, or write it anew with: iqcar rules compile";
   private static final String COMPILE = "compile it first: iqcar rules compile";
   private static final int LONGEST_NAME = 500;
@@ -133,9 +135,14 @@ final class PoolRules {
 
   private static List<Assignment> assignments(
       String path, JsonNode top, Map<String, PoolSpec> pools, Set<String> others) {
+    Set<String> advice = idsOfAdvice(path, top);
     List<Assignment> found = new ArrayList<>();
     for (JsonNode one : list(path, top, "assignments")) {
       String place = path + ": assignments[" + found.size() + "]";
+      String rule = one.path("rule_id").asText();
+      if (advice.contains(rule)) {
+        throw new RulesRefused(place, rule + " is advice to people and makes no pool", FIX);
+      }
       Assignment assignment = new Assignment(
           text(place, one, "pool", true),
           text(place, one, "fingerprint", false),
@@ -151,6 +158,17 @@ final class PoolRules {
       found.add(assignment);
     }
     return found;
+  }
+
+  /** Rules of type ADVICE are for people: they are skipped, and none of them may make a pool. */
+  private static Set<String> idsOfAdvice(String path, JsonNode top) {
+    Set<String> ids = new HashSet<>();
+    for (JsonNode rule : list(path, top, "rules")) {
+      if (ADVICE.equals(rule.path("rule-type").asText())) {
+        ids.add(rule.path("id").asText());
+      }
+    }
+    return ids;
   }
 
   private static JsonNode list(String path, JsonNode top, String key) {

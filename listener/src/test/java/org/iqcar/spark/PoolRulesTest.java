@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Random;
@@ -85,6 +87,34 @@ class PoolRulesTest {
     assertTrue(message.startsWith("iqcar: no rules are applied: r.json"), message);
     assertTrue(message.contains(said), message);
     assertFalse(message.contains("\n"), message);
+  }
+
+  /** The file is what the analyzer wrote: AGG, DYNP and ADVICE rules, and their pools. */
+  @Test
+  void adviceIsSkippedAndTheOtherRulesApply() throws Exception {
+    byte[] file = Files.readAllBytes(
+        Paths.get(PoolRulesTest.class.getResource("/rules-with-advice.json").toURI()));
+    assertTrue(new String(file, StandardCharsets.UTF_8).contains("\"ADVICE\""));
+    PoolRules rules = PoolRules.parse("r.json", file, OTHERS);
+    assertEquals(new TreeSet<>(Arrays.asList("default", "iqcar-etl", "iqcar-report")),
+        new TreeSet<>(rules.pools.keySet()));
+    assertEquals("iqcar-etl", rules.poolOf(query("name:etl", ""), ""));
+    assertEquals(2, rules.assignments.size());
+  }
+
+  @Test
+  void aFileOfAdviceAloneIsAFileWithoutRules() {
+    assertTrue(parse("{'schema_version':'1','pools':[],'assignments':[],"
+        + "'rules':[{'id':'ADVICE-1','rule-type':'ADVICE'}]}").isEmpty());
+  }
+
+  @Test
+  void adviceThatClaimsAPoolIsRefused() {
+    String json = "{'schema_version':'1','rules':[{'id':'A-1','rule-type':'ADVICE'}],"
+        + "'pools':[],'assignments':[{'pool':'old','rule_id':'A-1','fingerprint':'f'}]}";
+    String message = assertThrows(RulesRefused.class, () -> parse(json)).getMessage();
+    assertTrue(message.contains("assignments[0]: A-1 is advice to people and makes no pool"),
+        message);
   }
 
   @Test

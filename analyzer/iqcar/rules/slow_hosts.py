@@ -1,0 +1,120 @@
+"""Hosts on which tasks are slow across stages and jobs, and for no query's doing.
+
+A stage says something about a host if enough of its tasks ran there and elsewhere. Its tasks there
+are compared with those elsewhere by their medians; a host is slow if it is so in most stages, not
+in one: data that lies there, or one large task, make a stage slow there, not all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.kinds import BlameKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.stragglers import Stragglers
+    from iqcar.tables import Tables
+
+LEAST_TASKS = 3
+"""Tasks of a stage on the host, and elsewhere, from which on their medians say something."""
+SLOW_TIMES = 1.3
+"""Median of its stages' ratios from which on a host is slow. Equal machines differ by some percent,
+a machine of the generation before by a fifth."""
+LEAST_RATIO_STAGES = 4
+"""Stages that compare the host: with fewer, all of them are slower by chance too often (1 in 8)."""
+SLOW_STAGES_SHARE = 0.75
+"""Share of these stages in which the host is slower by a tenth at least."""
+SLOWER_TIMES = 1.1
+LEAST_JOBS = 2
+"""Jobs among them: one job can have its heavy data on one host in every stage."""
+OTHERS_SHARE = 0.5
+"""Blame for its stragglers on queries from which on the host is busy, not slow."""
+
+
+@dataclass(frozen=True)
+class SlowHost:
+    """A host that is slow across stages.
+
+    Attributes
+    ----------
+    host : its row
+    ratio : median over the stages of the median duration there over that elsewhere
+    stages, slower, jobs : stages compared, those in which it is slower, jobs they are of
+    """
+
+    host: int
+    ratio: float
+    stages: int
+    slower: int
+    jobs: int
+
+
+def slow_hosts(tables: Tables, found: Stragglers) -> list[SlowHost]:
+    """Find hosts that are slow across stages and jobs, the slowest first.
+
+    Parameters
+    ----------
+    tables : Tables
+    found : Stragglers
+        Of these tables; hosts whose stragglers iQCAR blames on queries are left out.
+    """
+    tasks = tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    lasted = tasks["finish_ms"].to_numpy(np.float64) - launch
+    usable = (tasks["status"] == "success").to_numpy(bool) & np.isfinite(lasted) & (lasted > 0)
+    usable &= ((tasks["host"] >= 0) & (tasks["stage"] >= 0)).to_numpy(bool)
+    frame = tasks.loc[usable, ["stage", "host"]].assign(lasted=lasted[usable])
+    # Only stages that ran on two hosts compare any.
+    several = frame.groupby("stage")["host"].transform("nunique") > 1
+    ratios = _ratios(frame[several.to_numpy(bool)])
+    job = tables.stages["job"].to_numpy(np.int64)
+    ratios = ratios.assign(job=job[ratios["stage"].to_numpy(np.int64)])
+    busy = _busy(found)
+    hosts = []
+    for host, rows in ratios.groupby("host", sort=True):
+        slower = int((rows["ratio"] >= SLOWER_TIMES).sum())
+        one = SlowHost(
+            int(str(host)), float(rows["ratio"].median()), len(rows), slower,
+            int(rows["job"].nunique()),
+        )  # fmt: skip
+        recurs = one.stages >= LEAST_RATIO_STAGES and one.jobs >= LEAST_JOBS
+        mostly = slower >= SLOW_STAGES_SHARE * one.stages
+        if recurs and mostly and one.ratio >= SLOW_TIMES and one.host not in busy:
+            hosts.append(one)
+    return sorted(hosts, key=lambda one: (-one.ratio, one.host))
+
+
+def _ratios(frame: pd.DataFrame) -> pd.DataFrame:
+    """Duration of a stage's tasks on each of its hosts over that elsewhere, by medians."""
+    rows: list[tuple[int, int, float]] = []
+    for stage, mine in frame.groupby("stage", sort=True):
+        host, lasted = mine["host"].to_numpy(np.int64), mine["lasted"].to_numpy(np.float64)
+        for one, count in zip(*np.unique(host, return_counts=True), strict=True):
+            there = host == one
+            if LEAST_TASKS <= count <= len(host) - LEAST_TASKS:
+                ratio = float(np.median(lasted[there]) / np.median(lasted[~there]))
+                rows.append((int(str(stage)), int(one), ratio))
+    return pd.DataFrame(rows, columns=["stage", "host", "ratio"])
+
+
+def _busy(found: Stragglers) -> set[int]:
+    """Hosts for whose stragglers iQCAR blames queries, mostly: rules between queries help there."""
+    causes: Sequence[int] = found.causes["straggler"].to_numpy(np.int64).tolist()
+    sources = found.sources
+    if not len(sources):
+        return set()
+    row = found.stragglers["host"].to_numpy(np.int64)
+    host = np.array([row[causes[cause]] for cause in sources["cause"].tolist()], np.int64)
+    share = sources["share"].to_numpy(np.float64)
+    kinds = (BlameKind.QUERY.value, BlameKind.OWN.value)
+    theirs = np.where(sources["kind"].isin(kinds).to_numpy(), share, 0.0)
+    size = int(host.max()) + 1
+    known = np.bincount(host[host >= 0], share[host >= 0], minlength=size)
+    of_queries = np.bincount(host[host >= 0], theirs[host >= 0], minlength=size)
+    return {int(h) for h in np.flatnonzero((known > 0) & (of_queries > OTHERS_SHARE * known))}

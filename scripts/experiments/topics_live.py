@@ -1,0 +1,195 @@
+"""Live topics (after Hound §5): do they name the trouble that was injected, and the planted skew?
+
+    sudo .venv/bin/python scripts/experiments/topics_live.py [--seed N] [--again]
+
+A standalone cluster of three hosts runs queries whose tasks are even but for a skewed shuffle.
+During some sessions `iqcar inject` loads the processor or the disk of one host. Topics are found
+from the event log alone and held against what was going on in each stage. Needs root and control
+groups of version 1 (:mod:`loadable_hosts`); a run takes about six minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from arms import OUT, REPO, RESULTS, fresh, save
+from cluster import Cluster, cluster, start_application, wait_until
+from loadable_hosts import Host, Size, check_machine
+from topics_live_result import make_result
+from topics_live_table import topics_live
+
+EXPERIMENT = "topics_live"
+HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+SIZE = Size(cores=0.6, disk_bytes_per_s=12 << 20)
+TASKS = 24
+ROWS, HASHES = 8_000, 8
+"""A tenth of a second of a core for a task, a third of a second on its host."""
+ROWS_OF_FILE = 75_000
+"""3 MB: a quarter of a second of its host's disk."""
+COLUMNS = ("a", "b", "c", "d", "e")
+CONF = {
+    "spark.sql.shuffle.partitions": str(TASKS),
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.files.openCostInBytes": "128m",
+    "spark.sql.files.maxPartitionBytes": "128m",
+    "spark.sql.files.minPartitionNum": "1",
+}
+"""One task per file, and no partition joined with another."""
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cpu": {"processes": 4},
+    "io": {"processes": 2, "read_share": 0.9, "size_bytes": 64 << 20},
+}
+LONGEST_S = 300
+"""An injection ends with its session, or then."""
+SETTLE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Session:
+    """Queries that run while one host has trouble, or none has."""
+
+    name: str
+    queries: tuple[str, ...]
+    anomaly: str = ""
+    host: int = -1
+
+
+def sessions(seed: int) -> list[Session]:
+    """Plan the sessions; the seed picks the hosts and shuffles the order."""
+    pick = random.Random(seed)
+    hosts = [pick.randrange(len(HOSTS)) for _ in range(5)]
+    found = [
+        Session("quiet", ("compute", "scan") * 4),
+        Session("skew", ("skewed",) * 8),
+        Session("cpu 1", ("compute",) * 6, "cpu", hosts[0]),
+        Session("cpu 2", ("compute",) * 6, "cpu", hosts[1]),
+        Session("io 1", ("scan",) * 6, "io", hosts[2]),
+        Session("io 2", ("scan",) * 6, "io", hosts[3]),
+        Session("cpu and skew", ("skewed",) * 6, "cpu", hosts[4]),
+    ]
+    pick.shuffle(found)
+    return [Session("warm-up", ("compute", "scan", "skewed") * 2), *found]
+
+
+def options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Inject trouble, plant skew, and find topics.")
+    parser.add_argument("--seed", type=int, default=1, help="which hosts, in which order")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
+    parser.add_argument("--again", action="store_true", help="run nothing, look at what is there")
+    return parser.parse_args()
+
+
+def write_files(folder: Path, seed: int) -> None:
+    """Write even files of numbers that do not compress."""
+    folder.mkdir()
+    numbers = np.random.default_rng(seed)
+    for number in range(TASKS):
+        table = pa.table({name: numbers.random(ROWS_OF_FILE) for name in COLUMNS})
+        file = folder / f"part-{number:02d}.parquet"
+        pq.write_table(table, file, compression="none", use_dictionary=False)
+
+
+def start_trouble(folder: Path, host: Host, anomaly: str) -> subprocess.Popen[bytes]:
+    """Load a host from now on; return when the load is there."""
+    log = folder / f"truth-{len(list(folder.glob('truth-*')))}.jsonl"
+    settings = dict(SETTINGS[anomaly])
+    if anomaly == "io":
+        settings["folder"] = str(host.folder)
+    one = {"host": host.name, "anomaly": anomaly, "after_ms": 0, "for_ms": 1000 * LONGEST_S}
+    plan = log.with_suffix(".plan.json")
+    plan.write_text(json.dumps({"injections": [{**one, "settings": settings}]}))
+    words = [sys.executable, "-m", "iqcar", "inject", "schedule", "--plan", str(plan)]
+    env = {**os.environ, "PYTHONPATH": str(REPO / "analyzer")}
+    running = host.start([*words, "--log", str(log)], host.hogs, env, folder / "inject.log")
+    wait_until(lambda: log.exists() and log.stat().st_size > 0, f"{anomaly} load", [running])
+    return running
+
+
+def run_session(spark: Cluster, folder: Path, number: int, session: Session, jobs: Any) -> None:
+    """Run one session: trouble first, then its queries, then no more trouble."""
+    wait_until((folder / f"ready-{number}").exists, f"session {number}", [jobs])
+    trouble = None
+    started = time.monotonic()
+    try:
+        if session.anomaly:
+            trouble = start_trouble(folder, spark.hosts[session.host], session.anomaly)
+        time.sleep(SETTLE_S)
+        (folder / f"go-{number}").touch()
+        wait_until((folder / f"done-{number}").exists, f"end of {session.name}", [jobs])
+    finally:
+        if trouble is not None:
+            trouble.terminate()
+            trouble.wait(timeout=30)
+    say(f"{session.name}: {len(session.queries)} queries, {time.monotonic() - started:.0f} s")
+
+
+def run(folder: Path, seed: int) -> None:
+    """Run the cluster, the queries and the injections; write what a later look needs."""
+    planned = sessions(seed)
+    write_files(folder / "files", seed)
+    plan = {
+        "folder": str(folder), "files": str(folder / "files"), "tasks": TASKS, "rows": ROWS,
+        "hashes": HASHES,
+        "sessions": [{"name": one.name, "queries": one.queries} for one in planned],
+    }  # fmt: skip
+    (folder / "plan.json").write_text(json.dumps(plan))
+    program = Path(__file__).with_name("topics_live_jobs.py")
+    with cluster(HOSTS, folder, SIZE) as spark:
+        words = [str(program), str(folder / "plan.json")]
+        jobs = start_application(words, spark.master, folder, "jobs", CONF)
+        try:
+            for number, session in enumerate(planned):
+                run_session(spark, folder, number, session, jobs)
+                if number == 0:
+                    spark.limit()
+            if jobs.wait(timeout=120):
+                raise SystemExit(f"the Spark application failed, see {folder / 'jobs.log'}")
+        finally:
+            jobs.terminate()
+            jobs.wait()
+    meta = {
+        "seed": seed,
+        "hosts": len(HOSTS),
+        "tasks_per_stage": TASKS,
+        "size": {"cores": SIZE.cores, "disk_bytes_per_s": SIZE.disk_bytes_per_s},
+        "settings": SETTINGS,
+        "sessions": [
+            {"name": s.name, "anomaly": s.anomaly, "host": HOSTS[s.host] if s.anomaly else ""}
+            for s in planned
+        ],
+        **json.loads((folder / "jobs.json").read_text()),
+    }
+    (folder / "run.json").write_text(json.dumps(meta))
+
+
+def say(line: str) -> None:
+    """Tell what happens."""
+    print(f"{EXPERIMENT}: {line}", flush=True)
+
+
+def main() -> None:
+    """Run everything and look at what was found."""
+    chosen = options()
+    folder = OUT / EXPERIMENT
+    if not chosen.again:
+        check_machine()
+        run(fresh(EXPERIMENT), chosen.seed)
+    meta = json.loads((folder / "run.json").read_text())
+    save(EXPERIMENT, chosen.results, {**meta, **make_result(folder, meta)}, topics_live)
+
+
+if __name__ == "__main__":
+    main()
