@@ -112,7 +112,8 @@ def _bar(diagnosis: Diagnosed, target: int, ran: float) -> str:
     """A bar of blame; its words stand in its label for who cannot see it."""
     colours = query_colours(diagnosis.tables.queries)
     at = {query_id: row for row, query_id in enumerate(texts(diagnosis.tables.queries, "query_id"))}
-    pieces, said = [], []
+    pieces: list[str] = []
+    said: list[str] = []
     rest, others = 1.0, 0.0
     for row in _rows(diagnosis.graph.blame_of(target)):
         share = min(float(row["lost_ms"]) / ran if ran > 0 else float(row["share"]), rest)
