@@ -206,7 +206,7 @@ function bar(view, start, end) {
 function outline(ctx, x, y, width, height, colour, weight) {
   ctx.strokeStyle = colour;
   ctx.lineWidth = weight;
-  ctx.strokeRect(x + weight / 2, y + weight / 2, Math.max(width - weight, 0.5), height - weight);
+  ctx.strokeRect(x + weight / 2, y + weight / 2, Math.max(width - weight, 0.5), Math.max(height - weight, 0.5));
 }
 
 function clip(ctx, view, paint) {
