@@ -140,7 +140,8 @@ def parquet_file(where: str) -> Any:
         raise IqcarError(
             "is Parquet, which needs pyarrow", where, "pip install pyarrow, or give it as CSV"
         ) from None
-    return parquet.ParquetFile(where)
+    # What is buffered ahead is kept until the file is closed: at the end, all of it.
+    return parquet.ParquetFile(where, pre_buffer=False)
 
 
 @contextmanager
