@@ -1,0 +1,129 @@
+"""The Spark that a fleet is looked at on: the session there is, or one of its own."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.fleet.boot import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGES = ("pyspark", "pyarrow")
+"""What the driver needs beyond iqcar's own dependencies; so do the executors."""
+ROWS_PER_BATCH = 16
+"""Rows that Spark hands to Python at once. Ours are pieces of tables of some MB each, so Spark's
+10,000 rows would be more than a worker has memory for."""
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
+_PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
+_SHOWN = 300
+"""Characters shown of a message of Spark's."""
+
+
+@contextmanager
+def spark_session(master: str = "") -> Iterator[Any]:
+    """Give the active session, or make one and stop it at the end.
+
+    Parameters
+    ----------
+    master : str
+        URL of the cluster to start an application on. Without it Spark's own settings decide
+        (``spark-submit --master``, ``spark-defaults.conf``); ``local[*]`` where they say nothing.
+
+    Raises
+    ------
+    IqcarError
+        If pyspark is missing, or Spark does not start.
+    UsageError
+        If there is an active session on another master.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise IqcarError(f"needs {' and '.join(missing)}", "--on-spark", "pip install 'iqcar[spark]'")
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        there = active.sparkContext.master
+        if master and master != there:
+            raise UsageError(f"a session on {there} is active", "--master", "leave it out")
+        yield active
+        return
+    builder = SparkSession.builder.appName("iqcar topics")
+    if master:
+        builder = builder.master(master)
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    for key, value in quiet.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # py4j's, pyspark's, and what starting a JVM raises
+        raise IqcarError(
+            f"Spark did not start: {first_line(error)}", master or "--on-spark",
+            "it needs Java 17 or newer, and a master that can be reached",
+        ) from error  # fmt: skip
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def working_on(spark: Any, what: str) -> Iterator[None]:
+    """Set up a session for our rows, and turn what goes wrong on it into one line.
+
+    Raises
+    ------
+    IqcarError
+        If a step fails on the executors.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    before = spark.conf.get(_BATCH)
+    spark.conf.set(_BATCH, str(ROWS_PER_BATCH))
+    spark.sparkContext.setLocalProperty("spark.job.description", what)
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise failure(error) from error
+    finally:
+        try:
+            spark.sparkContext.setLocalProperty("spark.job.description", None)
+            spark.conf.set(_BATCH, before)
+        except Py4JError:
+            pass  # the session has gone; what it ended with is what is to be said
+
+
+def failure(error: Exception) -> IqcarError:
+    """Say in one line why a step failed on the executors."""
+    text = str(error)
+    if own := _OWN_ERROR.search(text):
+        return IqcarError(
+            f"the executors' Python lacks something: {own[1][:_SHOWN]}", "--on-spark",
+            "install iqcar's dependencies where PYSPARK_PYTHON points on every host",
+        )  # fmt: skip
+    raised = _PYTHON_ERROR.findall(text)
+    kinds = {kind for kind, _ in raised}
+    if raised and kinds & {"ModuleNotFoundError", "ImportError"}:
+        why = next(said for kind, said in raised if kind in ("ModuleNotFoundError", "ImportError"))
+        return IqcarError(
+            f"the executors' Python lacks something: {why[:_SHOWN]}", "--on-spark",
+            "install iqcar's dependencies where PYSPARK_PYTHON points on every host",
+        )  # fmt: skip
+    if raised:
+        kind, said = raised[-1]
+        return IqcarError(f"a step failed on an executor: {kind}: {said[:_SHOWN]}", "--on-spark")
+    return IqcarError(f"Spark failed: {first_line(error)}", "--on-spark")
+
+
+def first_line(error: Exception) -> str:
+    """First line of an error's message that says something."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if line), type(error).__name__)[:_SHOWN].rstrip(".")

@@ -1,0 +1,67 @@
+"""Who was in the way, asked on the executors once it is known which topics lack a resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.fleet import steps
+from iqcar.fleet.pieces import SCHEMA, rejoined
+from iqcar.topics.result import TOPIC_SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iqcar.fleet.ship import Shipped
+    from iqcar.kinds import QueryBy
+    from iqcar.tables import Tables
+    from iqcar.topics import Topics
+
+
+def sources_on_spark(
+    placed: Any,
+    shipped: Shipped,
+    found: Topics,
+    lacks: Mapping[int, str],
+    tables: Tables,
+    query_by: QueryBy,
+) -> pd.DataFrame:
+    """Link topics that are a lack of a resource to the queries blamed for it.
+
+    Parameters
+    ----------
+    placed : DataFrame of Spark
+        Tables of each group of logs.
+    shipped : Shipped
+    found : Topics
+    lacks : mapping of topic to :class:`iqcar.kinds.Resource`
+    tables : Tables
+        Of all logs, without tasks.
+    query_by : QueryBy
+
+    Returns
+    -------
+    DataFrame of :data:`iqcar.topics.result.TOPIC_SOURCES`
+    """
+    mixture = found.mixtures
+    wanted = mixture[mixture["topic"].isin(list(lacks)).to_numpy(bool)]
+    if not len(wanted):
+        return TOPIC_SOURCES.empty()
+    stage = found.jobs["stage"].to_numpy(np.int64)
+    job = wanted["job"].to_numpy(np.int64)
+    asked = steps.Asked(stage[job], wanted["topic"].to_numpy(np.int64), dict(lacks))
+    step = shipped.step("speeds_step", query_by)
+    speeds = [what for _, _, what in rejoined(placed.mapInPandas(step, SCHEMA).collect())]
+    step = shipped.step("sources_step", asked, steps.all_capacities(speeds), query_by)
+    parts = [what for _, _, what in rejoined(placed.mapInPandas(step, SCHEMA).collect())]
+    if not parts:
+        return TOPIC_SOURCES.empty()
+    whole = pd.concat(parts, ignore_index=True)
+    query = np.append(tables.stages["query"].to_numpy(np.int64), -1)
+    row_of = {int(one): row for row, one in enumerate(stage.tolist())}
+    whole["job"] = [row_of[int(one)] for one in whole["job"].tolist()]
+    whole["query"] = query[whole["query"].to_numpy(np.int64)]
+    whole = whole.iloc[np.argsort(whole["job"].to_numpy(), kind="stable")]
+    return TOPIC_SOURCES.frame({name: whole[name].to_numpy() for name in TOPIC_SOURCES.column_names()})

@@ -1,0 +1,1 @@
+def trace_topics_on_spark(*a): raise NotImplementedError
