@@ -24,8 +24,8 @@ import reference_hound
 from hound_traces import plant
 from iqcar.kinds import LearnerSet
 from iqcar.topics import TopicSettings, find_topics
-from iqcar.topics.find import profiles_of_job
 from iqcar.topics.jobs import Jobs
+from iqcar.topics.look import profiles_of_job
 from topic_truth import nearness
 
 COMPARED_JOBS = 12

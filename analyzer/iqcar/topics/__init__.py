@@ -1,6 +1,6 @@
 """What keeps making tasks slow, across stages and queries: recurring causes of stragglers (Hound).
 
-    features → jobs → causality profiles → topics per model → ensemble → mixtures
+    features → jobs → looks (causality profiles) → topics per model → ensemble → mixtures
 
 Each job (a stage with stragglers) is looked at by three kinds of base learners; what recurs in
 many jobs is a topic, and stays one if several kinds of learners found it. P. Zheng, B. C. Lee,
@@ -8,9 +8,13 @@ Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018
 """
 
 from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
+from iqcar.topics.conclude import topics_from
 from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
 from iqcar.topics.ensemble import TopicEnsemble
+from iqcar.topics.evidence import share_kept
 from iqcar.topics.find import find_topics
+from iqcar.topics.jobs import Job, Jobs, Tally, metric_names
+from iqcar.topics.look import JobLook, StragglerDigest, look_at_job
 from iqcar.topics.meta import TopicModel
 from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
 from iqcar.topics.result import (
@@ -33,13 +37,22 @@ __all__ = [
     "VALIDATION",
     "AdaBoostIPW",
     "BaggedElasticNet",
+    "Job",
+    "JobLook",
+    "Jobs",
     "LeastSquares",
     "LogisticIPW",
     "PearsonCorrelation",
     "SignedSchweizerWolff",
+    "StragglerDigest",
+    "Tally",
     "TopicEnsemble",
     "TopicModel",
     "TopicSettings",
     "Topics",
     "find_topics",
+    "look_at_job",
+    "metric_names",
+    "share_kept",
+    "topics_from",
 ]

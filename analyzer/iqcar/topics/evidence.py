@@ -9,54 +9,60 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.topics.look import lot
 from iqcar.topics.result import VALIDATION
-from iqcar.topics.validate import (
-    SIGNIFICANT,
-    mean_quartile_difference,
-    mutual_information,
-    rank_sum_p,
-)
+from iqcar.topics.validate import SIGNIFICANT, mutual_information
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
-    from iqcar.topics.jobs import Jobs
+    from iqcar.topics.look import JobLook
 
 MOST_JOBS = 200
 """Jobs whose mutual information is measured at most: its mean is known to some percent by then."""
+TO_CHOOSE_FROM = 2.0
+"""Tasks are kept of so many times as many jobs: not all jobs will have topics."""
 MOST_METRICS = 12
 """Metrics of a job outside its topics that are measured at most."""
 
 
-def check_words(jobs: Jobs, mixtures: pd.DataFrame, words: pd.DataFrame) -> pd.DataFrame:
+def share_kept(jobs: int) -> float:
+    """Share of the jobs whose tasks are to be kept (`kept` of `look_at_job`), of so many jobs."""
+    return min(TO_CHOOSE_FROM * MOST_JOBS / max(jobs, 1), 1.0)
+
+
+def check_words(
+    looks: Sequence[JobLook], names: Sequence[str], mixtures: pd.DataFrame, words: pd.DataFrame
+) -> pd.DataFrame:
     """Compare stragglers with other tasks in every keyword of a job's topics (§5.2).
 
     Returns
     -------
     DataFrame of :data:`iqcar.topics.result.VALIDATION`
     """
-    column = {name: j for j, name in enumerate(jobs.names)}
-    keywords = _keywords(words)
-    rows: list[tuple[int, int, str, float, float, bool]] = []
-    for job, topics in _topics_of(mixtures).items():
-        metrics, _ = jobs.known(job)
-        slow = jobs.straggling(job)
-        for topic in topics:
-            for feature, sign in keywords.get(topic, ()):
-                values = metrics[:, column[feature]]
-                p = rank_sum_p(values, slow)
-                quartile = np.percentile(values, (25, 75))
-                width = float(quartile[1] - quartile[0]) or float(values.std()) or 1.0
-                difference = mean_quartile_difference(values, slow) / width
-                agrees = p < SIGNIFICANT and difference * sign > 0
-                rows.append((job, topic, feature, p, difference, agrees))
-    if not rows:
+    if not len(mixtures):
         return VALIDATION.empty()
-    columns = zip(*rows, strict=True)
-    return VALIDATION.frame(dict(zip(VALIDATION.column_names(), columns, strict=True)))
+    column = {name: j for j, name in enumerate(names)}
+    pairs = mixtures[["job", "topic"]].merge(words[["topic", "feature", "sign"]], on="topic")
+    # A merge keeps the order of the left side; keywords come in the order of their weight.
+    job = pairs["job"].to_numpy(np.int64)
+    metric = np.array([column[str(name)] for name in pairs["feature"].tolist()], np.int64)
+    p = np.stack([look.p_value for look in looks])[job, metric]
+    difference = np.stack([look.quartile_difference for look in looks])[job, metric]
+    agrees = (p < SIGNIFICANT) & (difference * pairs["sign"].to_numpy(np.float64) > 0)
+    return VALIDATION.frame(
+        {
+            "job": job, "topic": pairs["topic"].to_numpy(), "feature": pairs["feature"].tolist(),
+            "p_value": p, "quartile_difference": difference, "agrees": agrees,
+        }
+    )  # fmt: skip
 
 
-def information_of(jobs: Jobs, mixtures: pd.DataFrame, words: pd.DataFrame) -> dict[str, float]:
+def information_of(
+    looks: Sequence[JobLook], names: Sequence[str], mixtures: pd.DataFrame, words: pd.DataFrame
+) -> dict[str, float]:
     """Mean mutual information in nats (appendix E), over an even selection of jobs.
 
     Returns
@@ -66,16 +72,20 @@ def information_of(jobs: Jobs, mixtures: pd.DataFrame, words: pd.DataFrame) -> d
         metrics of none, with latency; `metrics_metrics` (I_MM) and `metrics_others` (I_MU):
         keywords of one topic with each other, and with metrics of none. NaN where there is none.
     """
-    column = {name: j for j, name in enumerate(jobs.names)}
+    column = {name: j for j, name in enumerate(names)}
     keywords = _keywords(words)
-    of = list(_topics_of(mixtures).items())
-    step = -(-len(of) // MOST_JOBS) or 1
+    topics_of = _topics_of(mixtures)
+    of = [job for job in topics_of if looks[job].kept is not None]
+    of = sorted(sorted(of, key=lambda job: lot(looks[job].stage))[:MOST_JOBS])
     found: dict[str, list[float]] = {
         "metrics_latency": [], "others_latency": [], "metrics_metrics": [], "metrics_others": [],
     }  # fmt: skip
-    for job, topics in of[::step]:
-        metrics, latency = jobs.known(job)
-        inside = [[column[f] for f, _ in keywords.get(topic, ())] for topic in topics]
+    for job in of:
+        kept = looks[job].kept
+        if kept is None:
+            continue
+        metrics, latency = kept.metrics, kept.latency_ms
+        inside = [[column[f] for f in keywords.get(topic, ())] for topic in topics_of[job]]
         named = {j for one in inside for j in one}
         varies = [j for j in range(metrics.shape[1]) if metrics[:, j].min() < metrics[:, j].max()]
         outside = [j for j in varies if j not in named][:MOST_METRICS]
@@ -93,10 +103,10 @@ def _mean(into: list[float], pairs: list[tuple[np.ndarray, np.ndarray]]) -> None
         into.append(float(np.mean([mutual_information(a, b) for a, b in pairs])))
 
 
-def _keywords(words: pd.DataFrame) -> dict[int, list[tuple[str, int]]]:
-    found: dict[int, list[tuple[str, int]]] = {}
-    for topic, feature, sign in zip(words["topic"], words["feature"], words["sign"], strict=True):
-        found.setdefault(int(topic), []).append((str(feature), int(sign)))
+def _keywords(words: pd.DataFrame) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for topic, feature in zip(words["topic"], words["feature"], strict=True):
+        found.setdefault(int(topic), []).append(str(feature))
     return found
 
 

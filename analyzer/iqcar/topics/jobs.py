@@ -8,18 +8,85 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from iqcar.stragglers import TaskFeatures
+    from iqcar.stragglers.feature_list import Feature
     from iqcar.topics.settings import TopicSettings
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
 
 PARTS_OF_LATENCY = frozenset({"run_ms"})
 """Features that are the latency but for a rest: they would explain every straggler by itself."""
 LEAST_KNOWN = 0.5
 """A metric that fewer of a job's tasks have is taken as unknown for the whole job."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many stages there were, and how many of them are no jobs.
+
+    Attributes
+    ----------
+    seen : stages with a task of known duration
+    small : with too few tasks
+    even : without stragglers
+    """
+
+    seen: int
+    small: int
+    even: int
+
+    def __add__(self, other: Tally) -> Tally:
+        """Count the stages of both."""
+        return Tally(self.seen + other.seen, self.small + other.small, self.even + other.even)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Tasks of one job, the fastest first.
+
+    Attributes
+    ----------
+    stage : row of the stage; no two jobs have the same
+    app, query : rows of its application and query; −1 if none
+    metrics : (tasks, metrics); NaN where unknown
+    latency_ms : (tasks,) positive, rising
+    slow : (tasks,) which are stragglers
+    median_ms : of the latency
+    """
+
+    stage: int
+    app: int
+    query: int
+    metrics: Floats
+    latency_ms: Floats
+    slow: Flags
+    median_ms: float
+
+    def known(self) -> tuple[Floats, Floats]:
+        """Metrics and latencies; what is unknown takes the job's median.
+
+        Returns
+        -------
+        (tasks, metrics), (tasks,)
+            A metric that most of the job's tasks lack is 0 for all: it cannot be a cause.
+        """
+        values = self.metrics
+        missing = np.isnan(values)
+        if missing.any():
+            lacking = missing.mean(axis=0) > LEAST_KNOWN
+            values = np.where(lacking, 0.0, values)
+            missing &= ~lacking
+            middle = np.zeros(values.shape[1])
+            some = missing.any(axis=0)
+            middle[some] = np.nanmedian(values[:, some], axis=0)
+            values = np.where(missing, middle, values)
+        return values, self.latency_ms
 
 
 @dataclass(frozen=True)
@@ -33,9 +100,8 @@ class Jobs:
     latency_ms : (tasks,)
     median_ms : (jobs,) median latency
     starts : (jobs + 1,) first task of each job
-    rows : (tasks,) row of each task in the features
-    stage : (jobs,) row of the stage
-    seen, small, even : how many stages there were, had too few tasks, had no stragglers
+    stage, app, query : (jobs,) rows
+    tally : Tally
     threshold : a straggler took more than this times its job's median
     """
 
@@ -44,18 +110,17 @@ class Jobs:
     latency_ms: Floats
     median_ms: Floats
     starts: Rows
-    rows: Rows
     stage: Rows
-    seen: int
-    small: int
-    even: int
+    app: Rows
+    query: Rows
+    tally: Tally
     threshold: float
 
     @classmethod
     def of(cls, features: TaskFeatures, settings: TopicSettings) -> Jobs:
         """Take the stages that are jobs; tasks without a positive latency are left out."""
         frame = features.frame
-        listed = sorted(f.name for f in features.features if f.name not in PARTS_OF_LATENCY)
+        listed = metric_names(features.features)
         latency = features.column("duration_ms")
         stage = frame["stage"].to_numpy(np.int64)
         usable = frame["compared"].to_numpy(bool) & np.isfinite(latency) & (latency > 0)
@@ -69,23 +134,22 @@ class Jobs:
         large = count >= settings.least_tasks
         straggles = slowest > settings.straggler * median
         kept = np.flatnonzero(large & straggles)
-        of = np.repeat(large & straggles, count)
-        rows = rows[of]
+        fastest = rows[first[kept]]
+        rows = rows[np.repeat(large & straggles, count)]
         values = np.empty((len(rows), len(listed)))
         for j, name in enumerate(listed):
             values[:, j] = frame[name].to_numpy(np.float64)[rows]
         values[~np.isfinite(values)] = np.nan
         return cls(
-            names=tuple(listed),
+            names=listed,
             metrics=values,
             latency_ms=latency[rows],
             median_ms=median[kept],
             starts=np.concatenate([[0], np.cumsum(count[kept])]).astype(np.int64),
-            rows=rows,
             stage=stages[kept],
-            seen=len(stages),
-            small=int((~large).sum()),
-            even=int((large & ~straggles).sum()),
+            app=frame["app"].to_numpy(np.int64)[fastest],
+            query=frame["query"].to_numpy(np.int64)[fastest],
+            tally=Tally(len(stages), int((~large).sum()), int((large & ~straggles).sum())),
             threshold=settings.straggler,
         )
 
@@ -93,29 +157,29 @@ class Jobs:
         """How many jobs there are."""
         return len(self.stage)
 
+    def __getitem__(self, job: int) -> Job:
+        """One of the jobs."""
+        part = slice(int(self.starts[job]), int(self.starts[job + 1]))
+        latency, median = self.latency_ms[part], float(self.median_ms[job])
+        return Job(
+            stage=int(self.stage[job]),
+            app=int(self.app[job]),
+            query=int(self.query[job]),
+            metrics=self.metrics[part],
+            latency_ms=latency,
+            slow=latency > self.threshold * median,
+            median_ms=median,
+        )
+
+    def __iter__(self) -> Iterator[Job]:
+        """One job after the other, in the order of their stages."""
+        return (self[job] for job in range(len(self)))
+
     def known(self, job: int) -> tuple[Floats, Floats]:
-        """Metrics and latencies of one job; what is unknown takes the job's median.
+        """Metrics and latencies of one job; see :meth:`Job.known`."""
+        return self[job].known()
 
-        Returns
-        -------
-        (tasks, metrics), (tasks,)
-            A metric that most of the job's tasks lack is 0 for all: it cannot be a cause.
-        """
-        part = slice(int(self.starts[job]), int(self.starts[job + 1]))
-        values = self.metrics[part]
-        missing = np.isnan(values)
-        if missing.any():
-            lacking = missing.mean(axis=0) > LEAST_KNOWN
-            values = np.where(lacking, 0.0, values)
-            missing &= ~lacking
-            middle = np.zeros(values.shape[1])
-            some = missing.any(axis=0)
-            middle[some] = np.nanmedian(values[:, some], axis=0)
-            values = np.where(missing, middle, values)
-        return values, self.latency_ms[part]
 
-    def straggling(self, job: int) -> NDArray[np.bool_]:
-        """Which tasks of a job are stragglers."""
-        part = slice(int(self.starts[job]), int(self.starts[job + 1]))
-        slow: NDArray[np.bool_] = self.latency_ms[part] > self.threshold * self.median_ms[job]
-        return slow
+def metric_names(features: tuple[Feature, ...]) -> tuple[str, ...]:
+    """Features that can be a cause, in alphabetical order."""
+    return tuple(sorted(f.name for f in features if f.name not in PARTS_OF_LATENCY))

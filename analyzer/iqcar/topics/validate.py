@@ -21,6 +21,31 @@ INFORMATION_BINS = 8
 """Bins per variable of mutual information; of fewer than 64 tasks the square root."""
 
 
+def differences(metrics: Floats, slow: Flags) -> tuple[Floats, Floats]:
+    """How stragglers differ from other tasks in every metric (§5.2).
+
+    Parameters
+    ----------
+    metrics : (tasks, metrics) finite
+    slow : (tasks,) the stragglers: some, but not all
+
+    Returns
+    -------
+    (metrics,) p-values of the rank-sum test
+    (metrics,) mean quartile differences in interquartile ranges of all tasks; in standard
+        deviations where these are 0
+    """
+    width = metrics.shape[1]
+    p, difference = np.ones(width), np.zeros(width)
+    for j in range(width):
+        values = metrics[:, j]
+        quartile = np.percentile(values, (25, 75))
+        size = float(quartile[1] - quartile[0]) or float(values.std()) or 1.0
+        p[j] = rank_sum_p(values, slow)
+        difference[j] = mean_quartile_difference(values, slow) / size
+    return p, difference
+
+
 def rank_sum_p(values: Floats, chosen: Flags) -> float:
     """Two-sided p-value of the Wilcoxon rank-sum test, by the normal law, ties corrected.
 
