@@ -15,12 +15,13 @@ MOST_TASKS = 10_000
 """Tasks of one Spark stage at most; its driver handles some thousands a minute."""
 
 
-def pack_by_size(sizes: Sequence[int]) -> list[list[int]]:
+def pack_by_size(sizes: Sequence[int], cores: int) -> list[list[int]]:
     """Share logs out to tasks: a large log alone, small ones together, the largest first.
 
     Parameters
     ----------
     sizes : stored bytes of each log
+    cores : so many tasks can run at once; they are given work if there are as many logs
 
     Returns
     -------
@@ -33,7 +34,7 @@ def pack_by_size(sizes: Sequence[int]) -> list[list[int]]:
     rest = sum(sizes[row] for row in small)
     tasks = [[row] for row in large]
     if small:
-        count = max(1, min(len(small), -(-rest // ENOUGH_BYTES)))
+        count = max(1, min(len(small), max(cores, -(-rest // ENOUGH_BYTES))))
         tasks += even_shares([max(sizes[row], 1) for row in small], count, small)
     if len(tasks) > MOST_TASKS:
         whole = [sum(sizes[row] for row in one) for one in tasks]

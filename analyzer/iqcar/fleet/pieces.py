@@ -9,7 +9,7 @@ import pandas as pd
 import zstandard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 PIECE_BYTES = 8 << 20
 """Most bytes of one row (8 MiB): a batch of sixteen is then little beside a worker's memory."""
@@ -48,12 +48,18 @@ def one_row(number: int, kind: str, what: object) -> pd.DataFrame:
     return pd.DataFrame({"log": [number], "kind": [kind], "part": [0], "content": [pack(what)]})
 
 
-def rejoined(rows: Iterable[tuple[int, str, int, bytes]]) -> list[tuple[int, str, Any]]:
-    """Put objects together from their rows, which come in any order; sorted by number and kind."""
-    pieces: dict[tuple[int, str], list[tuple[int, bytes]]] = {}
-    for number, kind, part, content in rows:
-        pieces.setdefault((int(number), str(kind)), []).append((int(part), bytes(content)))
+def stepped(frame: Any, step: Callable[[Any], Any]) -> Any:
+    """Run a step on each partition of a Spark DataFrame."""
+    return frame.mapInPandas(step, SCHEMA)
+
+
+def objects(frame: Any, kind: str = "") -> list[tuple[int, Any]]:
+    """Bring objects of a kind, or all, to the driver: their numbers and they, in that order."""
+    wanted = frame.where(frame["kind"] == kind) if kind else frame
+    pieces: dict[int, list[tuple[int, bytes]]] = {}
+    for number, part, content in wanted.select("log", "part", "content").collect():
+        pieces.setdefault(number, []).append((part, bytes(content)))
     return [
-        (number, kind, unpack(b"".join(content for _, content in sorted(parts))))
-        for (number, kind), parts in sorted(pieces.items())
+        (number, unpack(b"".join(content for _, content in sorted(parts))))
+        for number, parts in sorted(pieces.items())
     ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +48,11 @@ def spark_session(master: str = "") -> Iterator[Any]:
 
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        raise IqcarError(f"needs {' and '.join(missing)}", "--on-spark", "pip install 'iqcar[spark]'")
-    from pyspark.sql import SparkSession
+        raise IqcarError(
+            f"needs {' and '.join(missing)}", "--on-spark", "pip install 'iqcar[spark]'"
+        )
+    with _pandas_unsaid():
+        from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -58,20 +64,44 @@ def spark_session(master: str = "") -> Iterator[Any]:
     builder = SparkSession.builder.appName("iqcar topics")
     if master:
         builder = builder.master(master)
-    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
-    for key, value in quiet.items():
+    settings = {
+        "spark.ui.showConsoleProgress": "false",
+        # What goes wrong is said in one line; Spark would add some pages.
+        "spark.log.level": "OFF",
+        # Looks at many thousand jobs are more than Spark's 1 GB, and all are needed.
+        "spark.driver.maxResultSize": "0",
+    }
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        with _pandas_unsaid():
+            spark = builder.getOrCreate()
     except Exception as error:  # py4j's, pyspark's, and what starting a JVM raises
         raise IqcarError(
             f"Spark did not start: {first_line(error)}", master or "--on-spark",
             "it needs Java 17 or newer, and a master that can be reached",
         ) from error  # fmt: skip
+    context = spark.sparkContext
+    if is_local(context.master) and "PYSPARK_PYTHON" not in os.environ:
+        # On this machine the workers can be what we are; Spark would take the first `python3`.
+        context.pythonExec = sys.executable
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def is_local(master: str) -> bool:
+    """Tell whether executors run in the driver's process, on this machine."""
+    return master == "local" or master.startswith("local[")
+
+
+@contextmanager
+def _pandas_unsaid() -> Iterator[None]:
+    """Keep pyspark from warning of pandas 3, whose own strings none of our rows holds."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
 
 
 @contextmanager
@@ -83,14 +113,16 @@ def working_on(spark: Any, what: str) -> Iterator[None]:
     IqcarError
         If a step fails on the executors.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    with _pandas_unsaid():
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
     before = spark.conf.get(_BATCH)
     spark.conf.set(_BATCH, str(ROWS_PER_BATCH))
     spark.sparkContext.setLocalProperty("spark.job.description", what)
     try:
-        yield
+        with _pandas_unsaid():
+            yield
     except (PySparkException, Py4JError) as error:
         raise failure(error) from error
     finally:

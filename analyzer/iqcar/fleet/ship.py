@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import iqcar.fleet.boot as boot
+from iqcar.fleet import boot
+from iqcar.fleet.session import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def ship(spark: Any) -> Shipped:
 
     cloudpickle.register_pickle_by_value(boot)
     context = spark.sparkContext
-    if context.master == "local" or context.master.startswith("local["):
+    if is_local(context.master):
         return Shipped(str(PACKAGE.parent), "")
     files = package_files()
     digest = hashlib.sha256()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.fleet import steps
-from iqcar.fleet.pieces import SCHEMA, rejoined
+from iqcar.fleet.steps import Asked
+from iqcar.fleet.pieces import objects, stepped
+from iqcar.fleet.shared_hosts import capacities_of
 from iqcar.topics.result import TOPIC_SOURCES
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ def sources_on_spark(
         return TOPIC_SOURCES.empty()
     stage = found.jobs["stage"].to_numpy(np.int64)
     job = wanted["job"].to_numpy(np.int64)
-    asked = steps.Asked(stage[job], wanted["topic"].to_numpy(np.int64), dict(lacks))
-    step = shipped.step("speeds_step", query_by)
-    speeds = [what for _, _, what in rejoined(placed.mapInPandas(step, SCHEMA).collect())]
-    step = shipped.step("sources_step", asked, steps.all_capacities(speeds), query_by)
-    parts = [what for _, _, what in rejoined(placed.mapInPandas(step, SCHEMA).collect())]
+    asked = Asked(stage[job], wanted["topic"].to_numpy(np.int64), dict(lacks))
+    measured = stepped(placed, shipped.step("speeds_step", query_by))
+    known = capacities_of([speeds for _, speeds in objects(measured)])
+    answered = stepped(placed, shipped.step("sources_step", asked, known, query_by))
+    parts = [part for _, part in objects(answered)]
     if not parts:
         return TOPIC_SOURCES.empty()
     whole = pd.concat(parts, ignore_index=True)
@@ -64,4 +65,6 @@ def sources_on_spark(
     whole["job"] = [row_of[int(one)] for one in whole["job"].tolist()]
     whole["query"] = query[whole["query"].to_numpy(np.int64)]
     whole = whole.iloc[np.argsort(whole["job"].to_numpy(), kind="stable")]
-    return TOPIC_SOURCES.frame({name: whole[name].to_numpy() for name in TOPIC_SOURCES.column_names()})
+    return TOPIC_SOURCES.frame(
+        {name: whole[name].to_numpy() for name in TOPIC_SOURCES.column_names()}
+    )

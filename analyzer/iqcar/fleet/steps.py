@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 
+from iqcar.blame import attribute
 from iqcar.dag import add_critical_path
 from iqcar.errors import IqcarError
 from iqcar.eventlog.ingest import failed, ingest
 from iqcar.eventlog.merge import merge
-from iqcar.fleet.looks import bundles, look_at
+from iqcar.fleet.bundles import bundles, look_at_all
 from iqcar.fleet.pieces import one_row, rows_of, unpack
+from iqcar.fleet.shared_hosts import HostSpeeds
 from iqcar.queries import identify
 from iqcar.stragglers import StragglerSettings, build_features
 from iqcar.stragglers.clocks import clock_offsets
 from iqcar.stragglers.host_features import untold_tasks
 from iqcar.tables import SPECS, texts
-from iqcar.topics.jobs import Jobs
+from iqcar.topics import Jobs
+from iqcar.topics.blamed import blamed_for
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from iqcar.eventlog.locate import EventLog
+    from iqcar.fleet.shared_hosts import Known
     from iqcar.kinds import QueryBy
     from iqcar.tables import Tables
-    from iqcar.topics import TopicSettings
+    from iqcar.topics import Tally, Topics, TopicSettings
 
-OUTLINE, TABLES, TALLY, JOBS, LOOKS = "outline", "tables", "tally", "jobs", "looks"
+    Rows = NDArray[np.int64]
+
+OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
+SPEEDS, SOURCES = "speeds", "sources"
 """Kinds of rows."""
 HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents")
 """Tables that grow with tasks: they stay on the executors."""
@@ -50,19 +57,19 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Tally:
+class Told:
     """What a group of logs tells beside its jobs.
 
     Attributes
     ----------
-    seen, small, even : stages there were, with too few tasks, without stragglers
+    tally : Tally
+    jobs : how many there are
     offsets : offset of each host's clock in ms, by name
     untold, sampled : tasks on sampled hosts that no sample tells about, and all of these
     """
 
-    seen: int
-    small: int
-    even: int
+    tally: Tally
+    jobs: int
     offsets: dict[str, float]
     untold: int
     sampled: int
@@ -98,7 +105,9 @@ def read_step(
                 outline = Outline(tables.with_(**empty), len(tables.tasks))
                 yield from rows_of(number, OUTLINE, outline)
                 if len(tables.applications):
-                    yield from rows_of(number, TABLES, tables.with_(**{n: empty[n] for n in UNUSED}))
+                    yield from rows_of(
+                        number, TABLES, tables.with_(**{n: empty[n] for n in UNUSED})
+                    )
 
 
 def read_one(log: EventLog) -> Tables:
@@ -122,19 +131,19 @@ def jobs_step(
         jobs = Jobs.of(features, settings)
         offsets = zip(texts(tables.hosts, "host"), clock_offsets(tables).tolist(), strict=True)
         untold, sampled = untold_tasks(tables, features.column("host_cpu"))
-        tally = Tally(jobs.seen, jobs.small, jobs.even, dict(offsets), untold, sampled)
-        yield from rows_of(group.number, TALLY, tally)
+        told = Told(jobs.tally, len(jobs), dict(offsets), untold, sampled)
+        yield from rows_of(group.number, TOLD, told)
         for bundle in bundles(replace(jobs, stage=group.stages[jobs.stage])):
-            yield one_row(int(bundle.stage[0]), JOBS, replace(bundle, rows=bundle.rows[:0]))
+            yield one_row(int(bundle.stage[0]), JOBS, bundle)
 
 
-def look_step(settings: TopicSettings, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Look at each bundle of jobs; what is none passes."""
+def look_step(
+    settings: TopicSettings, kept: float, batches: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Look at each bundle of jobs."""
     for batch in batches:
-        is_bundle = (batch["kind"] == JOBS).to_numpy(bool)
-        yield batch[~is_bundle]
-        for number, content in batch.loc[is_bundle, ["log", "content"]].itertuples(index=False):
-            yield from rows_of(number, LOOKS, look_at(unpack(content), settings))
+        for number, content in batch[["log", "content"]].itertuples(index=False):
+            yield from rows_of(number, LOOKS, look_at_all(unpack(content), settings, kept))
 
 
 @dataclass(frozen=True)
@@ -153,24 +162,23 @@ class Asked:
     lacks: dict[int, str]
 
 
-def speeds_step(
-    query_by: QueryBy, batches: Iterator[pd.DataFrame]
-) -> Iterator[pd.DataFrame]:
+class _Asking(NamedTuple):
+    """The tables of topics that tell which jobs are asked about."""
+
+    jobs: pd.DataFrame
+    mixtures: pd.DataFrame
+
+
+def speeds_step(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """Tell how fast each group's tasks moved data: capacities are estimated from all groups."""
     for group in groups(query_by, batches):
         tables = group.tables
-        columns = TaskColumns.of(tables, measure_waits(tables))
-        agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
-        found = {}
-        for request, of in speeds(columns, agenda.of(Request.IO_READ)).items():
-            moved = np.flatnonzero((of.data > 0) & (of.wait_ms > 0))
-            found[request] = (Speeds(*(values[moved] for values in of)), columns.host[moved])
-        yield from rows_of(group.number, SPEEDS, (texts(tables.hosts, "host"), found))
+        yield from rows_of(group.number, SPEEDS, HostSpeeds.of(tables, measure_waits(tables)))
 
 
 def sources_step(
     asked: Asked,
-    capacity: dict[Request, dict[str, tuple[float, bool, int]]],
+    known: Known,
     query_by: QueryBy,
     batches: Iterator[pd.DataFrame],
 ) -> Iterator[pd.DataFrame]:
@@ -185,14 +193,12 @@ def sources_step(
             continue
         stage, job = np.unique(asked.stage[mine], return_inverse=True)
         here = np.searchsorted(group.stages, stage)
-        found = Asking(
-            jobs=pd.DataFrame({"stage": here}),
-            mixtures=pd.DataFrame({"job": job, "topic": asked.topic[mine]}),
+        found = _Asking(
+            pd.DataFrame({"stage": here}), pd.DataFrame({"job": job, "topic": asked.topic[mine]})
         )
-        hosts = texts(tables.hosts, "host")
-        known = {request: capacity_of(hosts, of) for request, of in capacity.items()}
-        blame = attribute(tables, measure_waits(tables), capacity=known)
-        blamed = blamed_for(found, asked.lacks, tables, blame)
+        capacity = known.of(texts(tables.hosts, "host"))
+        blame = attribute(tables, measure_waits(tables), capacity=capacity)
+        blamed = blamed_for(cast("Topics", found), asked.lacks, tables, blame)
         query = np.append(np.zeros(len(tables.queries), np.int64), -1)
         query[tables.stages["query"].to_numpy(np.int64)] = group.stages
         query[-1] = -1
@@ -209,7 +215,7 @@ def sources_step(
 def groups(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[Group]:
     """Put the tables of each group together; its rows follow one another, in the order of logs."""
     rows = (row for batch in batches for row in batch.itertuples(index=False))
-    for number, members in groupby(rows, key=lambda row: row.place):
+    for number, members in groupby(rows, key=lambda row: row.group):
         several, firsts = [], []
         for _, pieces in groupby(members, key=lambda row: row.log):
             mine: list[Any] = list(pieces)
