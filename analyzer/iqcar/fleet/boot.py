@@ -25,7 +25,7 @@ def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any]
     archive : str
         File that was shipped by :func:`iqcar.fleet.ship.ship`; else empty.
     name : str
-        Function of :mod:`iqcar.fleet.steps`.
+        Module and function in :mod:`iqcar.fleet`, as ``steps.read_step``.
     arguments : bytes
         Its first arguments, pickled; they can hold iqcar's own classes.
     """
@@ -49,15 +49,16 @@ def find(home: str, archive: str, name: str) -> Callable[..., Any]:
     origin = getattr(known, "__file__", "") or ""
     if known is not None and not origin.startswith(folder):
         # Another iqcar was imported in this worker before: its modules would be mixed with ours.
-        for module in [m for m in sys.modules if m == "iqcar" or m.startswith("iqcar.")]:
-            del sys.modules[module]
+        for loaded in [m for m in sys.modules if m == "iqcar" or m.startswith("iqcar.")]:
+            del sys.modules[loaded]
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    module, _, function_name = name.partition(".")
     try:
-        steps = import_module("iqcar.fleet.steps")
+        steps = import_module(f"iqcar.fleet.{module}")
     except ImportError as error:
         raise RuntimeError(f"{MISSING}: {error} (Python {sys.executable})") from None
-    function: Callable[..., Any] = getattr(steps, name)
+    function: Callable[..., Any] = getattr(steps, function_name)
     return function
 
 

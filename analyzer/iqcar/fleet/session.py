@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import IqcarError, UsageError
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 PACKAGES = ("pyspark", "pyarrow")
 """What the driver needs beyond iqcar's own dependencies; so do the executors."""
-ROWS_PER_BATCH = 16
-"""Rows that Spark hands to Python at once. Ours are pieces of tables of some MB each, so Spark's
-10,000 rows would be more than a worker has memory for."""
+PIECES_PER_BATCH = 16
+"""Rows that Spark hands to Python at once where they are pieces of tables of some MB each: Spark's
+own 10,000 would be more than a worker has memory for."""
+TASKS_PER_BATCH = 10_000
+"""The same where they are tasks of a trace."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
@@ -82,7 +84,7 @@ def spark_session(master: str = "") -> Iterator[Any]:
             "it needs Java 17 or newer, and a master that can be reached",
         ) from error  # fmt: skip
     context = spark.sparkContext
-    if is_local(context.master) and "PYSPARK_PYTHON" not in os.environ:
+    if is_local(str(context.master)) and "PYSPARK_PYTHON" not in os.environ:
         # On this machine the workers can be what we are; Spark would take the first `python3`.
         context.pythonExec = sys.executable
     try:
@@ -118,19 +120,27 @@ def working_on(spark: Any, what: str) -> Iterator[None]:
         from pyspark.errors import PySparkException
 
     before = spark.conf.get(_BATCH)
-    spark.conf.set(_BATCH, str(ROWS_PER_BATCH))
-    spark.sparkContext.setLocalProperty("spark.job.description", what)
+    spark.conf.set(_BATCH, str(PIECES_PER_BATCH))
+    spark.sparkContext.setJobDescription(what)
     try:
         with _pandas_unsaid():
             yield
     except (PySparkException, Py4JError) as error:
         raise failure(error) from error
     finally:
-        try:
-            spark.sparkContext.setLocalProperty("spark.job.description", None)
+        # Of a session that has ended, what it ended with is what is to be said.
+        with suppress(Py4JError):
+            spark.sparkContext.setJobDescription(None)
             spark.conf.set(_BATCH, before)
-        except Py4JError:
-            pass  # the session has gone; what it ended with is what is to be said
+
+
+@contextmanager
+def rows_per_batch(spark: Any, rows: int) -> Iterator[None]:
+    """Let Spark hand so many rows to Python at once."""
+    before = spark.conf.get(_BATCH)
+    spark.conf.set(_BATCH, str(rows))
+    yield
+    spark.conf.set(_BATCH, before)
 
 
 def failure(error: Exception) -> IqcarError:

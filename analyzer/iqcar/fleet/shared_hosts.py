@@ -61,7 +61,9 @@ class HostSpeeds:
         moved = {}
         for request, one in speeds(columns, agenda.of(Request.IO_READ)).items():
             rows = np.flatnonzero((one.data > 0) & (one.wait_ms > 0))
-            moved[request] = Moved(*(values[rows] for values in one), columns.host[rows])
+            moved[request] = Moved(
+                one.data[rows], one.wait_ms[rows], one.crowd[rows], columns.host[rows]
+            )
         return cls(texts(tables.hosts, "host"), moved)
 
 
@@ -90,8 +92,13 @@ def capacities_of(groups: Sequence[HostSpeeds]) -> Known:
     found = {}
     for request in groups[0].moved if groups else ():
         parts = [group.moved[request] for group in groups]
-        names = [np.array([rows[host] for host in group.hosts] + [-1]) for group in groups]
-        host = np.concatenate([name[part.host] for name, part in zip(names, parts, strict=True)])
-        data, wait, crowd = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        found[request] = host_capacity(data, wait, host, len(rows), crowd)
+        names = [np.array([*(rows[host] for host in group.hosts), -1]) for group in groups]
+        places = [name[part.host] for name, part in zip(names, parts, strict=True)]
+        found[request] = host_capacity(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.wait_ms for part in parts]),
+            np.concatenate(places),
+            len(rows),
+            np.concatenate([part.crowd for part in parts]),
+        )
     return Known(rows, found)

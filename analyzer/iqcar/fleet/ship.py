@@ -30,7 +30,7 @@ class Shipped:
     archive: str
 
     def step(self, name: str, *arguments: Any) -> Callable[[Any], Any]:
-        """Make the function that runs a step of :mod:`iqcar.fleet.steps` on each partition."""
+        """Make the function that runs a step, ``module.function`` here, on each partition."""
         return boot.step(self.home, self.archive, name, pickle.dumps(arguments, protocol=5))
 
 
@@ -44,7 +44,7 @@ def ship(spark: Any) -> Shipped:
     """
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(boot)
+    cloudpickle.register_pickle_by_value(boot)  # type: ignore[no-untyped-call]
     context = spark.sparkContext
     if is_local(context.master):
         return Shipped(str(PACKAGE.parent), "")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.fleet.steps import Asked
 from iqcar.fleet.pieces import objects, stepped
 from iqcar.fleet.shared_hosts import capacities_of
+from iqcar.fleet.steps import Asked
 from iqcar.topics.result import TOPIC_SOURCES
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def sources_on_spark(
     stage = found.jobs["stage"].to_numpy(np.int64)
     job = wanted["job"].to_numpy(np.int64)
     asked = Asked(stage[job], wanted["topic"].to_numpy(np.int64), dict(lacks))
-    measured = stepped(placed, shipped.step("speeds_step", query_by))
+    measured = stepped(placed, shipped.step("steps.speeds_step", query_by))
     known = capacities_of([speeds for _, speeds in objects(measured)])
-    answered = stepped(placed, shipped.step("sources_step", asked, known, query_by))
+    answered = stepped(placed, shipped.step("steps.sources_step", asked, known, query_by))
     parts = [part for _, part in objects(answered)]
     if not parts:
         return TOPIC_SOURCES.empty()

@@ -88,19 +88,19 @@ def topics_on_spark(
         shipped = ship(spark)
         doing("reading logs")
         read = _keep(_read(spark, found, shipped), held)
-        outlines = {number: one for number, one in objects(read, steps.OUTLINE)}
+        outlines = dict(objects(read, steps.OUTLINE))
         tables = identify(_outlined(found, outlines), query_by)
         if not len(tables.applications):
             return tables, None
         placed = _keep(at_one_place(spark, read, outlines), held)
         doing("measuring waits")
-        jobs = _keep(stepped(placed, shipped.step("jobs_step", chosen, query_by)), held)
+        jobs = _keep(stepped(placed, shipped.step("steps.jobs_step", chosen, query_by)), held)
         told: list[steps.Told] = [one for _, one in objects(jobs, steps.TOLD)]
         doing("learning from stages")
         spread = partitions(spark, sum(outline.tasks for outline in outlines.values()))
         kept = share_kept(sum(one.jobs for one in told))
         bundles = jobs.where(jobs["kind"] == steps.JOBS).repartition(spread)
-        looked = stepped(bundles, shipped.step("look_step", chosen, kept))
+        looked = stepped(bundles, shipped.step("steps.look_step", chosen, kept))
         topics = topics_from(
             _at_rows([look for _, bundle in objects(looked) for look in bundle], tables),
             metric_names(FEATURE_LIST),
@@ -121,7 +121,7 @@ def _read(spark: Any, found: Sequence[EventLog | Unreadable], shipped: Shipped) 
     logs = [(number, one) for number, one in enumerate(found) if isinstance(one, EventLog)]
     cores = spark.sparkContext.defaultParallelism
     shares = pack_by_size([log.size_bytes for _, log in logs], cores)
-    step = shipped.step("read_step", [[logs[row] for row in share] for share in shares])
+    step = shipped.step("steps.read_step", [[logs[row] for row in share] for share in shares])
     return stepped(spark.range(0, len(shares), 1, len(shares)), step)
 
 

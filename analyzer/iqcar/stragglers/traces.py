@@ -21,6 +21,7 @@ from iqcar.stragglers.trace_columns import UNITS_MS, TraceColumns
 from iqcar.stragglers.trace_files import read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,26 +66,19 @@ def read_trace(path: str | Path, columns: TraceColumns = DEFAULT) -> TaskFeature
 def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskFeatures:
     """Turn a trace's table into features; see :func:`read_trace`."""
     scale = UNITS_MS[columns.unit]
-    start = _number(table, columns.start) * scale
+    start = number_of(table, columns.start) * scale
     if columns.latency:
-        latency = _number(table, columns.latency) * scale
+        latency = number_of(table, columns.latency) * scale
     else:
-        latency = _number(table, columns.end) * scale - start
-    job, jobs = _codes(table, columns.job)
-    host, hosts = _codes(table, (columns.host,) if columns.host else ())
+        latency = number_of(table, columns.end) * scale - start
+    job, jobs = codes_of(table, columns.job)
+    host, hosts = codes_of(table, (columns.host,) if columns.host else ())
     usable = (job >= 0) & np.isfinite(latency) & (latency >= 0)
     if not usable.any():
-        raise IqcarError("no task has both a job and a latency", where, "see --columns")
-    doubts = []
-    if not usable.all():
-        doubts.append(
-            f"{where}: {int((~usable).sum())} of {len(usable)} rows have no job or no latency: "
-            "they were left out"
-        )
+        raise no_task(where)
     rows = np.flatnonzero(usable)
     listed, metrics, unusable = _metrics(table, columns, rows, scale)
-    if unusable:
-        doubts.append(f"{where}: {', '.join(unusable)}: no numbers of 0 or more; left out")
+    doubts = left_out(where, int((~usable).sum()), len(usable), unusable)
     n = len(rows)
     none = np.full(n, -1, np.int32)
     identity = {
@@ -100,6 +94,21 @@ def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskF
     return TaskFeatures(pd.DataFrame({**identity, **metrics}), tuple(listed), labels, tuple(doubts))
 
 
+def no_task(where: str) -> IqcarError:
+    """Say that nothing in a trace can be compared."""
+    return IqcarError("no task has both a job and a latency", where, "see --columns")
+
+
+def left_out(where: str, rows: int, of: int, metrics: Sequence[str]) -> list[str]:
+    """Say how many rows of a trace were left out, and which metrics."""
+    doubts = []
+    if rows:
+        doubts.append(f"{where}: {rows} of {of} rows have no job or no latency: they were left out")
+    if metrics:
+        doubts.append(f"{where}: {', '.join(metrics)}: no numbers of 0 or more; left out")
+    return doubts
+
+
 def _metrics(
     table: pd.DataFrame, columns: TraceColumns, rows: NDArray[np.int64], scale: float
 ) -> tuple[list[Feature], dict[str, Floats], list[str]]:
@@ -108,7 +117,7 @@ def _metrics(
     values: dict[str, Floats] = {}
     unusable = []
     for name in (*columns.metrics, *columns.times):
-        number = _number(table, name)[rows]
+        number = number_of(table, name)[rows]
         if not np.isfinite(number).any() or (number < 0).any():
             unusable.append(name[:MAX_NAME])
             continue
@@ -128,7 +137,7 @@ def _metrics(
     return listed, values, unusable
 
 
-def _number(table: pd.DataFrame, name: str) -> Floats:
+def number_of(table: pd.DataFrame, name: str) -> Floats:
     """A column as numbers; NaN for what is none, is infinite or damaged, or is not there."""
     if not name:
         return np.full(len(table), np.nan)
@@ -138,7 +147,7 @@ def _number(table: pd.DataFrame, name: str) -> Floats:
     return plausible
 
 
-def _codes(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.int64], list[str]]:
+def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.int64], list[str]]:
     """Number the texts of a column, or of several together; −1 for what is missing in any."""
     if not names:
         return np.full(len(table), -1, np.int64), []
