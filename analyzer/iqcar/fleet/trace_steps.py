@@ -56,12 +56,12 @@ class Survey:
 
 
 def survey_step(
-    columns: TraceColumns, broken: Sequence[str], batches: Iterator[pd.DataFrame]
+    columns: TraceColumns, as_read: AsRead, batches: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Tell what a part of a trace holds."""
     found = Survey()
     for batch in batches:
-        found = found + survey_of(as_read(batch, broken), columns)
+        found = found + survey_of(as_read(batch), columns)
     yield from rows_of(0, SURVEY, found)
 
 
@@ -91,22 +91,30 @@ def survey_of(table: pd.DataFrame, columns: TraceColumns) -> Survey:
     )
 
 
-def as_read(table: pd.DataFrame, broken: Sequence[str]) -> pd.DataFrame:
-    """Make a batch's columns what they are in the whole trace.
+@dataclass(frozen=True)
+class AsRead:
+    """What a batch's columns are in the whole trace.
 
-    Parameters
+    Attributes
     ----------
-    table : DataFrame
-    broken : columns of whole numbers of which some are missing: these are floats, even in a batch
+    names : their names; Spark has them by number, because a name with a dot is two to pyspark
+    broken : those of whole numbers of which some are missing: these are floats, even in a batch
         that happens to have all
     """
-    return table.astype(dict.fromkeys(broken, np.float64)) if broken else table
+
+    names: tuple[str, ...]
+    broken: tuple[str, ...]
+
+    def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
+        """Turn a batch into a part of the trace."""
+        named = batch.set_axis(list(self.names), axis=1)
+        return named.astype(dict.fromkeys(self.broken, np.float64)) if self.broken else named
 
 
 def trace_jobs_step(
     settings: TopicSettings,
     columns: TraceColumns,
-    broken: Sequence[str],
+    as_read: AsRead,
     names: Sequence[str],
     jobs: Sequence[str],
     where: str,
@@ -119,7 +127,7 @@ def trace_jobs_step(
     settings : TopicSettings
     columns : TraceColumns
         With metrics that the whole trace tells of.
-    broken : as of :func:`as_read`
+    as_read : AsRead
     names : metrics of the whole trace
     jobs : names of the whole trace's jobs, in their order
     where : path of the trace
@@ -127,7 +135,7 @@ def trace_jobs_step(
     parts = list(batches)
     if not sum(len(part) for part in parts):
         return
-    table = as_read(pd.concat(parts, ignore_index=True), broken)
+    table = as_read(pd.concat(parts, ignore_index=True))
     try:
         features = features_of(table, columns, where)
     except IqcarError:

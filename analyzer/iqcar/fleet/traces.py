@@ -15,7 +15,7 @@ from iqcar.fleet.progress import watched
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on
 from iqcar.fleet.ship import ship
 from iqcar.fleet.steps import JOBS, TOLD
-from iqcar.fleet.trace_steps import Survey
+from iqcar.fleet.trace_steps import AsRead, Survey
 from iqcar.stragglers.labels import Labels
 from iqcar.stragglers.trace_columns import TraceColumns
 from iqcar.stragglers.traces import MAX_NAME, features_of, left_out, no_task
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT = TraceColumns()
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
-_FILE, _ROW = "iqcar trace file", "iqcar trace row"
-"""Columns that say where a row stood, so that tasks keep their order."""
+_JOB, _FILE, _ROW = "job", "file", "row"
+"""Columns of our own: a row's job, and where it stood, so that tasks keep their order."""
 
 
 def trace_topics_on_spark(
@@ -70,10 +70,10 @@ def trace_topics_on_spark(
         doing("reading the trace")
         trace = _opened(spark, path)
         settled = columns.within(trace.columns, path)
-        wanted = trace.select(*map(_quoted, settled.wanted()))
+        wanted = trace.select(*_numbered(settled))
         with rows_per_batch(spark, TASKS_PER_BATCH):
-            broken = _broken(wanted, settled)
-            step = shipped.step("trace_steps.survey_step", settled, broken)
+            as_read = AsRead(tuple(settled.wanted()), _broken(trace, settled))
+            step = shipped.step("trace_steps.survey_step", settled, as_read)
             survey = sum((one for _, one in objects(stepped(wanted, step))), Survey())
             if survey.left_out == survey.rows:
                 raise no_task(path)
@@ -85,7 +85,7 @@ def trace_topics_on_spark(
             names = _names(usable, path)
             jobs = sorted(survey.jobs)
             step = shipped.step(
-                "trace_steps.trace_jobs_step", chosen, usable, broken, names, jobs, path
+                "trace_steps.trace_jobs_step", chosen, usable, as_read, names, jobs, path
             )
             found = stepped(_by_job(spark, trace, settled, survey.rows), step).persist()
             held.callback(found.unpersist)
@@ -129,15 +129,23 @@ def _names(columns: TraceColumns, where: str) -> tuple[str, ...]:
     return metric_names(features_of(pd.DataFrame(one), columns, where).features)
 
 
-def _broken(wanted: Any, columns: TraceColumns) -> list[str]:
-    """Columns of names that hold whole numbers of which some are missing; see ``as_read``."""
-    kinds = dict(wanted.dtypes)
+def _numbered(columns: TraceColumns) -> list[Any]:
+    """Select the columns that are wanted, by number instead of name."""
+    from pyspark.sql import functions
+
+    wanted = enumerate(columns.wanted())
+    return [functions.col(_quoted(name)).alias(f"c{number}") for number, name in wanted]
+
+
+def _broken(trace: Any, columns: TraceColumns) -> tuple[str, ...]:
+    """Columns of names that hold whole numbers of which some are missing; see ``AsRead``."""
+    kinds = dict(trace.dtypes)
     named = dict.fromkeys([*columns.job, *filter(None, [columns.host])])
-    return [
+    return tuple(
         name
         for name in named
-        if kinds[name] in _WHOLE and not wanted.where(f"{_quoted(name)} is null").isEmpty()
-    ]
+        if kinds[name] in _WHOLE and not trace.where(f"{_quoted(name)} is null").isEmpty()
+    )
 
 
 def _by_job(spark: Any, trace: Any, columns: TraceColumns, rows: int) -> Any:
@@ -151,14 +159,15 @@ def _by_job(spark: Any, trace: Any, columns: TraceColumns, rows: int) -> Any:
     count = max(partitions(spark, rows), rows // TASKS_PER_PARTITION)
     ordered = (
         trace.select(
-            *map(_quoted, columns.wanted()),
+            *_numbered(columns),
+            functions.concat_ws("/", *short).alias(_JOB),
             functions.col("_metadata.file_path").alias(_FILE),
             functions.col("_metadata.row_index").alias(_ROW),
         )
-        .repartition(count, functions.concat_ws("/", *short))
+        .repartition(count, _JOB)
         .sortWithinPartitions(_FILE, _ROW)
     )
-    return ordered.drop(_FILE, _ROW)
+    return ordered.drop(_JOB, _FILE, _ROW)
 
 
 def _quoted(name: str) -> str:
