@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from conftest import shared_logs_folder
-from fleet_logs import write_fleet
+from fleet_logs import fleet_log, write_fleet
 from hound_traces import plant
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet import packing, places, spark_session, topics_on_spark, trace_topics_on_spark
@@ -171,6 +171,17 @@ def test_logs_without_jobs_and_folders_without_logs_say_so(
     tables, topics = topics_on_spark(spark, fleet[-1])
     assert topics is None
     assert tables.inputs["message"].tolist() == read(fleet[-1]).inputs["message"].tolist()
+
+
+def test_no_secret_of_a_log_comes_back(spark: Any, tmp_path: Path) -> None:
+    hidden = "hunter2-and-more"
+    log = fleet_log(f"app password={hidden}", 1, ("h",), stages=2)
+    path = log.write(tmp_path / "app-1")
+    tables, topics = topics_on_spark(spark, path, SETTINGS)
+    assert topics is not None and len(topics.jobs) == 2
+    result = topics_to_json(tables, [topics])
+    everything = result.decode() + "".join(frame.to_csv() for _, frame in tables)
+    assert hidden not in everything and "fleet app" in everything
 
 
 def test_a_session_keeps_its_settings(spark: Any, fleet: list[Path]) -> None:

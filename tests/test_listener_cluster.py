@@ -48,6 +48,7 @@ class Cluster:
 
     home: Path
     master: str
+    folder: Path
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -92,7 +93,7 @@ def cluster(
                 start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
                 running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
             wait_until(lambda: log.read_text().count("Registering worker") == len(HOSTS), "workers")
-        yield Cluster(home, url)
+        yield Cluster(home, url, folder)
     finally:
         for daemon in reversed(running):
             daemon.terminate()
