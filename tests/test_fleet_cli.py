@@ -12,9 +12,10 @@ import pytest
 
 from fleet_logs import write_fleet
 from listener_spark import APP_TIMEOUT_S, spark_params
+from standalone_cluster import HOSTS, Cluster
 from test_cli import iqcar
 from test_fleet import same
-from test_listener_cluster import HOSTS, Cluster, cluster  # noqa: F401 (a fixture)
+from test_listener_cluster import cluster  # noqa: F401 (a fixture)
 from test_topics_cli import recurring_log
 
 pytestmark = pytest.mark.spark

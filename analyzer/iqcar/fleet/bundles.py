@@ -16,11 +16,11 @@ BUNDLE_TASKS = 20_000
 """Tasks of one bundle of jobs: base learners take some tenths of a second for them."""
 
 
-def bundles(jobs: Jobs) -> Iterator[Jobs]:
-    """Cut jobs into bundles of about :data:`BUNDLE_TASKS` tasks; a job is never cut."""
+def bundles(jobs: Jobs, most: int = BUNDLE_TASKS) -> Iterator[Jobs]:
+    """Cut jobs into bundles of at most so many tasks; a job that is larger is one by itself."""
     first = 0
     for job in range(len(jobs)):
-        if job + 1 == len(jobs) or jobs.starts[job + 2] - jobs.starts[first] > BUNDLE_TASKS:
+        if job + 1 == len(jobs) or jobs.starts[job + 2] - jobs.starts[first] > most:
             part = slice(int(jobs.starts[first]), int(jobs.starts[job + 1]))
             mine = slice(first, job + 1)
             yield replace(
