@@ -80,7 +80,7 @@ def child(folder: Path, master: str) -> dict[str, Any]:
     """Measure in a fresh process."""
     env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     words = [sys.executable, __file__, "--run", master, str(folder)]
-    done = subprocess.run(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(words, env=env, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"bench: {master or 'here'}: {done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -97,6 +97,7 @@ def main() -> int:
         run_on_spark(folder, master) if master else run_here(folder)
         return 0
     import pyspark
+
     from standalone_cluster import standalone_cluster
 
     count, size = (24, 100_000_000) if arguments.full else (8, 25_000_000)
