@@ -83,7 +83,7 @@ def topics_on_spark(
     if not any(isinstance(one, EventLog) for one in found):
         return _outlined(found, {}), None
     chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
-    with ExitStack() as held, working_on(spark, "iqcar topics"):
+    with working_on(spark, "iqcar topics"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
         shipped = ship(spark)
         doing("reading logs")

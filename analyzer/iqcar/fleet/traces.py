@@ -64,7 +64,7 @@ def trace_topics_on_spark(
     chosen = settings or TopicSettings()
     if path.lower().endswith((".csv", ".csv.gz", ".gz")):
         raise UsageError("only Parquet is read on Spark", path, "leave out --on-spark for a CSV")
-    with ExitStack() as held, working_on(spark, "iqcar topics of a trace"):
+    with working_on(spark, "iqcar topics of a trace"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
         shipped = ship(spark)
         doing("reading the trace")
