@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,69 +32,20 @@ from listener_spark import (
     spark_params,
     wait_until_no_sampler_runs,
 )
+from standalone_cluster import HOSTS, Cluster, standalone_cluster, wait_until
 
 pytestmark = pytest.mark.spark
 
-HOSTS = ("127.0.0.2", "127.0.0.3")
-START_TIMEOUT_S = 120
 SERVER_STOPS_S = 3
-
-
-@dataclass
-class Cluster:
-    """A standalone master with one worker per host."""
-
-    home: Path
-    master: str
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition; fail when it does not come true."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} in {START_TIMEOUT_S} s"
-        time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module", params=spark_params())
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """Start the daemons, and stop exactly these."""
-    home, folder = request.param, tmp_path_factory.mktemp("cluster")
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    daemons = {
-        "127.0.0.1": [f"{deploy}.master.Master", "--port", str(port), "--webui-port", "0"],
-        **{
-            host: [
-                *(f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
-                *("--work-dir", str(folder / host), url),
-            ]
-            for host in HOSTS
-        },
-    }
-    running = []
-    log = folder / "daemons.log"
-    try:
-        with log.open("w") as out:
-            for host, words in daemons.items():
-                env = {**environment(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
-                start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
-                running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
-            wait_until(lambda: log.read_text().count("Registering worker") == len(HOSTS), "workers")
-        yield Cluster(home, url)
-    finally:
-        for daemon in reversed(running):
-            daemon.terminate()
-            daemon.wait()
+    home = request.param
+    with standalone_cluster(home, tmp_path_factory.mktemp("cluster"), environment(home)) as running:
+        yield running
 
 
 def check_all_measured(app: App) -> None:

@@ -111,6 +111,16 @@ def test_rubbish_is_one_clear_line(tmp_path: Path, content: bytes, says: str) ->
     assert len(str(caught.value)) < 700
 
 
+def test_an_index_that_pandas_wrote_takes_no_column_away(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame({"job": ["a", "b", "a"], "latency": [1.0, 2.0, 3.0], "m": [1, 2, 3]})
+    plain, kept = tmp_path / "plain.parquet", tmp_path / "kept.parquet"
+    table.to_parquet(plain, index=False)
+    table.set_index("job").to_parquet(kept)
+    frames = [read_trace(path).frame for path in (plain, kept)]
+    pd.testing.assert_frame_equal(*frames)
+
+
 def test_a_file_that_is_missing_a_folder_or_no_parquet_is_one_clear_line(tmp_path: Path) -> None:
     broken = tmp_path / "x.parquet"
     broken.write_bytes(b"PAR1 nonsense")

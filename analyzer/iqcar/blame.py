@@ -13,7 +13,7 @@ a sweep (:mod:`iqcar.sweep`); no pair of tasks is ever looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -108,7 +108,10 @@ class Blame:
 
 
 def attribute(
-    tables: Tables, waits: pd.DataFrame, source_usage: SourceUsage = SourceUsage.ACTIVE
+    tables: Tables,
+    waits: pd.DataFrame,
+    source_usage: SourceUsage = SourceUsage.ACTIVE,
+    capacity: dict[Request, Capacity] | None = None,
 ) -> Blame:
     """Blame every stage's waits on the stages that held what it waited for.
 
@@ -120,6 +123,8 @@ def attribute(
         From :func:`iqcar.waits.measure_waits`, aligned with ``tables.tasks``.
     source_usage : SourceUsage
         How a source's use of a resource is measured.
+    capacity : dict of Request to Capacity, optional
+        Of the hosts, where more is known of them than these tables tell; see :func:`speeds`.
 
     Returns
     -------
@@ -132,7 +137,8 @@ def attribute(
     pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.of(columns)
     agenda = Agenda(pieces, source_usage)
     by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
-    capacity = capacities(columns, by_task.of(Request.IO_READ))
+    if capacity is None:
+        capacity = capacities(columns, by_task.of(Request.IO_READ))
     demands: list[pd.DataFrame] = []
     sources: list[pd.DataFrame] = []
     for request in REQUESTS:
@@ -170,12 +176,35 @@ def capacities(columns: TaskColumns, events: Schedule) -> dict[Request, Capacity
     events : Schedule
         Launches and finishes by host: who else used the device during a task's life.
     """
+    hosts = len(columns.tables.hosts)
     return {
-        request: host_capacity(
+        request: host_capacity(of.data, of.wait_ms, columns.host, hosts, of.crowd)
+        for request, of in speeds(columns, events).items()
+    }
+
+
+class Speeds(NamedTuple):
+    """What a capacity is estimated from.
+
+    Attributes
+    ----------
+    data : ndarray of float64, one per task
+    wait_ms : ndarray of float64, one per task
+    crowd : ndarray of float64, one per task
+        Mean number of others in the device during its life.
+    """
+
+    data: Floats
+    wait_ms: Floats
+    crowd: Floats
+
+
+def speeds(columns: TaskColumns, events: Schedule) -> dict[Request, Speeds]:
+    """Collect what the capacities are estimated from; parameters of :func:`capacities`."""
+    return {
+        request: Speeds(
             data_processed(columns, request),
             columns.wait(request),
-            columns.host,
-            len(columns.tables.hosts),
             _crowd(columns, request, events),
         )
         for request in BYTES_REQUESTS

@@ -23,9 +23,14 @@ def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = No
 
     with _progress() as progress:
         tables = read(paths, query_by=query_by, samples=samples or (), progress=progress)
+    check_any(tables)
+    return tables
+
+
+def check_any(tables: Tables) -> None:
+    """Raise IqcarError where nothing in the logs can be analysed."""
     if len(tables.applications) == 0:
         raise IqcarError(*_why_nothing(tables))
-    return tables
 
 
 @contextmanager

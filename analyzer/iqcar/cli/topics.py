@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,10 @@ from iqcar.kinds import LearnerSet, QueryBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from iqcar.stragglers.trace_columns import TraceColumns
+    from iqcar.tables import Tables
+    from iqcar.topics import Topics, TopicSettings
 
 
 def topics(
@@ -68,6 +73,24 @@ def topics(
     ] = 10,
     query_by: options.Queries = QueryBy.SQL,
     samples: options.Samples = None,
+    on_spark: Annotated[
+        bool,
+        typer.Option(
+            "--on-spark",
+            help="Read the logs, or the traces if they are Parquet, and look at their stages on "
+            "Spark: on the active session or the application of spark-submit, else on --master. "
+            "The result is the same.",
+        ),
+    ] = False,
+    master: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Master to start an application on for --on-spark, as of spark-submit; by default "
+            "that of Spark's own settings, else local[*].",
+            show_default=False,
+        ),
+    ] = "",
     force: options.Force = False,
 ) -> None:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
@@ -77,8 +100,10 @@ def topics(
     query gets its mixture of topics. The more applications, the more there is to learn from.
 
     Example: iqcar topics spark-events/ --json topics.json
+
+    For many logs: iqcar topics s3a://logs/ --on-spark --master spark://host:7077
     """
-    from iqcar.cli.reading import exit_code, read_for
+    from iqcar.cli.reading import exit_code
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.errors import ExitCode, UsageError
     from iqcar.report.json_result import topics_to_json
@@ -93,25 +118,73 @@ def topics(
     check_writable(json, force)
     if not paths and not trace:
         raise UsageError("neither an event log nor a trace", "", "give a PATH or --trace FILE")
-    tables = read_for(paths, query_by, samples) if paths else None
-    found = []
-    if tables is not None:
-        from iqcar.pipeline import topics_of
-
-        with _learning() as progress:
-            found.append(topics_of(tables, chosen, names=names, progress=progress))
-    for path in trace or ():
-        from iqcar.stragglers.trace_stream import TraceStream
-        from iqcar.topics import find_topics_in_trace
-
-        with _learning() as progress:
-            found.append(find_topics_in_trace(TraceStream.of(path, named), chosen, progress))
+    if on_spark and samples:
+        raise UsageError("cannot be joined on Spark", "--samples", "leave out one of the two")
+    if master and not on_spark:
+        raise UsageError("goes with --on-spark only", "--master")
+    find = partial(_on_spark, master) if on_spark else partial(_here, samples)
+    tables, found = find(paths or [], trace or [], named, chosen, query_by, names)
     if json != "-":
         for one in found:
             print_topics(one, top, names)
     if json is not None:
         write_result(json, topics_to_json(tables, found, names))
     raise typer.Exit(exit_code(tables) if tables is not None else ExitCode.OK)
+
+
+def _here(
+    samples: list[str] | None,
+    paths: list[str],
+    traces: list[str],
+    columns: TraceColumns,
+    settings: TopicSettings,
+    query_by: QueryBy,
+    names: str,
+) -> tuple[Tables | None, list[Topics]]:
+    """Read and learn in this process."""
+    from iqcar.cli.reading import read_for
+    from iqcar.pipeline import topics_of
+    from iqcar.stragglers.trace_stream import TraceStream
+    from iqcar.topics import find_topics_in_trace
+
+    tables = read_for(paths, query_by, samples) if paths else None
+    found = []
+    if tables is not None:
+        with _learning() as progress:
+            found.append(topics_of(tables, settings, names=names, progress=progress))
+    for path in traces:
+        with _learning() as progress:
+            trace = TraceStream.of(path, columns)
+            found.append(find_topics_in_trace(trace, settings, progress))
+    return tables, found
+
+
+def _on_spark(
+    master: str,
+    paths: list[str],
+    traces: list[str],
+    columns: TraceColumns,
+    settings: TopicSettings,
+    query_by: QueryBy,
+    names: str,
+) -> tuple[Tables | None, list[Topics]]:
+    """Read and learn on Spark; the session is made once for all logs and traces."""
+    from iqcar.cli.reading import check_any
+    from iqcar.fleet import spark_session, topics_on_spark, trace_topics_on_spark
+
+    tables, found = None, []
+    with spark_session(master) as spark, _on_executors() as progress:
+        if paths:
+            tables, topics = topics_on_spark(
+                spark, paths, settings, query_by=query_by, names=names, progress=progress
+            )
+            check_any(tables)
+            if topics is not None:
+                found.append(topics)
+        for path in traces:
+            one = trace_topics_on_spark(spark, path, columns, settings, progress=progress)
+            found.append(one)
+    return tables, found
 
 
 @contextmanager
@@ -134,3 +207,26 @@ def _learning() -> Iterator[Callable[[int, int], None] | None]:
     ) as bar:
         task = bar.add_task("learning", total=None)
         yield lambda done, whole: bar.update(task, completed=done, total=whole)
+
+
+@contextmanager
+def _on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show a bar on standard error while Spark works, if that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("Spark: {task.fields[doing]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tasks"),
+        console=console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("fleet", total=None, doing="starting")
+        yield lambda doing, done, whole: bar.update(task, completed=done, total=whole, doing=doing)

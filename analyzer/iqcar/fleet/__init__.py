@@ -1,1 +1,14 @@
-"""Many logs at once on Spark: logs are parsed and stages looked at where the data is."""
+"""Many logs at once on Spark: logs are parsed and stages looked at where the data is.
+
+    logs → tables per application → tables per group of hosts → jobs → looks → topics
+
+Everything that can be done apart is: each log is read by one task, logs that share a host are put
+together by one, and base learners look at jobs by the bundle. Only what has to see all jobs at
+once, the meta learner and the ensemble, runs on the driver (Hound §5, which did the same).
+"""
+
+from iqcar.fleet.session import spark_session
+from iqcar.fleet.topics import topics_on_spark
+from iqcar.fleet.traces import trace_topics_on_spark
+
+__all__ = ["spark_session", "topics_on_spark", "trace_topics_on_spark"]

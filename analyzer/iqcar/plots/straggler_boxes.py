@@ -10,7 +10,8 @@ from iqcar.kinds import BlameKind, FeatureKind
 from iqcar.plots.labels import label, safe
 from iqcar.plots.palette import BLAME_COLOURS, COMPUTING
 from iqcar.plots.theme import FRAME_PX, figure, nothing
-from iqcar.topics.validate import mean_quartile_difference, rank_sum_p
+from iqcar.topics.ranks import Ranks
+from iqcar.topics.validate import differences
 from iqcar.words import short
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def compare_stragglers(
         values, chosen = values[known], slow[known]
         if values.min() == values.max():
             continue
-        quartile = np.percentile(values, (25, 75))
-        width = float(quartile[1] - quartile[0]) or float(values.std())
+        ranks = Ranks.of(values[:, None])
+        p, difference = differences(ranks.order, ranks.ordered, chosen)[:, 0].tolist()
         phrase = feature.phrase
         if feature.kind is FeatureKind.WAIT:
             phrase = f"measured wait for {phrase}"
@@ -99,8 +100,8 @@ def compare_stragglers(
                 feature.unit,
                 values[chosen],
                 values[~chosen],
-                rank_sum_p(values, chosen),
-                mean_quartile_difference(values, chosen) / width,
+                p,
+                difference,
             )
         )
     return sorted(found, key=lambda one: (one.p, -abs(one.difference)))

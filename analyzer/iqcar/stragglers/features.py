@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.kinds import Request, WaitClass
 from iqcar.stragglers.clocks import clock_doubts, clock_offsets
 from iqcar.stragglers.feature_list import FEATURE_LIST, FEATURES, Feature
-from iqcar.stragglers.host_features import host_columns, sample_doubts
+from iqcar.stragglers.host_features import host_columns, sample_doubts, untold_tasks
 from iqcar.stragglers.labels import Labels, labels_of
 from iqcar.waits import ESTIMATED, MEASURED, evidence_column, wait_column
 
@@ -114,7 +114,8 @@ def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskF
         "python_cpu_ms": _recorded(tables, WaitClass.PYTHON_CPU),
         **host_columns(tables, offsets, edge_ms),
     }
-    doubts = (*clock_doubts(tables, offsets), *sample_doubts(tables, columns))
+    untold = sample_doubts(*untold_tasks(tables, columns["host_cpu"]))
+    doubts = (*clock_doubts(tables, offsets), *untold)
     return TaskFeatures(FEATURES.frame(columns), FEATURE_LIST, labels_of(tables), doubts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from iqcar.stragglers.feature_list import HOST_FEATURES, after, before
 from iqcar.stragglers.windows import Spans, Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -109,16 +107,18 @@ def _names() -> list[str]:
     ]
 
 
-def sample_doubts(tables: Tables, columns: Mapping[str, Any]) -> list[str]:
-    """Say for how many tasks on sampled hosts the samples do not tell; empty if for few."""
-    if not len(tables.samples):
-        return []
+def untold_tasks(tables: Tables, host_cpu: Floats) -> tuple[int, int]:
+    """Count the tasks on sampled hosts that no sample tells about, and all on sampled hosts."""
     host = tables.tasks["host"].to_numpy(np.int64)
     sampled = np.isin(host, np.unique(tables.samples["host"].to_numpy(np.int64)))
-    untold = sampled & np.isnan(columns["host_cpu"])
-    if untold.sum() <= WORTH_SAYING * max(int(sampled.sum()), 1):
+    return int((sampled & np.isnan(host_cpu)).sum()), int(sampled.sum())
+
+
+def sample_doubts(untold: int, sampled: int) -> list[str]:
+    """Say for how many tasks on sampled hosts the samples do not tell; empty if for few."""
+    if untold <= WORTH_SAYING * max(sampled, 1):
         return []
     return [
-        f"no sample tells what the host did during {int(untold.sum())} of {int(sampled.sum())} "
+        f"no sample tells what the host did during {untold} of {sampled} "
         "tasks on sampled hosts: it is unknown there, and no cause"
     ]

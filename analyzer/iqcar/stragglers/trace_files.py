@@ -215,4 +215,5 @@ def _parquet(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColu
         if file.metadata.num_rows > MAX_ROWS:
             raise _too_long(where)
         settled = columns.within([str(name) for name in file.schema_arrow.names], where)
-        return file.read(columns=settled.wanted()).to_pandas(), settled
+        # What pandas notes of an index of its own would take columns away.
+        return file.read(columns=settled.wanted()).to_pandas(ignore_metadata=True), settled

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iqcar.errors import IqcarError
 from iqcar.stragglers.feature_list import Feature
 from iqcar.stragglers.trace_columns import UNITS_MS, TraceColumns
 from iqcar.stragglers.trace_files import is_parquet, parquet_file, read_pieces, settled_columns
@@ -20,7 +19,7 @@ from iqcar.stragglers.traces import (
     feature_called,
     latency_of,
     left_out,
-    no_metrics,
+    no_task,
     number_of,
 )
 
@@ -107,11 +106,9 @@ class TraceStream:
         metrics = {name: _Metric(name in plain) for name in asked}
         job, names, usable, rows = _first_reading(where, settled, metrics)
         if not usable:
-            raise IqcarError("no task has both a job and a latency", where, "see --columns")
-        doubts = [left_out(where, rows - usable, rows)] if usable < rows else []
+            raise no_task(where)
         unusable = [name[:MAX_NAME] for name in asked if not metrics[name].usable]
-        if unusable:
-            doubts.append(no_metrics(where, unusable))
+        doubts = left_out(where, rows - usable, rows, unusable)
         listed: dict[str, tuple[Feature, str, float]] = {}
         for name in asked:
             if metrics[name].usable:

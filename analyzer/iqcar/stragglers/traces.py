@@ -72,14 +72,10 @@ def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskF
     host, hosts = codes_of(table, (columns.host,) if columns.host else ())
     usable = (job >= 0) & np.isfinite(latency) & (latency >= 0)
     if not usable.any():
-        raise IqcarError("no task has both a job and a latency", where, "see --columns")
-    doubts = []
-    if not usable.all():
-        doubts.append(left_out(where, int((~usable).sum()), len(usable)))
+        raise no_task(where)
     rows = np.flatnonzero(usable)
     listed, metrics, unusable = _metrics(table, columns, rows, scale)
-    if unusable:
-        doubts.append(no_metrics(where, unusable))
+    doubts = left_out(where, int((~usable).sum()), len(usable), unusable)
     n = len(rows)
     none = np.full(n, -1, np.int32)
     identity = {
@@ -142,14 +138,19 @@ def latency_of(table: pd.DataFrame, columns: TraceColumns) -> Floats:
     return number_of(table, columns.end) * scale - number_of(table, columns.start) * scale
 
 
-def left_out(where: str, rows: int, of: int) -> str:
-    """Doubt about rows that are no tasks."""
-    return f"{where}: {rows} of {of} rows have no job or no latency: they were left out"
+def no_task(where: str) -> IqcarError:
+    """Say that nothing in a trace can be compared."""
+    return IqcarError("no task has both a job and a latency", where, "see --columns")
 
 
-def no_metrics(where: str, names: Sequence[str]) -> str:
-    """Doubt about columns that are no metrics."""
-    return f"{where}: {', '.join(names)}: no numbers of 0 or more; left out"
+def left_out(where: str, rows: int, of: int, metrics: Sequence[str]) -> list[str]:
+    """Doubts about rows of a trace that are no tasks, and columns that are no metrics."""
+    doubts = []
+    if rows:
+        doubts.append(f"{where}: {rows} of {of} rows have no job or no latency: they were left out")
+    if metrics:
+        doubts.append(f"{where}: {', '.join(metrics)}: no numbers of 0 or more; left out")
+    return doubts
 
 
 def number_of(table: pd.DataFrame, name: str) -> Floats:

@@ -1,0 +1,86 @@
+"""Which task reads which logs, and which logs have to be looked at together."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ENOUGH_BYTES = 4_000_000
+"""Stored bytes that are worth a task: they take a quarter of a second or more, a task some
+hundredths."""
+MOST_TASKS = 10_000
+"""Tasks of one Spark stage at most; its driver handles some thousands a minute."""
+
+
+def pack_by_size(sizes: Sequence[int], cores: int) -> list[list[int]]:
+    """Share logs out to tasks: a large log alone, small ones together, the largest first.
+
+    Parameters
+    ----------
+    sizes : stored bytes of each log
+    cores : so many tasks can run at once; they are given work if there are as many logs
+
+    Returns
+    -------
+    list of list of int
+        Rows of the logs of each task; every log once.
+    """
+    order = sorted(range(len(sizes)), key=lambda row: (-sizes[row], row))
+    large = [row for row in order if sizes[row] >= ENOUGH_BYTES]
+    small = order[len(large) :]
+    rest = sum(sizes[row] for row in small)
+    tasks = [[row] for row in large]
+    if small:
+        count = max(1, min(len(small), max(cores, -(-rest // ENOUGH_BYTES))))
+        tasks += even_shares([max(sizes[row], 1) for row in small], count, small)
+    if len(tasks) > MOST_TASKS:
+        whole = [sum(sizes[row] for row in one) for one in tasks]
+        shares = even_shares(whole, MOST_TASKS, list(range(len(tasks))))
+        tasks = [[row for one in share for row in tasks[one]] for share in shares]
+    return tasks
+
+
+def even_shares(weights: Sequence[float], count: int, what: Sequence[int]) -> list[list[int]]:
+    """Share things out evenly by weight, the heaviest first to whoever has least."""
+    shares: list[list[int]] = [[] for _ in range(count)]
+    least = [(0.0, number) for number in range(count)]
+    for position in sorted(range(len(what)), key=lambda p: (-weights[p], p)):
+        weight, number = heapq.heappop(least)
+        shares[number].append(what[position])
+        heapq.heappush(least, (weight + weights[position], number))
+    return [share for share in shares if share]
+
+
+def together(hosts: Mapping[int, Sequence[str]]) -> dict[int, int]:
+    """Put logs together that share a host, directly or through others.
+
+    Hosts serve several applications, so their processors, disks, networks, clocks and samples
+    tell about all of them; logs of different hosts have nothing to tell about each other.
+
+    Parameters
+    ----------
+    hosts : names of the hosts of each log, by its number
+
+    Returns
+    -------
+    dict of int to int
+        The group of each log, numbered from 0 in the order of the first log of each.
+    """
+    leader = {log: log for log in hosts}
+
+    def lead(log: int) -> int:
+        while leader[log] != log:
+            leader[log] = leader[leader[log]]
+            log = leader[log]
+        return log
+
+    first_on: dict[str, int] = {}
+    for log in sorted(hosts):
+        for host in hosts[log]:
+            one, other = sorted((lead(log), lead(first_on.setdefault(host, log))))
+            leader[other] = one
+    groups: dict[int, int] = {}
+    return {log: groups.setdefault(lead(log), len(groups)) for log in sorted(hosts)}

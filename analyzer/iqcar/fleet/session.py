@@ -1,0 +1,171 @@
+"""The Spark that a fleet is looked at on: the session there is, or one of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.fleet.boot import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGES = ("pyspark", "pyarrow")
+"""What the driver needs beyond iqcar's own dependencies; so do the executors."""
+PIECES_PER_BATCH = 16
+"""Rows that Spark hands to Python at once where they are pieces of tables of some MB each: Spark's
+own 10,000 would be more than a worker has memory for."""
+TASKS_PER_BATCH = 10_000
+"""The same where they are tasks of a trace."""
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
+_PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
+_SHOWN = 300
+"""Characters shown of a message of Spark's."""
+
+
+@contextmanager
+def spark_session(master: str = "") -> Iterator[Any]:
+    """Give the active session, or make one and stop it at the end.
+
+    Parameters
+    ----------
+    master : str
+        URL of the cluster to start an application on. Without it Spark's own settings decide
+        (``spark-submit --master``, ``spark-defaults.conf``); ``local[*]`` where they say nothing.
+
+    Raises
+    ------
+    IqcarError
+        If pyspark is missing, or Spark does not start.
+    UsageError
+        If there is an active session on another master.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise IqcarError(
+            f"needs {' and '.join(missing)}", "--on-spark", "pip install 'iqcar[spark]'"
+        )
+    with _pandas_unsaid():
+        from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        there = active.sparkContext.master
+        if master and master != there:
+            raise UsageError(f"a session on {there} is active", "--master", "leave it out")
+        yield active
+        return
+    builder = SparkSession.builder.appName("iqcar topics")
+    if master:
+        builder = builder.master(master)
+    settings = {
+        "spark.ui.showConsoleProgress": "false",
+        # What goes wrong is said in one line; Spark would add some pages.
+        "spark.log.level": "OFF",
+        # Looks at many thousand jobs are more than Spark's 1 GB, and all are needed.
+        "spark.driver.maxResultSize": "0",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        with _pandas_unsaid():
+            spark = builder.getOrCreate()
+    except Exception as error:  # py4j's, pyspark's, and what starting a JVM raises
+        raise IqcarError(
+            f"Spark did not start: {first_line(error)}", master or "--on-spark",
+            "it needs Java 17 or newer, and a master that can be reached",
+        ) from error  # fmt: skip
+    context = spark.sparkContext
+    if is_local(str(context.master)) and "PYSPARK_PYTHON" not in os.environ:
+        # On this machine the workers can be what we are; Spark would take the first `python3`.
+        context.pythonExec = sys.executable
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def is_local(master: str) -> bool:
+    """Tell whether executors run in the driver's process, on this machine."""
+    return master == "local" or master.startswith("local[")
+
+
+@contextmanager
+def _pandas_unsaid() -> Iterator[None]:
+    """Keep pyspark from warning of pandas 3, whose own strings none of our rows holds."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
+
+
+@contextmanager
+def working_on(spark: Any, what: str) -> Iterator[None]:
+    """Set up a session for our rows, and turn what goes wrong on it into one line.
+
+    Raises
+    ------
+    IqcarError
+        If a step fails on the executors.
+    """
+    with _pandas_unsaid():
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+    before = spark.conf.get(_BATCH)
+    spark.conf.set(_BATCH, str(PIECES_PER_BATCH))
+    spark.sparkContext.setJobDescription(what)
+    try:
+        with _pandas_unsaid():
+            yield
+    except (PySparkException, Py4JError) as error:
+        raise failure(error) from error
+    finally:
+        # Of a session that has ended, what it ended with is what is to be said.
+        with suppress(Py4JError):
+            spark.sparkContext.setJobDescription(None)
+            spark.conf.set(_BATCH, before)
+
+
+@contextmanager
+def rows_per_batch(spark: Any, rows: int) -> Iterator[None]:
+    """Let Spark hand so many rows to Python at once."""
+    before = spark.conf.get(_BATCH)
+    spark.conf.set(_BATCH, str(rows))
+    yield
+    spark.conf.set(_BATCH, before)
+
+
+def failure(error: Exception) -> IqcarError:
+    """Say in one line why a step failed on the executors."""
+    text = str(error)
+    if own := _OWN_ERROR.search(text):
+        return IqcarError(
+            f"the executors' Python lacks something: {own[1][:_SHOWN]}", "--on-spark",
+            "install iqcar's dependencies where PYSPARK_PYTHON points on every host",
+        )  # fmt: skip
+    raised = _PYTHON_ERROR.findall(text)
+    kinds = {kind for kind, _ in raised}
+    if raised and kinds & {"ModuleNotFoundError", "ImportError"}:
+        why = next(said for kind, said in raised if kind in ("ModuleNotFoundError", "ImportError"))
+        return IqcarError(
+            f"the executors' Python lacks something: {why[:_SHOWN]}", "--on-spark",
+            "install iqcar's dependencies where PYSPARK_PYTHON points on every host",
+        )  # fmt: skip
+    if raised:
+        kind, said = raised[-1]
+        return IqcarError(f"a step failed on an executor: {kind}: {said[:_SHOWN]}", "--on-spark")
+    return IqcarError(f"Spark failed: {first_line(error)}", "--on-spark")
+
+
+def first_line(error: Exception) -> str:
+    """First line of an error's message that says something."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if line), type(error).__name__)[:_SHOWN].rstrip(".")

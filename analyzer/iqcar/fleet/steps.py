@@ -1,0 +1,244 @@
+"""What runs on executors: each step takes batches of rows and gives frames of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+
+from iqcar.blame import attribute
+from iqcar.dag import add_critical_path
+from iqcar.errors import IqcarError
+from iqcar.eventlog.ingest import failed, ingest
+from iqcar.eventlog.merge import merge
+from iqcar.fleet.bundles import bundles, look_at_all
+from iqcar.fleet.pieces import one_row, rows_of, unpack
+from iqcar.fleet.shared_hosts import HostSpeeds
+from iqcar.queries import identify
+from iqcar.stragglers import StragglerSettings, build_features
+from iqcar.stragglers.clocks import clock_offsets
+from iqcar.stragglers.host_features import untold_tasks
+from iqcar.tables import SPECS, texts
+from iqcar.topics import Jobs
+from iqcar.topics.blamed import blamed_for
+from iqcar.topics.of_stragglers import straggler_topics
+from iqcar.waits import measure_waits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from iqcar.eventlog.locate import EventLog
+    from iqcar.fleet.shared_hosts import Known
+    from iqcar.kinds import QueryBy
+    from iqcar.tables import Tables
+    from iqcar.topics import Tally, Topics, TopicSettings
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
+SPEEDS, SOURCES = "speeds", "sources"
+"""Kinds of rows."""
+HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents")
+"""Tables that grow with tasks: they stay on the executors."""
+UNUSED = ("sql_metrics",)
+"""Tables that no step needs."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the driver gets to know of a log: all but its tasks, and how many these are."""
+
+    tables: Tables
+    tasks: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a group of logs tells beside its jobs.
+
+    Attributes
+    ----------
+    tally : Tally
+    jobs : how many there are
+    offsets : offset of each host's clock in ms, by name
+    untold, sampled : tasks on sampled hosts that no sample tells about, and all of these
+    """
+
+    tally: Tally
+    jobs: int
+    offsets: dict[str, float]
+    untold: int
+    sampled: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Logs that are looked at together.
+
+    Attributes
+    ----------
+    number : int
+    tables : Tables
+        With queries identified.
+    stages : ndarray of int64, one per stage of the tables
+        Its row among the stages of all logs.
+    """
+
+    number: int
+    tables: Tables
+    stages: NDArray[np.int64]
+
+
+def read_step(
+    shares: Sequence[Sequence[tuple[int, EventLog]]], batches: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Read the logs of each task: an outline for the driver, and the tables for later steps."""
+    for batch in batches:
+        for share in batch["id"].tolist():
+            for number, log in shares[share]:
+                tables = read_one(log)
+                empty = {spec.name: spec.empty() for spec in SPECS if spec.name in HEAVY}
+                outline = Outline(tables.with_(**empty), len(tables.tasks))
+                yield from rows_of(number, OUTLINE, outline)
+                if len(tables.applications):
+                    yield from rows_of(
+                        number, TABLES, tables.with_(**{n: empty[n] for n in UNUSED})
+                    )
+
+
+def read_one(log: EventLog) -> Tables:
+    """Read a log; whatever goes wrong with it costs this log only."""
+    try:
+        return ingest(log)
+    except IqcarError as error:
+        return failed(log.path, str(error))
+    except Exception as error:
+        return failed(log.path, f"reading it failed on an executor: {type(error).__name__}")
+
+
+def jobs_step(
+    settings: TopicSettings, query_by: QueryBy, batches: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Measure features of each group of logs, and find the jobs in it."""
+    edge_ms = StragglerSettings().edge_ms
+    for group in groups(query_by, batches):
+        tables = group.tables
+        features = build_features(tables, measure_waits(tables), edge_ms)
+        jobs = Jobs.of(features, settings)
+        offsets = zip(texts(tables.hosts, "host"), clock_offsets(tables).tolist(), strict=True)
+        untold, sampled = untold_tasks(tables, features.column("host_cpu"))
+        told = Told(jobs.tally, len(jobs), dict(offsets), untold, sampled)
+        yield from rows_of(group.number, TOLD, told)
+        for bundle in bundles(replace(jobs, stage=group.stages[jobs.stage])):
+            yield one_row(int(bundle.stage[0]), JOBS, bundle)
+
+
+def look_step(
+    settings: TopicSettings, kept: float, batches: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Look at each bundle of jobs."""
+    for batch in batches:
+        for number, content in batch[["log", "content"]].itertuples(index=False):
+            yield from rows_of(number, LOOKS, look_at_all(unpack(content), settings, kept))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Jobs that have topics, and these.
+
+    Attributes
+    ----------
+    stage : row of the job's stage among the stages of all logs, once per topic of it
+    topic : the topic
+    share : its share of the job's mixture
+    words : DataFrame of :data:`iqcar.topics.result.TOPIC_WORDS`
+    settings : TopicSettings
+    lacks : resource of each topic that is a lack of one
+    """
+
+    stage: Rows
+    topic: Rows
+    share: Floats
+    words: pd.DataFrame
+    settings: TopicSettings
+    lacks: dict[int, str]
+
+
+class _Asking(NamedTuple):
+    """The part of topics that tells which jobs of a group are asked about."""
+
+    jobs: pd.DataFrame
+    mixtures: pd.DataFrame
+    words: pd.DataFrame
+    settings: TopicSettings
+    stragglers: pd.DataFrame
+
+
+def speeds_step(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Tell how fast each group's tasks moved data: capacities are estimated from all groups."""
+    for group in groups(query_by, batches):
+        tables = group.tables
+        yield from rows_of(group.number, SPEEDS, HostSpeeds.of(tables, measure_waits(tables)))
+
+
+def sources_step(
+    asked: Asked,
+    known: Known,
+    query_by: QueryBy,
+    batches: Iterator[pd.DataFrame],
+) -> Iterator[pd.DataFrame]:
+    """Find the topic of every straggler, and the queries blamed for what its job lacks.
+
+    ``job`` of what is sent is the stage of the job, ``query`` a stage of the query, both among the
+    stages of all logs; ``task`` is −1: tasks stay here.
+    """
+    edge_ms = StragglerSettings().edge_ms
+    for group in groups(query_by, batches):
+        tables, mine = group.tables, np.isin(asked.stage, group.stages)
+        if not mine.any():
+            continue
+        stage, job = np.unique(asked.stage[mine], return_inverse=True)
+        found = _Asking(
+            pd.DataFrame({"stage": np.searchsorted(group.stages, stage)}),
+            pd.DataFrame({"job": job, "topic": asked.topic[mine], "share": asked.share[mine]}),
+            asked.words,
+            asked.settings,
+            pd.DataFrame(),
+        )
+        waits = measure_waits(tables)
+        features = build_features(tables, waits, edge_ms)
+        found = found._replace(stragglers=straggler_topics(cast("Topics", found), features))
+        blame = attribute(tables, waits, capacity=known.of(texts(tables.hosts, "host")))
+        blamed = blamed_for(cast("Topics", found), asked.lacks, tables, blame)
+        query = np.append(np.zeros(len(tables.queries), np.int64), -1)
+        query[tables.stages["query"].to_numpy(np.int64)] = group.stages
+        query[-1] = -1
+        blamed = blamed.assign(
+            job=stage[blamed["job"].to_numpy(np.int64)],
+            query=query[blamed["query"].to_numpy(np.int64)],
+        )
+        slow = found.stragglers
+        slow = slow.assign(job=stage[slow["job"].to_numpy(np.int64)], task=-1)
+        yield from rows_of(group.number, SOURCES, (blamed, slow))
+
+
+def groups(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[Group]:
+    """Put the tables of each group together; its rows follow one another, in the order of logs."""
+    rows = (row for batch in batches for row in batch.itertuples(index=False))
+    for number, members in groupby(rows, key=lambda row: row.group):
+        several, firsts = [], []
+        for _, pieces in groupby(members, key=lambda row: row.log):
+            mine: list[Any] = list(pieces)
+            several.append(unpack(b"".join(row.content for row in mine)))
+            firsts.append(int(mine[0].first_stage))
+        stages = [
+            first + np.arange(len(one.stages)) for first, one in zip(firsts, several, strict=True)
+        ]
+        tables = add_critical_path(identify(merge(several), query_by))
+        yield Group(int(number), tables, np.concatenate(stages).astype(np.int64))

@@ -1,0 +1,77 @@
+"""A standalone Spark cluster of two hosts: loopback addresses of one machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HOSTS = ("127.0.0.2", "127.0.0.3")
+START_TIMEOUT_S = 120
+
+
+@dataclass
+class Cluster:
+    """A standalone master with one worker per host, each with a folder of its name."""
+
+    home: Path
+    master: str
+    folder: Path
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition; fail when it does not come true."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} in {START_TIMEOUT_S} s"
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def standalone_cluster(
+    home: Path, folder: Path, environment: Mapping[str, str]
+) -> Iterator[Cluster]:
+    """Start the daemons, and stop exactly these."""
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    daemons = {
+        "127.0.0.1": [f"{deploy}.master.Master", "--port", str(port), "--webui-port", "0"],
+        **{
+            host: [
+                *(f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                *("--work-dir", str(folder / host), url),
+            ]
+            for host in HOSTS
+        },
+    }
+    running = []
+    log = folder / "daemons.log"
+    try:
+        with log.open("w") as out:
+            for host, words in daemons.items():
+                env = {
+                    **os.environ,
+                    **environment,
+                    "SPARK_LOCAL_IP": host,
+                    "SPARK_DAEMON_MEMORY": "256m",
+                }
+                start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
+                running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
+            wait_until(lambda: log.read_text().count("Registering worker") == len(HOSTS), "workers")
+        yield Cluster(home, url, folder)
+    finally:
+        for daemon in reversed(running):
+            daemon.terminate()
+            daemon.wait()
