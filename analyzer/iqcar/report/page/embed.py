@@ -10,13 +10,13 @@ import msgspec
 
 
 def json_for_html(data: Any) -> str:
-    """Encode data for ``<script type="application/json">``.
+    r"""Encode data for ``<script type="application/json">``.
 
     In such an element only ``</script`` and ``<!--`` mean anything; without ``<`` there is
     neither. U+2028 and U+2029 end a line in old JavaScript, so they are escaped as well.
 
     >>> json_for_html({"name": "</script>"})
-    '{"name":"\\\\u003c/script>"}'
+    '{"name":"\\u003c/script>"}'
     """
     text = msgspec.json.encode(data).decode("utf-8")
     for character in ("<", "\u2028", "\u2029"):

@@ -8,9 +8,9 @@ import numpy as np
 
 from iqcar.kinds import Resource
 from iqcar.report.page import limits
-from iqcar.words import duration, percent, printable, resource_name
 from iqcar.rules.advice import advice_for
 from iqcar.tables import texts
+from iqcar.words import duration, percent, printable, resource_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
     hosts = [_host(row, rows.get(row["host"], -1), use, ran) for row in nodes]
     return {
         "sentence": _sentence(resources, hosts),
-        "advice": advice_for(resources[0]["resource"]) if resources else "",
+        "advice": advice_for(str(resources[0]["resource"])) if resources else "",
         "resources": resources,
         "hosts": hosts[: limits.MOST_HOST_ROWS],
         "left_out": max(0, len(hosts) - limits.MOST_HOST_ROWS),

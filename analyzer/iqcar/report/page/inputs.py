@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.eventlog.redact import redact_text
-from iqcar.kinds import EVIDENCES, REQUESTS, Evidence, ImpactModel, InputStatus, QueryBy, SourceUsage
+from iqcar.kinds import (
+    EVIDENCES,
+    REQUESTS,
+    Evidence,
+    ImpactModel,
+    InputStatus,
+    QueryBy,
+    SourceUsage,
+)
 from iqcar.report.page import limits
-from iqcar.words import REQUEST_NAMES, percent, printable, resource_name
 from iqcar.version import __version__
 from iqcar.waits import evidence_column
+from iqcar.words import REQUEST_NAMES, percent, printable, resource_name
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
@@ -22,9 +30,7 @@ _FIRST = {"failed": 0, "truncated": 1, "in_progress": 2, "complete": 3}
 def inputs_section(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out the event logs, the evidence of every wait, versions and settings."""
     frame = diagnosis.tables.inputs
-    rows = [
-        {str(name): value for name, value in row.items()} for row in frame.to_dict("records")
-    ]
+    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
     for row in rows:
         for name in ("path", "message", "application_id", "application_name", "spark_version"):
             row[name] = printable(redact_text(str(row[name])))
@@ -37,9 +43,7 @@ def inputs_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "logs": rows[: limits.MOST_INPUTS],
         "left_out": max(0, len(rows) - limits.MOST_INPUTS),
         "coverage": coverage(diagnosis),
-        "evidences": [
-            {"key": str(one), "sentence": one.sentence} for one in reversed(EVIDENCES)
-        ],
+        "evidences": [{"key": str(one), "sentence": one.sentence} for one in reversed(EVIDENCES)],
         "versions": {
             "iqcar": __version__,
             "Spark": ", ".join(_distinct(applications["spark_version"].tolist())) or "not recorded",
@@ -111,9 +115,7 @@ def _settings(diagnosis: Diagnosis) -> list[dict[str, str]]:
         ("what a vertex contributes", settings.impact),
         ("how a source's use is measured", settings.source_usage),
     ]
-    rows = [
-        {"name": name, "value": str(one), "sentence": one.sentence} for name, one in kinds
-    ]
+    rows = [{"name": name, "value": str(one), "sentence": one.sentence} for name, one in kinds]
     only = "Only those on the critical path." if settings.critical_path else "All of them."
     rows.append({"name": "target stages", "value": "", "sentence": only})
     rows.append(

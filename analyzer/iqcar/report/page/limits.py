@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MOST_EXPLORED = 150
-"""Queries that can be explored, those that lost most first. A list of more is searched, not read."""
+"""Queries that can be explored, those that lost most first: a list of more is not read."""
 MOST_ROWS = 45_000
 """Rows of blame in the whole page, about 40 bytes each: 2 MB of the page."""
 MOST_ROWS_OF_QUERY = 2_000

@@ -19,8 +19,8 @@ from iqcar.report.page.rules import rules_section
 from iqcar.report.page.stragglers import stragglers_section, topics_section
 from iqcar.report.page.verdict import verdict_of
 from iqcar.report.page.verdict_bars import bars_of
-from iqcar.words import duration, percent, printable, short
 from iqcar.version import __version__
+from iqcar.words import duration, percent, printable, short
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 TITLE_CHARACTERS = 80
 
 
-def render_page(
-    diagnosis: Diagnosis, *, title: str = "", assets: str = "", home: str = ""
-) -> str:
+def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home: str = "") -> str:
     """Render a diagnosis as one HTML page.
 
     Parameters
@@ -56,31 +54,35 @@ def render_page(
         printable(redact_text(doubt))
         for doubt in dict.fromkeys([*diagnosis.doubts, *diagnosis.stragglers.doubts])
     ]
-    return _environment().get_template("page.html.j2").render(
-        title=printable(title) if title else page_title(diagnosis),
-        home=home,
-        assets=assets,
-        policy=page_policy(assets),
-        style=files.style(),
-        plotly="" if assets else files.plotly(),
-        program=files.program(),
-        unwanted_styles=files.unwanted_styles(),
-        payload=json_for_html(payload),
-        version=__version__,
-        counts=_counts(diagnosis),
-        verdict=verdict,
-        bars=bars_of(verdict, diagnosis),
-        hosts=hosts_section(diagnosis),
-        stragglers=stragglers_section(diagnosis),
-        topics=topics_section(diagnosis),
-        rules=rules_section(diagnosis),
-        inputs=inputs_section(diagnosis),
-        doubts=doubts[: limits.MOST_DOUBTS],
-        doubts_left_out=max(0, len(doubts) - limits.MOST_DOUBTS),
-        **_explored(payload),
-        **_matrix(payload),
-        payload_resources=payload["resources"],
-        timeline_sentence="",
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=printable(title) if title else page_title(diagnosis),
+            home=home,
+            assets=assets,
+            policy=page_policy(assets),
+            style=files.style(),
+            plotly="" if assets else files.plotly(),
+            program=files.program(),
+            unwanted_styles=files.unwanted_styles(),
+            payload=json_for_html(payload),
+            version=__version__,
+            counts=_counts(diagnosis),
+            verdict=verdict,
+            bars=bars_of(verdict, diagnosis),
+            hosts=hosts_section(diagnosis),
+            stragglers=stragglers_section(diagnosis),
+            topics=topics_section(diagnosis),
+            rules=rules_section(diagnosis),
+            inputs=inputs_section(diagnosis),
+            doubts=doubts[: limits.MOST_DOUBTS],
+            doubts_left_out=max(0, len(doubts) - limits.MOST_DOUBTS),
+            **_explored(payload),
+            **_matrix(payload),
+            payload_resources=payload["resources"],
+            timeline_sentence="",
+        )
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from iqcar.kinds import Resource
 from iqcar.plots.palette import query_colours
 from iqcar.report.page import limits
-from iqcar.words import printable, short
 from iqcar.tables import texts
+from iqcar.words import printable, short
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iqcar.kinds import Resource
-from iqcar.words import printable, resource_name, short
+from iqcar.replay.expected import Outlook
 from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler
 from iqcar.rules.allocation_file import allocation_xml
-from iqcar.replay.expected import Outlook
+from iqcar.words import printable, resource_name, short
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis

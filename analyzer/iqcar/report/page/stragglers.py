@@ -8,8 +8,8 @@ from iqcar.report.page import limits
 from iqcar.report.straggler_json import stragglers_to_dict
 from iqcar.report.straggler_section import headline
 from iqcar.report.topic_json import topics_to_dict
-from iqcar.words import percent, printable, short
 from iqcar.rules.causes import straggler_cause
+from iqcar.words import percent, printable, short
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis

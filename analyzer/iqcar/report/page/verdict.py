@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,8 @@ from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.kinds import Resource
 from iqcar.report.page.facts import RESOURCE_OF_REQUEST, RESOURCES
 from iqcar.report.page.severity import Severity, severity_of
+from iqcar.rules import QueryType, RuleType
+from iqcar.rules.advice import OTHER_APPLICATION, advice_for, cause_of
 from iqcar.words import (
     HOUR_MS,
     MINUTE_MS,
@@ -20,10 +22,9 @@ from iqcar.words import (
     printable,
     short,
 )
-from iqcar.rules.advice import OTHER_APPLICATION, advice_for, cause_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
@@ -76,7 +77,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the verdict says of one query."""
+    """What the verdict says of one query.
+
+    Attributes
+    ----------
+    query, query_id, name : row, id and name as shown
+    severity : in a word
+    sentence : what it lost, of what, to whom, where
+    parts : what of its loss went where, the largest first
+    advice : what helps against the largest part; empty where an earlier finding says the same
+    rules : id of each rule that helps it, and what the rule does
+    ended : whether the log holds its end
+    """
 
     query: int
     query_id: str
@@ -85,7 +97,7 @@ class Finding:
     sentence: str
     parts: tuple[Part, ...]
     advice: str
-    rule_ids: tuple[str, ...]
+    rules: tuple[tuple[str, str], ...]
     ended: bool
 
 
@@ -107,7 +119,7 @@ class Verdict:
 
 def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
     """Put the diagnosis into sentences, the worst-hit query first."""
-    findings = tuple(_finding(diagnosis, facts, query) for query in diagnosis.targets)
+    findings = _without_repeats(_finding(diagnosis, facts, query) for query in diagnosis.targets)
     hit = [one for one in findings if one.severity not in (Severity.QUIET, Severity.OWN)]
     queries = len(diagnosis.tables.queries)
     to_others, lost = diagnosis.lost_to_others_ms(), diagnosis.lost_ms()
@@ -141,6 +153,16 @@ def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
     return Verdict(not own, head, findings)
 
 
+def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Give the same advice once: five times the same is not read once."""
+    said: set[str] = set()
+    kept = []
+    for finding in findings:
+        kept.append(replace(finding, advice="") if finding.advice in said else finding)
+        said.add(finding.advice)
+    return tuple(kept)
+
+
 def _finding(diagnosis: Diagnosis, facts: Facts, query: int) -> Finding:
     tables = diagnosis.tables
     ran = float(tables.queries["duration_ms"].iloc[query])
@@ -149,11 +171,6 @@ def _finding(diagnosis: Diagnosis, facts: Facts, query: int) -> Finding:
     rows = facts.of(query)
     parts = parts_of(rows, tables.hosts["host"].tolist())
     severity = severity_of(ran, lost, to_others)
-    rules = [
-        rule.id
-        for rule in diagnosis.rules
-        if rule.fingerprint in _fingerprints(diagnosis, query, parts) and rule.helps_pools
-    ]
     return Finding(
         query=query,
         name=_name(diagnosis, query),
@@ -162,7 +179,7 @@ def _finding(diagnosis: Diagnosis, facts: Facts, query: int) -> Finding:
         sentence=_sentence(diagnosis, query, ran, lost, parts),
         parts=tuple(parts),
         advice=_advice(diagnosis, query, severity, parts),
-        rule_ids=tuple(rules) if severity is not Severity.QUIET else (),
+        rules=_rules(diagnosis, query, parts) if severity is not Severity.QUIET else (),
         ended=bool(tables.queries["ended"].iloc[query]),
     )
 
@@ -213,9 +230,7 @@ def parts_of(rows: pd.DataFrame, hosts: Sequence[str]) -> list[Part]:
     return parts
 
 
-def _where(
-    host: np.ndarray, lost: np.ndarray, everywhere: np.ndarray, names: Sequence[str]
-) -> str:
+def _where(host: np.ndarray, lost: np.ndarray, everywhere: np.ndarray, names: Sequence[str]) -> str:
     rows, member = np.unique(host, return_inverse=True)
     sums = np.bincount(member.ravel(), lost, minlength=len(rows))
     rows, sums = rows[sums > 0], sums[sums > 0]
@@ -251,7 +266,9 @@ def _sentence(
     if rest >= WORTH_NAMING:
         others = "in smaller parts" if said else "in parts, none larger than a tenth"
         said.append(f"{percent(rest)} {others}")
-    said.append(f"{percent(unattributed)} unattributed" if unattributed > 0 else "all of it explained")
+    said.append(
+        f"{percent(unattributed)} unattributed" if unattributed > 0 else "all of it explained"
+    )
     return f"{start}: {'; '.join(said)}."
 
 
@@ -262,9 +279,7 @@ def _part_words(diagnosis: Diagnosis, part: Part) -> str:
     return f"{percent(part.share)} {_HELD[part.resource]} {who} {part.where}".rstrip()
 
 
-def _advice(
-    diagnosis: Diagnosis, query: int, severity: Severity, parts: Sequence[Part]
-) -> str:
+def _advice(diagnosis: Diagnosis, query: int, severity: Severity, parts: Sequence[Part]) -> str:
     if severity is Severity.QUIET or not parts:
         return "Nothing to do."
     worst = parts[0]
@@ -284,10 +299,26 @@ def _largest_resource(diagnosis: Diagnosis, query: int, kind: str) -> str:
     return str(Resource.CPU)
 
 
-def _fingerprints(diagnosis: Diagnosis, query: int, parts: Sequence[Part]) -> set[str]:
-    column = diagnosis.tables.queries["fingerprint"]
-    rows = [query, *(part.source for part in parts[:1] if part.source >= 0)]
-    return {str(column.iloc[row]) for row in rows} - {""}
+def _rules(diagnosis: Diagnosis, query: int, parts: Sequence[Part]) -> tuple[tuple[str, str], ...]:
+    """Rules about a query, or about the one that was most in its way."""
+    fingerprints = diagnosis.tables.queries["fingerprint"]
+    mine = str(fingerprints.iloc[query])
+    worst = parts[0].source if parts else -1
+    culprit = str(fingerprints.iloc[worst]) if worst >= 0 else ""
+    found = []
+    for rule in diagnosis.rules:
+        if not rule.helps_pools or not rule.fingerprint:
+            continue
+        if rule.fingerprint == mine and rule.query_type is QueryType.TARGET:
+            said = "raises its priority"
+            if rule.expected:
+                said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
+            found.append((rule.id, said))
+        elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
+            name = short(_name(diagnosis, worst), NAME_WIDTH)
+            does = "a pool of its own for" if rule.rule_type is RuleType.AGG else "lowers"
+            found.append((rule.id, f"{does} {name}"))
+    return tuple(found)
 
 
 def _share_lost(diagnosis: Diagnosis, query: int) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED
-from iqcar.plots.palette import BLAME_COLOURS, query_colours
 from iqcar.kinds import BlameKind
+from iqcar.plots.palette import BLAME_COLOURS, query_colours
 from iqcar.words import duration, percent, short
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _bar(finding: Finding, diagnosis: Diagnosis, colours: list[str]) -> list[Seg
     x = 0.0
     for name, ms, colour in pieces:
         width = 1000 * ms / whole
-        label = f"{name}: {duration(ms)}, {percent(ms / lost)} of what was lost"
-        segments.append(Segment(round(x, 2), round(width, 2), colour, f"{name} {percent(ms / lost)}", label))
+        share = percent(ms / lost)
+        label = f"{name}: {duration(ms)}, {share} of what was lost"
+        segments.append(Segment(round(x, 2), round(width, 2), colour, f"{name} {share}", label))
         x += width
     return segments

@@ -155,7 +155,7 @@ function startExplore() {
     numbers.table(byId('stages-numbers'), `Time ${measures.stages === 'lost' ? 'lost' : 'waited'} by stage and resource`, [
       { title: 'stage', text: (group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}`, pick: (group) => () => selection.choose({ stage: group.key, resource: null }),
         picked: (group) => chosen.stage === group.key },
-      ...page.resources.map((resource) => ({
+      ...page.resources.filter((resource) => found.some((group) => amount(group, resource.key) > 0)).map((resource) => ({
         title: resource.name, unit: 'ms', number: true,
         text: (group) => (amount(group, resource.key) > 0 ? words.duration(amount(group, resource.key)) : ''),
         raw: (group) => amount(group, resource.key),
