@@ -124,10 +124,9 @@ def _explored(payload: dict[str, Any]) -> dict[str, Any]:
     options = []
     for one in payload["explore"]["targets"]:
         query = queries[one["query"]]
-        number = query["id"].rpartition("/")[2]
         ran, lost = query["ran"], query["lost"]
         of = f" of {duration(ran)} ({percent(lost / ran)})" if ran else ""
-        label = f"{short(query['name'], 60)} ({number}) lost {duration(lost)}{of}"
+        label = f"{short(query['name'], 60)} ({query['number']}) lost {duration(lost)}{of}"
         options.append({"id": query["id"], "label": label})
     left = payload["explore"]["left_out"]
     said = []

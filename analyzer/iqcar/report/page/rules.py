@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from iqcar.kinds import Resource
@@ -49,10 +51,18 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "replay_worst": together.replay_worst_error_percent if together is not None else None,
         "assumptions": together.assumptions if together is not None else "",
         "notes": [printable(note) for note in plan.notes],
-        "rules_file": dump_compiled(diagnosis.tables, rules).decode("utf-8"),
+        "rules_file": _visible(dump_compiled(diagnosis.tables, rules).decode("utf-8")),
         "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
         "pools": pools,
     }
+
+
+def _visible(json_text: str) -> str:
+    """Escape what would change how the text around it is read; as JSON it stays the same."""
+    return "".join(
+        json.dumps(c)[1:-1] if unicodedata.category(c) in ("Cf", "Zl", "Zp") else c
+        for c in json_text
+    )
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

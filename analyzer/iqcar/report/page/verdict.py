@@ -13,6 +13,7 @@ from iqcar.report.page.facts import RESOURCE_OF_REQUEST, RESOURCES
 from iqcar.report.page.severity import Severity, severity_of
 from iqcar.rules import QueryType, RuleType
 from iqcar.rules.advice import OTHER_APPLICATION, advice_for, cause_of
+from iqcar.tables import texts
 from iqcar.words import (
     HOUR_MS,
     MINUTE_MS,
@@ -39,6 +40,8 @@ MOSTLY = 0.75
 """Share of a part from which one host stands for it."""
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""
+NUMBER_WIDTH = 20
+"""Characters of what tells two queries of one name apart."""
 
 _HELD = {
     Resource.SLOTS: "waiting for slots held by",
@@ -126,11 +129,7 @@ def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
     if hit:
         worst = hit[0]
         names = {_source(part) for one in hit for part in one.parts[:1]} - {-1}
-        culprit = (
-            f", mostly to {short(_name(diagnosis, next(iter(names))), NAME_WIDTH)}"
-            if len(names) == 1
-            else ""
-        )
+        culprit = f", mostly to {_name(diagnosis, next(iter(names)))}" if len(names) == 1 else ""
         share = _share_lost(diagnosis, worst.query)
         head = f"{worst.name} lost {share} of its run to other queries{culprit}."
         if len(hit) > 1:
@@ -275,7 +274,7 @@ def _sentence(
 def _part_words(diagnosis: Diagnosis, part: Part) -> str:
     if part.resource is None:
         return f"{percent(part.share)} {_CAUSES[part.kind]}"
-    who = short(_name(diagnosis, part.source), NAME_WIDTH)
+    who = _name(diagnosis, part.source)
     return f"{percent(part.share)} {_HELD[part.resource]} {who} {part.where}".rstrip()
 
 
@@ -315,7 +314,7 @@ def _rules(diagnosis: Diagnosis, query: int, parts: Sequence[Part]) -> tuple[tup
                 said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
             found.append((rule.id, said))
         elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
-            name = short(_name(diagnosis, worst), NAME_WIDTH)
+            name = _name(diagnosis, worst)
             does = "a pool of its own for" if rule.rule_type is RuleType.AGG else "lowers"
             found.append((rule.id, f"{does} {name}"))
     return tuple(found)
@@ -331,8 +330,14 @@ def _source(part: Part) -> int:
 
 
 def _name(diagnosis: Diagnosis, query: int) -> str:
-    name = short(str(diagnosis.tables.queries["name"].iloc[query]), NAME_WIDTH)
-    return name or printable(str(diagnosis.tables.queries["query_id"].iloc[query]))
+    """Name of a query; with its number where another one is called the same."""
+    names = texts(diagnosis.tables.queries, "name")
+    name = short(names[query], NAME_WIDTH)
+    query_id = str(diagnosis.tables.queries["query_id"].iloc[query])
+    number = short(query_id.rpartition("/")[2], NUMBER_WIDTH)
+    if not name:
+        return number
+    return name if names.count(names[query]) == 1 else f"{name} ({number})"
 
 
 def _at_most(ms: float) -> str:
