@@ -17,6 +17,7 @@ from iqcar.report.page.inputs import inputs_section
 from iqcar.report.page.payload import page_payload
 from iqcar.report.page.rules import rules_section
 from iqcar.report.page.stragglers import stragglers_section, topics_section
+from iqcar.report.page.timeline_words import timeline_sentence
 from iqcar.report.page.verdict import verdict_of
 from iqcar.report.page.verdict_bars import bars_of
 from iqcar.version import __version__
@@ -81,7 +82,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             **_explored(payload),
             **_matrix(payload),
             payload_resources=payload["resources"],
-            timeline_sentence="",
+            timeline_sentence=timeline_sentence(diagnosis.tables),
         )
     )
 

@@ -11,6 +11,7 @@ from iqcar.report.page.payload_explore import code_names, explore_payload, explo
 from iqcar.report.page.payload_figures import figures_payload
 from iqcar.report.page.payload_matrix import matrix_payload
 from iqcar.report.page.people import People
+from iqcar.report.page.timeline import timeline_payload
 from iqcar.words import REQUEST_NAMES, RESOURCE_NAMES
 
 if TYPE_CHECKING:
@@ -47,5 +48,6 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         "explore": explore,
         "matrix": matrix,
         "figures": figures_payload(diagnosis, with_loss),
+        "timeline": timeline_payload(diagnosis),
         "people": people.to_dict(),
     }

@@ -53,12 +53,17 @@ const pictures = (() => {
     place.replaceChildren(make('p', { class: 'empty' }, sentence));
   }
 
-  const again = () => drawn.forEach((_, place) => redraw(place));
+  // Others that paint with the page's colours, and are asked to when the look changes.
+  const painters = [];
+  const again = () => {
+    drawn.forEach((_, place) => redraw(place));
+    painters.forEach((paint) => paint());
+  };
   dark.addEventListener('change', again);
   paper.addEventListener('change', again);
 
   // Rows of bars: as high as their number asks for.
   const rowsHigh = (rows) => 64 + 28 * Math.max(rows, 2);
 
-  return { draw, clear, again, safe, chosen, look, pattern, rowsHigh };
+  return { painters, draw, clear, again, safe, chosen, look, pattern, rowsHigh };
 })();

@@ -36,4 +36,5 @@ startLook();
 startCopying();
 startMatrix();
 startExplore();
+startTimeline();
 document.documentElement.dataset.ready = 'yes';

@@ -1,0 +1,10 @@
+// The timeline beside exploring: the query chosen there is marked here, and the other way round.
+function startTimeline() {
+  const explored = new Set(page.explore.targets.map((one) => page.people.queries[one.query].id));
+  const timeline = iqcarTimeline(byId('timeline-view'), page.timeline, {
+    selected: selection.get().target,
+    onSelect: (id) => explored.has(id) && selection.get().target !== id && selection.choose({ target: id }),
+  });
+  selection.onChange((chosen) => timeline.update({ selected: chosen.target }));
+  pictures.painters.push(() => timeline.draw?.());
+}
