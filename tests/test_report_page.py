@@ -121,7 +121,7 @@ def test_the_verdict_says_who_lost_what_to_whom_and_where(page: Reader) -> None:
         "report lost 12.0 s of its 14.0 s: 92 % waiting for slots held by etl on all 3 hosts"
         in page.words
     )
-    assert "2 of 4 queries were held up by others, mostly to etl" in page.words
+    assert "2 of 4 queries were held up by others, mostly by etl." in page.words
 
 
 def test_parts_of_a_verdict_sum_to_what_was_lost(crowded: Diagnosis) -> None:

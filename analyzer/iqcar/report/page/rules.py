@@ -10,7 +10,7 @@ from iqcar.kinds import Resource
 from iqcar.replay.expected import Outlook
 from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler
 from iqcar.rules.allocation_file import allocation_xml
-from iqcar.words import printable, resource_name, short
+from iqcar.words import percent, printable, resource_name, short
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME_WIDTH = 80
 
 _DOES = {
-    ("AGG", "source"): "Give {name} a pool of its own, with a share of {value:.3g} of the slots.",
+    ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
     ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
     ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
 }
@@ -68,7 +68,9 @@ def _visible(json_text: str) -> str:
 def _rule(rule: Rule) -> dict[str, Any]:
     kind = (str(rule.rule_type), str(rule.query_type))
     name = short(rule.query_name, NAME_WIDTH)
-    does = _DOES.get(kind, "{name}: {value:.3g}.").format(name=name, value=rule.rule_value)
+    does = _DOES.get(kind, "{name}: {value:.3g}.").format(
+        name=name, value=rule.rule_value, share=percent(rule.rule_value)
+    )
     expected = rule.expected
     tone, outlook = _OUTLOOKS[Outlook(expected["outlook"])] if expected else ("", "")
     return {
@@ -97,5 +99,6 @@ def _sentence(diagnosis: Diagnosis, pools: bool) -> str:
     text = f"{rules} proposed for the next runs"
     if together is not None:
         change = together.victims_change_percent
-        text += f"; together they are expected to change the victims' time by {change:+.0f} %"
+        does = "shorten" if change < 0 else "lengthen"
+        text += f"; together they are expected to {does} their victims' time by {abs(change):.0f} %"
     return text + ". Save the rules file and give it to the plugin, as shown below."

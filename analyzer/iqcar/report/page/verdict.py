@@ -36,12 +36,17 @@ WORTH_NAMING = 0.1
 """A part of the loss from a tenth on is named in the sentence."""
 MOST_PARTS = 3
 """Parts named in one sentence; the bar below it shows all."""
+MOSTLY_BY = 0.5
+"""Share of what was lost to others from which one query is named as the one in the way."""
 MOSTLY = 0.75
 """Share of a part from which one host stands for it."""
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""
 NUMBER_WIDTH = 20
 """Characters of what tells two queries of one name apart."""
+
+HELD_UP = (Severity.SEVERE, Severity.MARKED, Severity.SLIGHT)
+"""A query of these was held up by others."""
 
 _HELD = {
     Resource.SLOTS: "waiting for slots held by",
@@ -123,21 +128,17 @@ class Verdict:
 def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
     """Put the diagnosis into sentences, the worst-hit query first."""
     findings = _without_repeats(_finding(diagnosis, facts, query) for query in diagnosis.targets)
-    hit = [one for one in findings if one.severity not in (Severity.QUIET, Severity.OWN)]
     queries = len(diagnosis.tables.queries)
     to_others, lost = diagnosis.lost_to_others_ms(), diagnosis.lost_ms()
-    if hit:
-        worst = hit[0]
-        names = {_source(part) for one in hit for part in one.parts[:1]} - {-1}
-        culprit = f", mostly to {_name(diagnosis, next(iter(names)))}" if len(names) == 1 else ""
-        share = _share_lost(diagnosis, worst.query)
-        head = f"{worst.name} lost {share} of its run to other queries{culprit}."
-        if len(hit) > 1:
-            head = (
-                f"{len(hit)} of {queries:,} queries were held up by others{culprit}; worst hit was "
-                f"{worst.name}, which lost {share} of its run to them."
-            )
-        return Verdict(False, head, findings)
+    ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
+    held_up = [
+        query
+        for query in range(queries)
+        if severity_of(ran[query], lost[query], to_others[query]) in HELD_UP
+    ]
+    if held_up:
+        worst = max(held_up, key=lambda query: to_others[query])
+        return Verdict(False, _headline(diagnosis, facts, held_up, worst), findings)
     most = float(to_others.max(initial=0.0))
     if queries == 0:
         head = "Nothing ran in these logs that could have waited."
@@ -150,6 +151,27 @@ def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
         ms = float(lost[own[0].query])
         head += f" {own[0].name} lost {duration(ms)} all the same, for reasons of its own."
     return Verdict(not own, head, findings)
+
+
+def _headline(diagnosis: Diagnosis, facts: Facts, held_up: Sequence[int], worst: int) -> str:
+    """How many queries were held up, by whom mostly, and which was worst hit."""
+    taken: dict[int, float] = {}
+    for query in held_up:
+        rows = facts.of(query)
+        mine = rows[(rows["kind"] == QUERY).to_numpy()]
+        for source, ms in mine.groupby("source")["lost_ms"].sum().items():
+            taken[int(source)] = taken.get(int(source), 0.0) + float(ms)
+    culprit = max(taken, key=lambda source: taken[source])
+    most = taken[culprit] >= MOSTLY_BY * sum(taken.values())
+    by = f", mostly by {_name(diagnosis, culprit)}" if most else ""
+    name, share = _name(diagnosis, worst), _share_lost(diagnosis, worst)
+    if len(held_up) == 1:
+        return f"{name} lost {share} of its run to other queries{by.replace(' by ', ' to ', 1)}."
+    queries = len(diagnosis.tables.queries)
+    return (
+        f"{len(held_up):,} of {queries:,} queries were held up by others{by}. Most was lost by "
+        f"{name}: {share} of its run."
+    )
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -315,7 +337,11 @@ def _rules(diagnosis: Diagnosis, query: int, parts: Sequence[Part]) -> tuple[tup
             found.append((rule.id, said))
         elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
             name = _name(diagnosis, worst)
-            does = "a pool of its own for" if rule.rule_type is RuleType.AGG else "lowers"
+            does = (
+                "a pool of its own for"
+                if rule.rule_type is RuleType.AGG
+                else "lowers the priority of"
+            )
             found.append((rule.id, f"{does} {name}"))
     return tuple(found)
 
@@ -323,10 +349,6 @@ def _rules(diagnosis: Diagnosis, query: int, parts: Sequence[Part]) -> tuple[tup
 def _share_lost(diagnosis: Diagnosis, query: int) -> str:
     ran = float(diagnosis.tables.queries["duration_ms"].iloc[query])
     return percent(min(float(diagnosis.lost_to_others_ms()[query]) / ran, 1.0))
-
-
-def _source(part: Part) -> int:
-    return part.source if part.kind == QUERY else -1
 
 
 def _name(diagnosis: Diagnosis, query: int) -> str:

@@ -134,7 +134,9 @@ function startExplore() {
     const faint = (stage, resource) => (chosen.stage !== null && chosen.stage !== stage) || (chosen.resource !== null && chosen.resource !== resource);
     sentence('stages-said', found, (group) => [`in ${stageName(group.stage)}${critical(group) ? ', which is on the critical path' : ''}`], total(mine));
     const bars = found.slice(0, 24);
-    const labels = bars.map((group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}${group.stage >= 0 && stages[group.stage].name ? ` ${words.short(stages[group.stage].name, 26)}` : ''}`);
+    // Names of stages are worth their room where they tell stages apart.
+    const named = new Set(bars.map((group) => stages[group.stage]?.name)).size > 1;
+    const labels = bars.map((group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}${named && stages[group.stage]?.name ? ` ${words.short(stages[group.stage].name, 24)}` : ''}`);
     const label = `Time ${measures.stages === 'lost' ? 'lost' : 'waited'} by stage and resource; the table beside it has the numbers.`;
     if (!found.length) pictures.clear(byId('stages-picture'), 'Nothing was lost here.');
     else {
