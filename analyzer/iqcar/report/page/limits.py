@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MOST_EXPLORED = 150
 """Queries that can be explored, those that lost most first: a list of more is not read."""
+MOST_FINDINGS = 20
+"""Queries with a sentence in the verdict; all others can be explored."""
 MOST_ROWS = 45_000
 """Rows of blame in the whole page, about 40 bytes each: 2 MB of the page."""
 MOST_ROWS_OF_QUERY = 2_000
