@@ -46,6 +46,15 @@ Recurring = Annotated[
         help="Look for causes of stragglers that recur in many stages, too (`iqcar topics`).",
     ),
 ]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="QUERY",
+        help="Query to analyse: its id, name or fingerprint (`iqcar queries` lists them). "
+        "Can be given several times; by default the most slowed-down queries.",
+    ),
+]
 Top = Annotated[
     int, typer.Option(min=1, max=1000, help="How many targets, sources, paths and rules to show.")
 ]
