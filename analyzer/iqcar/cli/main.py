@@ -17,6 +17,7 @@ from iqcar.cli.queries import queries
 from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
+from iqcar.cli.serve import serve
 from iqcar.cli.stragglers import stragglers
 from iqcar.cli.topics import topics
 from iqcar.errors import ExitCode, IqcarError
@@ -49,6 +50,7 @@ app.command()(blame)
 app.command()(stragglers)
 app.command()(topics)
 app.command()(schema)
+app.command()(serve)
 app.command()(conf)
 app.command()(sample)
 app.command()(demo)

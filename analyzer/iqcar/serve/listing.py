@@ -1,0 +1,153 @@
+"""The applications in the served places: found again from time to time, never read whole."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from iqcar.errors import IqcarError
+from iqcar.eventlog.locate import locate
+from iqcar.eventlog.places import EventLog, Unreadable
+from iqcar.kinds import InputStatus
+from iqcar.serve.applications import Application, identity_of, key_of
+from iqcar.serve.peek import Peek, peek
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from iqcar.serve.applications import Identity
+    from iqcar.serve.places import Places
+    from iqcar.serve.summary import Summary
+
+RESCAN_S = 5.0
+"""Seconds after which a request makes the places be looked through again (5). A look takes about a
+tenth of a millisecond per local file; people look at a list for longer than that."""
+
+MAX_LOGS = 20_000
+"""Logs listed. A History Server's folder holds some thousand; each costs about 2 KB here."""
+
+_OUTSIDE = "its name is a link that leads out of the served folders; it is not followed"
+
+
+class Listing:
+    """What is known of every application; all methods can be called from any thread.
+
+    Parameters
+    ----------
+    places : Places
+        Where to look.
+    found : callable
+        Given an application's key and identity, returns the summary of its last analysis with the
+        server's settings, and whether that was of this identity; None if there was none.
+    """
+
+    def __init__(
+        self, places: Places, found: Callable[[str, Identity], tuple[Summary, bool] | None]
+    ) -> None:
+        self._places = places
+        self._found = found
+        self._applications: dict[str, Application] = {}
+        self._peeks: dict[str, tuple[Identity, Peek]] = {}
+        self._scanning = threading.Lock()
+        self._scanned_at = float("-inf")
+        self._stopping = False
+        self.problem = ""
+        self.left_out = 0
+
+    def applications(self) -> list[Application]:
+        """Return every application known now, in the order of the places; starts no work."""
+        return list(self._applications.values())
+
+    def get(self, key: str) -> Application | None:
+        """Return an application by its key; None if there is none of that key now."""
+        return self._applications.get(key)
+
+    @property
+    def unread(self) -> int:
+        """Applications whose first and last lines were not read yet."""
+        return sum(one.peek is None for one in self.applications())
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look again, and nobody does."""
+        return not self._scanning.locked() and time.monotonic() - self._scanned_at > RESCAN_S
+
+    def stop(self) -> None:
+        """Make a running :meth:`scan` end soon."""
+        self._stopping = True
+
+    def find(self) -> None:
+        """Look through the places once, and read nothing; raises what ``locate`` raises."""
+        self._keep(locate(self._places.paths))
+
+    def scan(self) -> None:
+        """Look through the places, then read heads and tails of what is new or has changed.
+
+        Does nothing while another thread does it. Never raises: what went wrong is in `problem`.
+        """
+        if not self._scanning.acquire(blocking=False):
+            return
+        try:
+            self.find()
+            self.problem = ""
+            for one in self.applications():
+                if self._stopping:
+                    return
+                if one.peek is None:
+                    self._read(one)
+        except IqcarError as error:
+            self.problem = str(error)
+        except Exception as error:
+            self.problem = f"the folders could not be looked through: {type(error).__name__}"
+        finally:
+            self._scanned_at = time.monotonic()
+            self._scanning.release()
+
+    def refresh_results(self, keys: Iterable[str]) -> None:
+        """Look up again what analyses of some applications have found."""
+        for key in keys:
+            if (one := self.get(key)) is not None:
+                self._look_up(one)
+
+    def _keep(self, found: list[EventLog | Unreadable]) -> None:
+        self.left_out = max(0, len(found) - MAX_LOGS)
+        kept: dict[str, Application] = {}
+        for each in found[:MAX_LOGS]:
+            one = self._application(each)
+            if one.key not in kept or kept[one.key].log is None:
+                kept[one.key] = one
+        self._applications = kept
+        self._peeks = {key: known for key, known in self._peeks.items() if key in kept}
+
+    def _application(self, each: EventLog | Unreadable) -> Application:
+        key = key_of(each.path)
+        if not isinstance(each, EventLog):
+            failed = Peek(status=InputStatus.FAILED, message=each.message)
+            return Application(key, each.path, None, peek=failed)
+        if self._places.strays(each):
+            failed = Peek(status=InputStatus.FAILED, message=_OUTSIDE)
+            return Application(key, each.path, None, peek=failed)
+        identity = identity_of(each)
+        one = Application(key, each.path, each, identity)
+        known = self._peeks.get(key)
+        if known is not None and known[0] == identity:
+            one.peek = known[1]
+        self._look_up(one)
+        return one
+
+    def _read(self, one: Application) -> None:
+        if one.log is None:
+            return
+        try:
+            one.peek = peek(one.log)
+        except IqcarError as error:
+            one.peek = Peek(status=InputStatus.FAILED, message=str(error))
+        except Exception as error:  # one hostile log must not hide all others
+            message = f"its first lines could not be read ({type(error).__name__})"
+            one.peek = Peek(status=InputStatus.FAILED, message=message)
+        self._peeks[one.key] = (one.identity, one.peek)
+
+    def _look_up(self, one: Application) -> None:
+        result = self._found(one.key, one.identity)
+        one.summary, one.summary_is_current = result if result else (None, False)
