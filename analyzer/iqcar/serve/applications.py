@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iqcar.eventlog.layouts import IN_PROGRESS
 from iqcar.eventlog.remote import is_url
+from iqcar.kinds import InputStatus
 from iqcar.serve.peek import Peek
 
 if TYPE_CHECKING:
@@ -108,7 +109,9 @@ class Application:
     @property
     def end_ms(self) -> float | None:
         """When it ended: from the log's end or, where that was not looked at, from the analysis."""
-        end = _known(self.peek.end_ms) if self.peek else None
+        if self.peek is None or self.peek.status is InputStatus.IN_PROGRESS:
+            return None
+        end = _known(self.peek.end_ms)
         if end is None and self.summary and self.summary_is_current:
             end = self.summary.end_ms
         return end

@@ -42,7 +42,7 @@ COLUMNS = (
     (SortBy.DURATION, "Ran", Order.DESCENDING),
     (SortBy.STATUS, "Log", Order.ASCENDING),
     (SortBy.SIZE, "Size", Order.DESCENDING),
-    (SortBy.LOST, "Lost to others", Order.DESCENDING),
+    (SortBy.LOST, "Lost time", Order.DESCENDING),
     (SortBy.WORST, "Worst victim", Order.ASCENDING),
 )
 """Columns of the list: what they sort by, their heading, and the order of the first click."""

@@ -35,7 +35,7 @@ class SortBy(Kind):
     DURATION = "duration_ms", "How long it ran."
     STATUS = "status", "Whether its log is complete."
     SIZE = "size_bytes", "Stored size of its log."
-    LOST = "lost_ms", "Time its queries lost to other queries, once analysed."
+    LOST = "lost_ms", "Time its queries lost, once analysed."
     WORST = "worst_name", "Its worst-hit query, once analysed."
 
 
@@ -139,7 +139,7 @@ _VALUES: dict[SortBy, Callable[[Application], Any]] = {
     SortBy.DURATION: lambda one: one.duration_ms,
     SortBy.STATUS: lambda one: str(one.peek.status) if one.peek else "",
     SortBy.SIZE: lambda one: one.size_bytes,
-    SortBy.LOST: lambda one: one.summary.lost_to_others_ms if one.summary else None,
+    SortBy.LOST: lambda one: one.summary.lost_ms if one.summary else None,
     SortBy.WORST: lambda one: (one.summary.worst_name or "").casefold() if one.summary else "",
 }
 
