@@ -12,7 +12,7 @@ REPO = Path(__file__).resolve().parent.parent
 PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
-    "errors → kinds → columns → plugin_tables → tables → eventlog → queries → dag → waits →"
+    "errors → kinds → words → columns → plugin_tables → tables → eventlog → queries → dag → waits →"
     " query_waits → grouping → capacity → slots → ratp → pieces → usage → sweep → agenda →"
     " stage_losses → blame_doubts → blame → graph → stragglers → topics → rules → replay →"
     " record_doubts → doubts → plots → diagnosis → pipeline → fleet → report → serve →"

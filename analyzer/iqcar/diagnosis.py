@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from iqcar.blame import Blame
     from iqcar.graph import IQCGraph
+    from iqcar.plots.accessor import Plots
     from iqcar.replay import Expected
     from iqcar.rules import Rule
     from iqcar.stragglers import Stragglers
@@ -94,6 +95,13 @@ class Diagnosis:
     def lost_to_others_ms(self) -> NDArray[np.float64]:
         """Elapsed time in ms that each query lost to other queries, one number per query."""
         return losses_to_others(self.graph, len(self.tables.queries))
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures as Plotly figures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
+        from iqcar.plots.accessor import Plots
+
+        return Plots(self)
 
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.

@@ -27,15 +27,15 @@ QUERY_WAITS = TableSpec(
     ),
 )
 
-_TELLING = {
-    # The requests without which a resource's wait is not known. Lock waits are not among them:
-    # where nobody measured them they are a part of the estimated run-queue wait.
+TELLING = {
     Resource.SLOTS: (Request.SLOT_WAIT,),
     Resource.CPU: (Request.RUN_QUEUE,),
     Resource.MEMORY: (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY),
     Resource.NETWORK: (Request.SHUFFLE_FETCH,),
     Resource.IO: (Request.IO_READ, Request.IO_WRITE),
 }
+"""The requests without which a resource's wait is not known. Lock waits are not among them: where
+nobody measured them they are a part of the estimated run-queue wait."""
 
 
 def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             known = evidence != MISSING
             total += np.bincount(query[known], weights=wait[known], minlength=n)
             np.minimum.at(weakest, query[known], evidence[known])
-            if request in _TELLING[resource]:
+            if request in TELLING[resource]:
                 unknown |= ~known
         missing = np.bincount(query, weights=duration * unknown, minlength=n)
         nobody = weakest == len(EVIDENCES)

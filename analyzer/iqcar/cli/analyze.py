@@ -21,14 +21,13 @@ def analyze(
             "spark.iqcar.rules takes, and `iqcar rules compile`.",
         ),
     ] = None,
-    target: Annotated[
-        list[str] | None,
+    html: Annotated[
+        str | None,
         typer.Option(
-            metavar="QUERY",
-            help="Query to analyse: its id, name or fingerprint (`iqcar queries` lists them). "
-            "Can be given several times; by default the most slowed-down queries.",
+            metavar="FILE|-", help="Write a report to explore as one HTML file (`iqcar report`)."
         ),
     ] = None,
+    target: options.Targets = None,
     top: options.Top = 5,
     impact: options.Impact = ImpactModel.TIME_LOST,
     source_usage: options.Usage = SourceUsage.ACTIVE,
@@ -61,6 +60,7 @@ def analyze(
 
     check_writable(json, force)
     check_writable(rules, force)
+    check_writable(html, force)
     tables = read_for(paths, query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
@@ -73,10 +73,14 @@ def analyze(
             query_by=query_by,
             topics=topics,
         )
-    if "-" not in (json, rules):
+    if "-" not in (json, rules, html):
         print_diagnosis(diagnosis)
     if json is not None:
         write_result(json, to_json(diagnosis))
     if rules is not None:
         write_result(rules, dump_compiled(tables, diagnosis.rules))
+    if html is not None:
+        from iqcar.report.page import render_page
+
+        write_result(html, render_page(diagnosis).encode("utf-8", "replace"))
     raise typer.Exit(exit_code(tables))

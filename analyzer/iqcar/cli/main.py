@@ -14,6 +14,7 @@ from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
 from iqcar.cli.inject import app as inject
 from iqcar.cli.queries import queries
+from iqcar.cli.report import report
 from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
@@ -45,6 +46,7 @@ app = typer.Typer(
     ),
 )
 app.command()(analyze)
+app.command()(report)
 app.command()(queries)
 app.command()(blame)
 app.command()(stragglers)

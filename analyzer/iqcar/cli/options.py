@@ -39,6 +39,15 @@ CriticalPath = Annotated[
     bool,
     typer.Option("--critical-path", help="Look only at stages on each query's critical path."),
 ]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="QUERY",
+        help="Query to analyse: its id, name or fingerprint (`iqcar queries` lists them). "
+        "Can be given several times; by default the most slowed-down queries.",
+    ),
+]
 Top = Annotated[
     int, typer.Option(min=1, max=1000, help="How many targets, sources, paths and rules to show.")
 ]

@@ -1,0 +1,146 @@
+"""``diagnosis.plot``: every picture of a diagnosis by its name, in a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from iqcar.errors import UsageError
+from iqcar.kinds import Resource
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from iqcar.blame import Blame
+    from iqcar.graph import IQCGraph
+    from iqcar.stragglers import Stragglers
+    from iqcar.tables import Tables
+    from iqcar.topics import Topics
+
+
+class Diagnosed(Protocol):
+    """What pictures need of a diagnosis."""
+
+    @property
+    def tables(self) -> Tables:
+        """What was read."""
+
+    @property
+    def waits(self) -> pd.DataFrame:
+        """Waits of every task."""
+
+    @property
+    def blame(self) -> Blame:
+        """Demands, their sources, and what each stage lost."""
+
+    @property
+    def graph(self) -> IQCGraph:
+        """iQC-Graph over all queries."""
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Rows of the queries under analysis."""
+
+    @property
+    def stragglers(self) -> Stragglers:
+        """Tasks that were slower than their stage."""
+
+    @property
+    def topics(self) -> Topics | None:
+        """Causes of stragglers that recur."""
+
+    def find_query(self, wanted: str) -> tuple[int, ...]:
+        """Rows of the queries that a user means."""
+
+
+class Plots:
+    """Pictures of one diagnosis.
+
+    Each method returns a ``plotly.graph_objects.Figure``. A query is named by its id, its id's
+    last part, its name or its fingerprint; without one, the query that lost most to others is
+    taken. ``dark`` chooses the dark look.
+    """
+
+    def __init__(self, diagnosis: Diagnosed) -> None:
+        self._of = diagnosis
+
+    def sankey(self, query: str | None = None, *, dark: bool = False) -> go.Figure:
+        """iQC-Graph of a query: who was in the way, of what, where."""
+        from iqcar.plots.sankey import sankey
+
+        return sankey(self._of.graph, self._row(query), dark=dark)
+
+    def heatmap(
+        self,
+        query: str | None = None,
+        measure: str = "lost_ms",
+        *,
+        stage: str | None = None,
+        resource: str | None = None,
+        dark: bool = False,
+    ) -> go.Figure:
+        """Requests × hosts of a query.
+
+        Parameters
+        ----------
+        measure : str
+            ``lost_ms`` or ``ratp``.
+        stage : str, optional
+            Only this stage of the query, by its id (``14``) or id and attempt (``14.0``).
+        resource : str, optional
+            Only this resource: slots, cpu, memory, network or io.
+        """
+        from iqcar.plots.heatmap import heatmap
+
+        d, row = self._of, self._row(query)
+        return heatmap(
+            d.graph, d.tables, d.waits, d.blame, row, measure,
+            stage=None if stage is None else self._stage(row, str(stage)),
+            resource=_resource(resource),
+            dark=dark,
+        )  # fmt: skip
+
+    def matrix(
+        self, measure: str = "lost_ms", *, resource: str | None = None, dark: bool = False
+    ) -> go.Figure:
+        """Who hurts whom: ``lost_ms``, ``share_of_duration`` or ``dor``."""
+        from iqcar.plots.matrix import matrix
+
+        return matrix(self._of.graph, measure, resource=_resource(resource), dark=dark)
+
+    def waits(self, query: str | None = None, *, dark: bool = False) -> go.Figure:
+        """What a query's tasks waited for, stage by stage."""
+        from iqcar.plots.waits import waits
+
+        return waits(self._of.tables, self._of.waits, self._row(query), dark=dark)
+
+    def _row(self, query: str | None) -> int:
+        if query is not None:
+            return self._of.find_query(query)[0]
+        if self._of.targets:
+            return self._of.targets[0]
+        if len(self._of.tables.queries) == 0:
+            raise UsageError("there is no query to draw", "plot", "see `iqcar queries`")
+        return 0
+
+    def _stage(self, query: int, wanted: str) -> int:
+        stages = self._of.tables.stages
+        mine = (stages["query"] == query).to_numpy(bool).nonzero()[0].tolist()
+        ids, attempts = stages["stage_id"].tolist(), stages["attempt"].tolist()
+        for row in reversed(mine):
+            if wanted in (str(ids[row]), f"{ids[row]}.{attempts[row]}"):
+                return int(row)
+        name = texts(self._of.tables.queries, "name")[query]
+        known = ", ".join(f"{ids[row]}.{attempts[row]}" for row in mine[:12])
+        raise UsageError(f"{name!r} has no stage {wanted}", "stage", f"it has {known or 'none'}")
+
+
+def _resource(name: str | None) -> Resource | None:
+    if name is None:
+        return None
+    try:
+        return Resource(name)
+    except ValueError:
+        known = ", ".join(str(r) for r in Resource)
+        raise UsageError(f"no resource is called {name!r}", "resource", f"take {known}") from None

@@ -1,0 +1,261 @@
+"""What a query's tasks waited for, stage by stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.kinds import Resource
+from iqcar.plots.labels import label, percent_text, safe
+from iqcar.plots.palette import RESOURCE_COLOURS
+from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, nothing, theme
+from iqcar.query_waits import TELLING
+from iqcar.tables import texts
+from iqcar.waits import MISSING, evidence_column, requests_of, wait_column
+from iqcar.words import RESOURCE_NAMES, duration, short
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+MOST_STAGES = 20
+"""Stages with a bar of their own."""
+WORTH_SHOWING = 0.005
+"""Share of a stage's task time from which an unknown wait is shown: less is a hair's breadth."""
+CRITICAL = "◆"
+"""Marks stages on the critical path."""
+RESOURCES: tuple[Resource, ...] = tuple(Resource)
+
+
+class StageWaits(NamedTuple):
+    """Waits of one query's stages.
+
+    Attributes
+    ----------
+    stages : (stages,) rows, in the order of submission
+    wait_ms : (stages, resources) task time waited; NaN where it is known for no task
+    missing : (stages, resources) share of the stage's task time whose wait is not known, 0 to 1
+    critical : (stages,) bool
+    """
+
+    stages: Ints
+    wait_ms: Floats
+    missing: Floats
+    critical: NDArray[np.bool_]
+
+
+def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageWaits:
+    """Sum the waits of a query's tasks by stage and resource.
+
+    Parameters
+    ----------
+    task_waits : DataFrame of :data:`iqcar.waits.WAITS`
+    target : int
+        Row of the query.
+
+    Returns
+    -------
+    StageWaits
+        Sums over stages are those of :func:`iqcar.query_waits.sum_query_waits`, but for tasks of
+        no known stage.
+    """
+    of_stage = tables.tasks["stage"].to_numpy(np.int64)
+    mine = (tables.tasks["query"] == target).to_numpy(bool) & (of_stage >= 0)
+    stages, of = np.unique(of_stage[mine], return_inverse=True)
+    size = len(stages)
+    life_of_task = task_waits["duration_ms"].to_numpy(np.float64)[mine]
+    life = np.bincount(of, life_of_task, minlength=size)
+    wait = np.full((size, len(RESOURCES)), np.nan)
+    missing = np.zeros((size, len(RESOURCES)))
+    for column, resource in enumerate(RESOURCES):
+        total, some = np.zeros(size), np.zeros(size, bool)
+        unknown = np.zeros(len(of), bool)
+        for request in requests_of(resource):
+            value = task_waits[wait_column(request)].to_numpy(np.float64)[mine]
+            known = task_waits[evidence_column(request)].to_numpy()[mine] != MISSING
+            total += np.bincount(of[known], value[known], minlength=size)
+            some[of[known]] = True
+            if request in TELLING[resource]:
+                unknown |= ~known
+        wait[some, column] = total[some]
+        unknown_ms = np.bincount(of[unknown], life_of_task[unknown], minlength=size)
+        share = np.divide(unknown_ms, life, out=np.zeros(size), where=life > 0)
+        missing[:, column] = np.where(some, share, 1.0)
+    submitted = tables.stages["submission_ms"].to_numpy(np.float64)[stages]
+    order = np.lexsort((stages, submitted))
+    critical = tables.stages["critical"].to_numpy(bool)[stages]
+    return StageWaits(stages[order], wait[order], missing[order], critical[order])
+
+
+def waits(
+    tables: Tables, task_waits: pd.DataFrame, target: int, *, dark: bool = False
+) -> go.Figure:
+    """Draw a query's waits by stage and resource, and what part of them nobody recorded.
+
+    Stages on the critical path are marked. On the right, hatching says for what share of a
+    stage's task time a wait is not known.
+    """
+    found = stage_waits(tables, task_waits, target)
+    name = label(texts(tables.queries, "name")[target])
+    if len(found.stages) == 0:
+        return nothing(f"{name} ran no task.", dark=dark)
+    shown = _fold(found)
+    ticks, full = _labels(tables, found, shown)
+    from plotly.subplots import make_subplots
+
+    gaps = shown.missing > WORTH_SHOWING
+    columns = 2 if gaps.any() else 1
+    widths = [0.74, 0.26] if columns == 2 else [1.0]
+    made = make_subplots(
+        rows=1, cols=columns, shared_yaxes=True, column_widths=widths, horizontal_spacing=0.03
+    )
+    for trace in _bars(shown, full):
+        made.add_trace(trace, row=1, col=1)
+    if columns == 2:
+        for trace in _unknown(shown, full, dark):
+            made.add_trace(trace, row=1, col=2)
+    total = float(np.nansum(shown.wait_ms))
+    look = figure(
+        [],
+        f"What the tasks of {name} waited for, {duration(total)} of task time"
+        + (f"  ({CRITICAL} on the critical path)" if shown.critical.any() else ""),
+        dark=dark,
+        height=FRAME_PX + 20 + ROW_PX * max(len(ticks), 3),
+        barmode="overlay",
+        bargap=0.3,
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+    )
+    made.update_layout(look.layout)
+    made.update_xaxes(title={"text": "s of task time"}, rangemode="tozero", row=1, col=1)
+    made.update_yaxes(
+        tickmode="array",
+        tickvals=list(range(len(ticks))),
+        ticktext=ticks,
+        range=[len(ticks) - 0.5, -0.5],
+        showgrid=False,
+        zeroline=False,
+    )
+    if columns == 2:
+        made.update_xaxes(
+            title={"text": "not recorded"},
+            tickmode="array",
+            tickvals=[c + 0.5 for c in range(len(RESOURCES))],
+            ticktext=[RESOURCE_NAMES[r] for r in RESOURCES],
+            tickfont={"size": 11, "color": theme(dark).faint},
+            range=[0, len(RESOURCES)],
+            zeroline=False,
+            row=1,
+            col=2,
+        )
+    return made
+
+
+class _Shown(NamedTuple):
+    """Rows of the figure: positions in StageWaits, and the sums of what was folded."""
+
+    at: list[int]
+    wait_ms: Floats
+    missing: Floats
+    critical: NDArray[np.bool_]
+    folded: int
+
+
+def _fold(found: StageWaits) -> _Shown:
+    size = len(found.stages)
+    if size <= MOST_STAGES:
+        everything = list(range(size))
+        return _Shown(everything, found.wait_ms, found.missing, found.critical, 0)
+    total = np.nansum(found.wait_ms, axis=1)
+    kept = np.sort(np.argsort(-total, kind="stable")[: MOST_STAGES - 1])
+    rest = np.setdiff1d(np.arange(size), kept)
+    unknown = np.isnan(found.wait_ms[rest]).all(axis=0)
+    sums = np.where(unknown, np.nan, np.nansum(found.wait_ms[rest], axis=0))
+    return _Shown(
+        kept.tolist(),
+        np.vstack([found.wait_ms[kept], sums]),
+        # Of several stages the worst known one is shown: a mean would hide it.
+        np.vstack([found.missing[kept], found.missing[rest].max(axis=0)]),
+        np.append(found.critical[kept], False),
+        len(rest),
+    )
+
+
+def _labels(tables: Tables, found: StageWaits, shown: _Shown) -> tuple[list[str], list[str]]:
+    """Ticks, and full names for hover texts."""
+    ids = tables.stages["stage_id"].to_numpy(np.int64)
+    attempts = tables.stages["attempt"].to_numpy(np.int64)
+    names = texts(tables.stages, "name")
+    ticks, full = [], []
+    for at in shown.at:
+        row = int(found.stages[at])
+        number = f"stage {ids[row]}.{attempts[row]}"
+        mark = f"{CRITICAL} " if found.critical[at] else ""
+        ticks.append(f"{mark}{label(f'{number} {names[row]}'.strip(), 30)}")
+        path = ", on the critical path" if found.critical[at] else ""
+        full.append(f"<b>{number}</b>{path}<br>{safe(short(names[row], 90))}")
+    if shown.folded:
+        ticks.append(f"{shown.folded} other stages")
+        full.append(f"<b>{shown.folded} other stages</b>")
+    return ticks, full
+
+
+def _bars(shown: _Shown, full: list[str]) -> list[object]:
+    import plotly.graph_objects as go
+
+    rows = list(range(len(full)))
+    base = np.zeros(len(full))
+    traces = []
+    for column, resource in enumerate(RESOURCES):
+        value = np.nan_to_num(shown.wait_ms[:, column]) / 1e3
+        if np.isnan(shown.wait_ms[:, column]).all():
+            continue
+        traces.append(
+            go.Bar(
+                orientation="h",
+                y=rows,
+                x=value.tolist(),
+                base=base.tolist(),
+                name=RESOURCE_NAMES[resource],
+                marker={"color": RESOURCE_COLOURS[resource]},
+                hovertext=[_fact(full[i], shown, i, column) for i in rows],
+                hoverinfo="text",
+            )
+        )
+        base = base + value
+    return traces
+
+
+def _unknown(shown: _Shown, full: list[str], dark: bool) -> list[object]:
+    import plotly.graph_objects as go
+
+    at = np.argwhere(shown.missing > WORTH_SHOWING)
+    return [
+        go.Bar(
+            orientation="h",
+            y=at[:, 0].tolist(),
+            x=(0.94 * shown.missing[at[:, 0], at[:, 1]]).tolist(),
+            base=(at[:, 1] + 0.03).tolist(),
+            name="not recorded",
+            marker=hatched(dark),
+            hovertext=[_fact(full[i], shown, i, c) for i, c in at],
+            hoverinfo="text",
+        )
+    ]
+
+
+def _fact(full: str, shown: _Shown, row: int, column: int) -> str:
+    name = RESOURCE_NAMES[RESOURCES[column]]
+    value, missing = float(shown.wait_ms[row, column]), float(shown.missing[row, column])
+    waited = f"waited {duration(value)} for {name}"
+    if np.isnan(value):
+        return f"{full}<br>waits for {name} were not recorded: unknown, not zero"
+    if missing > WORTH_SHOWING:
+        return f"{full}<br>{waited}; not recorded for {percent_text(missing)} of its task time"
+    return f"{full}<br>{waited}"

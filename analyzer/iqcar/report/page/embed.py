@@ -1,0 +1,30 @@
+"""Putting data and program text into HTML so that neither can end the element it is in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import msgspec
+
+
+def json_for_html(data: Any) -> str:
+    r"""Encode data for ``<script type="application/json">``.
+
+    In such an element only ``</script`` and ``<!--`` mean anything; without ``<`` there is
+    neither. U+2028 and U+2029 end a line in old JavaScript, so they are escaped as well.
+
+    >>> json_for_html({"name": "</script>"})
+    '{"name":"\\u003c/script>"}'
+    """
+    text = msgspec.json.encode(data).decode("utf-8")
+    for character in ("<", "\u2028", "\u2029"):
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def source_hash(text: str) -> str:
+    """Hash of an inline script or style as a Content Security Policy names it."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,49 @@
+"""Everything the page's program works on, as one JSON object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iqcar.blame import BLAME_KINDS
+from iqcar.kinds import REQUESTS, Resource
+from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
+from iqcar.report.page.payload_explore import code_names, explore_payload
+from iqcar.report.page.payload_figures import figures_payload
+from iqcar.report.page.payload_matrix import matrix_payload
+from iqcar.report.page.people import People
+from iqcar.words import REQUEST_NAMES, RESOURCE_NAMES
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.report.page.facts import Facts
+
+
+def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
+    """Lay out the data of every picture; its size depends on what is shown, not on the tasks."""
+    people = People(diagnosis)
+    codes = code_names()
+    for one, request in zip(codes["requests"], REQUESTS, strict=True):
+        one["name"] = REQUEST_NAMES[request]
+    explore = explore_payload(diagnosis, facts, people)
+    matrix = matrix_payload(facts, people)
+    return {
+        **codes,
+        "resources": [
+            {
+                "key": str(one),
+                "name": RESOURCE_NAMES[one],
+                "colour": RESOURCE_COLOURS[one],
+                "sentence": one.sentence,
+            }
+            for one in Resource
+        ],
+        "kinds": [
+            {"key": str(one), "colour": BLAME_COLOURS[one], "sentence": one.sentence}
+            for one in BLAME_KINDS
+        ],
+        "othersColour": OTHERS,
+        "explore": explore,
+        "matrix": matrix,
+        "figures": figures_payload(diagnosis),
+        "people": people.to_dict(),
+    }

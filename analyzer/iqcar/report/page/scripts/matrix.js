@@ -1,0 +1,106 @@
+// Who hurts whom: sources in rows, those who lost time in columns, by resource.
+function startMatrix() {
+  const place = byId('matrix-picture');
+  if (!place) return;
+  const { sources, targets, cells } = page.matrix;
+  const { queries } = page.people;
+  const OWN = 1;
+  const choice = { resource: 'all', measure: 'lost' };
+
+  const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
+  const numbered = (list) => {
+    const seen = list.map((at) => words.short(queryName(at), 28));
+    return list.map((at, i) => (at >= 0 && seen.filter((one) => one === seen[i]).length > 1
+      ? `${words.short(queryName(at), 20)} ${queries[at].id.split('/').pop()}` : seen[i]));
+  };
+
+  // Rows: sources, then the folded ones, then the causes that are no other query.
+  const rowKeys = [...sources.map((_, i) => `q${i}`)];
+  if (cells.source.some((at) => at === -2)) rowKeys.push('q-2');
+  const ofCell = (i) => (cells.kind[i] === 0 ? `q${cells.source[i]}` : page.kinds[cells.kind[i]].key);
+  for (const kind of page.kinds.slice(OWN)) if (cells.kind.some((code) => page.kinds[code] === kind)) rowKeys.push(kind.key);
+  const columnKeys = targets.map((_, i) => i);
+  if (cells.target.some((at) => at === -2)) columnKeys.push(-2);
+  const rowNames = [...numbered(sources)];
+  rowKeys.slice(sources.length).forEach((key) => rowNames.push({ 'q-2': 'other queries', own: 'itself (its own tasks)' }[key] ?? (key === 'known' ? 'known causes' : key)));
+  const columnNames = numbered(targets);
+  if (columnKeys.includes(-2)) columnNames.push('other queries');
+
+  function sums() {
+    const grid = rowKeys.map(() => columnKeys.map(() => 0));
+    const at = page.resources.findIndex((one) => one.key === choice.resource);
+    cells.lost.forEach((lost, i) => {
+      const value = at < 0 ? lost.reduce((a, b) => a + b, 0) : lost[at];
+      grid[rowKeys.indexOf(ofCell(i))][columnKeys.indexOf(cells.target[i])] += value;
+    });
+    return grid;
+  }
+
+  const ran = (column) => (columnKeys[column] < 0 ? null : queries[targets[columnKeys[column]]].ran);
+  const shown = (value, column) => (choice.measure === 'lost' ? value : ran(column) ? Math.min(value / ran(column), 1) : null);
+  const written = (value) => (value === null ? '' : value <= 0 ? '' : choice.measure === 'lost' ? words.duration(value) : words.percent(value));
+
+  function pick(row, column) {
+    if (columnKeys[column] < 0) return null;
+    const target = queries[targets[columnKeys[column]]].id;
+    if (!page.explore.targets.some((one) => queries[one.query].id === target)) return null;
+    const key = rowKeys[row];
+    const source = key.startsWith('q') ? (key === 'q-2' ? 'other' : queries[sources[Number(key.slice(1))]].id) : key;
+    return () => {
+      selection.choose({ target });
+      if (selection.get().source !== source) selection.choose({ source });
+      byId('explore').scrollIntoView();
+      byId('explore-title').focus({ preventScroll: true });
+    };
+  }
+
+  function paint() {
+    const grid = sums();
+    const values = grid.map((line) => line.map((value, column) => shown(value, column)));
+    const most = Math.max(...values.flat().map((value) => value ?? 0), 0);
+    const what = choice.resource === 'all' ? '' : ` to ${page.resources.find((one) => one.key === choice.resource).name}`;
+    if (!(most > 0)) {
+      pictures.clear(place, `No query lost time${what} that could be measured.`);
+    } else {
+      const hover = grid.map((line, row) => line.map((value, column) => {
+        const of = ran(column) ? `, ${words.percent(Math.min(value / ran(column), 1))} of its run` : '';
+        const who = pictures.safe(columnNames[column]);
+        const to = pictures.safe(rowNames[row]);
+        return value > 0 ? `<b>${who}</b><br>lost ${words.duration(value)}${of}<br>to ${to}` : `${who}<br>lost nothing to ${to}`;
+      }));
+      pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, (look) => ({
+        traces: [{
+          type: 'heatmap', z: values, zmin: 0, zmax: most, colorscale: look.scale, showscale: false, xgap: 2, ygap: 2,
+          text: values.map((line) => line.map(written)), texttemplate: '%{text}', hovertext: hover, hoverinfo: 'text',
+        }],
+        layout: {
+          height: 96 + 30 * rowKeys.length + 40,
+          xaxis: axis(columnNames, 'who lost the time'),
+          yaxis: { ...axis(rowNames, 'who was in the way'), range: [rowKeys.length - 0.5, -0.5] },
+        },
+      }), (point) => pick(point.pointNumber[0], point.pointNumber[1])?.());
+    }
+    const rows = [];
+    grid.forEach((line, row) => line.forEach((value, column) => value > 0 && rows.push({ row, column, value })));
+    rows.sort((a, b) => b.value - a.value);
+    numbers.table(byId('matrix-numbers'), `Who lost time${what} to whom`, [
+      { title: 'who lost the time', text: (one) => columnNames[one.column], pick: (one) => pick(one.row, one.column) },
+      { title: 'who was in the way', text: (one) => rowNames[one.row] },
+      { title: 'lost', unit: 'ms', number: true, text: (one) => words.duration(one.value), raw: (one) => one.value },
+      { title: 'of its run', number: true, text: (one) => (ran(one.column) ? words.percent(Math.min(one.value / ran(one.column), 1)) : ''),
+        raw: (one) => (ran(one.column) ? one.value / ran(one.column) : '') },
+    ], rows, `No query lost time${what} that could be measured.`);
+  }
+
+  const axis = (names, title) => ({
+    tickvals: names.map((_, i) => i), ticktext: names.map(pictures.safe), range: [-0.5, names.length - 0.5],
+    showgrid: false, zeroline: false, title: { text: title }, automargin: true,
+  });
+
+  document.querySelectorAll('input[name="matrix-resource"], input[name="matrix-measure"]').forEach((input) =>
+    input.addEventListener('change', () => {
+      choice[input.name.split('-')[1]] = input.value;
+      paint();
+    }));
+  paint();
+}

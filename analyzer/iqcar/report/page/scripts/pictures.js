@@ -1,0 +1,61 @@
+// Drawing with Plotly in the page's look; every picture says in words what it shows.
+const pictures = (() => {
+  const drawn = new Map();
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const paper = matchMedia('print');
+
+  function chosen() {
+    const asked = document.documentElement.dataset.theme;
+    if (paper.matches) return 'light';
+    return asked === 'light' || asked === 'dark' ? asked : dark.matches ? 'dark' : 'light';
+  }
+
+  const look = () => page.figures.looks[chosen()];
+
+  // What Plotly would take for markup is shown as it is written.
+  const safe = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/\$/g, '&#36;');
+
+  // paint() returns { traces, layout }; it is asked again when the look changes.
+  function draw(place, label, paint, onClick) {
+    drawn.set(place, { label, paint, onClick });
+    redraw(place);
+  }
+
+  function redraw(place) {
+    const { label, paint, onClick } = drawn.get(place);
+    const { traces, layout } = paint(look());
+    place.setAttribute('role', 'img');
+    place.setAttribute('aria-label', label);
+    const whole = {
+      template: look().template,
+      paper_bgcolor: 'rgba(0,0,0,0)',
+      plot_bgcolor: 'rgba(0,0,0,0)',
+      dragmode: false,
+      margin: { l: 8, r: 16, t: 8, b: 40 },
+      ...layout,
+    };
+    const options = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false };
+    Plotly.react(place, traces, whole, options).then(() => {
+      place.removeAllListeners?.('plotly_click');
+      if (onClick) place.on('plotly_click', (event) => onClick(event.points[0]));
+      place.dataset.drawn = chosen();
+    });
+  }
+
+  function clear(place, sentence) {
+    drawn.delete(place);
+    if (place.data) Plotly.purge(place);
+    place.removeAttribute('role');
+    place.removeAttribute('aria-label');
+    place.replaceChildren(make('p', { class: 'empty' }, sentence));
+  }
+
+  const again = () => drawn.forEach((_, place) => redraw(place));
+  dark.addEventListener('change', again);
+  paper.addEventListener('change', again);
+
+  // Rows of bars: as high as their number asks for.
+  const rowsHigh = (rows) => 64 + 28 * Math.max(rows, 2);
+
+  return { draw, clear, again, safe, chosen, look, rowsHigh };
+})();

@@ -1,0 +1,93 @@
+// iQC-Graph of what is chosen: sources on the left, the target on the right, links as wide as IF·DOR.
+function paintSankey(rows, current, names) {
+  const place = byId('sankey-picture');
+  const { queries, stages } = page.people;
+  const MOST = 12;
+  const target = queries[current.query];
+  const { KEYS } = selection;
+  const levels = [
+    { title: 'source query', key: KEYS.source, name: names.sourceName, colour: names.sourceColour },
+    { title: 'source stage', key: KEYS.sourceStage, name: names.sourceStageName, colour: names.sourceColour },
+    { title: 'request on a host', key: (row) => `${KEYS.request(row)} ${KEYS.host(row)}`, name: (row) => `${page.requests[row.request].name} on ${names.hostName(row.host)}`, colour: (row) => names.resourceOf(row.request).colour },
+    { title: 'resource', key: KEYS.resource, name: (row) => names.resourceOf(row.request).name, colour: (row) => names.resourceOf(row.request).colour },
+    { title: 'target stage', key: KEYS.stage, name: (row) => `${row.stage >= 0 && stages[row.stage].critical ? '◆ ' : ''}${names.stageName(row.stage)}`, colour: () => target.colour },
+    { title: 'target', key: () => 'target', name: () => target.name, colour: () => target.colour },
+  ];
+  const whole = rows.reduce((sum, row) => sum + row.dor, 0);
+  if (!(whole > 0)) {
+    pictures.clear(place, 'Nothing was lost here.');
+    byId('sankey-numbers').replaceChildren();
+    return;
+  }
+  const nodes = [];
+  const columns = levels.map((level, depth) => {
+    const sums = new Map();
+    rows.forEach((row) => {
+      const key = level.key(row);
+      const sum = sums.get(key) ?? { name: level.name(row), colour: level.colour(row), dor: 0, lost: 0, depth };
+      sum.dor += row.dor;
+      sum.lost += row.lost;
+      sums.set(key, sum);
+    });
+    const order = [...sums.entries()].sort((a, b) => b[1].dor - a[1].dor);
+    const at = new Map();
+    order.slice(0, order.length > MOST ? MOST - 1 : MOST).forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
+    const rest = order.slice(at.size);
+    if (rest.length) {
+      const folded = nodes.push({ name: `${rest.length} more`, colour: page.othersColour, depth, dor: rest.reduce((s, [, one]) => s + one.dor, 0), lost: rest.reduce((s, [, one]) => s + one.lost, 0) }) - 1;
+      rest.forEach(([key]) => at.set(key, folded));
+    }
+    return at;
+  });
+  const links = new Map();
+  rows.forEach((row) => levels.slice(0, -1).forEach((level, depth) => {
+    const from = columns[depth].get(level.key(row));
+    const to = columns[depth + 1].get(levels[depth + 1].key(row));
+    const link = links.get(`${from} ${to}`) ?? { from, to, dor: 0, lost: 0 };
+    link.dor += row.dor;
+    link.lost += row.lost;
+    links.set(`${from} ${to}`, link);
+  }));
+  const list = [...links.values()].filter((link) => link.dor > 0);
+  const faint = (colour) => `${colour}59`;
+  pictures.draw(place, 'iQC-Graph from source queries to the target; the table below it has the numbers.', (look) => ({
+    traces: [{
+      type: 'sankey', arrangement: 'snap', valueformat: '.3f',
+      node: {
+        label: nodes.map((node) => `${pictures.safe(words.short(node.name, 30))}  ${words.percent(node.dor / whole)}`), color: nodes.map((node) => node.colour), pad: 10, thickness: 16, line: { width: 0 },
+        x: nodes.map((node) => 0.001 + (0.998 * node.depth) / (levels.length - 1)), y: heights(nodes, whole),
+        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`), hovertemplate: '%{customdata}<extra></extra>',
+      },
+      link: {
+        source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor), color: list.map((link) => faint(nodes[link.from].colour)),
+        customdata: list.map((link) => `${pictures.safe(words.short(nodes[link.from].name, 60))} → ${pictures.safe(words.short(nodes[link.to].name, 60))}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`), hovertemplate: '%{customdata}<extra></extra>',
+      },
+      textfont: { color: look.ink, size: 12 },
+    }],
+    layout: {
+      height: 120 + 30 * Math.max(...columns.map((column) => new Set(column.values()).size), 4), margin: { l: 8, r: 8, t: 28, b: 8 },
+      annotations: levels.map((level, depth) => ({ text: level.title, x: depth / (levels.length - 1), y: 1, yanchor: 'bottom', xanchor: depth === 0 ? 'left' : depth === levels.length - 1 ? 'right' : 'center', showarrow: false, xref: 'paper', yref: 'paper', font: { size: 11, color: look.faint } })),
+    },
+  }));
+  numbers.table(byId('sankey-numbers'), 'Links of iQC-Graph', [
+    { title: 'from', text: (link) => nodes[link.from].name },
+    { title: 'to', text: (link) => nodes[link.to].name },
+    { title: 'IF·DOR', number: true, text: (link) => words.digits(link.dor), raw: (link) => link.dor },
+    { title: 'lost', unit: 'ms', number: true, text: (link) => words.duration(link.lost), raw: (link) => link.lost },
+  ], list.sort((a, b) => nodes[a.from].depth - nodes[b.from].depth || b.dor - a.dor), 'Nothing was lost here.');
+
+  // The largest on top in every column.
+  function heights(all, sum) {
+    const used = new Map();
+    const rows_ = new Map();
+    all.forEach((node) => rows_.set(node.depth, (rows_.get(node.depth) ?? 0) + 1));
+    return all.map((node) => {
+      const gap = 0.02;
+      const room = 1 - gap * (rows_.get(node.depth) - 1);
+      const before = used.get(node.depth) ?? 0;
+      const height = (room * node.dor) / sum;
+      used.set(node.depth, before + height + gap);
+      return Math.min(Math.max(before + height / 2, 0.001), 0.999);
+    });
+  }
+}
