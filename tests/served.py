@@ -48,7 +48,7 @@ class Served:
     def read(self) -> list[dict[str, Any]]:
         """The applications, once the first lines of all of them were read."""
         until(lambda: self.client.get("/api/applications").json()["unread"] == 0)
-        return self.applications(sort="name", order="asc")
+        return self.applications(sort="name", order="asc", size=500)
 
     def key(self, name: str) -> str:
         (only,) = (one for one in self.read() if one["name"] == name)

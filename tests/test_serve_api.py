@@ -134,7 +134,9 @@ def test_what_cannot_be_analysed_fails_with_its_reason(server: Served) -> None:
         ("/static/..%2Fworker.py", 404),
         ("/static/../worker.py", 404),
         ("/together", 400),
-        ("/together?app=x&app=y", 404),
+        ("/together?app=x&app=y", 400),
+        ("/together?app=0123456789abcdef01234567", 404),
+        ("/api/together?app=0123456789abcdef01234567&app=0123456789abcdef01234568", 404),
     ],
 )
 def test_what_does_not_exist_or_makes_no_sense_is_refused(
@@ -249,6 +251,8 @@ def test_the_description_is_valid_and_describes_what_is_answered(server: Served)
     check(f"/api/applications/{key}/about", "/api/applications/{key}/about")
     check(f"/api/analyses/{done['id']}", "/api/analyses/{id}")
     check(f"/api/analyses/{done['id']}/result", "/api/analyses/{id}/result")
+    check(f"/api/together?app={key}&app={rows[0]['key']}", "/api/together")
+    check("/api/together", "/api/together")
     check("/api/analyses/none", "/api/analyses/{id}")
     check("/api/openapi.json", "/api/openapi.json")
 

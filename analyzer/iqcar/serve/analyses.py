@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from iqcar.errors import IqcarError
 from iqcar.kinds import Kind
-from iqcar.report.words import printable
 from iqcar.serve.worker import START, Task
+from iqcar.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import jinja2
 import msgspec
 from starlette.responses import Response
 
-from iqcar.report.words import duration, percent, printable, short
 from iqcar.version import __version__
+from iqcar.words import duration, percent, printable, short
 
 SHOWN_NAME = 120
 """Characters of a name on a page; the whole one is in its title."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -25,6 +25,7 @@ from iqcar.serve.shapes import (
     ApplicationList,
     Key,
     Progress,
+    Together,
     Wish,
     about,
     list_of,
@@ -53,12 +54,20 @@ def service_of(request: Request) -> Service:
 
 
 def read_query(request: Request, kind: type[T]) -> T:
-    """Read query parameters; raises UsageError with what is wrong."""
-    given = dict(parse_qsl(request.url.query, keep_blank_values=True))
+    """Read query parameters, empty ones as not given; raises UsageError with what is wrong."""
+    given: dict[str, Any] = {}
+    several = {f.encode_name for f in msgspec.structs.fields(kind) if _is_list(f.type)}
+    for name, value in parse_qsl(request.url.query):
+        given[name] = [*given.get(name, ()), value] if name in several else value
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from error
+
+
+def _is_list(kind: Any) -> bool:
+    """Tell whether a field holds several values: a list, with or without constraints."""
+    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
 
 
 def answering(
@@ -106,6 +115,15 @@ async def application_about(request: Request) -> Response:
     service.look_again()
     one = service.standing([request.path_params["key"]]).applications[0]
     return JSONResponse(about(one, service, service.listing.applications()))
+
+
+@answering
+async def together(request: Request) -> Response:
+    """Answer with how applications stand together."""
+    service = service_of(request)
+    service.look_again()
+    standing = service.standing(read_query(request, Together).app)
+    return JSONResponse(progress_of(standing, service))
 
 
 @answering
@@ -218,6 +236,16 @@ ENDPOINTS = (
         application_about,
         {200: ("What is known about it.", ApplicationAbout), 404: _GONE},
         variables={"key": Key},
+    ),
+    Endpoint(
+        "GET",
+        "/api/together",
+        "getStanding",
+        "How the analysis of one or several applications together stands, for their logs as they "
+        "are now.",
+        together,
+        {200: ("How far it is; its state is null if nobody asked for it.", Progress), 404: _GONE},
+        query=Together,
     ),
     Endpoint(
         "POST",

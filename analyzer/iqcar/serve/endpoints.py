@@ -193,6 +193,7 @@ def _reference(kind: Any) -> dict[str, Any]:
 def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
     _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
     fields = parts[kind.__name__]["properties"]
+    needed = parts[kind.__name__].get("required", ())
     described = []
     for name, schema in fields.items():
         inlined = _inlined(schema, parts)
@@ -200,6 +201,7 @@ def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "in": "query",
+                "required": name in needed,
                 "description": inlined.pop("description", ""),
                 "schema": inlined,
             }

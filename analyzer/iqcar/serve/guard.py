@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.responses import HTMLResponse, Response
 
-from iqcar.report.words import printable
 from iqcar.serve.answers import TITLES, error_page, problem
+from iqcar.words import printable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from functools import wraps
+import gzip
+import hashlib
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
@@ -13,39 +15,45 @@ from starlette.routing import Route
 
 from iqcar.errors import UsageError
 from iqcar.kinds import InputStatus
-from iqcar.report.words import printable
+from iqcar.report.page.files import plotly
 from iqcar.serve.analyses import FullError
 from iqcar.serve.answers import TITLES, error_page, problem, render
 from iqcar.serve.api import ENDPOINTS, compressed, read_query, service_of
-from iqcar.serve.bar import with_bar
+from iqcar.serve.bar import policy_with_bar, with_bar
 from iqcar.serve.cache import PAGE
 from iqcar.serve.endpoints import parameters_of
 from iqcar.serve.neighbours import neighbours_of
 from iqcar.serve.selection import Order, SortBy, Wanted, select
 from iqcar.serve.service import MAX_TOGETHER, GoneError
-from iqcar.serve.shapes import progress_of
+from iqcar.serve.shapes import Together, progress_of
+from iqcar.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-STATIC = {"serve.css": "text/css", "serve.js": "text/javascript", "icon.svg": "image/svg+xml"}
+STATIC = {
+    "serve.css": "text/css",
+    "standing.css": "text/css",
+    "serve.js": "text/javascript",
+    "plotly.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 """Files that pages load, with their media types; there are no others."""
 
 COLUMNS = (
-    (SortBy.NAME, "Application", Order.ASCENDING),
-    (SortBy.APPLICATION_ID, "Application id", Order.ASCENDING),
-    (SortBy.USER, "User", Order.ASCENDING),
-    (SortBy.SPARK_VERSION, "Spark", Order.DESCENDING),
-    (SortBy.START, "Started (UTC)", Order.DESCENDING),
-    (SortBy.DURATION, "Ran", Order.DESCENDING),
-    (SortBy.STATUS, "Log", Order.ASCENDING),
-    (SortBy.SIZE, "Size", Order.DESCENDING),
-    (SortBy.LOST, "Lost time", Order.DESCENDING),
-    (SortBy.WORST, "Worst victim", Order.ASCENDING),
+    ((SortBy.NAME, "Application", Order.ASCENDING), (SortBy.APPLICATION_ID, "id", Order.ASCENDING)),
+    ((SortBy.USER, "User", Order.ASCENDING),),
+    ((SortBy.SPARK_VERSION, "Spark", Order.DESCENDING),),
+    ((SortBy.START, "Started (UTC)", Order.DESCENDING),),
+    ((SortBy.DURATION, "Ran", Order.DESCENDING),),
+    ((SortBy.STATUS, "Log", Order.ASCENDING),),
+    ((SortBy.SIZE, "Size", Order.DESCENDING),),
+    ((SortBy.LOST, "Lost time", Order.DESCENDING),),
+    ((SortBy.WORST, "Worst victim", Order.ASCENDING),),
 )
-"""Columns of the list: what they sort by, their heading, and the order of the first click."""
+"""Columns of the list: what each shows and sorts by, with heading and order of the first click."""
 
 STATUS_WORDS = {
     InputStatus.COMPLETE: "complete",
@@ -114,12 +122,18 @@ async def listed(request: Request) -> Response:
 
     columns = [
         {
-            "key": str(column),
-            "heading": heading,
-            "address": sort_address(column, first),
-            "sorted": _ARIA[wanted.order] if wanted.sort is column else None,
+            "key": str(parts[0][0]),
+            "sorted": _ARIA[wanted.order] if wanted.sort in [part[0] for part in parts] else None,
+            "parts": [
+                {
+                    "heading": heading,
+                    "address": sort_address(column, first),
+                    "sorted": wanted.sort is column,
+                }
+                for column, heading, first in parts
+            ],
         }
-        for column, heading, first in COLUMNS
+        for parts in COLUMNS
     ]
     body = render(
         "list.html",
@@ -147,8 +161,7 @@ async def one(request: Request) -> Response:
 @page
 async def together(request: Request) -> Response:
     """Show the report about several applications together, or how far their analysis is."""
-    given = parse_qsl(request.url.query, keep_blank_values=True)
-    keys = list(dict.fromkeys(value for name, value in given if name == "app"))
+    keys = list(dict.fromkeys(read_query(request, Together).app))
     if len(keys) == 1:
         return RedirectResponse(service_of(request).standing(keys).address, 303)
     return await _about(request, keys)
@@ -174,12 +187,14 @@ async def _about(request: Request, keys: list[str]) -> Response:
         "title": _title(standing.applications),
     }
     content = None
+    summary = service.cache.summary(standing.result) if standing.result else None
     if standing.result is not None:
         content = await asyncio.to_thread(service.cache.read, standing.result, PAGE)
-    if content is None:
+    if content is None or summary is None:
         return HTMLResponse(render("application.html", **known))
     bar = render("bar.html", **known)
-    barred, headers = await asyncio.to_thread(with_bar, content, bar)
+    barred = await asyncio.to_thread(with_bar, content, bar)
+    headers = {"Content-Security-Policy": policy_with_bar(summary.policy)}
     return await compressed(request, barred, "text/html", headers)
 
 
@@ -218,8 +233,29 @@ async def static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
         return failure(404, "there is no such file")
-    content = (Path(__file__).parent / "static" / name).read_bytes()
-    return Response(content, media_type=STATIC[name], headers={"Cache-Control": "no-cache"})
+    content, mark = await asyncio.to_thread(_file, name)
+    headers = {"Cache-Control": "private, no-cache", "ETag": mark}
+    if request.headers.get("if-none-match") == mark:
+        return Response(status_code=304, headers=headers)
+    return await compressed(request, content, STATIC[name], headers)
+
+
+async def icon(request: Request) -> Response:
+    """Answer with the icon, which browsers ask for at this address by themselves."""
+    content, mark = await asyncio.to_thread(_file, "icon.svg")
+    headers = {"Cache-Control": "private, max-age=3600", "ETag": mark}
+    return await compressed(request, content, STATIC["icon.svg"], headers)
+
+
+@cache
+def _file(name: str) -> tuple[bytes, str]:
+    """Return a file, compressed, and a mark that changes when it does."""
+    if name == "plotly.js":
+        content = plotly().encode()
+    else:
+        content = (Path(__file__).parent / "static" / name).read_bytes()
+    mark = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return gzip.compress(content, 6, mtime=0), mark
 
 
 async def not_found(request: Request, error: Exception) -> Response:
@@ -247,4 +283,5 @@ def routes() -> list[Route]:
         Route("/stop", stop, methods=["POST"]),
         Route("/api", interface),
         Route("/static/{name}", static),
+        Route("/favicon.ico", icon),
     ]

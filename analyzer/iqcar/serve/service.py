@@ -189,8 +189,7 @@ class Service:
             logs.append(one.log)
 
         def task(folder: Path) -> Task:
-            title = " and ".join(one.name for one in standing.applications)
-            return Task(standing.keys, tuple(logs), self._diagnose, title, str(folder))
+            return Task(standing.keys, tuple(logs), self._diagnose, str(folder))
 
         self.analyses.start(standing.digest, standing.keys, task)
         return self.standing(keys)

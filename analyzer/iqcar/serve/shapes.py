@@ -151,6 +151,15 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     applications: Annotated[list[Key], Meta(min_length=1, max_length=32)]
 
 
+class Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which applications a request is about: its query parameters."""
+
+    app: Annotated[
+        list[Key],
+        Meta(min_length=1, max_length=32, description="Key of an application, once for each."),
+    ]
+
+
 def row_of(one: Application) -> ApplicationRow:
     """Lay an application out as a row."""
     peek, summary = one.peek, one.summary

@@ -28,6 +28,8 @@ class Summary(msgspec.Struct, frozen=True):
     """The version of iqcar that analysed them."""
     settings: str
     """The settings of the analysis, as text."""
+    policy: str
+    """Content Security Policy of the report's page."""
     queries: int
     """Queries found."""
     lost_ms: float
@@ -50,8 +52,8 @@ class Summary(msgspec.Struct, frozen=True):
     """What was lost or doubtful about the logs."""
 
 
-def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str) -> Summary:
-    """Take from a diagnosis what the list shows."""
+def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy: str) -> Summary:
+    """Take from a diagnosis what the list shows; the rest is kept as it is given."""
     tables = diagnosis.tables
     lost = diagnosis.lost_ms()
     worst = diagnosis.targets[0] if diagnosis.targets else None
@@ -61,6 +63,7 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str) -> Sum
         keys=keys,
         iqcar_version=__version__,
         settings=settings,
+        policy=policy,
         queries=len(tables.queries),
         lost_ms=float(lost.sum()),
         lost_to_others_ms=float(diagnosis.lost_to_others_ms().sum()),

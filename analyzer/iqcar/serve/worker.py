@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 START = "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.worker import main; main()"
 """What the process runs, given this process's ``sys.path`` as arguments."""
 
+ASSETS, HOME = "/static/", "/"
+"""Where reports find Plotly's program, and the list that they lead back to."""
+
 TELL_S = 0.2
 """Seconds between two reports of progress (0.2): as often as a page asks for it."""
 
@@ -36,7 +39,6 @@ class Task:
     keys: tuple[str, ...]
     logs: tuple[EventLog, ...]
     settings: dict[str, Any]
-    title: str
     folder: str
 
     def to_line(self) -> bytes:
@@ -91,8 +93,8 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     from iqcar.eventlog.merge import merge
     from iqcar.pipeline import diagnose
     from iqcar.report.json_result import to_json
+    from iqcar.report.page import page_policy, render_page
     from iqcar.serve.cache import write_entry
-    from iqcar.serve.report_page import report_page
     from iqcar.serve.summary import summarize
     from iqcar.tables import texts
 
@@ -117,8 +119,8 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     tell(phase="analysing", share=0.0)
     diagnosis = diagnose(tables, **task.settings)
     tell(phase="writing", share=0.0)
-    page = report_page(diagnosis, task.title)
-    summary = summarize(diagnosis, task.keys, settings_text(task.settings))
+    page = render_page(diagnosis, assets=ASSETS, home=HOME).encode()
+    summary = summarize(diagnosis, task.keys, settings_text(task.settings), page_policy(ASSETS))
     write_entry(Path(task.folder), to_json(diagnosis), page, summary)
 
 

@@ -1,9 +1,10 @@
 // What pages do beyond links and forms: search while typing, progress, a bound on how many to choose.
 "use strict";
 
+{
 const SEARCH_MS = 250; // from the last key to the search
 const PROGRESS_MS = 700; // between two questions about progress
-const GROWTH_MS = 10000; // between two looks whether a log has grown
+const GROWTH_MS = 5000; // between two looks whether a log has grown
 const FILLING_MS = 1500; // between two looks at a list that is still being read
 const RETRY_MS = 5000; // after the server did not answer
 
@@ -114,13 +115,8 @@ async function follow(box) {
     await sleep(busy ? PROGRESS_MS : GROWTH_MS);
     if (!busy && document.hidden) continue;
     try {
-      const keys = box.dataset.keys.split(",");
-      let now = await ask(`/api/analyses/${box.dataset.analysis}`);
-      if (!busy && keys.length === 1) now = (await ask(`/api/applications/${keys[0]}/about`))?.progress;
-      if (!now) {
-        if (busy) return location.reload();
-        continue;
-      }
+      const now = await ask(`/api/together?${box.dataset.keys}`);
+      if (!now) return location.reload(); // the log is gone: its page says so
       if (now.state !== (box.dataset.state || null) || now.grown !== (box.dataset.grown === "yes")) {
         return location.reload();
       }
@@ -141,7 +137,27 @@ function show(box, now) {
   else bar.removeAttribute("value");
 }
 
+// The look of our own pages; a report has a button of its own, which remembers in the same place.
+function startLook() {
+  const button = document.querySelector("button#look[hidden]");
+  if (!button) return;
+  const looks = ["auto", "light", "dark"];
+  const wear = (look) => {
+    document.documentElement.dataset.theme = looks.includes(look) ? look : "auto";
+    button.textContent = `Look: ${document.documentElement.dataset.theme}`;
+  };
+  button.addEventListener("click", () => {
+    const next = looks[(looks.indexOf(document.documentElement.dataset.theme) + 1) % looks.length];
+    localStorage.setItem("iqcar-look", next);
+    wear(next);
+  });
+  button.hidden = false;
+  wear(localStorage.getItem("iqcar-look") ?? "auto");
+}
+
+startLook();
 liveSearch();
 limitChoice();
 const box = document.querySelector("[data-analysis]");
 if (box && !begin(box)) follow(box);
+}
