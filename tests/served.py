@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-WAIT_S = 120
+WAIT_S = 25
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Served:
     def workers(self) -> list[int]:
         """Process ids of the analyses under way."""
         done = subprocess.run(
-            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
+            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
             capture_output=True,
             text=True,
             check=False,
