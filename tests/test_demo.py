@@ -52,6 +52,15 @@ def test_the_second_run_was_scheduled_by_the_rules(out: Path) -> None:
 
 
 @pytest.mark.spark
+def test_the_first_run_can_be_explored(out: Path) -> None:
+    page = (out / "report.html").read_text("utf-8")
+    diagnosis = json.loads((out / "diagnosis.json").read_text("utf-8"))
+    assert "The demo, before the rules" in page
+    target = next(query for query in diagnosis["queries"] if query["target"])
+    assert f'"{target["query_id"]}"' in page
+
+
+@pytest.mark.spark
 def test_the_heavy_hitter_is_found(out: Path) -> None:
     diagnosis = json.loads((out / "diagnosis.json").read_text("utf-8"))
     worst = diagnosis["aggressive_queries"][0]

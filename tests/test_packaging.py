@@ -45,9 +45,15 @@ def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
         path.relative_to(REPO / "analyzer").as_posix()
         for path in (REPO / "analyzer" / "iqcar").rglob("*.py")
     }
+    page = {
+        path.relative_to(REPO / "analyzer").as_posix()
+        for kind in ("j2", "css", "js")
+        for path in (REPO / "analyzer" / "iqcar").rglob(f"*.{kind}")
+    }
+    assert any(name.endswith("page.html.j2") for name in page)
     rules = {f"iqcar/data/rules/{path.name}" for path in (REPO / "rules").iterdir()}
     assert {path.rpartition(".")[2] for path in rules} == {"json", "md"}
-    assert modules | rules | {"iqcar/py.typed", "iqcar/data/iqcar_sampler.py"} <= shipped
+    assert modules | page | rules | {"iqcar/py.typed", "iqcar/data/iqcar_sampler.py"} <= shipped
 
 
 def test_the_wheel_carries_the_plugin_where_it_can_be_built(wheel: Path) -> None:

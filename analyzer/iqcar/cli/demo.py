@@ -30,7 +30,8 @@ def demo(
 
     Everything runs on an embedded Spark on this machine: the same queries at the same times, once
     as they are and once with the scheduler rules that the first run's diagnosis proposes. Ends
-    with what each query gained or lost, and what had been predicted.
+    with what each query gained or lost, and what had been predicted. report.html in the folder
+    shows the first run's diagnosis to explore.
 
     Example: iqcar demo --scale 0.3
     """
@@ -44,6 +45,7 @@ def demo(
     need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
     from iqcar.demo.story import tell
     from iqcar.demo.text import print_story, story_json
+    from iqcar.report.page import render_page
 
     check_writable(json, force)
     if not keep:
@@ -55,6 +57,8 @@ def demo(
             print_diagnosis(diagnosis)
             print_diagnosis(diagnosis, terminal(text))
             (out / "diagnosis.json").write_bytes(to_json(diagnosis))
+            page = render_page(diagnosis, title="The demo, before the rules")
+            (out / "report.html").write_text(page, encoding="utf-8")
 
         story = tell(out, scale, say=typer.echo, show=show)
         if json != "-":
@@ -62,4 +66,8 @@ def demo(
         print_story(story, terminal(text))
     if json is not None:
         write_result(json, story_json(story))
-    typer.echo(f"Wrote {out}: diagnosis.txt, diagnosis.json, rules.json, eventlogs/", err=True)
+    typer.echo(
+        f"Wrote {out}: report.html (open it in a browser), diagnosis.txt, diagnosis.json, "
+        "rules.json, eventlogs/",
+        err=True,
+    )

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
+from iqcar.report.page.timeline import timeline_program, timeline_style
+
 _OWN_STYLE = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 """How a library inside Plotly looks whether its style sheet is there already."""
 FOLDER = Path(__file__).parent
@@ -20,6 +22,7 @@ SCRIPTS = (
     "selection.js",
     "explore.js",
     "sankey.js",
+    "when.js",
     "start.js",
 )
 """Parts of the page's program in the order in which they are joined."""
@@ -28,14 +31,14 @@ SCRIPTS = (
 @cache
 def style() -> str:
     """The style sheet."""
-    return (FOLDER / "style.css").read_text(encoding="utf-8")
+    return (FOLDER / "style.css").read_text(encoding="utf-8") + timeline_style()
 
 
 @cache
 def program() -> str:
     """The page's own program."""
     parts = [(FOLDER / "scripts" / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    return "\n".join(["'use strict';", *parts])
+    return "\n".join(["'use strict';", timeline_program(), *parts])
 
 
 @cache

@@ -17,6 +17,7 @@ from iqcar.report.page.inputs import inputs_section
 from iqcar.report.page.payload import page_payload
 from iqcar.report.page.rules import rules_section
 from iqcar.report.page.stragglers import stragglers_section, topics_section
+from iqcar.report.page.timeline_words import timeline_sentence
 from iqcar.report.page.verdict import verdict_of
 from iqcar.report.page.verdict_bars import bars_of
 from iqcar.version import __version__
@@ -81,7 +82,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             **_explored(payload),
             **_matrix(payload),
             payload_resources=payload["resources"],
-            timeline_sentence="",
+            timeline_sentence=timeline_sentence(diagnosis.tables),
         )
     )
 
@@ -124,10 +125,9 @@ def _explored(payload: dict[str, Any]) -> dict[str, Any]:
     options = []
     for one in payload["explore"]["targets"]:
         query = queries[one["query"]]
-        number = query["id"].rpartition("/")[2]
         ran, lost = query["ran"], query["lost"]
         of = f" of {duration(ran)} ({percent(lost / ran)})" if ran else ""
-        label = f"{short(query['name'], 60)} ({number}) lost {duration(lost)}{of}"
+        label = f"{short(query['name'], 60)} ({query['number']}) lost {duration(lost)}{of}"
         options.append({"id": query["id"], "label": label})
     left = payload["explore"]["left_out"]
     said = []

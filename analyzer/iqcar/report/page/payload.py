@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from iqcar.blame import BLAME_KINDS
 from iqcar.kinds import REQUESTS, Resource
 from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
-from iqcar.report.page.payload_explore import code_names, explore_payload
+from iqcar.report.page.payload_explore import code_names, explore_payload, explored_queries
 from iqcar.report.page.payload_figures import figures_payload
 from iqcar.report.page.payload_matrix import matrix_payload
 from iqcar.report.page.people import People
+from iqcar.report.page.timeline import timeline_payload
 from iqcar.words import REQUEST_NAMES, RESOURCE_NAMES
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         one["name"] = REQUEST_NAMES[request]
     explore = explore_payload(diagnosis, facts, people)
     matrix = matrix_payload(facts, people)
+    lost = diagnosis.lost_ms()
+    with_loss = [query for query in explored_queries(diagnosis) if lost[query] > 0]
     return {
         **codes,
         "resources": [
@@ -44,6 +47,7 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         "othersColour": OTHERS,
         "explore": explore,
         "matrix": matrix,
-        "figures": figures_payload(diagnosis),
+        "figures": figures_payload(diagnosis, with_loss),
+        "timeline": timeline_payload(diagnosis),
         "people": people.to_dict(),
     }

@@ -1,19 +1,55 @@
-"""Figures of :mod:`iqcar.plots` for the page: as they are, or as patterns it fills again."""
+"""Figures of :mod:`iqcar.plots` for the page: the patterns that it fills with what is chosen.
+
+The browser narrows and redraws, so it takes traces and layout from the same functions that
+notebooks call, and puts in the numbers that are left after each choice.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iqcar.plots.theme import DARK, LIGHT, scale, template
+from iqcar.plots import heatmap, matrix, sankey
+from iqcar.plots.sankey import LINK_OPACITY, MOST_NODES, NODE_PX
+from iqcar.plots.theme import DARK, FRAME_PX, LIGHT, ROW_PX, scale, template
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iqcar.diagnosis import Diagnosis
     from iqcar.plots.theme import Theme
 
+_DATA = {
+    "heatmap": ("z", "zmax", "text", "hovertext", "x", "y", "colorscale"),
+    "sankey": ("node.label", "node.color", "node.customdata", "link"),
+}
+"""What the browser puts in itself, by kind of trace."""
 
-def figures_payload(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Both looks."""
-    return {"looks": {"light": _look(LIGHT, dark=False), "dark": _look(DARK, dark=True)}}
+
+def figures_payload(diagnosis: Diagnosis, explored: Sequence[int]) -> dict[str, Any]:
+    """Both looks, and a pattern per picture that is redrawn.
+
+    Parameters
+    ----------
+    explored : rows of queries that lost time, as many as the page has; the first one's figures
+        are the patterns.
+    """
+    patterns = {}
+    if explored:
+        graph, first = diagnosis.graph, explored[0]
+        patterns = {
+            "matrix": _pattern(matrix(graph)),
+            "heatmap": _pattern(
+                heatmap(graph, diagnosis.tables, diagnosis.waits, diagnosis.blame, first)
+            ),
+            "sankey": _pattern(sankey(graph, first)),
+        }
+    return {
+        "looks": {"light": _look(LIGHT, dark=False), "dark": _look(DARK, dark=True)},
+        "patterns": patterns,
+        "nodes": MOST_NODES,
+        "linkOpacity": LINK_OPACITY,
+        "px": {"node": NODE_PX, "row": ROW_PX, "frame": FRAME_PX},
+    }
 
 
 def _look(theme: Theme, *, dark: bool) -> dict[str, Any]:
@@ -25,3 +61,26 @@ def _look(theme: Theme, *, dark: bool) -> dict[str, Any]:
         "line": theme.line,
         "paper": theme.paper,
     }
+
+
+def _pattern(figure: Any) -> dict[str, Any] | None:
+    """First trace and layout of a figure, without its data, size and heading."""
+    plain = figure.to_plotly_json()
+    if not plain["data"]:
+        return None
+    trace = dict(plain["data"][0])
+    for path in _DATA[trace["type"]]:
+        outer, _, inner = path.partition(".")
+        if inner:
+            trace[outer] = {k: v for k, v in trace[outer].items() if k != inner}
+        else:
+            trace.pop(outer, None)
+    layout = plain["layout"]
+    kept = {k: v for k, v in layout.items() if k not in ("template", "title", "height", "bargap")}
+    for axis in ("xaxis", "yaxis"):
+        if axis in kept:
+            gone = ("tickvals", "ticktext", "range")
+            kept[axis] = {k: v for k, v in kept[axis].items() if k not in gone}
+    for note in kept.get("annotations", ()):
+        note.get("font", {}).pop("color", None)
+    return {"trace": trace, "layout": kept}

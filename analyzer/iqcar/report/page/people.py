@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from iqcar.diagnosis import Diagnosis
 
-UNKNOWN_HOST = "unknown host"
+NUMBER_WIDTH = 24
+"""Characters of what tells two queries of one name apart; ids of job groups can be long."""
 
 
 class People:
@@ -54,7 +55,7 @@ class People:
 
     def number(self, row: int) -> str:
         """What tells runs of one query apart: the end of the query's id."""
-        return printable(self._ids[row].rpartition("/")[2])
+        return short(self._ids[row].rpartition("/")[2], NUMBER_WIDTH)
 
     def to_dict(self) -> dict[str, Any]:
         """Lay out everything that was asked for, in order of position."""
@@ -74,6 +75,7 @@ class People:
         one = {
             "id": printable(self._ids[row]),
             "name": self.name(row),
+            "number": self.number(row),
             "colour": self._colours[row],
             "ran": round(duration, 3) if known else None,
             # Rounding of summed times can lift the loss over the duration by a hair.

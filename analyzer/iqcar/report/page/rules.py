@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from iqcar.kinds import Resource
 from iqcar.replay.expected import Outlook
 from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler
 from iqcar.rules.allocation_file import allocation_xml
-from iqcar.words import printable, resource_name, short
+from iqcar.words import percent, printable, resource_name, short
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 NAME_WIDTH = 80
 
 _DOES = {
-    ("AGG", "source"): "Give {name} a pool of its own, with a share of {value:.3g} of the slots.",
+    ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
     ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
     ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
 }
@@ -49,16 +51,26 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "replay_worst": together.replay_worst_error_percent if together is not None else None,
         "assumptions": together.assumptions if together is not None else "",
         "notes": [printable(note) for note in plan.notes],
-        "rules_file": dump_compiled(diagnosis.tables, rules).decode("utf-8"),
+        "rules_file": _visible(dump_compiled(diagnosis.tables, rules).decode("utf-8")),
         "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
         "pools": pools,
     }
 
 
+def _visible(json_text: str) -> str:
+    """Escape what would change how the text around it is read; as JSON it stays the same."""
+    return "".join(
+        json.dumps(c)[1:-1] if unicodedata.category(c) in ("Cf", "Zl", "Zp") else c
+        for c in json_text
+    )
+
+
 def _rule(rule: Rule) -> dict[str, Any]:
     kind = (str(rule.rule_type), str(rule.query_type))
     name = short(rule.query_name, NAME_WIDTH)
-    does = _DOES.get(kind, "{name}: {value:.3g}.").format(name=name, value=rule.rule_value)
+    does = _DOES.get(kind, "{name}: {value:.3g}.").format(
+        name=name, value=rule.rule_value, share=percent(rule.rule_value)
+    )
     expected = rule.expected
     tone, outlook = _OUTLOOKS[Outlook(expected["outlook"])] if expected else ("", "")
     return {
@@ -87,5 +99,6 @@ def _sentence(diagnosis: Diagnosis, pools: bool) -> str:
     text = f"{rules} proposed for the next runs"
     if together is not None:
         change = together.victims_change_percent
-        text += f"; together they are expected to change the victims' time by {change:+.0f} %"
+        does = "shorten" if change < 0 else "lengthen"
+        text += f"; together they are expected to {does} their victims' time by {abs(change):.0f} %"
     return text + ". Save the rules file and give it to the plugin, as shown below."

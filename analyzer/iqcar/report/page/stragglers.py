@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 CAUSE_WIDTH = 40
+NUMBER_WIDTH = 20
 NOBODY = {
     "own": "the query itself",
     "known": "known causes",
@@ -182,4 +183,4 @@ def _query_name(names: dict[str, str], query_id: str | None) -> str:
     if not query_id:
         return ""
     number = query_id.rpartition("/")[2]
-    return f"{short(names.get(query_id, ''), CAUSE_WIDTH)} {printable(number)}".strip()
+    return f"{short(names.get(query_id, ''), CAUSE_WIDTH)} {short(number, NUMBER_WIDTH)}".strip()

@@ -13,6 +13,7 @@ from iqcar.report.page.facts import RESOURCE_OF_REQUEST, RESOURCES
 from iqcar.report.page.severity import Severity, severity_of
 from iqcar.rules import QueryType, RuleType
 from iqcar.rules.advice import OTHER_APPLICATION, advice_for, cause_of
+from iqcar.tables import texts
 from iqcar.words import (
     HOUR_MS,
     MINUTE_MS,
@@ -35,10 +36,17 @@ WORTH_NAMING = 0.1
 """A part of the loss from a tenth on is named in the sentence."""
 MOST_PARTS = 3
 """Parts named in one sentence; the bar below it shows all."""
+MOSTLY_BY = 0.5
+"""Share of what was lost to others from which one query is named as the one in the way."""
 MOSTLY = 0.75
 """Share of a part from which one host stands for it."""
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""
+NUMBER_WIDTH = 20
+"""Characters of what tells two queries of one name apart."""
+
+HELD_UP = (Severity.SEVERE, Severity.MARKED, Severity.SLIGHT)
+"""A query of these was held up by others."""
 
 _HELD = {
     Resource.SLOTS: "waiting for slots held by",
@@ -120,25 +128,17 @@ class Verdict:
 def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
     """Put the diagnosis into sentences, the worst-hit query first."""
     findings = _without_repeats(_finding(diagnosis, facts, query) for query in diagnosis.targets)
-    hit = [one for one in findings if one.severity not in (Severity.QUIET, Severity.OWN)]
     queries = len(diagnosis.tables.queries)
     to_others, lost = diagnosis.lost_to_others_ms(), diagnosis.lost_ms()
-    if hit:
-        worst = hit[0]
-        names = {_source(part) for one in hit for part in one.parts[:1]} - {-1}
-        culprit = (
-            f", mostly to {short(_name(diagnosis, next(iter(names))), NAME_WIDTH)}"
-            if len(names) == 1
-            else ""
-        )
-        share = _share_lost(diagnosis, worst.query)
-        head = f"{worst.name} lost {share} of its run to other queries{culprit}."
-        if len(hit) > 1:
-            head = (
-                f"{len(hit)} of {queries:,} queries were held up by others{culprit}; worst hit was "
-                f"{worst.name}, which lost {share} of its run to them."
-            )
-        return Verdict(False, head, findings)
+    ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
+    held_up = [
+        query
+        for query in range(queries)
+        if severity_of(ran[query], lost[query], to_others[query]) in HELD_UP
+    ]
+    if held_up:
+        worst = max(held_up, key=lambda query: to_others[query])
+        return Verdict(False, _headline(diagnosis, facts, held_up, worst), findings)
     most = float(to_others.max(initial=0.0))
     if queries == 0:
         head = "Nothing ran in these logs that could have waited."
@@ -151,6 +151,27 @@ def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
         ms = float(lost[own[0].query])
         head += f" {own[0].name} lost {duration(ms)} all the same, for reasons of its own."
     return Verdict(not own, head, findings)
+
+
+def _headline(diagnosis: Diagnosis, facts: Facts, held_up: Sequence[int], worst: int) -> str:
+    """How many queries were held up, by whom mostly, and which was worst hit."""
+    taken: dict[int, float] = {}
+    for query in held_up:
+        rows = facts.of(query)
+        mine = rows[(rows["kind"] == QUERY).to_numpy()]
+        for source, ms in mine.groupby("source")["lost_ms"].sum().items():
+            taken[int(source)] = taken.get(int(source), 0.0) + float(ms)
+    culprit = max(taken, key=lambda source: taken[source])
+    most = taken[culprit] >= MOSTLY_BY * sum(taken.values())
+    by = f", mostly by {_name(diagnosis, culprit)}" if most else ""
+    name, share = _name(diagnosis, worst), _share_lost(diagnosis, worst)
+    if len(held_up) == 1:
+        return f"{name} lost {share} of its run to other queries{by.replace(' by ', ' to ', 1)}."
+    queries = len(diagnosis.tables.queries)
+    return (
+        f"{len(held_up):,} of {queries:,} queries were held up by others{by}. Most was lost by "
+        f"{name}: {share} of its run."
+    )
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -275,7 +296,7 @@ def _sentence(
 def _part_words(diagnosis: Diagnosis, part: Part) -> str:
     if part.resource is None:
         return f"{percent(part.share)} {_CAUSES[part.kind]}"
-    who = short(_name(diagnosis, part.source), NAME_WIDTH)
+    who = _name(diagnosis, part.source)
     return f"{percent(part.share)} {_HELD[part.resource]} {who} {part.where}".rstrip()
 
 
@@ -315,8 +336,12 @@ def _rules(diagnosis: Diagnosis, query: int, parts: Sequence[Part]) -> tuple[tup
                 said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
             found.append((rule.id, said))
         elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
-            name = short(_name(diagnosis, worst), NAME_WIDTH)
-            does = "a pool of its own for" if rule.rule_type is RuleType.AGG else "lowers"
+            name = _name(diagnosis, worst)
+            does = (
+                "a pool of its own for"
+                if rule.rule_type is RuleType.AGG
+                else "lowers the priority of"
+            )
             found.append((rule.id, f"{does} {name}"))
     return tuple(found)
 
@@ -326,13 +351,15 @@ def _share_lost(diagnosis: Diagnosis, query: int) -> str:
     return percent(min(float(diagnosis.lost_to_others_ms()[query]) / ran, 1.0))
 
 
-def _source(part: Part) -> int:
-    return part.source if part.kind == QUERY else -1
-
-
 def _name(diagnosis: Diagnosis, query: int) -> str:
-    name = short(str(diagnosis.tables.queries["name"].iloc[query]), NAME_WIDTH)
-    return name or printable(str(diagnosis.tables.queries["query_id"].iloc[query]))
+    """Name of a query; with its number where another one is called the same."""
+    names = texts(diagnosis.tables.queries, "name")
+    name = short(names[query], NAME_WIDTH)
+    query_id = str(diagnosis.tables.queries["query_id"].iloc[query])
+    number = short(query_id.rpartition("/")[2], NUMBER_WIDTH)
+    if not name:
+        return number
+    return name if names.count(names[query]) == 1 else f"{name} ({number})"
 
 
 def _at_most(ms: float) -> str:

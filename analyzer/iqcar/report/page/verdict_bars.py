@@ -36,10 +36,10 @@ class Segment:
     label: str
 
 
-def bars_of(verdict: Verdict, diagnosis: Diagnosis) -> list[list[Segment]]:
-    """One bar per finding, its whole width being the query's run."""
+def bars_of(verdict: Verdict, diagnosis: Diagnosis) -> dict[int, list[Segment]]:
+    """One bar per finding, by query row; its whole width is the query's run."""
     colours = query_colours(diagnosis.tables.queries)
-    return [_bar(finding, diagnosis, colours) for finding in verdict.findings]
+    return {one.query: _bar(one, diagnosis, colours) for one in verdict.findings}
 
 
 def _bar(finding: Finding, diagnosis: Diagnosis, colours: list[str]) -> list[Segment]:

@@ -79,7 +79,7 @@ function startExplore() {
     const waits = page.resources.map((one, i) => (query.waits[i] === null ? `${one.name} not recorded`
       : `${one.name} ${words.duration(query.waits[i])} (${query.evidence[i]}${query.unknown[i] > 0.005 ? `, unknown for ${words.percent(query.unknown[i])} of task time` : ''})`));
     byId('target-facts').replaceChildren(
-      name(query.name), ` (${query.id.split('/').pop()}) lost ${words.duration(query.lost)}${of}, ${words.duration(query.toOthers)} of it to other queries. `
+      name(query.name), ` (${query.number}) lost ${words.duration(query.lost)}${of}, ${words.duration(query.toOthers)} of it to other queries. `
       + `Its tasks waited: ${waits.join(' · ')}.${query.ended ? '' : ' It had not ended when the log was read.'}`,
     );
     const text = byId('target-text');
@@ -134,7 +134,9 @@ function startExplore() {
     const faint = (stage, resource) => (chosen.stage !== null && chosen.stage !== stage) || (chosen.resource !== null && chosen.resource !== resource);
     sentence('stages-said', found, (group) => [`in ${stageName(group.stage)}${critical(group) ? ', which is on the critical path' : ''}`], total(mine));
     const bars = found.slice(0, 24);
-    const labels = bars.map((group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}${group.stage >= 0 && stages[group.stage].name ? ` ${words.short(stages[group.stage].name, 26)}` : ''}`);
+    // Names of stages are worth their room where they tell stages apart.
+    const named = new Set(bars.map((group) => stages[group.stage]?.name)).size > 1;
+    const labels = bars.map((group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}${named && stages[group.stage]?.name ? ` ${words.short(stages[group.stage].name, 24)}` : ''}`);
     const label = `Time ${measures.stages === 'lost' ? 'lost' : 'waited'} by stage and resource; the table beside it has the numbers.`;
     if (!found.length) pictures.clear(byId('stages-picture'), 'Nothing was lost here.');
     else {
@@ -209,16 +211,17 @@ function startExplore() {
         const scale = measures.hosts === 'ratp' ? most[i] : whole;
         return scale > 0 ? amount(one) / scale : 0;
       };
+      const { trace, layout } = pictures.pattern('heatmap');
       pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', (look) => ({
         traces: [{
-          type: 'heatmap', z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1, colorscale: look.scale, showscale: false, xgap: 2, ygap: 2,
+          ...trace, z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1, colorscale: look.scale,
           text: requests.map((request) => columns.map((host) => (at(request, host) ? written(at(request, host)) : ''))), texttemplate: columns.length <= 12 ? '%{text}' : '',
-          hovertext: requests.map((request, i) => columns.map((host) => told(at(request, host), rowNames[i], host))), hoverinfo: 'text',
+          hovertext: requests.map((request, i) => columns.map((host) => told(at(request, host), rowNames[i], host))),
         }],
         layout: {
-          height: 90 + 34 * requests.length + 30,
-          xaxis: { tickvals: columns.map((_, i) => i), ticktext: columns.map((host) => pictures.safe(words.short(hostName(host), 22))), showgrid: false, zeroline: false, range: [-0.5, columns.length - 0.5], automargin: true },
-          yaxis: { tickvals: requests.map((_, i) => i), ticktext: rowNames, showgrid: false, zeroline: false, range: [requests.length - 0.5, -0.5], automargin: true },
+          ...layout, height: 96 + (page.figures.px.row + 8) * requests.length, showlegend: false, margin: { t: 8 },
+          xaxis: { ...layout.xaxis, tickvals: columns.map((_, i) => i), ticktext: columns.map((host) => pictures.safe(words.short(hostName(host), 22))), range: [-0.5, columns.length - 0.5], automargin: true },
+          yaxis: { ...layout.yaxis, tickvals: requests.map((_, i) => i), ticktext: rowNames, range: [requests.length - 0.5, -0.5], automargin: true },
           shapes: requests.flatMap((request, y) => columns.flatMap((host, x) => (picked(request, host)
             ? [{ type: 'rect', x0: x - 0.49, x1: x + 0.49, y0: y - 0.48, y1: y + 0.48, line: { width: 3, color: look.ink } }] : []))),
         },

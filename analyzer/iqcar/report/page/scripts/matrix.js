@@ -9,9 +9,9 @@ function startMatrix() {
 
   const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
   const numbered = (list) => {
-    const seen = list.map((at) => words.short(queryName(at), 28));
+    const seen = list.map((at) => words.short(queryName(at), 22));
     return list.map((at, i) => (at >= 0 && seen.filter((one) => one === seen[i]).length > 1
-      ? `${words.short(queryName(at), 20)} ${queries[at].id.split('/').pop()}` : seen[i]));
+      ? `${words.short(queryName(at), 14)} ${words.short(queries[at].number, 12)}` : seen[i]));
   };
 
   // Rows: sources, then the folded ones, then the causes that are no other query.
@@ -68,15 +68,16 @@ function startMatrix() {
         const to = pictures.safe(rowNames[row]);
         return value > 0 ? `<b>${who}</b><br>lost ${words.duration(value)}${of}<br>to ${to}` : `${who}<br>lost nothing to ${to}`;
       }));
+      const { trace, layout } = pictures.pattern('matrix');
+      const long = columnNames.some((one) => one.length * columnNames.length > 130);
       pictures.draw(place, `Matrix of who lost time${what} to whom; the table below it has the numbers.`, (look) => ({
         traces: [{
-          type: 'heatmap', z: values, zmin: 0, zmax: most, colorscale: look.scale, showscale: false, xgap: 2, ygap: 2,
-          text: values.map((line) => line.map(written)), texttemplate: '%{text}', hovertext: hover, hoverinfo: 'text',
+          ...trace, z: values, zmin: 0, zmax: most, colorscale: look.scale, text: values.map((line) => line.map(written)), hovertext: hover,
         }],
         layout: {
-          height: 96 + 30 * rowKeys.length + 40,
-          xaxis: axis(columnNames, 'who lost the time'),
-          yaxis: { ...axis(rowNames, 'who was in the way'), range: [rowKeys.length - 0.5, -0.5] },
+          ...layout, height: (long ? 170 : 110) + page.figures.px.row * Math.max(rowKeys.length, 5), margin: { t: 12, r: long ? 110 : 16 },
+          xaxis: { ...layout.xaxis, ...ticks(columnNames), tickangle: long ? 30 : 0, ticklabeloverflow: 'allow' },
+          yaxis: { ...layout.yaxis, ...ticks(rowNames), range: [rowKeys.length - 0.5, -0.5] },
         },
       }), (point) => pick(point.pointNumber[0], point.pointNumber[1])?.());
     }
@@ -92,10 +93,7 @@ function startMatrix() {
     ], rows, `No query lost time${what} that could be measured.`);
   }
 
-  const axis = (names, title) => ({
-    tickvals: names.map((_, i) => i), ticktext: names.map(pictures.safe), range: [-0.5, names.length - 0.5],
-    showgrid: false, zeroline: false, title: { text: title }, automargin: true,
-  });
+  const ticks = (names) => ({ tickvals: names.map((_, i) => i), ticktext: names.map(pictures.safe), range: [-0.5, names.length - 0.5] });
 
   document.querySelectorAll('input[name="matrix-resource"], input[name="matrix-measure"]').forEach((input) =>
     input.addEventListener('change', () => {

@@ -12,6 +12,9 @@ const pictures = (() => {
 
   const look = () => page.figures.looks[chosen()];
 
+  // Traces and layout of a figure that iqcar.plots drew, to be filled with other numbers.
+  const pattern = (kind) => structuredClone(page.figures.patterns[kind]);
+
   // What Plotly would take for markup is shown as it is written.
   const safe = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/\$/g, '&#36;');
 
@@ -31,8 +34,8 @@ const pictures = (() => {
       paper_bgcolor: 'rgba(0,0,0,0)',
       plot_bgcolor: 'rgba(0,0,0,0)',
       dragmode: false,
-      margin: { l: 8, r: 16, t: 8, b: 40 },
       ...layout,
+      margin: { l: 8, r: 16, t: 8, b: 40, ...layout.margin },
     };
     const options = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false };
     Plotly.react(place, traces, whole, options).then(() => {
@@ -50,12 +53,17 @@ const pictures = (() => {
     place.replaceChildren(make('p', { class: 'empty' }, sentence));
   }
 
-  const again = () => drawn.forEach((_, place) => redraw(place));
+  // Others that paint with the page's colours, and are asked to when the look changes.
+  const painters = [];
+  const again = () => {
+    drawn.forEach((_, place) => redraw(place));
+    painters.forEach((paint) => paint());
+  };
   dark.addEventListener('change', again);
   paper.addEventListener('change', again);
 
   // Rows of bars: as high as their number asks for.
   const rowsHigh = (rows) => 64 + 28 * Math.max(rows, 2);
 
-  return { draw, clear, again, safe, chosen, look, rowsHigh };
+  return { painters, draw, clear, again, safe, chosen, look, pattern, rowsHigh };
 })();

@@ -2,7 +2,7 @@
 function paintSankey(rows, current, names) {
   const place = byId('sankey-picture');
   const { queries, stages } = page.people;
-  const MOST = 12;
+  const MOST = page.figures.nodes;
   const target = queries[current.query];
   const { KEYS } = selection;
   const levels = [
@@ -31,8 +31,13 @@ function paintSankey(rows, current, names) {
     });
     const order = [...sums.entries()].sort((a, b) => b[1].dor - a[1].dor);
     const at = new Map();
-    order.slice(0, order.length > MOST ? MOST - 1 : MOST).forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
-    const rest = order.slice(at.size);
+    // What no query can be blamed for is always told apart.
+    const causes = order.filter(([key]) => key === 'known' || key === 'unattributed');
+    const others = order.filter(([key]) => key !== 'known' && key !== 'unattributed');
+    const room = MOST - causes.length;
+    const kept = others.length > room ? others.slice(0, room - 1) : others;
+    [...kept, ...causes].forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
+    const rest = others.slice(kept.length);
     if (rest.length) {
       const folded = nodes.push({ name: `${rest.length} more`, colour: page.othersColour, depth, dor: rest.reduce((s, [, one]) => s + one.dor, 0), lost: rest.reduce((s, [, one]) => s + one.lost, 0) }) - 1;
       rest.forEach(([key]) => at.set(key, folded));
@@ -49,24 +54,24 @@ function paintSankey(rows, current, names) {
     links.set(`${from} ${to}`, link);
   }));
   const list = [...links.values()].filter((link) => link.dor > 0);
-  const faint = (colour) => `${colour}59`;
+  const rgba = (colour) => `${colour}${Math.round(255 * page.figures.linkOpacity).toString(16)}`;
+  const fullest = Math.max(...columns.map((column) => new Set(column.values()).size), 5);
+  const { trace, layout } = pictures.pattern('sankey');
   pictures.draw(place, 'iQC-Graph from source queries to the target; the table below it has the numbers.', (look) => ({
     traces: [{
-      type: 'sankey', arrangement: 'snap', valueformat: '.3f',
+      ...trace,
       node: {
-        label: nodes.map((node) => `${pictures.safe(words.short(node.name, 30))}  ${words.percent(node.dor / whole)}`), color: nodes.map((node) => node.colour), pad: 10, thickness: 16, line: { width: 0 },
-        x: nodes.map((node) => 0.001 + (0.998 * node.depth) / (levels.length - 1)), y: heights(nodes, whole),
-        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`), hovertemplate: '%{customdata}<extra></extra>',
+        ...trace.node, label: nodes.map((node) => `${pictures.safe(words.short(node.name, 30))}  ${words.percent(node.dor / whole)}`), color: nodes.map((node) => node.colour),
+        customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
       },
       link: {
-        source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor), color: list.map((link) => faint(nodes[link.from].colour)),
-        customdata: list.map((link) => `${pictures.safe(words.short(nodes[link.from].name, 60))} → ${pictures.safe(words.short(nodes[link.to].name, 60))}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`), hovertemplate: '%{customdata}<extra></extra>',
+        source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor), color: list.map((link) => rgba(nodes[link.from].colour)), hovertemplate: '%{customdata}<extra></extra>',
+        customdata: list.map((link) => `${pictures.safe(words.short(nodes[link.from].name, 60))} → ${pictures.safe(words.short(nodes[link.to].name, 60))}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`),
       },
-      textfont: { color: look.ink, size: 12 },
     }],
     layout: {
-      height: 120 + 30 * Math.max(...columns.map((column) => new Set(column.values()).size), 4), margin: { l: 8, r: 8, t: 28, b: 8 },
-      annotations: levels.map((level, depth) => ({ text: level.title, x: depth / (levels.length - 1), y: 1, yanchor: 'bottom', xanchor: depth === 0 ? 'left' : depth === levels.length - 1 ? 'right' : 'center', showarrow: false, xref: 'paper', yref: 'paper', font: { size: 11, color: look.faint } })),
+      ...layout, height: page.figures.px.frame + page.figures.px.node * fullest, margin: { ...layout.margin, t: 36 },
+      annotations: layout.annotations.map((note) => ({ ...note, font: { ...note.font, color: look.faint } })),
     },
   }));
   numbers.table(byId('sankey-numbers'), 'Links of iQC-Graph', [
@@ -75,19 +80,4 @@ function paintSankey(rows, current, names) {
     { title: 'IF·DOR', number: true, text: (link) => words.digits(link.dor), raw: (link) => link.dor },
     { title: 'lost', unit: 'ms', number: true, text: (link) => words.duration(link.lost), raw: (link) => link.lost },
   ], list.sort((a, b) => nodes[a.from].depth - nodes[b.from].depth || b.dor - a.dor), 'Nothing was lost here.');
-
-  // The largest on top in every column.
-  function heights(all, sum) {
-    const used = new Map();
-    const rows_ = new Map();
-    all.forEach((node) => rows_.set(node.depth, (rows_.get(node.depth) ?? 0) + 1));
-    return all.map((node) => {
-      const gap = 0.02;
-      const room = 1 - gap * (rows_.get(node.depth) - 1);
-      const before = used.get(node.depth) ?? 0;
-      const height = (room * node.dor) / sum;
-      used.set(node.depth, before + height + gap);
-      return Math.min(Math.max(before + height / 2, 0.001), 0.999);
-    });
-  }
 }

@@ -32,8 +32,20 @@ function startCopying() {
   }));
 }
 
+// Which section is in sight is marked in the list of sections.
+function startSections() {
+  const links = new Map([...document.querySelectorAll('.top nav a')].map((link) => [link.hash.slice(1), link]));
+  const watch = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach((one) => {
+    links.forEach((link) => link.removeAttribute('aria-current'));
+    links.get(one.target.id).setAttribute('aria-current', 'true');
+  }), { rootMargin: '-20% 0px -75% 0px' });
+  links.forEach((_, id) => watch.observe(byId(id)));
+}
+
 startLook();
+startSections();
 startCopying();
 startMatrix();
 startExplore();
+startTimeline();
 document.documentElement.dataset.ready = 'yes';

@@ -1,0 +1,144 @@
+"""Swim lanes: which lane and which row of it each task is in."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.grouping import most_at_once
+from iqcar.tables import NONE, texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+class Lanes(NamedTuple):
+    """Lanes, those of one host together.
+
+    Attributes
+    ----------
+    of_task : (tasks,) lane of each task; −1 for a task without times
+    names : what each lane is called (a host's lane by the host alone)
+    hosts : (lanes,) host rows; −1 if unknown, and for the lane of all the rest
+    executors : (lanes,) executor rows; −1 where a lane is a host
+    apps : (lanes,) application rows; −1 where a lane is a host
+    slots : (lanes,) most tasks at once, or the executor's cores if more
+    folded : executors or hosts that the last lane stands for; 0 if each has its own
+    """
+
+    of_task: Ints
+    names: list[str]
+    hosts: Ints
+    executors: Ints
+    apps: Ints
+    slots: Floats
+    folded: int
+
+
+def lanes_of(tables: Tables, *, most: int, by_host: bool = False) -> Lanes:
+    """Give every executor a lane, or every host where there are more executors than ``most``.
+
+    Where there are more hosts than that, too, those that ran least share the last lane.
+    """
+    tasks = tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    finish = tasks["finish_ms"].to_numpy(np.float64)
+    timed = np.isfinite(launch) & np.isfinite(finish)
+    host = tasks["host"].to_numpy(np.int64)
+    executor = tasks["executor"].to_numpy(np.int64)
+    # Tasks of unknown executors share a lane per host.
+    key = np.where(executor >= 0, executor, -2 - host)
+    if by_host or len(np.unique(key[timed])) > most:
+        key = -2 - host
+    keys, of = np.unique(key[timed], return_inverse=True)
+    busy = np.bincount(of, np.maximum(finish - launch, 0)[timed], minlength=len(keys))
+    folded = 0
+    place = np.arange(len(keys))
+    if len(keys) > most:
+        largest = np.sort(np.argsort(-busy, kind="stable")[: most - 1])
+        folded = len(keys) - len(largest)
+        place = np.full(len(keys), len(largest))
+        place[largest] = np.arange(len(largest))
+        keys = keys[largest]
+    of = place[of]
+    executors = np.where(keys >= 0, keys, NONE)
+    of_host = np.array([_host(tables, k) for k in keys.tolist()], np.int64)
+    apps = _look_up(tables.executors["app"].to_numpy(np.float64), executors, NONE).astype(np.int64)
+    names = [_name(tables, int(k)) for k in keys]
+    if folded:
+        executors, of_host, apps = (np.append(x, NONE) for x in (executors, of_host, apps))
+        names.append(f"{folded} more hosts")
+    hosts_first = [tables.hosts["host"].iloc[h] if h >= 0 else "\uffff" for h in of_host]
+    order = sorted(range(len(names)), key=lambda i: (hosts_first[i], int(executors[i]), i))
+    rank = np.zeros(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    of_task = np.full(len(tasks), NONE, np.int64)
+    of_task[timed] = rank[of] if len(of) else of
+    slots = np.zeros(len(names))
+    if len(of):
+        rows = np.flatnonzero(timed & (finish > launch))
+        slots = most_at_once(
+            of_task[rows], launch[rows], finish[rows], np.ones(len(rows)), len(names)
+        )
+    cores = _look_up(tables.executors["cores"].to_numpy(np.float64), executors[order], np.nan)
+    return Lanes(
+        of_task,
+        [names[i] for i in order],
+        of_host[order],
+        executors[order],
+        apps[order],
+        np.maximum(np.maximum(slots, 1.0), np.nan_to_num(cores)),
+        folded,
+    )
+
+
+def rows_within(of_task: Ints, launch: Floats, finish: Floats) -> Ints:
+    """Row of each task within its lane: the lowest that is free when it is launched.
+
+    Tasks that overlap get different rows; a loop over tasks, so for some 100 000 at most.
+    """
+    rows = np.zeros(len(of_task), np.int64)
+    running: dict[int, list[tuple[float, int]]] = {}
+    free: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for task in np.lexsort((finish, launch, of_task)).tolist():
+        lane = int(of_task[task])
+        if lane < 0:
+            continue
+        busy, open_ = running.setdefault(lane, []), free.setdefault(lane, [])
+        while busy and busy[0][0] <= launch[task]:
+            heappush(open_, heappop(busy)[1])
+        if open_:
+            row = heappop(open_)
+        else:
+            row = used.get(lane, 0)
+            used[lane] = row + 1
+        rows[task] = row
+        heappush(busy, (float(finish[task]), row))
+    return rows
+
+
+def _host(tables: Tables, key: int) -> int:
+    if key < 0:
+        return -2 - key
+    return int(tables.executors["host"].iloc[key])
+
+
+def _name(tables: Tables, key: int) -> str:
+    if key < 0:
+        host = -2 - key
+        return texts(tables.hosts, "host")[host] if host >= 0 else "unknown host"
+    return f"executor {tables.executors['executor_id'].iloc[key]}"
+
+
+def _look_up(values: Floats, rows: Ints, none: float) -> Floats:
+    if len(values) == 0:
+        return np.full(len(rows), none)
+    return np.where(rows >= 0, values[np.maximum(rows, 0)], none)

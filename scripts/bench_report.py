@@ -1,0 +1,121 @@
+"""How large a report is and how fast it opens: many tasks beside few, in one run.
+
+    scripts/bench report            100,000 tasks
+    scripts/bench report --full     1,000,000 tasks (needs about 6 GB of memory)
+
+Both applications have slots that never stand empty and queries that overlap all the time, so
+everybody blames everybody: the worst case for what the page has to hold. What counts is the size,
+and how much longer than the small one the large one takes in the browser, to open and to redraw
+after a choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from browsing import chromium, open_browser
+from iqcar.report.page import files, render_page
+from many_tasks import many_tasks
+from shown_page import show
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from iqcar.diagnosis import Diagnosis
+
+SMALL_TASKS = 200
+MOST_MB = 15
+"""A report of a million tasks is below this."""
+MOST_TIMES = 4
+"""Opening the large report takes at most this many times as long as the small one."""
+ROUNDS = 3
+
+
+class Figures(NamedTuple):
+    """What one report costs: megabytes, and seconds."""
+
+    megabytes: float
+    made_s: float
+    opened_s: float
+    chosen_s: float
+
+
+def application(tasks: int) -> Diagnosis:
+    """An application of that many tasks, with as many hosts and queries as run them in hours."""
+    if tasks <= SMALL_TASKS:
+        return many_tasks(tasks, hosts=2, executors=2, queries=4)
+    large = tasks >= 1_000_000
+    hosts, queries = (50, 200) if large else (20, 60)
+    return many_tasks(tasks, hosts=hosts, executors=2 * hosts, cores=8, queries=queries)
+
+
+def measure(browser: Browser, tasks: int, folder: Path) -> Figures:
+    diagnosis = application(tasks)
+    began = time.process_time()
+    text = render_page(diagnosis)
+    made = time.process_time() - began
+    file = folder / f"{tasks}.html"
+    file.write_text(text, encoding="utf-8")
+    opened, chosen = [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        shown = show(browser, file, viewport={"width": 1366, "height": 768})
+        shown.until("document.querySelectorAll('[data-drawn]').length >= 5")
+        opened.append(time.perf_counter() - began)
+        chosen.append(
+            shown.page.evaluate(
+                """async () => {
+                  const chooser = document.getElementById('target');
+                  const began = performance.now();
+                  for (const at of [1, 2, 0]) {
+                    chooser.selectedIndex = at;
+                    chooser.dispatchEvent(new Event('change'));
+                    await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+                  }
+                  return (performance.now() - began) / 3000;
+                }"""
+            )
+        )
+        shown.check_nothing_went_wrong()
+        shown.page.context.close()
+    return Figures(
+        len(text.encode()) / 1e6, made, statistics.median(opened), statistics.median(chosen)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--full", action="store_true", help="a million tasks")
+    arguments = parser.parse_args()
+    if chromium() is None:
+        sys.exit("bench report: needs Chromium, which opens the reports")
+    tasks = 1_000_000 if arguments.full else 100_000
+    render_page(application(SMALL_TASKS))  # compiling and importing are not what is measured
+    with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
+        small = measure(browser, SMALL_TASKS, Path(folder))
+        large = measure(browser, tasks, Path(folder))
+    program = len(files.plotly().encode()) / 1e6
+    print(f"{'tasks':>12} {'MB':>7} {'made (CPU s)':>13} {'opened (s)':>11} {'a choice (s)':>13}")
+    for count, one in ((SMALL_TASKS, small), (tasks, large)):
+        print(
+            f"{count:>12,} {one.megabytes:>7.2f} {one.made_s:>13.2f} {one.opened_s:>11.2f} "
+            f"{one.chosen_s:>13.3f}"
+        )
+    times = large.opened_s / small.opened_s
+    again = large.chosen_s / small.chosen_s
+    print(f"{program:.2f} MB of each are Plotly's program.")
+    print(f"Opening takes {times:.2f} times as long, a choice {again:.2f} times.")
+    print(f"goal: below {MOST_MB} MB, opened within {MOST_TIMES} times")
+    sys.exit(0 if large.megabytes < MOST_MB and times <= MOST_TIMES else 1)
+
+
+if __name__ == "__main__":
+    main()

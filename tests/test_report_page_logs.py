@@ -1,0 +1,82 @@
+"""The report of real logs: other people's, and one that a real Spark has just written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import iqcar
+from browsing import needs_chromium, open_browser
+from conftest import shared_logs_folder
+from iqcar.report.json_result import to_dict
+from iqcar.words import duration
+from listener_spark import PLUGIN, run, spark_params
+from shown_page import show, write_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = needs_chromium
+
+MOST_BYTES = 8_000_000
+"""What a report weighs at most; 4.8 MB of it is Plotly's program."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as opened:
+        yield opened
+
+
+def logs() -> list[Path]:
+    folder = shared_logs_folder()
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in found if path.suffix != ".md"]
+
+
+@pytest.mark.parametrize("log", logs(), ids=lambda path: path.name)
+def test_every_log_gives_a_report_that_opens_without_an_error(
+    browser: Browser, log: Path, tmp_path: Path
+) -> None:
+    diagnosis = iqcar.diagnose(iqcar.read(log), topics=True)
+    file = write_page(diagnosis, tmp_path / "report.html")
+    print(f"{log.name}: {file.stat().st_size / 1e6:.2f} MB")
+    assert file.stat().st_size < MOST_BYTES
+    shown = show(browser, file, viewport={"width": 1366, "height": 768})
+    lost = {query["query_id"]: query for query in to_dict(diagnosis)["queries"]}
+    targets = shown.page.locator("#target option").evaluate_all("all => all.map((o) => o.value)")
+    for target in targets[:3]:
+        shown.page.select_option("#target", target)
+        facts = shown.page.locator("#target-facts").inner_text()
+        assert f"lost {duration(lost[target]['lost_ms'])}" in facts
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= 1366
+    shown.check_nothing_went_wrong()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("home", spark_params())
+def test_a_report_of_a_real_spark_shows_measured_waits_and_busy_hosts(
+    browser: Browser, home: Path, tmp_path: Path
+) -> None:
+    job = [str(Path(__file__).with_name("contending_jobs.py"))]
+    done = run(home, tmp_path, job, master="local[2]", conf=PLUGIN)
+    assert done.exit_code == 0, done.errors[-3000:]
+    diagnosis = iqcar.diagnose(iqcar.read([tmp_path / "log"], query_by="job-group"))
+    shown = show(browser, write_page(diagnosis, tmp_path / "report.html"))
+    queries = {query["name"]: query for query in to_dict(diagnosis)["queries"]}
+    busy = max((queries["busy-1"], queries["busy-2"]), key=lambda one: one["lost_ms"])
+    shown.page.select_option("#target", busy["query_id"])
+    facts = shown.page.locator("#target-facts").inner_text()
+    assert f"lost {duration(busy['lost_ms'])} of its {duration(busy['duration_ms'])}" in facts
+    assert f"CPU {duration(busy['waits']['cpu']['ms'])} (measured" in facts
+    sources = {row[0]: row[1] for row in shown.rows("#sources-numbers")}
+    for part in busy["blame"]:
+        if part["kind"] == "query" and part["lost_ms"] > 0:
+            assert sources[part["source_name"]] == duration(part["lost_ms"])
+    (host,) = shown.rows("#hosts-table")
+    assert "not recorded" not in host
+    shown.screenshot("report-real-spark")
+    shown.check_nothing_went_wrong()
