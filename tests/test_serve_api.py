@@ -311,3 +311,25 @@ def test_results_outlive_the_server(tmp_path: Path) -> None:
         (row,) = server.read()
         assert row["found"] is None
         assert server.client.get(f"/api/applications/{row['key']}").status_code == 409
+
+
+def test_a_remote_folder_is_served_like_a_local_one(tmp_path: Path) -> None:
+    contended_log().write(tmp_path / "app-20240101000000-0001")
+    # fsspec's own name for this machine's disks: read through it, as buckets are.
+    with served(f"local://{tmp_path}", cache=tmp_path / "cache") as server:
+        (row,) = server.read()
+        assert (row["name"], row["end_ms"]) == ("contended", 12_000)
+        assert row["path"].startswith("local://")
+        assert server.analyse(row["key"])["state"] == "done"
+
+
+def test_the_settings_of_the_server_are_those_of_its_results(tmp_path: Path) -> None:
+    contended_log().write(tmp_path / "app-20240101000000-0001")
+    options = ("--top", "1", "--query-by", "job", "--critical-path")
+    with served(tmp_path, cache=tmp_path / "cache", options=options) as server:
+        (row,) = server.read()
+        done = server.analyse(row["key"])
+        result = server.client.get(f"/api/analyses/{done['id']}/result").json()
+        assert result["settings"]["query_by"] == "job"
+        assert result["settings"]["top"] == 1
+        assert result["settings"]["critical_path"] is True

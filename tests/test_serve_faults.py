@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +19,11 @@ import httpx
 import pytest
 
 from contended_log import contended_log
+from iqcar.diagnosis import Settings
+from iqcar.eventlog.locate import locate
+from iqcar.serve.analyses import ABANDONED_S, Analyses, Analysis, State
+from iqcar.serve.cache import Cache
+from iqcar.serve.worker import Task
 from served import Served, served, until
 from small_log import small_log
 from synthetic_log import SyntheticLog
@@ -127,7 +136,8 @@ def test_a_log_deleted_while_it_is_analysed_harms_nothing(tmp_path: Path) -> Non
         # What was open is read to its end; the application is gone from the list meanwhile.
         until(lambda: not server.read())
         until(lambda: not server.workers())
-        assert server.client.get(f"/api/analyses/{started['id']}").status_code == 404
+        assert server.ended(started["id"])["state"] in ("done", "failed")
+        assert server.client.get(f"/applications/{row['key']}").status_code == 404
         assert server.client.get("/api/applications").status_code == 200
 
 
@@ -154,9 +164,17 @@ def test_broken_logs_of_all_kinds_are_listed_with_their_reason(tmp_path: Path) -
         assert len(rows) == 9
         for row in rows:
             assert (row["status"] == "failed") == bool(row["message"]), row
-            ended = server.client.post("/api/analyses", json={"applications": [row["key"]]})
-            if ended.status_code == 202:
-                assert server.ended(ended.json()["id"])["state"] in ("failed", "done")
+        # Together with one that can be read they are analysed, and each is told of.
+        contended_log().write(tmp_path / "app-20240101000000-0000")
+        until(lambda: len(server.read()) == 10)
+        logs = [row["key"] for row in server.read() if row["size_bytes"]]
+        ended = server.analyse(*logs)
+        assert ended["state"] == "done", ended
+        result = server.client.get(f"/api/analyses/{ended['id']}/result").json()
+        status = [each["status"] for each in result["inputs"]]
+        assert status.count("complete") >= 1
+        assert status.count("failed") >= 5
+        assert all(each["message"] for each in result["inputs"] if each["status"] == "failed")
         assert server.client.get("/").status_code == 200
 
 
@@ -174,9 +192,10 @@ def test_thousands_of_logs_are_listed_without_being_read_whole(tmp_path: Path) -
         assert first["total"] == MANY + 1
         assert len(first["applications"]) == 10
         until(lambda: server.client.get("/api/applications").json()["unread"] == 0)
-        page = server.client.get("/api/applications", params={"q": "name 3", "size": 500}).json()
-        assert page["chosen"] == len([n for n in range(MANY) if n % 7 == 3])
-        assert len(page["applications"]) == page["chosen"]
+        page = server.client.get("/api/applications", params={"q": "app-1234", "size": 500}).json()
+        assert [one["name"] for one in page["applications"]] == [f"name {1234 % 7}"]
+        page = server.client.get("/api/applications", params={"status": "complete"}).json()
+        assert page["chosen"] == MANY + 1
         assert len(server.client.get("/").content) < 100_000
         status = Path(f"/proc/{server.process.pid}/io").read_text()
         read = int(next(line for line in status.splitlines() if "rchar" in line).split()[1])
@@ -279,3 +298,53 @@ def test_a_client_that_leaves_early_harms_nothing(tmp_path: Path) -> None:
                 line.sendall(sent)
         assert httpx.get(f"{server.base}/").status_code == 200
         assert not any("Traceback" in line for line in server.said)
+
+
+def analysed(tmp_path: Path, during: Callable[[Analyses, Analysis], None]) -> Analysis:
+    """Analyse a large log by the queue itself, with something done to it meanwhile."""
+    path = large_log(tmp_path / "app-1")
+    (log,) = locate([path])
+
+    async def run() -> Analysis:
+        ended = asyncio.Event()
+        analyses = Analyses(Cache(tmp_path / "cache"), 1, lambda _: ended.set())
+        settings = asdict(Settings())
+        analysis = analyses.start(
+            "a" * 32, ("k",), lambda folder: Task(("k",), (log,), settings, str(folder))
+        )
+        await asyncio.sleep(0.2)
+        during(analyses, analysis)
+        await asyncio.wait_for(ended.wait(), 120)
+        await analyses.close()
+        return analysis
+
+    return asyncio.run(run())
+
+
+def test_an_analysis_nobody_asks_about_is_stopped(tmp_path: Path) -> None:
+    def leave(analyses: Analyses, analysis: Analysis) -> None:
+        analyses.cancel_abandoned()
+        assert analysis.state is State.RUNNING
+        analysis.asked_at -= ABANDONED_S + 1
+        analyses.cancel_abandoned()
+
+    assert analysed(tmp_path, leave).state is State.CANCELLED
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_an_analysis_that_takes_too_long_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iqcar.serve.analyses.MAX_RUN_S", 0.1)
+    ended = analysed(tmp_path, lambda analyses, analysis: None)
+    assert ended.state is State.FAILED
+    assert "took longer" in ended.message
+
+
+def test_a_result_that_cannot_be_kept_is_a_failure_that_says_so(tmp_path: Path) -> None:
+    def lose(analyses: Analyses, analysis: Analysis) -> None:
+        shutil.rmtree(tmp_path / "cache")
+
+    ended = analysed(tmp_path, lose)
+    assert ended.state is State.FAILED
+    assert ended.message

@@ -74,7 +74,7 @@ def serve(
     kept = Cache(cache_folder(cache))
     settings = Settings(query_by, impact, source_usage, critical_path, top)
     service = Service(places, kept, settings, processes)
-    service.listing.find()
+    service.listing.check()
     listening = listen(host, port)
     address = address_of(listening, host, secret)
     serve_until_stopped(service, listening, host, secret, lambda: typer.echo(f"Serving {address}"))

@@ -175,10 +175,14 @@ def _standing(request: Request) -> Standing:
     keys = analysis.keys if analysis else summary.keys if summary else None
     if keys is None:
         raise GoneError("there is no such analysis (any more)")
-    now = service.standing(keys)
     result = digest if summary else None
+    try:
+        now = service.standing(keys)
+    except GoneError:
+        return Standing(keys, (), digest, result, analysis, outdated=True)
     # What was asked about is this state of the logs, also if they have grown since.
-    return Standing(now.applications, digest, result, analysis, outdated=now.digest != digest)
+    outdated = now.digest != digest
+    return Standing(keys, now.applications, digest, result, analysis, outdated)
 
 
 async def _result(request: Request, standing: Standing) -> Response:

@@ -15,6 +15,7 @@ import shutil
 import stat
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ RESULT, PAGE, SUMMARY = "result.json.gz", "page.html.gz", "summary.json"
 
 DIGEST_BYTES = 16
 """Bytes of an entry's name (16): SHA-256 cut to 128 bits."""
+
+LEFT_BEHIND_S = 86_400.0
+"""Age from which an unfinished entry is one that a server left behind (a day)."""
 
 LAYOUT = "1"
 """Changes when the entries' files do, so that those of older versions are not read."""
@@ -156,7 +160,9 @@ class Cache:
             )
         for entry in entries:
             if entry.name.startswith(_UNFINISHED):
-                self.discard(entry)
+                # Another server may be at work on one that is new.
+                if time.time() - entry.stat().st_mtime > LEFT_BEHIND_S:
+                    self.discard(entry)
             elif _DIGEST.match(entry.name):
                 try:
                     summary = _read_summary(entry)

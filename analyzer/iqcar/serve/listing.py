@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError
-from iqcar.eventlog.locate import locate
-from iqcar.eventlog.places import EventLog, Unreadable
+from iqcar.eventlog.locate import NO_LOG, locate
+from iqcar.eventlog.places import EventLog, Unreadable, printable
+from iqcar.eventlog.redact import redact_text
 from iqcar.kinds import InputStatus
 from iqcar.serve.applications import Application, identity_of, key_of
 from iqcar.serve.peek import Peek, peek
@@ -54,6 +55,7 @@ class Listing:
         self._stopping = False
         self.problem = ""
         self.left_out = 0
+        self.without_logs: list[str] = []
 
     def applications(self) -> list[Application]:
         """Return every application known now, in the order of the places; starts no work."""
@@ -81,6 +83,20 @@ class Listing:
         """Look through the places once, and read nothing; raises what ``locate`` raises."""
         self._keep(locate(self._places.paths))
 
+    def check(self) -> None:
+        """Look through the places for the first time.
+
+        Raises
+        ------
+        IqcarError
+            If none of them can be read; a place without logs may get some.
+        """
+        self.find()
+        found = self.applications()
+        given = {redact_text(printable(path)) for path in self._places.paths}
+        if found and all(one.log is None and one.path in given for one in found):
+            raise IqcarError(found[0].peek.message if found[0].peek else "", found[0].path)
+
     def scan(self) -> None:
         """Look through the places, then read heads and tails of what is new or has changed.
 
@@ -97,7 +113,7 @@ class Listing:
                 if one.peek is None:
                     self._read(one)
         except IqcarError as error:
-            self.problem = str(error)
+            self.problem = redact_text(str(error))
         except Exception as error:
             self.problem = f"the folders could not be looked through: {type(error).__name__}"
         finally:
@@ -113,7 +129,10 @@ class Listing:
     def _keep(self, found: list[EventLog | Unreadable]) -> None:
         self.left_out = max(0, len(found) - MAX_LOGS)
         kept: dict[str, Application] = {}
+        self.without_logs = [redact_text(each.path) for each in found if _is_empty(each)]
         for each in found[:MAX_LOGS]:
+            if _is_empty(each):
+                continue
             one = self._application(each)
             if one.key not in kept or kept[one.key].log is None:
                 kept[one.key] = one
@@ -121,15 +140,15 @@ class Listing:
         self._peeks = {key: known for key, known in self._peeks.items() if key in kept}
 
     def _application(self, each: EventLog | Unreadable) -> Application:
-        key = key_of(each.path)
+        key, path = key_of(each.path), redact_text(each.path)
         if not isinstance(each, EventLog):
-            failed = Peek(status=InputStatus.FAILED, message=each.message)
-            return Application(key, each.path, None, peek=failed)
+            failed = Peek(status=InputStatus.FAILED, message=redact_text(each.message))
+            return Application(key, path, None, peek=failed)
         if self._places.strays(each):
             failed = Peek(status=InputStatus.FAILED, message=_OUTSIDE)
-            return Application(key, each.path, None, peek=failed)
+            return Application(key, path, None, peek=failed)
         identity = identity_of(each)
-        one = Application(key, each.path, each, identity)
+        one = Application(key, path, each, identity)
         known = self._peeks.get(key)
         if known is not None and known[0] == identity:
             one.peek = known[1]
@@ -142,7 +161,7 @@ class Listing:
         try:
             one.peek = peek(one.log)
         except IqcarError as error:
-            one.peek = Peek(status=InputStatus.FAILED, message=str(error))
+            one.peek = Peek(status=InputStatus.FAILED, message=redact_text(str(error)))
         except Exception as error:  # one hostile log must not hide all others
             message = f"its first lines could not be read ({type(error).__name__})"
             one.peek = Peek(status=InputStatus.FAILED, message=message)
@@ -151,3 +170,8 @@ class Listing:
     def _look_up(self, one: Application) -> None:
         result = self._found(one.key, one.identity)
         one.summary, one.summary_is_current = result if result else (None, False)
+
+
+def _is_empty(found: EventLog | Unreadable) -> bool:
+    """Tell whether a place is only without logs so far, which is no failure."""
+    return isinstance(found, Unreadable) and found.message == NO_LOG

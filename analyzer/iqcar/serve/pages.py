@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from iqcar.errors import UsageError
+from iqcar.eventlog.redact import redact_text
 from iqcar.kinds import InputStatus
 from iqcar.report.page.files import plotly
 from iqcar.serve.analyses import FullError
@@ -144,7 +145,7 @@ async def listed(request: Request) -> Response:
         address=address,
         statuses=STATUS_WORDS,
         max_together=MAX_TOGETHER,
-        paths=[printable(path) for path in service.paths],
+        paths=[printable(redact_text(path)) for path in service.paths],
     )
     return HTMLResponse(body)
 

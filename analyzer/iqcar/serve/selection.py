@@ -54,7 +54,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             max_length=MAX_SEARCH,
             description="Words that all must occur in name, application id, user, Spark version, "
-            "status, path or worst-hit query, whatever their case.",
+            "status, file name or worst-hit query, whatever their case.",
         ),
     ] = ""
     sort: Annotated[SortBy, Meta(description="Column to sort by.")] = SortBy.START
@@ -123,7 +123,7 @@ def _searched(one: Application) -> str:
     peek = one.peek
     about = (peek.application_id, peek.user, peek.spark_version, str(peek.status)) if peek else ()
     worst = (one.summary.worst_name or "") if one.summary else ""
-    return "\n".join((one.name, one.path, worst, *about)).casefold()
+    return "\n".join((one.name, one.file_name, worst, *about)).casefold()
 
 
 def _name(one: Application) -> str:

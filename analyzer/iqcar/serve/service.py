@@ -43,8 +43,10 @@ class Standing:
 
     Attributes
     ----------
+    keys : tuple of str
+        What was asked about, in order.
     applications : tuple of Application
-        In the order of their keys.
+        Those of these keys; fewer where a log has vanished.
     digest : str
         Name of the result for the logs as they are now.
     result : str or None
@@ -55,16 +57,12 @@ class Standing:
         Whether the logs have changed since `digest` was their name.
     """
 
+    keys: tuple[str, ...]
     applications: tuple[Application, ...]
     digest: str
     result: str | None
     analysis: Analysis | None
     outdated: bool = False
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Keys of the applications."""
-        return tuple(one.key for one in self.applications)
 
     @property
     def grown(self) -> bool:
@@ -165,7 +163,7 @@ class Service:
         else:
             result = self.cache.latest(keys, self._settings_text)
         analysis = self.analyses.get(digest) if waiting else None
-        return Standing(tuple(applications), digest, result, analysis)
+        return Standing(tuple(keys), tuple(applications), digest, result, analysis)
 
     def analyse(self, keys: Sequence[str]) -> Standing:
         """Ask for an analysis, unless its result is there already.
