@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,16 +130,10 @@ class Diagnosis:
         )
 
     def _repr_html_(self) -> str:
-        """Show the targets and who they lost time to, as tables in a notebook."""
-        parts = [f"<p><b>{html.escape(repr(self))}</b></p>"]
-        queries = self.queries
-        columns = ["query_id", "name", "duration_ms", "lost_ms"]
-        parts.append(queries.loc[list(self.targets), columns].to_html(index=False, escape=True))
-        for target in self.targets:
-            parts.append(f"<p>{html.escape(queries['name'].iloc[target])}</p>")
-            parts.append(self.graph.blame_of(target).to_html(index=False, escape=True))
-        parts += [f"<p>{html.escape(doubt)}</p>" for doubt in self.doubts]
-        return "\n".join(parts)
+        """Show the verdict in a notebook: sentences, bars of blame, doubts."""
+        from iqcar.plots.notebook import notebook_html
+
+        return notebook_html(self)
 
 
 def query_losses(tables: Tables, blame: Blame) -> NDArray[np.float64]:

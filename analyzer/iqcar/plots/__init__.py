@@ -5,18 +5,30 @@ Plotly is imported when the first one is drawn.
 """
 
 from iqcar.plots.heatmap import heatmap, heatmap_cells
+from iqcar.plots.hosts import hosts
+from iqcar.plots.lanes import lanes
 from iqcar.plots.matrix import matrix, matrix_cells
+from iqcar.plots.mixtures import mixtures, topic_mixtures
 from iqcar.plots.sankey import sankey
+from iqcar.plots.straggler_boxes import compare_stragglers, straggler_boxes
 from iqcar.plots.theme import template
+from iqcar.plots.timeline import timeline
 from iqcar.plots.waits import stage_waits, waits
 
 __all__ = [
+    "compare_stragglers",
     "heatmap",
     "heatmap_cells",
+    "hosts",
+    "lanes",
     "matrix",
     "matrix_cells",
+    "mixtures",
     "sankey",
     "stage_waits",
+    "straggler_boxes",
     "template",
+    "timeline",
+    "topic_mixtures",
     "waits",
 ]

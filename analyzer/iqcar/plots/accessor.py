@@ -43,6 +43,10 @@ class Diagnosed(Protocol):
         """Rows of the queries under analysis."""
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is doubtful, in sentences."""
+
+    @property
     def stragglers(self) -> Stragglers:
         """Tasks that were slower than their stage."""
 
@@ -114,6 +118,50 @@ class Plots:
         from iqcar.plots.waits import waits
 
         return waits(self._of.tables, self._of.waits, self._row(query), dark=dark)
+
+    def timeline(self, query: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Queries over time, with a query's stages and its tasks that waited."""
+        from iqcar.plots.timeline import timeline
+
+        d = self._of
+        target = self._row(query) if query is not None or d.targets else None
+        return timeline(d.graph, d.tables, d.waits, target, dark=dark)
+
+    def lanes(
+        self, colour: str = "query", *, by_host: bool = False, dark: bool = False
+    ) -> go.Figure:
+        """Tasks on each executor or host, by ``query`` or by ``wait``: what they waited for."""
+        from iqcar.plots.lanes import lanes
+
+        return lanes(self._of.tables, self._of.waits, colour, by_host=by_host, dark=dark)
+
+    def hosts(self, *, dark: bool = False) -> go.Figure:
+        """Slots in use, and processor, disks and network where they were sampled."""
+        from iqcar.plots.hosts import hosts
+
+        return hosts(self._of.tables, dark=dark)
+
+    def straggler_boxes(
+        self, query: str | None = None, stage: str | None = None, *, dark: bool = False
+    ) -> go.Figure:
+        """Stragglers beside the other tasks of a stage; by default where they lost most time."""
+        from iqcar.plots.straggler_boxes import straggler_boxes, worst_stage
+        from iqcar.stragglers import build_features
+
+        d = self._of
+        chosen: int | None = None
+        if stage is not None:
+            chosen = self._stage(self._row(query), str(stage))
+        elif query is not None:
+            chosen = worst_stage(d.stragglers, self._row(query))
+        features = build_features(d.tables, d.waits, d.stragglers.settings.edge_ms)
+        return straggler_boxes(features, d.stragglers, chosen, dark=dark)
+
+    def mixtures(self, by: str = "query", *, dark: bool = False) -> go.Figure:
+        """Which topics explain the stragglers of each ``query`` or ``stage``."""
+        from iqcar.plots.mixtures import mixtures
+
+        return mixtures(self._of.topics, by, dark=dark)
 
     def _row(self, query: str | None) -> int:
         if query is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,13 @@ ROW_PX = 26
 """Height of one labelled row: a line of text and room around it."""
 FRAME_PX = 130
 """Height of a figure's title, axis and legend together."""
+
+LEGEND_PX = 20
+"""Height of a line of a legend."""
+LEGEND_LINE_PX = 820.0
+"""Width that a line of a legend has in a page of 1280 pixels, labels of rows beside it."""
+LEGEND_ITEM_PX, CHARACTER_PX = 48.0, 7.2
+"""Width of an item's mark, and of a letter."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,15 @@ def template(dark: bool = False) -> go.layout.Template:
             "paper_bgcolor": look.paper,
             "plot_bgcolor": look.paper,
             "font": {"family": FONT, "size": FONT_SIZE, "color": look.ink},
-            "title": {"font": {"size": 15, "color": look.ink}, "x": 0, "xref": "paper"},
+            "title": {
+                "font": {"size": 15, "color": look.ink},
+                "x": 0,
+                "xref": "paper",
+                "y": 1,
+                "yref": "container",
+                "yanchor": "top",
+                "pad": {"t": 18},
+            },
             "xaxis": axis,
             "yaxis": axis,
             "legend": {"font": {"color": look.ink}, "bgcolor": "rgba(0,0,0,0)"},
@@ -128,6 +144,22 @@ def nothing(sentence: str, *, dark: bool) -> Any:
         font={"color": theme(dark).faint, "size": FONT_SIZE + 1},
     )
     return made
+
+
+def legend_above(names: Sequence[str]) -> dict[str, Any]:
+    """Layout with a legend between title and picture, and room for as many lines as it needs."""
+    width = sum(LEGEND_ITEM_PX + CHARACTER_PX * len(name) for name in names)
+    lines = max(1, math.ceil(width / LEGEND_LINE_PX))
+    return {
+        "margin": {"l": 8, "r": 16, "t": 48 + LEGEND_PX * lines, "b": 48},
+        "legend": {
+            "orientation": "h",
+            "y": 1.0,
+            "yanchor": "bottom",
+            "x": 0,
+            "traceorder": "normal",
+        },
+    }
 
 
 def hatched(dark: bool) -> dict[str, Any]:

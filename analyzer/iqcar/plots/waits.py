@@ -9,7 +9,7 @@ import numpy as np
 from iqcar.kinds import Resource
 from iqcar.plots.labels import label, percent_text, safe
 from iqcar.plots.palette import RESOURCE_COLOURS
-from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, nothing, theme
+from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, legend_above, nothing, theme
 from iqcar.query_waits import TELLING
 from iqcar.tables import texts
 from iqcar.waits import MISSING, evidence_column, requests_of, wait_column
@@ -130,7 +130,7 @@ def waits(
         height=FRAME_PX + 20 + ROW_PX * max(len(ticks), 3),
         barmode="overlay",
         bargap=0.3,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+        **legend_above([RESOURCE_NAMES[r] for r in RESOURCES]),
     )
     made.update_layout(look.layout)
     made.update_xaxes(title={"text": "s of task time"}, rangemode="tozero", row=1, col=1)
@@ -148,6 +148,7 @@ def waits(
             tickmode="array",
             tickvals=[c + 0.5 for c in range(len(RESOURCES))],
             ticktext=[RESOURCE_NAMES[r] for r in RESOURCES],
+            tickangle=0,
             tickfont={"size": 11, "color": theme(dark).faint},
             range=[0, len(RESOURCES)],
             zeroline=False,

@@ -18,9 +18,9 @@ from iqcar.plots.host_series import QUANTITIES, host_series, span_of
 from iqcar.plots.lane_rows import Lanes, lanes_of, rows_within
 from iqcar.plots.main_wait import MAIN_WAITS, RESOURCES, main_waits, resource_waits
 from iqcar.plots.palette import OTHERS, RESOURCE_COLOURS, query_colours
+from iqcar.plots.waiting import query_waiting
 from iqcar.report.page.timeline_bins import task_bins
 from iqcar.report.page.timeline_columns import Clock, packed, packed_shares
-from iqcar.report.page.timeline_waits import query_waiting
 from iqcar.tables import texts
 from iqcar.words import RESOURCE_NAMES, short
 

@@ -287,9 +287,8 @@ def _sentence(
     if rest >= WORTH_NAMING:
         others = "in smaller parts" if said else "in parts, none larger than a tenth"
         said.append(f"{percent(rest)} {others}")
-    said.append(
-        f"{percent(unattributed)} unattributed" if unattributed > 0 else "all of it explained"
-    )
+    if unattributed > 0:
+        said.append(f"{percent(unattributed)} unattributed")
     return f"{start}: {'; '.join(said)}."
 
 

@@ -28,7 +28,7 @@ const numbers = (() => {
       ? make('button', { type: 'button', class: 'pick', 'data-at': at, 'aria-pressed': String(picked), onclick: column.pick(row) },
         swatch, column.number ? text : name(text))
       : make('span', {}, swatch, column.number ? text : name(text));
-    const classes = [column.number ? 'number' : '', picked ? 'picked' : ''].join(' ').trim();
+    const classes = [column.number ? 'number' : '', column.text(row).length <= 24 ? 'keep' : '', picked ? 'picked' : ''].join(' ').trim();
     return make(first ? 'th' : 'td', { scope: first ? 'row' : null, class: classes || null }, inside);
   }
 

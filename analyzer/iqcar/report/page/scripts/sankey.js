@@ -61,7 +61,7 @@ function paintSankey(rows, current, names) {
     traces: [{
       ...trace,
       node: {
-        ...trace.node, label: nodes.map((node) => `${pictures.safe(words.short(node.name, 30))}  ${words.percent(node.dor / whole)}`), color: nodes.map((node) => node.colour),
+        ...trace.node, label: nodes.map((node) => `${pictures.safe(words.short(node.name, node.depth === levels.length - 1 ? 14 : 22))}  ${words.percent(node.dor / whole)}`), color: nodes.map((node) => node.colour),
         customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
       },
       link: {
