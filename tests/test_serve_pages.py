@@ -133,6 +133,9 @@ def test_from_the_list_to_a_report_and_back(browser: Browser, server: Served) ->
         watched.screenshot("serve-report")
         assert serious(watched) == []
         bar.get_by_role("link", name="All applications").click()
+        # The list is as it was left: searched and sorted.
+        page.wait_for_url(re.compile(r"/\?.*sort=name"))
+        assert page.get_by_label("Search").input_value() == "app-20240101"
         page.get_by_label("Search").fill("report")
         expect(page.locator("td.name")).to_have_count(1)
         row = page.locator("tbody tr")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError
 from iqcar.eventlog.locate import NO_LOG, locate
 from iqcar.eventlog.places import EventLog, Unreadable, printable
 from iqcar.eventlog.redact import redact_text
+from iqcar.eventlog.remote import is_url
 from iqcar.kinds import InputStatus
 from iqcar.serve.applications import Application, identity_of, key_of
 from iqcar.serve.peek import Peek, peek
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 RESCAN_S = 5.0
 """Seconds after which a request makes the places be looked through again (5). A look takes about a
 tenth of a millisecond per local file; people look at a list for longer than that."""
+
+REMOTE_READERS = 8
+"""Heads of remote logs asked for at once (8): a request waits for tens of milliseconds."""
 
 MAX_LOGS = 20_000
 """Logs listed. A History Server's folder holds some thousand; each costs about 2 KB here."""
@@ -107,11 +112,11 @@ class Listing:
         try:
             self.find()
             self.problem = ""
-            for one in self.applications():
-                if self._stopping:
-                    return
-                if one.peek is None:
-                    self._read(one)
+            unread = [one for one in self.applications() if one.peek is None]
+            remote = any(is_url(one.path) for one in unread)
+            with ThreadPoolExecutor(REMOTE_READERS if remote else 1) as readers:
+                for _ in readers.map(self._read, unread):
+                    pass
         except IqcarError as error:
             self.problem = redact_text(str(error))
         except Exception as error:
@@ -156,7 +161,7 @@ class Listing:
         return one
 
     def _read(self, one: Application) -> None:
-        if one.log is None:
+        if one.log is None or self._stopping:
             return
         try:
             one.peek = peek(one.log)

@@ -155,7 +155,18 @@ function startLook() {
   wear(localStorage.getItem("iqcar-look") ?? "auto");
 }
 
+// The way back leads to the list as it was searched and sorted.
+function startBack() {
+  const list = "iqcar-list";
+  if (document.getElementById("list")) {
+    addEventListener("pagehide", () => sessionStorage.setItem(list, location.search));
+  }
+  const search = sessionStorage.getItem(list) ?? "";
+  for (const link of document.querySelectorAll("a[data-back]")) link.search = search;
+}
+
 startLook();
+startBack();
 liveSearch();
 limitChoice();
 const box = document.querySelector("[data-analysis]");
