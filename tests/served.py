@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-WAIT_S = 25
+WAIT_S = 120
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
 T = TypeVar("T")

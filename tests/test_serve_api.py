@@ -131,6 +131,7 @@ def test_what_cannot_be_analysed_fails_with_its_reason(server: Served) -> None:
         ("/api/applications?page=one", 400),
         ("/api/applications?size=501", 400),
         ("/api/applications?nonsense=1", 400),
+        ("/api/applications?status=null", 400),
         ("/static/..%2Fworker.py", 404),
         ("/static/../worker.py", 404),
         ("/together", 400),

@@ -297,6 +297,29 @@ def test_a_log_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
     assert listing.problem == ""
 
 
+def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+
+    def slow(paths: object) -> list[EventLog]:
+        now[0] += 60.0
+        return []
+
+    listing = Listing(Places([str(tmp_path)]), lambda key, identity: None)
+    assert listing.is_due
+    monkeypatch.setattr("iqcar.serve.listing.time.monotonic", lambda: now[0])
+    listing.scan()
+    now[0] += 6
+    assert listing.is_due
+    monkeypatch.setattr("iqcar.serve.listing.locate", slow)
+    listing.scan()
+    now[0] += 590
+    assert not listing.is_due
+    now[0] += 20
+    assert listing.is_due
+
+
 @pytest.mark.parametrize(
     ("host", "local"),
     [

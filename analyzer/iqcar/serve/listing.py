@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from iqcar.serve.summary import Summary
 
 RESCAN_S = 5.0
-"""Seconds after which a request makes the places be looked through again (5). A look takes about a
-tenth of a millisecond per local file; people look at a list for longer than that."""
+"""Seconds after which a request makes the places be looked through again (5). A look takes 0.2 ms
+per local file that Spark named, 1 ms per file that has to be looked into."""
+
+LOOKING_SHARE = 0.1
+"""Largest share of time spent looking through the places (a tenth): large folders, and stores that
+answer slowly, are looked through less often."""
 
 REMOTE_READERS = 8
 """Heads of remote logs asked for at once (8): a request waits for tens of milliseconds."""
@@ -57,6 +61,7 @@ class Listing:
         self._peeks: dict[str, tuple[Identity, Peek]] = {}
         self._scanning = threading.Lock()
         self._scanned_at = float("-inf")
+        self._looked_s = 0.0
         self._stopping = False
         self.problem = ""
         self.left_out = 0
@@ -78,7 +83,8 @@ class Listing:
     @property
     def is_due(self) -> bool:
         """Whether it is time to look again, and nobody does."""
-        return not self._scanning.locked() and time.monotonic() - self._scanned_at > RESCAN_S
+        pause = max(RESCAN_S, self._looked_s / LOOKING_SHARE)
+        return not self._scanning.locked() and time.monotonic() - self._scanned_at > pause
 
     def stop(self) -> None:
         """Make a running :meth:`scan` end soon."""
@@ -110,7 +116,9 @@ class Listing:
         if not self._scanning.acquire(blocking=False):
             return
         try:
+            began = time.monotonic()
             self.find()
+            self._looked_s = time.monotonic() - began
             self.problem = ""
             unread = [one for one in self.applications() if one.peek is None]
             remote = any(is_url(one.path) for one in unread)

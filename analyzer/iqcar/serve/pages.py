@@ -104,7 +104,7 @@ async def listed(request: Request) -> Response:
         """Return where the list is with some parameters changed; defaults are left out."""
         values = {
             "q": wanted.q,
-            "status": str(wanted.status) if wanted.status else "",
+            "status": str(wanted.status) if isinstance(wanted.status, InputStatus) else "",
             "sort": str(wanted.sort),
             "order": wanted.order.value,
             "size": wanted.size,

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from iqcar.kinds import InputStatus, Kind
 
@@ -62,8 +62,8 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Order.DESCENDING
     )
     status: Annotated[
-        InputStatus | None, Meta(description="Only applications whose log is in this state.")
-    ] = None
+        InputStatus | UnsetType, Meta(description="Only applications whose log is in this state.")
+    ] = UNSET
     page: Annotated[
         int,
         Meta(
@@ -96,7 +96,7 @@ def select(applications: Sequence[Application], wanted: Wanted) -> Page:
     chosen = [
         one
         for one in applications
-        if (wanted.status is None or status_of(one) == wanted.status)
+        if (wanted.status is UNSET or status_of(one) == wanted.status)
         and all(word in _searched(one) for word in words)
     ]
     value = _VALUES[wanted.sort]
