@@ -18,6 +18,7 @@ from iqcar.cli.report import report
 from iqcar.cli.rules import app as rules
 from iqcar.cli.sample import sample
 from iqcar.cli.schema import schema
+from iqcar.cli.serve import serve
 from iqcar.cli.stragglers import stragglers
 from iqcar.cli.topics import topics
 from iqcar.errors import ExitCode, IqcarError
@@ -51,6 +52,7 @@ app.command()(blame)
 app.command()(stragglers)
 app.command()(topics)
 app.command()(schema)
+app.command()(serve)
 app.command()(conf)
 app.command()(sample)
 app.command()(demo)

@@ -1,0 +1,80 @@
+"""``iqcar serve``: pages and a JSON API over folders of event logs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.cli import options
+from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+
+
+def serve(
+    paths: options.Paths,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. On any but a loopback address a token is asked for.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = 18480,
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="IQCAR_SERVE_TOKEN",
+            help="What browsers and programs must know to be answered; better given in the "
+            "environment as IQCAR_SERVE_TOKEN. Made up where one is needed.",
+        ),
+    ] = "",
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder to keep results in, at most 1 GiB. By default iqcar in XDG_CACHE_HOME, "
+            "else ~/.cache/iqcar.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1, max=64, help="Analyses that run at once; each needs memory for its logs."
+        ),
+    ] = 1,
+    top: options.Top = 5,
+    impact: options.Impact = ImpactModel.TIME_LOST,
+    source_usage: options.Usage = SourceUsage.ACTIVE,
+    query_by: options.Queries = QueryBy.SQL,
+    critical_path: options.CriticalPath = False,
+) -> None:
+    """Show applications and their reports in a browser, and answer programs in JSON.
+
+    Lists the applications whose event logs are in the given places, as the History Server does;
+    each is analysed when somebody asks for it, alone or together with others that ran beside it.
+    Stops at Ctrl-C.
+
+    Example: iqcar serve spark-events/
+    """
+    from iqcar.cli.needs import need
+
+    need("serve", "starlette", "uvicorn")
+
+    from iqcar.diagnosis import Settings
+    from iqcar.serve.cache import Cache, cache_folder
+    from iqcar.serve.places import Places
+    from iqcar.serve.server import address_of, listen, token_for
+    from iqcar.serve.server import serve as serve_until_stopped
+    from iqcar.serve.service import Service
+
+    secret = token_for(host, token)
+    places = Places(paths)
+    kept = Cache(cache_folder(cache))
+    settings = Settings(query_by, impact, source_usage, critical_path, top)
+    service = Service(places, kept, settings, processes)
+    service.listing.check()
+    listening = listen(host, port)
+    address = address_of(listening, host, secret)
+    serve_until_stopped(service, listening, host, secret, lambda: typer.echo(f"Serving {address}"))

@@ -1,0 +1,141 @@
+"""One row of the list: an application's log, what it says of itself, and what was found in it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iqcar.eventlog.layouts import IN_PROGRESS
+from iqcar.eventlog.remote import is_url
+from iqcar.kinds import InputStatus
+from iqcar.serve.peek import Peek
+
+if TYPE_CHECKING:
+    from iqcar.eventlog.places import EventLog
+    from iqcar.serve.summary import Summary
+
+KEY_BYTES = 12
+"""Bytes of a key (12, in 24 hexadecimal digits): unlikely to be the same for two of a billion."""
+
+NS_PER_MS = 1_000_000
+"""File systems tell times in ns, Spark in ms."""
+
+Identity = tuple[tuple[str, str, int, int], ...]
+"""Source, member, stored size and time of change in ns of each part: what a result is valid for."""
+
+
+def key_of(path: str) -> str:
+    """Name a log for addresses: the same before and after Spark takes ``.inprogress`` away."""
+    shown = path.removesuffix(IN_PROGRESS).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(shown).hexdigest()[: 2 * KEY_BYTES]
+
+
+def identity_of(log: EventLog) -> Identity:
+    """Look up what would change if the log did; of remote objects only the size is asked."""
+    return tuple(
+        (part.source, part.member, part.size_bytes, _changed_ns(part.source)) for part in log.parts
+    )
+
+
+def _changed_ns(source: str) -> int:
+    if is_url(source):
+        return 0
+    try:
+        return Path(source).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@dataclass
+class Application:
+    """An application as the list shows it.
+
+    Attributes
+    ----------
+    key : str
+        What addresses call it; made from the log's place, so it outlives the server.
+    path : str
+        Where its log is, as shown.
+    log : EventLog or None
+        None where the place holds no log that can be read.
+    identity : Identity
+        What its log was when it was last looked at.
+    peek : Peek or None
+        What its first and last lines say; None until they were read.
+    summary : Summary or None
+        What the last analysis with the server's settings found, of this or an earlier state of the
+        log; None if there was none.
+    summary_is_current : bool
+        Whether that analysis was of the log as it is now.
+    """
+
+    key: str
+    path: str
+    log: EventLog | None
+    identity: Identity = ()
+    peek: Peek | None = None
+    summary: Summary | None = None
+    summary_is_current: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the application; its file's where the log gives none."""
+        return (self.peek.name if self.peek else "") or self.file_name
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the log's path."""
+        last = self.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+        return last.rsplit("::", 1)[-1] or self.path
+
+    @property
+    def application_id(self) -> str:
+        """Application id as Spark wrote it; empty where not recorded."""
+        return self.peek.application_id if self.peek else ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Stored size of the log."""
+        return self.log.size_bytes if self.log else 0
+
+    @property
+    def start_ms(self) -> float | None:
+        """When it started, since the epoch."""
+        return _known(self.peek.start_ms) if self.peek else None
+
+    @property
+    def end_ms(self) -> float | None:
+        """When it ended: from the log's end or, where that was not looked at, from the analysis."""
+        if self.peek is None or self.peek.status is InputStatus.IN_PROGRESS:
+            return None
+        end = _known(self.peek.end_ms)
+        if end is None and self.summary and self.summary_is_current:
+            end = self.summary.end_ms
+        return end
+
+    @property
+    def ran_until_ms(self) -> float | None:
+        """When it ended or, where the log has no end, when the log was last written."""
+        if self.end_ms is None and self.identity:
+            return self.identity[-1][3] / NS_PER_MS or None
+        return self.end_ms
+
+    @property
+    def duration_ms(self) -> float | None:
+        """Time from start to end."""
+        start, end = self.start_ms, self.end_ms
+        return end - start if start is not None and end is not None and end >= start else None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Hosts it ran on, as far as known."""
+        if self.summary and self.summary.hosts:
+            return frozenset(self.summary.hosts)
+        return self.peek.hosts if self.peek else frozenset()
+
+
+def _known(number: float) -> float | None:
+    return None if isnan(number) else number

@@ -1,0 +1,43 @@
+"""The server's own bar above a report: where one is, whether the log has grown, what ran beside."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+_BODY = re.compile(rb"<body[^>]*>")
+_POLICIES = re.compile(rb'<meta (?:http-equiv="Content-Security-Policy"|name="referrer")[^>]*>\n?')
+"""What a report from a disk says of itself; from here headers say it. Under its ``no-referrer``
+browsers would send the bar's forms without their origin, and :mod:`~iqcar.serve.guard` refuse."""
+
+
+def with_bar(page: bytes, bar: str) -> bytes:
+    """Put the bar at the top of a report, and take out the policies that the bar breaks.
+
+    Parameters
+    ----------
+    page : bytes
+        As it is stored: compressed.
+    bar : str
+        Escaped HTML.
+
+    Returns
+    -------
+    bytes
+        Compressed again; has to be sent with :func:`policy_with_bar`.
+    """
+    whole = gzip.decompress(page)
+    match = _BODY.search(whole)
+    at = match.end() if match else 0
+    # Only the head: what comes from logs stands in the body.
+    head = _POLICIES.sub(b"", whole[:at])
+    return gzip.compress(head + bar.encode() + whole[at:], 1, mtime=0)
+
+
+def policy_with_bar(policy: str) -> str:
+    """Extend a report's policy by what the bar needs: our style, questions to us and forms."""
+    parts = dict(part.strip().partition(" ")[::2] for part in policy.split(";"))
+    parts["style-src"] = f"'self' {parts.get('style-src', '')}".strip()
+    parts |= {"connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'"}
+    parts["img-src"] = f"'self' {parts.get('img-src', '')}".strip()
+    return "; ".join(f"{name} {values}" for name, values in parts.items())

@@ -1,0 +1,215 @@
+"""Results kept in a folder: JSON and pages only, compressed, named by what they are results of.
+
+Nothing in it is ever executed or unpickled, and only the owner of the folder may write there: a
+page from it is sent to browsers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from iqcar.errors import IqcarError
+from iqcar.serve.summary import Summary
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.serve.applications import Identity
+
+MAX_CACHE_BYTES = 1 << 30
+"""Bytes kept by default (1 GiB): some hundred reports, each of one or two compressed megabytes."""
+
+RESULT, PAGE, SUMMARY = "result.json.gz", "page.html.gz", "summary.json"
+"""Files of an entry: what ``iqcar analyze --json`` writes, the report, and a few numbers of it."""
+
+DIGEST_BYTES = 16
+"""Bytes of an entry's name (16): SHA-256 cut to 128 bits."""
+
+LEFT_BEHIND_S = 86_400.0
+"""Age from which an unfinished entry is one that a server left behind (a day)."""
+
+LAYOUT = "1"
+"""Changes when the entries' files do, so that those of older versions are not read."""
+
+_DIGEST = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}\Z")
+_UNFINISHED = "unfinished-"
+
+
+def digest_of(logs: Sequence[tuple[str, Identity]], settings: str) -> str:
+    """Name the result of analysing some states of logs together, in whatever order.
+
+    Parameters
+    ----------
+    logs : sequence of (str, Identity)
+        Key and identity of each.
+    settings : str
+        The settings of the analysis, as text.
+    """
+    what = json.dumps([LAYOUT, __version__, settings, sorted(logs)])
+    return hashlib.sha256(what.encode()).hexdigest()[: 2 * DIGEST_BYTES]
+
+
+def cache_folder(given: str | None) -> Path:
+    """Return the folder that a user gave, or else the usual one for caches."""
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "iqcar"
+
+
+class Cache:
+    """A folder of results, bounded in size; those not used for longest go first.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it does not exist.
+    max_bytes : int
+        Bytes to keep at most; the newest entry is kept in any case.
+
+    Raises
+    ------
+    IqcarError
+        If the folder cannot be made, or others can write to it.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._summaries: dict[str, Summary] = {}
+        self._latest: dict[tuple[str, ...], str] = {}
+        self._prepare()
+
+    def begin(self) -> Path:
+        """Make a folder for the files of an entry; :meth:`finish` or :meth:`discard` it."""
+        return Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
+
+    def discard(self, unfinished: Path) -> None:
+        """Remove what became no entry."""
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+    def finish(self, unfinished: Path, digest: str) -> Summary:
+        """Make the files an entry; the same entry made twice is kept once.
+
+        Raises
+        ------
+        OSError, ValueError
+            If the files are not there or cannot be read.
+        """
+        summary = _read_summary(unfinished)
+        with self._lock:
+            place = self.folder / digest
+            if place.exists():
+                shutil.rmtree(place, ignore_errors=True)
+            unfinished.rename(place)
+            self._remember(digest, summary)
+            self._make_room(digest)
+        return summary
+
+    def summary(self, digest: str) -> Summary | None:
+        """Return what an entry says in short; None if there is no such entry."""
+        return self._summaries.get(digest)
+
+    def latest(self, keys: Sequence[str], settings: str) -> str | None:
+        """Return the newest entry about exactly these applications, of whatever state of theirs."""
+        return self._latest.get((settings, *sorted(keys)))
+
+    def read(self, digest: str, name: str) -> bytes | None:
+        """Return a file of an entry as it is stored; None if it is not there any more."""
+        if not _DIGEST.match(digest) or digest not in self._summaries:
+            return None
+        try:
+            content = (self.folder / digest / name).read_bytes()
+            os.utime(self.folder / digest)
+        except OSError:
+            self._forget(digest)
+            return None
+        return content
+
+    def _prepare(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            status = self.folder.stat()
+            entries = sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        except OSError as error:
+            raise IqcarError(
+                f"no results can be kept there: {(error.strerror or 'unknown').lower()}",
+                str(self.folder),
+                "give another folder with --cache",
+            ) from error
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or status.st_uid != os.getuid():
+            raise IqcarError(
+                "others can write to this folder, and what is in it is shown as reports",
+                str(self.folder),
+                "give a folder of your own with --cache (chmod 700)",
+            )
+        for entry in entries:
+            if entry.name.startswith(_UNFINISHED):
+                # Another server may be at work on one that is new.
+                if time.time() - entry.stat().st_mtime > LEFT_BEHIND_S:
+                    self.discard(entry)
+            elif _DIGEST.match(entry.name):
+                try:
+                    summary = _read_summary(entry)
+                except (OSError, ValueError):
+                    self.discard(entry)
+                    continue
+                if summary.iqcar_version == __version__:
+                    self._remember(entry.name, summary)
+
+    def _remember(self, digest: str, summary: Summary) -> None:
+        self._summaries[digest] = summary
+        self._latest[_subject(summary)] = digest
+
+    def _forget(self, digest: str) -> None:
+        summary = self._summaries.pop(digest, None)
+        if summary and self._latest.get(_subject(summary)) == digest:
+            del self._latest[_subject(summary)]
+
+    def _make_room(self, newest: str) -> None:
+        sizes = {}
+        for entry in self.folder.iterdir():
+            if _DIGEST.match(entry.name):
+                try:
+                    files = sum(file.stat().st_size for file in entry.iterdir())
+                    sizes[entry] = (entry.stat().st_mtime, files)
+                except OSError:
+                    continue
+        total = sum(size for _, size in sizes.values())
+        for entry in sorted(sizes, key=lambda each: sizes[each][0]):
+            if total <= self._max_bytes:
+                return
+            if entry.name != newest:
+                total -= sizes[entry][1]
+                self.discard(entry)
+                self._forget(entry.name)
+
+
+def _subject(summary: Summary) -> tuple[str, ...]:
+    return (summary.settings, *sorted(summary.keys))
+
+
+def write_entry(folder: Path, result: bytes, page: bytes, summary: Summary) -> None:
+    """Write the files of an entry; called in the process that analysed."""
+    (folder / RESULT).write_bytes(gzip.compress(result, 6, mtime=0))
+    (folder / PAGE).write_bytes(gzip.compress(page, 6, mtime=0))
+    (folder / SUMMARY).write_bytes(msgspec.json.encode(summary))
+
+
+def _read_summary(folder: Path) -> Summary:
+    return msgspec.json.decode((folder / SUMMARY).read_bytes(), type=Summary)

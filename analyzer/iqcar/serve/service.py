@@ -1,0 +1,210 @@
+"""What the pages and the API do alike: look applications up, analyse them, say how fresh it is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from iqcar.errors import UsageError
+from iqcar.serve.analyses import Analyses, Analysis, State
+from iqcar.serve.cache import digest_of
+from iqcar.serve.listing import Listing
+from iqcar.serve.worker import Task, settings_text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from iqcar.diagnosis import Settings
+    from iqcar.serve.applications import Application, Identity
+    from iqcar.serve.cache import Cache
+    from iqcar.serve.places import Places
+    from iqcar.serve.summary import Summary
+
+MAX_TOGETHER = 32
+"""Applications analysed together: as many as a person would choose, and a bound on memory."""
+
+HOUSEKEEPING_S = 5.0
+"""Seconds between two looks for analyses that nobody waits for."""
+
+LOGGER = logging.getLogger("iqcar.serve")
+
+
+class GoneError(UsageError):
+    """There is no application of that key, or not any more."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an application, or several together, stand.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        What was asked about, in order.
+    applications : tuple of Application
+        Those of these keys; fewer where a log has vanished.
+    digest : str
+        Name of the result for the logs as they are now.
+    result : str or None
+        Name of the newest result there is; None if there is none.
+    analysis : Analysis or None
+        The analysis of that name, if one was asked for.
+    outdated : bool
+        Whether the logs have changed since `digest` was their name.
+    """
+
+    keys: tuple[str, ...]
+    applications: tuple[Application, ...]
+    digest: str
+    result: str | None
+    analysis: Analysis | None
+    outdated: bool = False
+
+    @property
+    def grown(self) -> bool:
+        """Whether a log has changed since the result was made."""
+        return self.result is not None and (self.outdated or self.result != self.digest)
+
+    @property
+    def state(self) -> State | None:
+        """How far it is; None if nobody has asked for it yet."""
+        if self.analysis is not None and self.analysis.state is not State.DONE:
+            return self.analysis.state
+        return State.DONE if self.result == self.digest else None
+
+    @property
+    def address(self) -> str:
+        """Where its page is."""
+        if len(self.keys) == 1:
+            return f"/applications/{self.keys[0]}"
+        return "/together?" + "&".join(f"app={key}" for key in self.keys)
+
+
+class Service:
+    """Everything the server holds; to be used from one event loop.
+
+    Parameters
+    ----------
+    places : Places
+        What is served.
+    cache : Cache
+        Where results are kept.
+    settings : Settings
+        Of every analysis.
+    processes : int
+        Analyses that run at once.
+    """
+
+    def __init__(self, places: Places, cache: Cache, settings: Settings, processes: int) -> None:
+        self.cache = cache
+        self.settings = {name: str(value) for name, value in asdict(settings).items()}
+        self._diagnose = asdict(settings)
+        self._settings_text = settings_text(self._diagnose)
+        self.listing = Listing(places, self._found)
+        self.analyses = Analyses(
+            cache, processes, lambda analysis: self.listing.refresh_results(analysis.keys)
+        )
+        self.paths = places.paths
+        self._places = places
+        self._scan: asyncio.Task[None] | None = None
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Do the housekeeping while the server runs; stop all work at its end."""
+        housekeeping = asyncio.create_task(self._keep_house())
+        self.look_again()
+        try:
+            yield
+        finally:
+            housekeeping.cancel()
+            self.listing.stop()
+            await self.analyses.close()
+            if self._scan is not None:
+                await self._scan
+
+    def look_again(self) -> None:
+        """Have the places looked through again if it is time, without waiting for it."""
+        if self.listing.is_due and (self._scan is None or self._scan.done()):
+            self._scan = asyncio.create_task(asyncio.to_thread(self.listing.scan))
+
+    def standing(self, keys: Sequence[str], waiting: bool = True) -> Standing:
+        """Look up how applications stand.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Keys of applications; a key given twice counts once.
+        waiting : bool
+            Whether who asks waits for the analysis, so that it is not abandoned.
+
+        Raises
+        ------
+        GoneError
+            If one of them is unknown.
+        UsageError
+            If there are none, or too many.
+        """
+        keys = sorted(set(keys))
+        if not 1 <= len(keys) <= MAX_TOGETHER:
+            raise UsageError(f"1 to {MAX_TOGETHER} applications can be analysed together")
+        applications = []
+        for key in keys:
+            one = self.listing.get(key)
+            if one is None:
+                raise GoneError("there is no such application (any more)")
+            applications.append(one)
+        digest = self._digest([(one.key, one.identity) for one in applications])
+        if self.cache.summary(digest) is not None:
+            result: str | None = digest
+        else:
+            result = self.cache.latest(keys, self._settings_text)
+        analysis = self.analyses.get(digest) if waiting else None
+        return Standing(tuple(keys), tuple(applications), digest, result, analysis)
+
+    def analyse(self, keys: Sequence[str]) -> Standing:
+        """Ask for an analysis, unless its result is there already.
+
+        Raises
+        ------
+        FullError
+            If too many analyses wait.
+        UsageError
+            If an application is unknown or has no log that can be read.
+        """
+        standing = self.standing(keys)
+        if standing.result == standing.digest:
+            return standing
+        logs = []
+        for one in standing.applications:
+            if one.log is None:
+                raise UsageError(one.peek.message if one.peek else "there is no log", one.name)
+            if self._places.strays(one.log):
+                raise UsageError("its log is a link that leads out of the served folders", one.name)
+            logs.append(one.log)
+
+        def task(folder: Path) -> Task:
+            return Task(standing.keys, tuple(logs), self._diagnose, str(folder))
+
+        self.analyses.start(standing.digest, standing.keys, task)
+        return self.standing(keys)
+
+    def _digest(self, logs: list[tuple[str, Identity]]) -> str:
+        return digest_of(logs, self._settings_text)
+
+    def _found(self, key: str, identity: Identity) -> tuple[Summary, bool] | None:
+        digest = self._digest([(key, identity)])
+        summary = self.cache.summary(digest)
+        if summary is not None:
+            return summary, True
+        older = self.cache.latest((key,), self._settings_text)
+        summary = self.cache.summary(older) if older else None
+        return (summary, False) if summary else None
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            self.analyses.cancel_abandoned()
