@@ -115,7 +115,7 @@ def carry_out(
     from iqcar.inject.run import run, stopping
     from iqcar.inject.truth import append, check_log
     from iqcar.inject.words import one_line
-    from iqcar.report.words import printable
+    from iqcar.words import printable
 
     check_writable(json, force)
     check_room(plan)

@@ -83,7 +83,7 @@ def main() -> None:
     try:
         app()
     except IqcarError as error:
-        from iqcar.report.words import printable
+        from iqcar.words import printable
 
         typer.echo(f"iqcar: {printable(str(error))}", err=True)
         sys.exit(error.exit_code)

@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from iqcar.report.words import printable
 from iqcar.rules.advice_kinds import advice_kinds
+from iqcar.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from iqcar.report.plain_table import plain_table
 from iqcar.report.text import terminal
-from iqcar.report.words import duration, printable, short
+from iqcar.words import duration, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from rich.text import Text
 from iqcar.kinds import Request
 from iqcar.report.straggler_links import link_lines
 from iqcar.report.text import blame_table, loss_split, terminal, wait_line
-from iqcar.report.words import REQUEST_NAMES, duration, percent, printable, resource_name, short
+from iqcar.words import REQUEST_NAMES, duration, percent, printable, resource_name, short
 
 if TYPE_CHECKING:
     import pandas as pd

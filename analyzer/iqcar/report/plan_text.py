@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iqcar.report.text import terminal
-from iqcar.report.words import printable, short
+from iqcar.words import printable, short
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iqcar.report.topic_json import names_of
-from iqcar.report.words import duration, percent, resource_name, short
 from iqcar.rules.causes import straggler_cause
 from iqcar.topics.links import NO_TOPIC, blamed_of_query, cause_topics
+from iqcar.words import duration, percent, resource_name, short
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from rich.console import Group
 from rich.text import Text
 
 from iqcar.report.plain_table import plain_table
-from iqcar.report.words import duration, printable, short
 from iqcar.rules.causes import straggler_cause
 from iqcar.stragglers.summary import UNEXPLAINED, by_cause
+from iqcar.words import duration, printable, short
 
 if TYPE_CHECKING:
     import pandas as pd

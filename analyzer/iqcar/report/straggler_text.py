@@ -11,9 +11,9 @@ from rich.text import Text
 from iqcar.report.plain_table import plain_table
 from iqcar.report.straggler_section import cause_table, headline
 from iqcar.report.text import terminal
-from iqcar.report.words import duration, percent, printable, short
 from iqcar.rules.causes import straggler_cause
 from iqcar.stragglers.summary import by_cause, by_group
+from iqcar.words import duration, percent, printable, short
 
 if TYPE_CHECKING:
     import pandas as pd

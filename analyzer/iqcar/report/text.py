@@ -15,9 +15,9 @@ from iqcar.report.plain_table import plain_table
 from iqcar.report.straggler_links import link_lines
 from iqcar.report.straggler_section import straggler_section
 from iqcar.report.topic_section import topic_section
-from iqcar.report.words import breakdown, duration, percent, printable, resource_name, short
 from iqcar.rules import scheduler_rules
 from iqcar.version import __version__
+from iqcar.words import breakdown, duration, percent, printable, resource_name, short
 
 if TYPE_CHECKING:
     import pandas as pd

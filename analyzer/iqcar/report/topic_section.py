@@ -9,7 +9,7 @@ from rich.text import Text
 
 from iqcar.report.plain_table import plain_table
 from iqcar.report.topic_json import names_of
-from iqcar.report.words import percent, printable, short
+from iqcar.words import percent, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from iqcar.report.straggler_links import blamed_words
 from iqcar.report.text import terminal
 from iqcar.report.topic_json import names_of
 from iqcar.report.topic_section import keywords, mixture_words, topic_table
-from iqcar.report.words import duration, percent, printable, resource_name, short
 from iqcar.topics.summary import coverage, query_mixtures
+from iqcar.words import duration, percent, printable, resource_name, short
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.kinds import Resource
 from iqcar.replay.expected import Outlook
-from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler
+from iqcar.report.advice_section import title
+from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler, scheduler_rules
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.words import percent, printable, resource_name, short
 
@@ -33,25 +34,29 @@ _OUTLOOKS = {
 
 def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out rules with their evidence, and the files that apply them."""
-    rules = diagnosis.rules
+    rules = scheduler_rules(diagnosis.rules)
+    advice = [_advice(rule) for rule in diagnosis.rules if rule.is_advice]
     if not rules:
         return {
-            "sentence": "No rule is proposed: no query lost enough to another to be worth one.",
+            "sentence": "No scheduler rule is proposed: no query lost enough to another to be "
+            "worth one.",
             "rules": [],
+            "advice": advice,
         }
     recorded = recorded_scheduler(diagnosis.tables, rules)
     plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools)
     pools = len(plan.pools) > 0
     together = diagnosis.rules_together
     return {
-        "sentence": _sentence(diagnosis, pools),
+        "sentence": _sentence(diagnosis, len(rules), pools),
         "rules": [_rule(rule) for rule in rules],
+        "advice": advice,
         "together": printable(together.sentence) if together is not None else "",
         "replay_error": together.replay_error_percent if together is not None else None,
         "replay_worst": together.replay_worst_error_percent if together is not None else None,
         "assumptions": together.assumptions if together is not None else "",
         "notes": [printable(note) for note in plan.notes],
-        "rules_file": _visible(dump_compiled(diagnosis.tables, rules).decode("utf-8")),
+        "rules_file": _visible(dump_compiled(diagnosis.tables, diagnosis.rules).decode("utf-8")),
         "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
         "pools": pools,
     }
@@ -88,8 +93,19 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _sentence(diagnosis: Diagnosis, pools: bool) -> str:
-    count = len(diagnosis.rules)
+def _advice(rule: Rule) -> dict[str, Any]:
+    """Lay out a rule that is for people: no scheduler acts on it."""
+    return {
+        "id": rule.id,
+        "title": title(rule),
+        "host": printable(rule.host),
+        "reason": printable(rule.reason),
+        "advice": printable(rule.advice),
+        "settings": [{key: printable(text) for key, text in one.items()} for one in rule.settings],
+    }
+
+
+def _sentence(diagnosis: Diagnosis, count: int, pools: bool) -> str:
     rules = "1 rule is" if count == 1 else f"{count} rules are"
     if not pools:
         return (

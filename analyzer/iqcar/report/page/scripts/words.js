@@ -1,4 +1,4 @@
-// Numbers in words, as iqcar.report.words writes them: the page and the terminal say the same.
+// Numbers in words, as iqcar.words writes them: the page and the terminal say the same.
 const words = (() => {
   // Python rounds a number that lies exactly between two to the even one; toFixed rounds it up.
   function fixed(value, digits) {
