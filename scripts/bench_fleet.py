@@ -1,6 +1,6 @@
 """How much faster many logs are read and learned from on Spark, with more cores and more hosts.
 
-    scripts/bench fleet           8 logs of 10 MB of lines (16,000 tasks)
+    scripts/bench fleet           8 logs of 25 MB of lines (40,000 tasks)
     scripts/bench fleet --full    24 logs of 100 MB of lines (480,000 tasks)
 
 The same logs, of applications on hosts of their own, are looked at by the local engine in one
@@ -114,7 +114,7 @@ def main() -> int:
 
     from standalone_cluster import standalone_cluster
 
-    count, size = (24, 100_000_000) if arguments.full else (8, 10_000_000)
+    count, size = (24, 100_000_000) if arguments.full else (8, 25_000_000)
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="iqcar-fleet-") as name:
         logs, cluster = Path(name) / "logs", Path(name) / "cluster"

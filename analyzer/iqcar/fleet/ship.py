@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import pickle
+import shutil
 import tempfile
 import zipfile
 from dataclasses import dataclass
@@ -55,6 +57,8 @@ def ship(spark: Any) -> Shipped:
     name = f"iqcar-{digest.hexdigest()[:16]}.zip"
     if not any(str(known).endswith(f"/{name}") for known in context.listFiles):
         folder = Path(tempfile.mkdtemp(prefix="iqcar-"))
+        # Executors can come, and ask for it, as long as the application lives.
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as packed:
             for path in files:
                 packed.write(path, Path("iqcar") / path.relative_to(PACKAGE))
