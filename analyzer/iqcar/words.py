@@ -11,6 +11,7 @@ from iqcar.kinds import Request, Resource
 SECOND_MS = 1_000.0
 MINUTE_MS = 60_000.0
 HOUR_MS = 3_600_000.0
+DAY_MS = 24 * HOUR_MS
 
 NAME_WIDTH = 48
 """Characters of a query's name in a table; SQL texts are longer than any screen."""
@@ -37,7 +38,10 @@ REQUEST_NAMES = {
 
 
 def duration(ms: float | None) -> str:
-    """Write a duration: ``640 ms``, ``41.2 s``, ``12.5 min``, ``3.1 h``; ``unknown`` for NaN."""
+    """Write a duration: ``640 ms``, ``41.2 s``, ``12.5 min``, ``3.1 h``, ``9.0 days``.
+
+    NaN is ``unknown``.
+    """
     if ms is None or math.isnan(ms):
         return "unknown"
     if ms < SECOND_MS:
@@ -46,7 +50,9 @@ def duration(ms: float | None) -> str:
         return f"{ms / SECOND_MS:.1f} s"
     if ms < 2 * HOUR_MS:
         return f"{ms / MINUTE_MS:.1f} min"
-    return f"{ms / HOUR_MS:.1f} h"
+    if ms < 4 * DAY_MS:
+        return f"{ms / HOUR_MS:.1f} h"
+    return f"{ms / DAY_MS:.1f} days"
 
 
 def percent(share: float) -> str:

@@ -101,7 +101,8 @@ function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 120000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < 7200000) return `${(ms / 60000).toFixed(1)} min`;
-  return `${(ms / 3600000).toFixed(1)} h`;
+  if (ms < 345600000) return `${(ms / 3600000).toFixed(1)} h`;
+  return `${(ms / 86400000).toFixed(1)} days`;
 }
 
 function percent(share) {
@@ -131,6 +132,7 @@ function moment(ms, step) {
   if (whole < 120 && step < 60000) return `${whole} s`;
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
   const two = (n) => String(n).padStart(2, '0');
+  if (step >= 86400000) return `day ${Math.floor(h / 24) + 1}`;
   return h ? `${h}:${two(m)}:${two(s)} h` : `${m}:${two(s)} min`;
 }
 

@@ -16,7 +16,8 @@ const words = (() => {
     if (ms < 1000) return `${fixed(ms, 0)} ms`;
     if (ms < 120000) return `${fixed(ms / 1000, 1)} s`;
     if (ms < 7200000) return `${fixed(ms / 60000, 1)} min`;
-    return `${fixed(ms / 3600000, 1)} h`;
+    if (ms < 345600000) return `${fixed(ms / 3600000, 1)} h`;
+    return `${fixed(ms / 86400000, 1)} days`;
   }
 
   function percent(share) {
