@@ -29,7 +29,7 @@ from iqcar.query_waits import QUERY_WAITS
 from iqcar.report.json_result import result_schema
 from iqcar.rules import vocabulary
 from iqcar.rules.advice_kinds import AdviceSetting, advice_kinds
-from iqcar.rules.advise import LEAST_DELAY_MS, LEAST_SHARE
+from iqcar.rules.advising import LEAST_DELAY_MS, LEAST_SHARE
 from iqcar.rules.causes import straggler_causes
 from iqcar.rules.compile import VICTIMS_FIRST
 from iqcar.rules.data import rule_schema

@@ -33,7 +33,7 @@ from iqcar.rules import (
     scheduler_rules,
 )
 from iqcar.rules.advice_kinds import advice_kinds
-from iqcar.rules.advise import LEAST_DELAY_MS
+from iqcar.rules.advising import LEAST_DELAY_MS
 from iqcar.rules.data import rule_schema
 from iqcar.rules.delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
 from iqcar.rules.recorded import Recorded
@@ -312,3 +312,11 @@ def test_advice_on_every_real_log_has_evidence_and_makes_no_pool(
 def test_without_stragglers_there_is_no_advice_about_them(tmp_path: Path) -> None:
     tables = read(even_log([100]), tmp_path)
     assert advise(tables, stragglers_of(tables), top=5) == ()
+
+
+def test_no_name_that_rules_offer_is_also_a_module() -> None:
+    """Importing that module would put it in the name's place."""
+    import iqcar.rules
+
+    modules = {file.stem for file in Path(iqcar.rules.__file__).parent.glob("*.py")}
+    assert not modules & set(iqcar.rules.__all__)

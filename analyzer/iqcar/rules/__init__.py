@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iqcar.rules.advice import advice_for as advice_for
     from iqcar.rules.advice import cause_of as cause_of
     from iqcar.rules.advice import vocabulary as vocabulary
-    from iqcar.rules.advise import advise as advise
+    from iqcar.rules.advising import advise as advise
     from iqcar.rules.compile import compile_rules as compile_rules
     from iqcar.rules.compiled_file import dump_compiled as dump_compiled
     from iqcar.rules.pool_plan import Assignment as Assignment
@@ -43,7 +43,7 @@ _HOMES = {
     "RuleType": "rule",
     "RulesFile": "rule_file",
     "advice_for": "advice",
-    "advise": "advise",
+    "advise": "advising",
     "cause_of": "advice",
     "compile_rules": "compile",
     "dump_pools": "rule_file",
