@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,21 @@ def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
     payload = timeline_payload(many_tasks(tasks, hosts=40, executors=200, cores=8))
     assert len(json.dumps(payload)) < 3_000_000
     assert ("tasks" in payload) == (tasks <= module.MOST_TASKS)
+
+
+def test_a_payload_of_many_queries_with_long_names_stays_small_and_says_what_is_folded() -> None:
+    diagnosis = many_tasks(20_000, queries=3_000)
+    names = [f"query {q} {'x' * 5_000}" for q in range(3_000)]
+    tables = diagnosis.tables.with_(
+        queries=diagnosis.tables.queries.assign(name=names),
+        stages=diagnosis.tables.stages.assign(name=names),
+    )
+    payload = timeline_payload(replace(diagnosis, tables=tables))
+    assert len(payload["queries"]["id"]) == module.MOST_QUERIES
+    assert payload["folded_queries"] == 3_000 - module.MOST_QUERIES
+    # Of 3 MB in all, 2 are the tasks' where there are most of them.
+    rest = {key: value for key, value in payload.items() if key != "tasks"}
+    assert len(json.dumps(rest)) < 1_000_000
 
 
 def test_nothing_read_is_a_sentence() -> None:

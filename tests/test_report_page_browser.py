@@ -15,7 +15,7 @@ from crowded_log import NAMES, crowded_log
 from iqcar.diagnosis import Diagnosis
 from iqcar.report.json_result import to_dict
 from iqcar.words import duration, percent
-from shown_page import Shown, show, write_page
+from shown_page import show, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -272,6 +272,22 @@ def test_every_picture_is_drawn_named_and_has_its_numbers(browser: Browser, file
         assert shown.rows(f"#{place}-numbers"), place
 
 
+def test_stragglers_are_shown_beside_the_others_stage_by_stage(
+    browser: Browser, file: Path, crowded: Diagnosis
+) -> None:
+    shown = show(browser, file)
+    worst = crowded.stragglers.stragglers.iloc[0]
+    stages = shown.page.locator("#boxes-stage option").all_inner_texts()
+    assert stages[0].endswith("(1 straggler)")
+    shown.page.locator("details:has(#boxes-numbers) > summary").click()
+    ran = next(row for row in shown.rows("#boxes-numbers") if row[0] == "run time")
+    # Its code ran 20 ms less than the task took.
+    assert ran[1:3] == [duration(worst["run_ms"]), duration(worst["median_ms"] - 20)]
+    assert shown.page.locator("#boxes-picture .box").count() > 0
+    assert shown.page.locator("#hosts-series svg.main-svg").count() > 0
+    shown.check_nothing_went_wrong()
+
+
 def test_what_was_clicked_in_a_hostile_log_stays_text(browser: Browser, tmp_path: Path) -> None:
     from test_report_page import HOSTILE
 
@@ -300,7 +316,11 @@ def test_what_was_clicked_in_a_hostile_log_stays_text(browser: Browser, tmp_path
     shown.check_nothing_went_wrong()
 
 
-@pytest.mark.parametrize("width", [1280, 1366, 800])
-def test_nothing_is_cut_off_sideways(browser: Browser, file: Path, width: int) -> None:
-    shown: Shown = show(browser, file, viewport={"width": width, "height": 768})
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (1366, "light"), (1366, "dark"), (800, "light")]
+)
+def test_nothing_is_cut_off_sideways(browser: Browser, file: Path, width: int, scheme: Any) -> None:
+    shown = show(browser, file, viewport={"width": width, "height": 768}, color_scheme=scheme)
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    shown.until("document.querySelectorAll('[data-drawn]').length >= 8")
+    shown.screenshot(f"report-{width}-{scheme}")

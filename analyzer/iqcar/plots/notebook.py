@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from iqcar.kinds import BlameKind
-from iqcar.plots.palette import BLAME_COLOURS, query_colours
+from iqcar.plots.palette import BLAME_COLOURS, OTHERS, query_colours
 from iqcar.tables import texts
 from iqcar.words import breakdown, duration, percent, resource_name, short
 
@@ -19,6 +19,8 @@ MOST_SOURCES = 4
 """Queries named in a sentence and told apart in a bar."""
 LEAST_SHARE = 0.01
 """Share of a loss from which somebody is named."""
+MOST_PIECES = 14
+"""Pieces of a bar; the rest is one more."""
 MOST_DOUBTS = 6
 NAME = 60
 
@@ -110,27 +112,36 @@ def _bar(diagnosis: Diagnosed, target: int, ran: float) -> str:
     """A bar of blame; its words stand in its label for who cannot see it."""
     colours = query_colours(diagnosis.tables.queries)
     at = {query_id: row for row, query_id in enumerate(texts(diagnosis.tables.queries, "query_id"))}
-    pieces, said = [], []
-    rest = 1.0
+    pieces: list[str] = []
+    said: list[str] = []
+    rest, others = 1.0, 0.0
     for row in _rows(diagnosis.graph.blame_of(target)):
         share = min(float(row["lost_ms"]) / ran if ran > 0 else float(row["share"]), rest)
         if share <= 0 or row["lost_ms"] <= 0:
             continue
         rest -= share
+        if len(pieces) >= MOST_PIECES:
+            others += share
+            continue
         kind = BlameKind(row["kind"])
         query = at.get(row["source_query_id"], -1) if kind is BlameKind.QUERY else -1
         colour = colours[query] if query >= 0 else BLAME_COLOURS[kind]
-        words = f"{_name(row['source_name'])} {html.escape(percent(share))}"
-        said.append(words)
-        pieces.append(
-            f'<span title="{words}" style="display:inline-block;height:14px;'
-            f'width:{100 * share:.2f}%;background:{colour}"></span>'
-        )
+        said.append(f"{_name(row['source_name'])} {html.escape(percent(share))}")
+        pieces.append(_piece(said[-1], share, colour))
+    if others > 0:
+        pieces.append(_piece(f"others {html.escape(percent(others))}", others, OTHERS))
     label = ", ".join(said[:8]) or "nothing"
     return (
-        f'<div role="img" aria-label="{label}" style="width:22em;height:14px;font-size:0;'
+        f'<div role="img" aria-label="{label}" style="width:320px;height:14px;font-size:0;'
         f'white-space:nowrap;overflow:hidden;background:rgba(128,128,128,.18)">'
         f"{''.join(pieces)}</div>"
+    )
+
+
+def _piece(words: str, share: float, colour: str) -> str:
+    return (
+        f'<span title="{words}" style="display:inline-block;height:14px;'
+        f'width:{100 * share:.2f}%;background:{colour}"></span>'
     )
 
 

@@ -149,7 +149,7 @@ def waits(
             tickvals=[c + 0.5 for c in range(len(RESOURCES))],
             ticktext=[RESOURCE_NAMES[r] for r in RESOURCES],
             tickangle=0,
-            tickfont={"size": 11, "color": theme(dark).faint},
+            tickfont={"size": 10, "color": theme(dark).faint},
             range=[0, len(RESOURCES)],
             zeroline=False,
             row=1,

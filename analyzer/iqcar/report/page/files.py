@@ -23,6 +23,7 @@ SCRIPTS = (
     "explore.js",
     "sankey.js",
     "when.js",
+    "fixed.js",
     "start.js",
 )
 """Parts of the page's program in the order in which they are joined."""

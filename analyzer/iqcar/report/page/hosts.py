@@ -71,6 +71,7 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "hosts": hosts[: limits.MOST_HOST_ROWS],
         "left_out": max(0, len(hosts) - limits.MOST_HOST_ROWS),
         "sampled": bool(len(diagnosis.tables.samples)),
+        "series": bool(len(diagnosis.tables.tasks)),
     }
 
 

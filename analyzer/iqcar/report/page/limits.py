@@ -4,9 +4,13 @@ from __future__ import annotations
 
 MOST_EXPLORED = 150
 """Queries that can be explored, those that lost most first: a list of more is not read."""
-MOST_ROWS = 45_000
-"""Rows of blame in the whole page, about 40 bytes each: 2 MB of the page."""
-MOST_ROWS_OF_QUERY = 2_000
+MOST_FINDINGS = 20
+"""Queries with a sentence in the verdict; all others can be explored."""
+MOST_ROWS = 60_000
+"""Rows of blame in the whole page, about 35 bytes each: 2 MB of the page."""
+FIRST = 10
+"""Queries that get more rows than the rest: the worst hit are what the page is opened for."""
+MOST_ROWS_OF_QUERY = 2_500
 """Rows of blame of one query; a browser filters that many in under a millisecond."""
 LEAST_ROWS_OF_QUERY = 150
 """Rows that every query gets, however many there are: enough for its largest stages."""

@@ -82,6 +82,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             **_explored(payload),
             **_matrix(payload),
             payload_resources=payload["resources"],
+            boxes=payload["fixed"]["boxes"],
             timeline_sentence=timeline_sentence(diagnosis.tables),
         )
     )

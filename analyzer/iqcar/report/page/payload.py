@@ -9,6 +9,7 @@ from iqcar.kinds import REQUESTS, Resource
 from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
 from iqcar.report.page.payload_explore import code_names, explore_payload, explored_queries
 from iqcar.report.page.payload_figures import figures_payload
+from iqcar.report.page.payload_fixed import fixed_figures
 from iqcar.report.page.payload_matrix import matrix_payload
 from iqcar.report.page.people import People
 from iqcar.report.page.timeline import timeline_payload
@@ -48,6 +49,7 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         "explore": explore,
         "matrix": matrix,
         "figures": figures_payload(diagnosis, with_loss),
+        "fixed": fixed_figures(diagnosis),
         "timeline": timeline_payload(diagnosis),
         "people": people.to_dict(),
     }

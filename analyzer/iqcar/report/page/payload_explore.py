@@ -43,13 +43,11 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, people: People) -> dict[
     hosts = largest(
         rows["host"].to_numpy(np.int64), rows["lost_ms"].to_numpy(np.float64), limits.MOST_HOSTS
     )
-    room = limits.MOST_ROWS // max(len(chosen), 1)
-    most = min(max(room, limits.LEAST_ROWS_OF_QUERY), limits.MOST_ROWS_OF_QUERY)
     demands = demands_of(diagnosis.graph, diagnosis.blame.demands)
     by_target = dict(iter(demands.groupby("target", sort=False)))
     any_folded = False
     targets = []
-    for query in chosen:
+    for query, most in zip(chosen, rows_of_each(len(chosen)), strict=True):
         mine, folded = bounded(facts.of(query), most, hosts)
         any_folded |= folded
         one: dict[str, Any] = {"query": people.query(query), "rows": _rows(mine, people)}
@@ -66,6 +64,16 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, people: People) -> dict[
     }
 
 
+def rows_of_each(queries: int) -> list[int]:
+    """How many rows of blame each query gets, the worst hit first."""
+    first = min(queries, limits.FIRST)
+    most = limits.MOST_ROWS_OF_QUERY
+    left = limits.MOST_ROWS - first * most
+    room = left // max(queries - first, 1)
+    others = min(max(room, limits.LEAST_ROWS_OF_QUERY), most)
+    return [most] * first + [others] * (queries - first)
+
+
 def _rows(rows: pd.DataFrame, people: People) -> dict[str, list[Any]]:
     return {
         "stage": [people.stage(row) for row in rows["stage"].tolist()],
@@ -74,8 +82,8 @@ def _rows(rows: pd.DataFrame, people: People) -> dict[str, list[Any]]:
         "kind": rows["kind"].tolist(),
         "sourceStage": [people.stage(row) for row in rows["source_stage"].tolist()],
         "source": [people.query(row) for row in rows["source"].tolist()],
-        "lost": rows["lost_ms"].round(3).tolist(),
-        "dor": rows["dor"].round(7).tolist(),
+        "lost": [float(f"{ms:.6g}") for ms in rows["lost_ms"].tolist()],
+        "dor": [float(f"{dor:.5g}") for dor in rows["dor"].tolist()],
     }
 
 

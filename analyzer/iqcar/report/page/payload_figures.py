@@ -23,6 +23,8 @@ _DATA = {
     "sankey": ("node.label", "node.color", "node.customdata", "link"),
 }
 """What the browser puts in itself, by kind of trace."""
+_LAID_OUT = ("template", "title", "height", "bargap", "shapes")
+"""What of a layout belongs to the figure's own numbers."""
 
 
 def figures_payload(diagnosis: Diagnosis, explored: Sequence[int]) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _pattern(figure: Any) -> dict[str, Any] | None:
         else:
             trace.pop(outer, None)
     layout = plain["layout"]
-    kept = {k: v for k, v in layout.items() if k not in ("template", "title", "height", "bargap")}
+    kept = {k: v for k, v in layout.items() if k not in _LAID_OUT}
     for axis in ("xaxis", "yaxis"):
         if axis in kept:
             gone = ("tickvals", "ticktext", "range")

@@ -8,7 +8,7 @@ import numpy as np
 
 from iqcar.blame import QUERY
 from iqcar.report.page import limits
-from iqcar.report.page.facts import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest
+from iqcar.report.page.facts import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 
 if TYPE_CHECKING:
     from iqcar.report.page.facts import Facts
@@ -40,10 +40,8 @@ def matrix_payload(facts: Facts, people: People) -> dict[str, Any]:
     cells: dict[tuple[int, int, int], list[float]] = {}
     row = _position(source, sources)
     column = _position(target, targets)
-    keys = np.stack([row, kind, column, resource], axis=1)
-    distinct, member = np.unique(keys, axis=0, return_inverse=True)
-    sums = np.bincount(member.ravel(), lost, minlength=len(distinct))
-    for (at, code, towards, of), ms in zip(distinct.tolist(), sums.tolist(), strict=True):
+    keys, sums, _ = sums_by((row, kind, column, resource), lost)
+    for (at, code, towards, of), ms in zip(keys, sums.tolist(), strict=True):
         if ms > 0:
             cell = cells.setdefault((at, code, towards), [0.0] * len(RESOURCES))
             cell[of] = round(ms, 3)

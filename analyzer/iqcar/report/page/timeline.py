@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Changes when the program would have to change."""
-MOST_TASKS = 110_000
-"""Tasks that travel one by one: 15 bytes each make 2.2 MB of text."""
+MOST_TASKS = 100_000
+"""Tasks that travel one by one: 15 bytes each make 2 MB of text."""
 MOST_WITH_SHARES = 50_000
 """Tasks that travel with what they waited for, 9 bytes more each."""
 MOST_LANES = 400
 """Lanes; where there are more executors, a host is a lane."""
-MOST_QUERIES = 1_500
+MOST_QUERIES = 1_000
 """Queries with a bar: those that lost most and ran longest."""
-MOST_STAGES = 6_000
+MOST_STAGES = 4_000
 """Stages with a bar: those that ran longest."""
 MOST_WAITING = 120
 """Queries whose waits are drawn over time: targets first, then those that lost most."""
@@ -53,7 +53,7 @@ HOST_BINS = 400
 """Points of a host's samples: more could not be told apart on a screen."""
 MOST_SAMPLED_HOSTS = 60
 """Hosts whose samples travel: 400 points of 5 series of one byte each make 160 KB of text."""
-NAME = 160
+NAME = 120
 """Characters of a name."""
 
 _PARTS = (

@@ -5,9 +5,13 @@ const GAP = 10;
 const WAITS = 60;
 const MOST_ROWS_PX = 220;
 
+// However many rows there are, they fit: hundreds of queries at once become a texture.
 function rowHeight(rows, most) {
-  return Math.max(4, Math.min(most, Math.floor(MOST_ROWS_PX / Math.max(rows, 1))));
+  const height = Math.min(most, MOST_ROWS_PX / Math.max(rows, 1));
+  return height >= 4 ? Math.floor(height) : height;
 }
+
+const thick = (row) => (row > 6 ? row - 2 : row * 0.85);
 
 // Which bars stand where, for a selection: drawing and pointing use the same places.
 function layTop(model, selected) {
@@ -63,11 +67,11 @@ function drawTop(ctx, view, model, state, look) {
       const [x, width] = bar(view, queries.start[i], queries.end[i]);
       ctx.globalAlpha = state.selected < 0 || chosen ? 1 : 0.55;
       ctx.fillStyle = queries.colour[i];
-      ctx.fillRect(x, y, width, place.queryRow - 2);
+      ctx.fillRect(x, y, width, thick(place.queryRow));
       ctx.globalAlpha = 1;
-      if (chosen) outline(ctx, x, y, width, place.queryRow - 2, look.ink, 2);
-      else if (queries.target[i]) outline(ctx, x, y, width, place.queryRow - 2, look.ink, 1);
-      if (place.queryRow >= 13) words(ctx, queries.name[i], x, y, width, place.queryRow - 2, state.selected < 0 || chosen ? inkOn(queries.colour[i]) : look.ink, look);
+      if (chosen) outline(ctx, x, y, width, thick(place.queryRow), look.ink, 2);
+      else if (queries.target[i] && place.queryRow >= 6) outline(ctx, x, y, width, thick(place.queryRow), look.ink, 1);
+      if (place.queryRow >= 13) words(ctx, queries.name[i], x, y, width, thick(place.queryRow), state.selected < 0 || chosen ? inkOn(queries.colour[i]) : look.ink, look);
     }
   });
   if (state.selected < 0) return;
@@ -81,18 +85,18 @@ function drawTop(ctx, view, model, state, look) {
       const [x, width] = bar(view, stages.start[stage], stages.end[stage]);
       ctx.fillStyle = queries.colour[q];
       ctx.globalAlpha = critical ? 1 : 0.5;
-      ctx.fillRect(x, y, width, place.stageRow - 2);
+      ctx.fillRect(x, y, width, thick(place.stageRow));
       ctx.globalAlpha = 1;
       if (launch > stages.start[stage]) {
         const [, waited] = bar(view, stages.start[stage], launch);
         ctx.fillStyle = look.paper;
-        ctx.fillRect(x, y, waited, place.stageRow - 2);
+        ctx.fillRect(x, y, waited, thick(place.stageRow));
         ctx.fillStyle = look.slots;
-        ctx.fillRect(x, y, waited, place.stageRow - 2);
-        outline(ctx, x, y, waited, place.stageRow - 2, model.resources[0].colour, 1);
+        ctx.fillRect(x, y, waited, thick(place.stageRow));
+        outline(ctx, x, y, waited, thick(place.stageRow), model.resources[0].colour, 1);
       }
-      if (critical) outline(ctx, x, y, width, place.stageRow - 2, look.ink, 1);
-      if (place.stageRow >= 12) words(ctx, stages.number[stage], x, y, width, place.stageRow - 2, launch > stages.start[stage] ? look.ink : critical ? inkOn(queries.colour[q]) : look.ink, look, launch > stages.start[stage] ? look.paper : null);
+      if (critical && place.stageRow >= 6) outline(ctx, x, y, width, thick(place.stageRow), look.ink, 1);
+      if (place.stageRow >= 12) words(ctx, stages.number[stage], x, y, width, thick(place.stageRow), launch > stages.start[stage] ? look.ink : critical ? inkOn(queries.colour[q]) : look.ink, look, launch > stages.start[stage] ? look.paper : null);
     }
   });
   drawWaits(ctx, view, model, state, look);
@@ -202,7 +206,7 @@ function bar(view, start, end) {
 function outline(ctx, x, y, width, height, colour, weight) {
   ctx.strokeStyle = colour;
   ctx.lineWidth = weight;
-  ctx.strokeRect(x + weight / 2, y + weight / 2, Math.max(width - weight, 0.5), height - weight);
+  ctx.strokeRect(x + weight / 2, y + weight / 2, Math.max(width - weight, 0.5), Math.max(height - weight, 0.5));
 }
 
 function clip(ctx, view, paint) {

@@ -9,7 +9,8 @@ import numpy as np
 
 from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.kinds import Resource
-from iqcar.report.page.facts import RESOURCE_OF_REQUEST, RESOURCES
+from iqcar.report.page import limits
+from iqcar.report.page.facts import RESOURCE_OF_REQUEST, RESOURCES, sums_by
 from iqcar.report.page.severity import Severity, severity_of
 from iqcar.rules import QueryType, RuleType
 from iqcar.rules.advice import OTHER_APPLICATION, advice_for, cause_of
@@ -127,7 +128,8 @@ class Verdict:
 
 def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
     """Put the diagnosis into sentences, the worst-hit query first."""
-    findings = _without_repeats(_finding(diagnosis, facts, query) for query in diagnosis.targets)
+    shown = diagnosis.targets[: limits.MOST_FINDINGS]
+    findings = _without_repeats(_finding(diagnosis, facts, query) for query in shown)
     queries = len(diagnosis.tables.queries)
     to_others, lost = diagnosis.lost_to_others_ms(), diagnosis.lost_ms()
     ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
@@ -229,15 +231,14 @@ def parts_of(rows: pd.DataFrame, hosts: Sequence[str]) -> list[Part]:
     resource = np.where(by_query, resource, -1)
     host = rows["host"].to_numpy(np.int64)
     everywhere = np.unique(host[lost > 0])
-    keys, member = np.unique(np.stack([kind, source, resource]), axis=1, return_inverse=True)
-    member = member.ravel()
-    sums = np.bincount(member, lost, minlength=keys.shape[1])
+    keys, sums, member = sums_by((kind, source, resource), lost)
     parts = []
     for at in np.argsort(-sums, kind="stable").tolist():
         if sums[at] <= 0:
             continue
-        code, who, what = (int(value) for value in keys[:, at])
-        mine = member == at
+        code, who, what = keys[at]
+        named = code == QUERY and sums[at] >= WORTH_NAMING * total
+        mine = member == at if named else slice(0)
         parts.append(
             Part(
                 code,
@@ -245,7 +246,7 @@ def parts_of(rows: pd.DataFrame, hosts: Sequence[str]) -> list[Part]:
                 RESOURCES[what] if what >= 0 else None,
                 float(sums[at]),
                 float(sums[at] / total),
-                _where(host[mine], lost[mine], everywhere, hosts) if code == QUERY else "",
+                _where(host[mine], lost[mine], everywhere, hosts) if named else "",
             )
         )
     return parts

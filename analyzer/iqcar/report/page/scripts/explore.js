@@ -203,13 +203,15 @@ function startExplore() {
     else {
       const rowNames = requests.map((request) => `${resourceOf(request).name}: ${page.requests[request].name}`);
       // RATP of slots and of bytes have different units: its colours compare the hosts of one row.
-      const most = requests.map((request) => Math.max(...columns.map((host) => (at(request, host) ? amount(at(request, host)) : 0)), 0));
+      // What was joined is no one's: its sum must not make the others pale.
+      const apart = columns.some((host) => host !== -2 && requests.some((request) => at(request, host) && amount(at(request, host)) > 0)) ? columns.filter((host) => host !== -2) : columns;
+      const most = requests.map((request) => Math.max(...apart.map((host) => (at(request, host) ? amount(at(request, host)) : 0)), 0));
       const whole = Math.max(...most);
       const shade = (request, host, i) => {
         const one = at(request, host);
         if (!one) return null;
         const scale = measures.hosts === 'ratp' ? most[i] : whole;
-        return scale > 0 ? amount(one) / scale : 0;
+        return scale > 0 ? Math.min(amount(one) / scale, 1) : 0;
       };
       const { trace, layout } = pictures.pattern('heatmap');
       pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', (look) => ({

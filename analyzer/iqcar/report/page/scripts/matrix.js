@@ -57,7 +57,10 @@ function startMatrix() {
   function paint() {
     const grid = sums();
     const values = grid.map((line) => line.map((value, column) => shown(value, column)));
-    const most = Math.max(...values.flat().map((value) => value ?? 0), 0);
+    // What was joined is no one's: its sum must not make the others pale.
+    const apart = values.filter((_, row) => rowKeys[row] !== 'q-2').map((line) => line.filter((_, column) => columnKeys[column] !== -2));
+    const told = Math.max(...apart.flat().map((value) => value ?? 0), 0);
+    const most = told > 0 ? told : Math.max(...values.flat().map((value) => value ?? 0), 0);
     const what = choice.resource === 'all' ? '' : ` to ${page.resources.find((one) => one.key === choice.resource).name}`;
     if (!(most > 0)) {
       pictures.clear(place, `No query lost time${what} that could be measured.`);

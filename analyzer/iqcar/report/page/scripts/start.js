@@ -48,4 +48,5 @@ startCopying();
 startMatrix();
 startExplore();
 startTimeline();
+startFixed();
 document.documentElement.dataset.ready = 'yes';

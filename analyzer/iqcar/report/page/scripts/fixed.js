@@ -1,0 +1,36 @@
+// Figures that are shown as they were drawn, in the look of the page.
+function startFixed() {
+  const { fixed } = page;
+
+  function showFigure(place, figure, label) {
+    pictures.draw(place, label, (look) => {
+      const { data, layout } = structuredClone(figure[pictures.chosen()]);
+      return { traces: data, layout: { ...layout, margin: layout.margin ?? look.template.layout.margin } };
+    });
+  }
+
+  const hosts = byId('hosts-series');
+  if (hosts) showFigure(hosts, fixed.hosts, 'Hosts over time: slots in use, processor, disks and network; the table above has the means.');
+  const mixtures = byId('mixtures');
+  if (mixtures && fixed.mixtures) {
+    // Also where there is one topic only: its colour alone says nothing.
+    for (const figure of Object.values(fixed.mixtures)) figure.layout.showlegend = true;
+    showFigure(mixtures, fixed.mixtures, 'Which topics explain the stragglers; the table below has the numbers.');
+  }
+
+  const chooser = byId('boxes-stage');
+  if (!chooser) return;
+  function showBoxes() {
+    const one = fixed.boxes[chooser.selectedIndex];
+    showFigure(byId('boxes-picture'), one.figure, 'Stragglers beside the other tasks of their stage, feature by feature; the table below has the numbers.');
+    numbers.table(byId('boxes-numbers'), 'Medians of stragglers and of the other tasks, the least likely to be chance first', [
+      { title: 'feature', text: (row) => row.feature },
+      { title: 'stragglers', number: true, text: (row) => row.slow },
+      { title: 'other tasks', number: true, text: (row) => row.normal },
+      { title: 'Wilcoxon p', number: true, text: (row) => (row.p < 0.001 ? '<0.001' : words.digits(row.p)), raw: (row) => row.p },
+      { title: 'MQD', number: true, text: (row) => words.digits(row.mqd), raw: (row) => row.mqd },
+    ], one.rows, 'Nothing that was recorded tells its tasks apart.');
+  }
+  chooser.addEventListener('change', showBoxes);
+  showBoxes();
+}
