@@ -237,6 +237,21 @@ def test_a_slow_client_holds_up_nobody(tmp_path: Path) -> None:
             line.close()
 
 
+def test_connections_that_ask_nothing_are_closed(tmp_path: Path) -> None:
+    contended_log().write(tmp_path / "app-20240101000000-0001")
+    with served(tmp_path, cache=tmp_path / "cache") as server:
+        address = urlsplit(server.base)
+        lines = [socket.create_connection((address.hostname, address.port)) for _ in range(130)]
+        lines[0].sendall(b"GET / HT")
+        # They hold all the places there are, but not for long.
+        until(lambda: httpx.get(f"{server.base}/").status_code == 200)
+        for line in lines:
+            line.settimeout(60)
+            while line.recv(4096):
+                pass
+            line.close()
+
+
 def test_a_taken_port_and_bad_places_end_in_one_clear_line(tmp_path: Path) -> None:
     def fail(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "iqcar", "serve", "--cache", tmp_path / "cache"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browsing import Watched, needs_chromium, open_browser
+from browsing import SCREENSHOTS, Watched, needs_chromium, open_browser
 from conftest import shared_logs_folder
 from contended_log import contended_log
 from served import Served, served
@@ -143,7 +143,10 @@ def test_from_the_list_to_a_report_and_back(browser: Browser, server: Served) ->
         assert "9.0 s" in row.locator("td.worst_name").inner_text()
         assert "report" in row.locator("td.worst_name").inner_text()
         page.get_by_role("link", name="contended").click()
-        page.locator(".served").wait_for()
+        page.locator(".served summary").click()
+        page.get_by_role("group", name="Ran beside it on the same hosts").wait_for()
+        assert serious(watched) == []
+        page.screenshot(path=SCREENSHOTS / "serve-bar.png")
 
 
 def test_applications_that_shared_hosts_are_analysed_together(
@@ -161,6 +164,7 @@ def test_applications_that_shared_hosts_are_analysed_together(
         page.wait_for_url("**/together?**")
         page.locator(".served").wait_for(timeout=120_000)
         assert "and 1 more" in page.locator("h1").inner_text()
+        watched.screenshot("serve-together")
         page.goto("/?q=app-20240101")
         for box in page.locator("td.pick input").all():
             box.check()

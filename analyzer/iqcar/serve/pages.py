@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from iqcar.serve.applications import Application
+
 STATIC = {
     "serve.css": "text/css",
     "standing.css": "text/css",
@@ -199,7 +201,7 @@ async def _about(request: Request, keys: list[str]) -> Response:
     return await compressed(request, barred, "text/html", headers)
 
 
-def _title(applications: tuple) -> str:  # type: ignore[type-arg]
+def _title(applications: tuple[Application, ...]) -> str:
     first = applications[0].name
     return first if len(applications) == 1 else f"{first} and {len(applications) - 1} more"
 

@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from iqcar.errors import IqcarError, UsageError
 from iqcar.serve import api, pages
 from iqcar.serve.guard import Guard, is_loopback
+from iqcar.serve.impatience import ImpatientProtocol
 from iqcar.serve.service import Service
 from iqcar.words import printable
 
@@ -135,7 +136,7 @@ def serve(
             log_config=None,
             access_log=False,
             ws="none",
-            http="h11",
+            http=ImpatientProtocol,
             proxy_headers=False,
             server_header=False,
             limit_concurrency=MAX_CONNECTIONS,
