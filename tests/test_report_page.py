@@ -27,6 +27,7 @@ from iqcar.report.page.facts import FOLDED, KEYS, bounded, facts_of
 from iqcar.report.page.inputs import coverage
 from iqcar.report.page.naming import enough_for_topics, report_name
 from iqcar.report.page.payload import page_payload
+from iqcar.report.page.payload_explore import rows_of_each
 from iqcar.report.page.severity import Severity, severity_of
 from iqcar.report.page.verdict import parts_of, verdict_of
 from synthetic_log import SyntheticLog, stage_info, task_metrics
@@ -204,6 +205,16 @@ def test_folding_changes_no_sum_and_keeps_the_rows_few(rows: list[tuple], most: 
     assert folded == bool(
         (whole[["stage", "host", "source_stage", "source"]] == FOLDED).any().any()
     )
+
+
+@given(st.integers(0, 5000))
+def test_the_worst_hit_queries_get_most_rows_and_all_together_have_a_bound(queries: int) -> None:
+    rows = rows_of_each(queries)
+    assert len(rows) == queries
+    assert rows == sorted(rows, reverse=True)
+    assert all(limits.LEAST_ROWS_OF_QUERY <= one <= limits.MOST_ROWS_OF_QUERY for one in rows)
+    if queries <= limits.MOST_EXPLORED:
+        assert sum(rows) <= limits.MOST_ROWS
 
 
 @given(st.text())

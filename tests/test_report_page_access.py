@@ -166,3 +166,16 @@ def test_on_paper_the_controls_are_left_out(browser: Browser, file: Path) -> Non
     assert not shown.page.locator("#link").is_visible()
     paper = shown.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == "rgb(255, 255, 255)"
+
+
+def test_pictures_fit_on_paper_and_have_their_width_again_afterwards(
+    browser: Browser, file: Path
+) -> None:
+    shown = show(browser, file, viewport={"width": 1280, "height": 768})
+    width = "document.querySelector('#sankey-picture .main-svg').clientWidth"
+    before = shown.page.evaluate(width)
+    shown.page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {width}; }})")
+    shown.page.pdf(format="A4")
+    # An A4 page is 794 pixels wide, less its margins.
+    assert shown.page.evaluate("window.printed") <= 718 < before
+    shown.until(f"{width} === {before}")

@@ -109,7 +109,9 @@ function startExplore() {
         name(words.short(label[step](chosen[step]), 60)), make('span', { 'aria-hidden': 'true' }, ' ×'), make('span', { class: 'unseen' }, ' (take back)'))));
     const left = total(agreeing(rows, ['stage', 'resource', 'request', 'host', 'sourceStage', 'source']));
     byId('path').replaceChildren(...parts);
-    byId('path-sum').textContent = parts.length ? `${words.duration(left)} of the ${words.duration(total(rows))} lost.` : 'Nothing chosen yet: click a bar, a cell or a row to narrow the next view.';
+    byId('path-sum').textContent = parts.length
+      ? `${words.duration(left)} of the ${words.duration(total(rows))} lost.`
+      : 'Nothing chosen yet: click a bar, a cell or a row to narrow the next view.';
     byId('widen').hidden = !parts.length;
   }
 
@@ -136,7 +138,8 @@ function startExplore() {
     const bars = found.slice(0, 24);
     // Names of stages are worth their room where they tell stages apart.
     const named = new Set(bars.map((group) => stages[group.stage]?.name)).size > 1;
-    const labels = bars.map((group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}${named && stages[group.stage]?.name ? ` ${words.short(stages[group.stage].name, 24)}` : ''}`);
+    const called = (group) => (named && stages[group.stage]?.name ? ` ${words.short(stages[group.stage].name, 24)}` : '');
+    const labels = bars.map((group) => `${critical(group) ? '◆ ' : ''}${stageName(group.stage)}${called(group)}`);
     const label = `Time ${measures.stages === 'lost' ? 'lost' : 'waited'} by stage and resource; the table beside it has the numbers.`;
     if (!found.length) pictures.clear(byId('stages-picture'), 'Nothing was lost here.');
     else {
@@ -145,10 +148,12 @@ function startExplore() {
           type: 'bar', orientation: 'h', name: resource.name, y: bars.map((_, i) => i), x: bars.map((group) => amount(group, resource.key) / 1000),
           marker: { color: resource.colour, opacity: bars.map((group) => (faint(group.key, resource.key) ? 0.3 : 1)) },
           customdata: bars.map((group) => [group.key, resource.key]), hoverinfo: 'text',
-          hovertext: bars.map((group, i) => `<b>${pictures.safe(labels[i])}</b><br>${measures.stages === 'lost' ? 'lost' : 'waited'} ${words.duration(amount(group, resource.key))} for ${resource.name}`),
+          hovertext: bars.map((group, i) => `<b>${pictures.safe(labels[i])}</b><br>`
+            + `${measures.stages === 'lost' ? 'lost' : 'waited'} ${words.duration(amount(group, resource.key))} for ${resource.name}`),
         })).filter((trace) => trace.x.some((value) => value > 0)),
         layout: {
-          barmode: 'stack', height: pictures.rowsHigh(bars.length) + 30, bargap: 0.3, legend: { orientation: 'h', y: 1, yanchor: 'bottom', x: 0, traceorder: 'normal' }, showlegend: true,
+          barmode: 'stack', height: pictures.rowsHigh(bars.length) + 30, bargap: 0.3, showlegend: true,
+          legend: { orientation: 'h', y: 1, yanchor: 'bottom', x: 0, traceorder: 'normal' },
           xaxis: { title: { text: measures.stages === 'lost' ? 's of elapsed time lost' : 's of task time waited' }, rangemode: 'tozero' },
           yaxis: { tickvals: bars.map((_, i) => i), ticktext: labels.map(pictures.safe), range: [bars.length - 0.5, -0.5], showgrid: false, zeroline: false, automargin: true },
         },
@@ -204,7 +209,9 @@ function startExplore() {
       const rowNames = requests.map((request) => `${resourceOf(request).name}: ${page.requests[request].name}`);
       // RATP of slots and of bytes have different units: its colours compare the hosts of one row.
       // What was joined is no one's: its sum must not make the others pale.
-      const apart = columns.some((host) => host !== -2 && requests.some((request) => at(request, host) && amount(at(request, host)) > 0)) ? columns.filter((host) => host !== -2) : columns;
+      const lostAt = (host) => requests.some((request) => at(request, host) && amount(at(request, host)) > 0);
+      const single = columns.filter((host) => host !== -2);
+      const apart = single.some(lostAt) ? single : columns;
       const most = requests.map((request) => Math.max(...apart.map((host) => (at(request, host) ? amount(at(request, host)) : 0)), 0));
       const whole = Math.max(...most);
       const shade = (request, host, i) => {
@@ -222,7 +229,10 @@ function startExplore() {
         }],
         layout: {
           ...layout, height: 96 + (page.figures.px.row + 8) * requests.length, showlegend: false, margin: { t: 8 },
-          xaxis: { ...layout.xaxis, tickvals: columns.map((_, i) => i), ticktext: columns.map((host) => pictures.safe(words.short(hostName(host), 22))), range: [-0.5, columns.length - 0.5], automargin: true },
+          xaxis: {
+            ...layout.xaxis, tickvals: columns.map((_, i) => i), automargin: true,
+            ticktext: columns.map((host) => pictures.safe(words.short(hostName(host), 22))), range: [-0.5, columns.length - 0.5],
+          },
           yaxis: { ...layout.yaxis, tickvals: requests.map((_, i) => i), ticktext: rowNames, range: [requests.length - 0.5, -0.5], automargin: true },
           shapes: requests.flatMap((request, y) => columns.flatMap((host, x) => (picked(request, host)
             ? [{ type: 'rect', x0: x - 0.49, x1: x + 0.49, y0: y - 0.48, y1: y + 0.48, line: { width: 3, color: look.ink } }] : []))),
@@ -253,7 +263,9 @@ function startExplore() {
 
   function told(one, row, host) {
     const where = `<b>${row}</b> on ${pictures.safe(words.short(hostName(host), 60))}`;
-    return one ? `${where}<br>lost ${words.duration(one.lost)}, waited ${words.duration(one.wait)} of task time<br>RATP ${ratp(one) || '0'}` : `${where}<br>nothing was waited for there`;
+    return one
+      ? `${where}<br>lost ${words.duration(one.lost)}, waited ${words.duration(one.wait)} of task time<br>RATP ${ratp(one) || '0'}`
+      : `${where}<br>nothing was waited for there`;
   }
 
   function paintSourceStages() {
@@ -272,7 +284,9 @@ function startExplore() {
     const chosen = found.find((group) => group.key === selection.get().source);
     const next = chosen && chosen.kind === 0 && byTarget.has(chosen.key) ? chosen : null;
     go.hidden = !next;
-    if (next) go.replaceChildren(make('button', { type: 'button', onclick: () => selection.choose({ target: next.key }) }, 'Explore what held up ', name(words.short(queryName(next.source), 40))));
+    if (!next) return;
+    go.replaceChildren(make('button', { type: 'button', onclick: () => selection.choose({ target: next.key }) },
+      'Explore what held up ', name(words.short(queryName(next.source), 40))));
   }
 
   function bars(id, found, nameOf, step, caption, title, mine) {
@@ -286,17 +300,22 @@ function startExplore() {
           type: 'bar', orientation: 'h', y: shown.map((_, i) => i), x: shown.map((group) => group.lost / 1000), customdata: shown.map((group) => group.key),
           marker: { color: shown.map(sourceColour), opacity: shown.map((group) => (chosen !== null && chosen !== group.key ? 0.3 : 1)) },
           text: shown.map((group) => words.percent(group.lost / whole)), textposition: 'auto', cliponaxis: false, hoverinfo: 'text',
-          hovertext: shown.map((group) => `<b>${pictures.safe(words.short(nameOf(group), 60))}</b><br>${words.duration(group.lost)}, ${words.percent(group.lost / whole)} of what was lost here`),
+          hovertext: shown.map((group) => `<b>${pictures.safe(words.short(nameOf(group), 60))}</b><br>`
+            + `${words.duration(group.lost)}, ${words.percent(group.lost / whole)} of what was lost here`),
         }],
         layout: {
           height: pictures.rowsHigh(shown.length), bargap: 0.3, showlegend: false,
           xaxis: { title: { text: 's of elapsed time lost' }, rangemode: 'tozero' },
-          yaxis: { tickvals: shown.map((_, i) => i), ticktext: shown.map((group) => pictures.safe(words.short(nameOf(group), 30))), range: [shown.length - 0.5, -0.5], showgrid: false, zeroline: false, automargin: true },
+          yaxis: {
+            tickvals: shown.map((_, i) => i), showgrid: false, zeroline: false, automargin: true,
+            ticktext: shown.map((group) => pictures.safe(words.short(nameOf(group), 30))), range: [shown.length - 0.5, -0.5],
+          },
         },
       }), (point) => selection.choose({ [step]: point.customdata }));
     }
     numbers.table(byId(`${id}-numbers`), caption, [
-      { title, text: (group) => words.short(nameOf(group), 80), colour: sourceColour, pick: (group) => () => selection.choose({ [step]: group.key }), picked: (group) => chosen === group.key },
+      { title, text: (group) => words.short(nameOf(group), 80), colour: sourceColour,
+        pick: (group) => () => selection.choose({ [step]: group.key }), picked: (group) => chosen === group.key },
       { title: 'lost', unit: 'ms', number: true, text: (group) => words.duration(group.lost), raw: (group) => group.lost },
       { title: 'share', number: true, text: (group) => (whole > 0 ? words.percent(group.lost / whole) : ''), raw: (group) => (whole > 0 ? group.lost / whole : '') },
       { title: 'DOR', number: true, text: (group) => words.digits(group.dor), raw: (group) => group.dor },
@@ -306,7 +325,10 @@ function startExplore() {
   chooser.addEventListener('change', () => selection.choose({ target: chooser.value }));
   document.querySelectorAll('input[name="stages-measure"]').forEach((input) => input.addEventListener('change', () => { measures.stages = input.value; paintStages(); }));
   document.querySelectorAll('input[name="hosts-measure"]').forEach((input) => input.addEventListener('change', () => { measures.hosts = input.value; paintHosts(); }));
-  byId('widen').addEventListener('click', () => selection.choose({ ...Object.fromEntries(selection.STEPS.slice(1).filter((step) => selection.get()[step] !== null).map((step) => [step, selection.get()[step]])) }));
+  byId('widen').addEventListener('click', () => {
+    const chosen = Object.entries(selection.get()).filter(([step, value]) => step !== 'target' && value !== null);
+    selection.choose(Object.fromEntries(chosen));
+  });
   byId('link').addEventListener('click', () => {
     history.replaceState(null, '', selection.fragment());
     copy(location.href, 'The link');

@@ -3,10 +3,12 @@ const pictures = (() => {
   const drawn = new Map();
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const paper = matchMedia('print');
+  const PAPER_PX = 700; // an A4 or letter page between its margins
+  let printing = false;
 
   function chosen() {
     const asked = document.documentElement.dataset.theme;
-    if (paper.matches) return 'light';
+    if (printing || paper.matches) return 'light';
     return asked === 'light' || asked === 'dark' ? asked : dark.matches ? 'dark' : 'light';
   }
 
@@ -37,6 +39,7 @@ const pictures = (() => {
       ...layout,
       margin: { l: 8, r: 16, t: 8, b: 40, ...layout.margin },
     };
+    if (printing) whole.width = Math.min(place.clientWidth, PAPER_PX);
     const options = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false };
     Plotly.react(place, traces, whole, options).then(() => {
       place.removeAllListeners?.('plotly_click');
@@ -60,6 +63,15 @@ const pictures = (() => {
     painters.forEach((paint) => paint());
   };
   dark.addEventListener('change', again);
+  // A browser lays a page out for paper without telling the pictures in it how wide they are now.
+  for (const [event, now] of [['beforeprint', true], ['afterprint', false]]) {
+    addEventListener(event, () => {
+      printing = now;
+      again();
+      // The page has its own width again only some time after the event.
+      if (!now) setTimeout(() => drawn.forEach((_, place) => Plotly.Plots.resize(place)), 300);
+    });
+  }
   paper.addEventListener('change', again);
 
   // Rows of bars: as high as their number asks for.

@@ -8,7 +8,10 @@ function paintSankey(rows, current, names) {
   const levels = [
     { title: 'source query', key: KEYS.source, name: names.sourceName, colour: names.sourceColour },
     { title: 'source stage', key: KEYS.sourceStage, name: names.sourceStageName, colour: names.sourceColour },
-    { title: 'request on a host', key: (row) => `${KEYS.request(row)} ${KEYS.host(row)}`, name: (row) => `${page.requests[row.request].name} on ${names.hostName(row.host)}`, colour: (row) => names.resourceOf(row.request).colour },
+    {
+      title: 'request on a host', key: (row) => `${KEYS.request(row)} ${KEYS.host(row)}`,
+      name: (row) => `${page.requests[row.request].name} on ${names.hostName(row.host)}`, colour: (row) => names.resourceOf(row.request).colour,
+    },
     { title: 'resource', key: KEYS.resource, name: (row) => names.resourceOf(row.request).name, colour: (row) => names.resourceOf(row.request).colour },
     { title: 'target stage', key: KEYS.stage, name: (row) => `${row.stage >= 0 && stages[row.stage].critical ? '◆ ' : ''}${names.stageName(row.stage)}`, colour: () => target.colour },
     { title: 'target', key: () => 'target', name: () => target.name, colour: () => target.colour },
@@ -39,7 +42,9 @@ function paintSankey(rows, current, names) {
     [...kept, ...causes].forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
     const rest = others.slice(kept.length);
     if (rest.length) {
-      const folded = nodes.push({ name: `${rest.length} more`, colour: page.othersColour, depth, dor: rest.reduce((s, [, one]) => s + one.dor, 0), lost: rest.reduce((s, [, one]) => s + one.lost, 0) }) - 1;
+      const dor = rest.reduce((sum, [, one]) => sum + one.dor, 0);
+      const lost = rest.reduce((sum, [, one]) => sum + one.lost, 0);
+      const folded = nodes.push({ name: `${rest.length} more`, colour: page.othersColour, depth, dor, lost }) - 1;
       rest.forEach(([key]) => at.set(key, folded));
     }
     return at;
@@ -54,6 +59,7 @@ function paintSankey(rows, current, names) {
     links.set(`${from} ${to}`, link);
   }));
   const list = [...links.values()].filter((link) => link.dor > 0);
+  const nameOf = (at) => pictures.safe(words.short(nodes[at].name, 60));
   const rgba = (colour) => `${colour}${Math.round(255 * page.figures.linkOpacity).toString(16)}`;
   const fullest = Math.max(...columns.map((column) => new Set(column.values()).size), 5);
   const { trace, layout } = pictures.pattern('sankey');
@@ -61,12 +67,15 @@ function paintSankey(rows, current, names) {
     traces: [{
       ...trace,
       node: {
-        ...trace.node, label: nodes.map((node) => `${pictures.safe(words.short(node.name, node.depth === levels.length - 1 ? 14 : 22))}  ${words.percent(node.dor / whole)}`), color: nodes.map((node) => node.colour),
+        ...trace.node,
+        label: nodes.map((node) => `${pictures.safe(words.short(node.name, node.depth === levels.length - 1 ? 14 : 22))}  ${words.percent(node.dor / whole)}`),
+        color: nodes.map((node) => node.colour),
         customdata: nodes.map((node) => `<b>${pictures.safe(words.short(node.name, 80))}</b><br>DOR ${words.digits(node.dor)}, ${words.duration(node.lost)} lost`),
       },
       link: {
-        source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor), color: list.map((link) => rgba(nodes[link.from].colour)), hovertemplate: '%{customdata}<extra></extra>',
-        customdata: list.map((link) => `${pictures.safe(words.short(nodes[link.from].name, 60))} → ${pictures.safe(words.short(nodes[link.to].name, 60))}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`),
+        source: list.map((link) => link.from), target: list.map((link) => link.to), value: list.map((link) => link.dor),
+        color: list.map((link) => rgba(nodes[link.from].colour)), hovertemplate: '%{customdata}<extra></extra>',
+        customdata: list.map((link) => `${nameOf(link.from)} → ${nameOf(link.to)}<br>IF·DOR ${words.digits(link.dor)}, ${words.duration(link.lost)} lost`),
       },
     }],
     layout: {
