@@ -11,10 +11,12 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from iqcar.words import percent, printable, short
+from iqcar.words import percent, printable, run_numbers, short
 
 LABEL_WIDTH = 36
 """Characters of a name beside a bar or a node; longer ones would take the room of the picture."""
+NUMBER_WIDTH = 24
+"""Characters of what tells runs of one query apart."""
 HOVER_WIDTH = 64
 """Characters per line of a hover text."""
 HOVER_NAME = 320
@@ -56,9 +58,9 @@ def distinct(names: Sequence[str], ids: Sequence[str], width: int = LABEL_WIDTH)
     several = (
         {line for line in lines if lines.count(line) > 1} if len(lines) < 2_000 else set(lines)
     )
-    ends = [one.rsplit("/", 1)[-1] for one in ids]
+    ends = run_numbers(ids, lines)
     return [
-        safe(f"{short(line, max(width - len(end) - 1, 8))} {short(end, 20)}".strip())
+        safe(f"{short(line, max(width - len(end) - 1, 8))} {short(end, NUMBER_WIDTH)}".strip())
         if line in several
         else safe(line) or "(no name)"
         for line, end in zip(lines, ends, strict=True)

@@ -11,7 +11,7 @@ from iqcar.kinds import Resource
 from iqcar.plots.palette import query_colours
 from iqcar.report.page import limits
 from iqcar.tables import texts
-from iqcar.words import printable, short
+from iqcar.words import printable, run_numbers, short
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +54,12 @@ class People:
         return short(self._names[row], limits.NAME_CHARACTERS) or self.number(row)
 
     def number(self, row: int) -> str:
-        """What tells runs of one query apart: the end of the query's id."""
-        return short(self._ids[row].rpartition("/")[2], NUMBER_WIDTH)
+        """What tells runs of one query apart; see :func:`iqcar.words.run_numbers`."""
+        return short(self._numbers[row], NUMBER_WIDTH)
+
+    @cached_property
+    def _numbers(self) -> list[str]:
+        return run_numbers(self._ids, self._names)
 
     def to_dict(self) -> dict[str, Any]:
         """Lay out everything that was asked for, in order of position."""

@@ -9,13 +9,14 @@ from iqcar.report.straggler_json import stragglers_to_dict
 from iqcar.report.straggler_section import headline
 from iqcar.report.topic_json import topics_to_dict
 from iqcar.rules.causes import straggler_cause
-from iqcar.words import percent, printable, short
+from iqcar.tables import texts
+from iqcar.words import percent, printable, run_numbers, short
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 CAUSE_WIDTH = 40
-NUMBER_WIDTH = 20
+NUMBER_WIDTH = 24
 NOBODY = {
     "own": "the query itself",
     "known": "known causes",
@@ -27,9 +28,7 @@ def stragglers_section(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out stragglers: counts by cause, stage, query and host, and the worst with evidence."""
     found = diagnosis.stragglers
     whole = stragglers_to_dict(found, most=limits.MOST_STRAGGLERS)
-    names = dict(
-        zip(diagnosis.tables.queries["query_id"], diagnosis.tables.queries["name"], strict=True)
-    )
+    names = _query_names(diagnosis)
     sentence = headline(found, found.stragglers, found.tasks)
     top = next((row for row in whole["by_cause"] if row["cause"]), None)
     if top is not None:
@@ -75,9 +74,7 @@ def topics_section(diagnosis: Diagnosis) -> dict[str, Any] | None:
         return None
     whole = topics_to_dict(diagnosis.topics)
     topics = whole["topics"]
-    names = dict(
-        zip(diagnosis.tables.queries["query_id"], diagnosis.tables.queries["name"], strict=True)
-    )
+    names = _query_names(diagnosis)
     stages = sorted(whole["stages"], key=lambda one: -one["delay_ms"])
     return {
         "sentence": _topics_sentence(whole),
@@ -179,8 +176,15 @@ def _blamed(rows: list[dict[str, Any]], most: int = 3) -> list[tuple[str, float]
     ]
 
 
+def _query_names(diagnosis: Diagnosis) -> dict[str, str]:
+    """What to call each query, by id."""
+    queries = diagnosis.tables.queries
+    ids, names = texts(queries, "query_id"), texts(queries, "name")
+    return {
+        one: f"{short(name, CAUSE_WIDTH)} {short(number, NUMBER_WIDTH)}".strip()
+        for one, name, number in zip(ids, names, run_numbers(ids, names), strict=True)
+    }
+
+
 def _query_name(names: dict[str, str], query_id: str | None) -> str:
-    if not query_id:
-        return ""
-    number = query_id.rpartition("/")[2]
-    return f"{short(names.get(query_id, ''), CAUSE_WIDTH)} {short(number, NUMBER_WIDTH)}".strip()
+    return names.get(query_id or "", "")

@@ -22,6 +22,7 @@ from iqcar.words import (
     duration,
     percent,
     printable,
+    run_numbers,
     short,
 )
 
@@ -43,7 +44,7 @@ MOSTLY = 0.75
 """Share of a part from which one host stands for it."""
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""
-NUMBER_WIDTH = 20
+NUMBER_WIDTH = 24
 """Characters of what tells two queries of one name apart."""
 
 HELD_UP = (Severity.SEVERE, Severity.MARKED, Severity.SLIGHT)
@@ -355,8 +356,8 @@ def _name(diagnosis: Diagnosis, query: int) -> str:
     """Name of a query; with its number where another one is called the same."""
     names = texts(diagnosis.tables.queries, "name")
     name = short(names[query], NAME_WIDTH)
-    query_id = str(diagnosis.tables.queries["query_id"].iloc[query])
-    number = short(query_id.rpartition("/")[2], NUMBER_WIDTH)
+    ids = texts(diagnosis.tables.queries, "query_id")
+    number = short(run_numbers(ids, names)[query], NUMBER_WIDTH)
     if not name:
         return number
     return name if names.count(names[query]) == 1 else f"{name} ({number})"
