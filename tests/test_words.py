@@ -30,8 +30,8 @@ def test_durations_are_written_in_the_unit_people_would_use(ms: float | None, te
 def test_runs_of_one_number_in_two_applications_are_told_apart() -> None:
     ids = ["local-171/sql-1", "local-172/sql-1", "local-172/sql-2", "local-171/sql-3"]
     assert run_numbers(ids, ["q", "q", "q", "other"]) == [
-        "sql-1 of …al-171",
-        "sql-1 of …al-172",
+        "…-171/sql-1",
+        "…-172/sql-1",
         "sql-2",
         "sql-3",
     ]

@@ -14,7 +14,7 @@ MINUTE_MS = 60_000.0
 HOUR_MS = 3_600_000.0
 DAY_MS = 24 * HOUR_MS
 
-APPLICATION_WIDTH = 6
+APPLICATION_WIDTH = 4
 """Last characters of an application's id that tell it from others: they count up."""
 NAME_WIDTH = 48
 """Characters of a query's name in a table; SQL texts are longer than any screen."""
@@ -98,11 +98,11 @@ def run_numbers(ids: Sequence[str], names: Sequence[str]) -> list[str]:
     """What tells runs of one query apart: the end of each query's id, such as ``sql-14``.
 
     Where runs in several applications have one name and number, the end of the application's id
-    goes with it: ``sql-14 of …1047``.
+    goes before it: ``…1047/sql-14``.
     """
     ends = [one.rpartition("/")[2] for one in ids]
     times = Counter(zip(names, ends, strict=True))
     return [
-        f"{end} of …{one.partition('/')[0][-APPLICATION_WIDTH:]}" if times[name, end] > 1 else end
+        f"…{one.partition('/')[0][-APPLICATION_WIDTH:]}/{end}" if times[name, end] > 1 else end
         for one, name, end in zip(ids, names, ends, strict=True)
     ]

@@ -11,7 +11,7 @@ function startMatrix() {
   const numbered = (list) => {
     const seen = list.map((at) => words.short(queryName(at), 22));
     return list.map((at, i) => (at >= 0 && seen.filter((one) => one === seen[i]).length > 1
-      ? `${words.short(queryName(at), 14)} ${words.short(queries[at].number, 12)}` : seen[i]));
+      ? `${words.short(queryName(at), 14)} ${words.short(queries[at].number, 16)}` : seen[i]));
   };
 
   // Rows: sources, then the folded ones, then the causes that are no other query.
