@@ -34,13 +34,7 @@ def analyze(
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     topics: options.Recurring = False,
-    advice: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="Kinds of advice of your own, in the format of rules/advice_kinds.json.",
-        ),
-    ] = "",
+    advice: options.Advice = "",
     samples: options.Samples = None,
     force: options.Force = False,
 ) -> None:

@@ -46,6 +46,13 @@ Recurring = Annotated[
         help="Look for causes of stragglers that recur in many stages, too (`iqcar topics`).",
     ),
 ]
+Advice = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="Kinds of advice of your own, in the format of rules/advice_kinds.json.",
+    ),
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(

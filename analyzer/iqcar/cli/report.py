@@ -34,6 +34,7 @@ def report(
             "there are enough stages to find any.",
         ),
     ] = None,
+    advice: options.Advice = "",
     title: Annotated[
         str, typer.Option(help="Heading of the report. Default: the applications' names.")
     ] = "",
@@ -55,11 +56,14 @@ def report(
     from iqcar.pipeline import diagnose
     from iqcar.report.page import render_page
     from iqcar.report.page.naming import enough_for_topics, report_name
+    from iqcar.rules.advice_kinds import advice_kinds
 
     file = out or report_name(paths)
     if show and file == "-":
         raise UsageError("standard output cannot be opened", "--open", "name a file with --out")
     check_writable(file, force)
+    if advice:
+        advice_kinds(advice)
     tables = read_for(paths, query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
@@ -71,6 +75,7 @@ def report(
             top=top,
             query_by=query_by,
             topics=enough_for_topics(tables) if topics is None else topics,
+            advice=advice,
         )
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)
