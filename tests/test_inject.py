@@ -52,11 +52,15 @@ class Watched:
         self.affinity: set[int] = set()
         self.connections: set[tuple[str, str, str]] = set()
         self.looks = 0
+        # Other tests of this process may have left a Spark or a browser running.
+        self.strangers = {child.pid for child in psutil.Process().children()}
         plan = [Injection("127.0.0.9", 0, for_ms, settings)]
         (self.record,) = run(plan, progress=self.look)
 
     def look(self, seconds: float) -> None:
         for process in psutil.Process().children():
+            if process.pid in self.strangers:
+                continue
             try:
                 self.rss = max(self.rss, process.memory_info().rss)
                 if LINUX:

@@ -22,7 +22,7 @@ from listener_spark import (
     samples_of,
     spark_params,
 )
-from test_listener_cluster import free_port, wait_until
+from standalone_cluster import free_port, wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -30,7 +30,7 @@ from listener_spark import (
     spark_params,
     spark_version,
 )
-from test_listener_cluster import free_port, wait_until
+from standalone_cluster import free_port, wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -270,7 +270,7 @@ def test_a_quiet_application_looks_quiet(tmp_path: Path) -> None:
     classes = " ".join(a.get("class") or "" for _, a in page.tags).split()
     assert "quiet" in classes
     assert not {"severe", "marked", "slight"} & set(classes)
-    assert "No rule is proposed" in page.words
+    assert "No scheduler rule is proposed" in page.words
 
 
 def test_an_application_without_tasks_gives_a_page_that_says_so(tmp_path: Path) -> None:
