@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from browsing import needs_chromium, open_browser
 from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE
 from iqcar.rules import load_rules_file
+from iqcar.words import duration
+from shown_page import show
 
 PATIENCE_S = 900
 
@@ -51,13 +54,28 @@ def test_the_second_run_was_scheduled_by_the_rules(out: Path) -> None:
     assert {applied[rule] for rule in ruled} == {"yes"}
 
 
+@needs_chromium
 @pytest.mark.spark
-def test_the_first_run_can_be_explored(out: Path) -> None:
-    page = (out / "report.html").read_text("utf-8")
+def test_the_first_run_can_be_explored_in_a_browser(out: Path) -> None:
     diagnosis = json.loads((out / "diagnosis.json").read_text("utf-8"))
-    assert "The demo, before the rules" in page
-    target = next(query for query in diagnosis["queries"] if query["target"])
-    assert f'"{target["query_id"]}"' in page
+    queries = [query for query in diagnosis["queries"] if query["target"]]
+    worst = max(queries, key=lambda query: query["lost_to_others_ms"])
+    with open_browser() as browser:
+        shown = show(browser, out / "report.html")
+        assert "The demo, before the rules" in shown.page.title()
+        shown.page.select_option("#target", worst["query_id"])
+        facts = shown.page.locator("#target-facts").inner_text()
+        lost, ran = duration(worst["lost_ms"]), duration(worst["duration_ms"])
+        assert f"lost {lost} of its {ran}" in facts
+        assert f"CPU {duration(worst['waits']['cpu']['ms'])} (measured" in facts
+        sources = {row[0]: row[1] for row in shown.rows("#sources-numbers")}
+        for part in worst["blame"]:
+            if part["kind"] == "query" and part["lost_ms"] > 0:
+                assert sources[part["source_name"]] == duration(part["lost_ms"])
+        (host,) = shown.rows("#hosts-table")
+        assert "not recorded" not in host, "the plugin sampled it"
+        shown.screenshot("report-demo")
+        shown.check_nothing_went_wrong()
 
 
 @pytest.mark.spark

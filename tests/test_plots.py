@@ -44,7 +44,7 @@ def column_sums(figure) -> dict[int, float]:
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 def test_links_between_two_columns_of_a_sankey_sum_to_the_targets_dor(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     for target in diagnosis.targets:
@@ -57,7 +57,7 @@ def test_links_between_two_columns_of_a_sankey_sum_to_the_targets_dor(made: Rand
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_source_nodes_of_a_sankey_hold_the_queries_dor(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     by_target = diagnosis.graph.dor_by_target(6)
@@ -73,7 +73,7 @@ def test_source_nodes_of_a_sankey_hold_the_queries_dor(made: RandomInput) -> Non
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=40)
+@settings(max_examples=16)
 def test_cells_of_a_heatmap_sum_to_what_the_target_lost(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     graph = diagnosis.graph
@@ -97,7 +97,7 @@ def test_cells_of_a_heatmap_sum_to_what_the_target_lost(made: RandomInput) -> No
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_a_wait_that_nobody_recorded_is_no_zero_in_a_heatmap(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     for target in diagnosis.targets:
@@ -115,7 +115,7 @@ def test_a_wait_that_nobody_recorded_is_no_zero_in_a_heatmap(made: RandomInput) 
 
 @pytest.mark.parametrize("most", [2, 3, 100])
 @given(made=tables_and_waits())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_a_matrix_sums_to_what_all_queries_lost(most: int, made: RandomInput) -> None:
     graph = diagnosis_of(made).graph
     lost = sum(graph.lost_ms(int(target)) for target in graph.targets)
@@ -133,7 +133,7 @@ def test_a_matrix_sums_to_what_all_queries_lost(most: int, made: RandomInput) ->
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_waits_of_stages_sum_to_the_querys_waits(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     tasks = diagnosis.tables.tasks

@@ -1,4 +1,4 @@
-"""The report of real logs: other people's, and one that a real Spark has just written."""
+"""The report of other people's logs in a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from browsing import needs_chromium, open_browser
 from conftest import shared_logs_folder
 from iqcar.report.json_result import to_dict
 from iqcar.words import duration
-from listener_spark import PLUGIN, run, spark_params
 from shown_page import show, write_page
 
 if TYPE_CHECKING:
@@ -53,30 +52,4 @@ def test_every_log_gives_a_report_that_opens_without_an_error(
         facts = shown.page.locator("#target-facts").inner_text()
         assert f"lost {duration(lost[target]['lost_ms'])}" in facts
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= 1366
-    shown.check_nothing_went_wrong()
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("home", spark_params())
-def test_a_report_of_a_real_spark_shows_measured_waits_and_busy_hosts(
-    browser: Browser, home: Path, tmp_path: Path
-) -> None:
-    job = [str(Path(__file__).with_name("contending_jobs.py"))]
-    done = run(home, tmp_path, job, master="local[2]", conf=PLUGIN)
-    assert done.exit_code == 0, done.errors[-3000:]
-    diagnosis = iqcar.diagnose(iqcar.read([tmp_path / "log"], query_by="job-group"))
-    shown = show(browser, write_page(diagnosis, tmp_path / "report.html"))
-    queries = {query["name"]: query for query in to_dict(diagnosis)["queries"]}
-    busy = max((queries["busy-1"], queries["busy-2"]), key=lambda one: one["lost_ms"])
-    shown.page.select_option("#target", busy["query_id"])
-    facts = shown.page.locator("#target-facts").inner_text()
-    assert f"lost {duration(busy['lost_ms'])} of its {duration(busy['duration_ms'])}" in facts
-    assert f"CPU {duration(busy['waits']['cpu']['ms'])} (measured" in facts
-    sources = {row[0]: row[1] for row in shown.rows("#sources-numbers")}
-    for part in busy["blame"]:
-        if part["kind"] == "query" and part["lost_ms"] > 0:
-            assert sources[part["source_name"]] == duration(part["lost_ms"])
-    (host,) = shown.rows("#hosts-table")
-    assert "not recorded" not in host
-    shown.screenshot("report-real-spark")
     shown.check_nothing_went_wrong()

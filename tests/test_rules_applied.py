@@ -30,7 +30,9 @@ from listener_spark import (
     spark_params,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = pytest.mark.spark
+portable = pytest.mark.portable
+"""What acts through Spark's own classes; how our files and switches are read is the same on all."""
 
 JOBS = Path(__file__).with_name("rules_jobs.py")
 FAIR = {"spark.scheduler.mode": "FAIR"}
@@ -115,6 +117,7 @@ def recurring(
     return assigned, tables, runs[-1]
 
 
+@portable
 def test_every_task_ran_in_the_pool_of_its_querys_fingerprint(
     recurring: tuple[dict[str, str], Tables, App],
 ) -> None:
@@ -127,6 +130,7 @@ def test_every_task_ran_in_the_pool_of_its_querys_fingerprint(
     assert wrong == []
 
 
+@portable
 def test_the_same_queries_with_other_constants_were_recognised(
     recurring: tuple[dict[str, str], Tables, App],
 ) -> None:
@@ -141,6 +145,7 @@ def test_the_same_queries_with_other_constants_were_recognised(
     assert len(pools - {""}) == len(again & assigned.keys())
 
 
+@portable
 def test_fair_is_switched_on_and_the_new_pools_are_recorded(
     recurring: tuple[dict[str, str], Tables, App],
 ) -> None:
@@ -154,6 +159,7 @@ def test_fair_is_switched_on_and_the_new_pools_are_recorded(
     assert (pools["default"]["weight"], pools["default"]["mode"]) == (1, "FIFO")
 
 
+@portable
 @measures_again
 @pytest.mark.parametrize("home", spark_params())
 def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
@@ -211,6 +217,7 @@ def launched_while_both_ran(app: App) -> tuple[int, int]:
     return gold, iron
 
 
+@portable
 @pytest.mark.parametrize("home", spark_params())
 def test_group_description_and_order_decide_and_the_rest_stays_where_it_was(
     home: Path, tmp_path: Path
@@ -304,6 +311,7 @@ def test_with_strict_rules_the_application_does_not_start(
     assert message in done.stderr
 
 
+@portable
 @pytest.mark.parametrize("home", spark_params())
 @pytest.mark.parametrize(
     ("place", "said"),
@@ -336,6 +344,7 @@ def test_the_switch_leaves_the_scheduler_as_if_there_were_no_rules(
     assert "rules" not in "".join(line for line in app.errors.splitlines() if "iqcar:" in line)
 
 
+@portable
 @pytest.mark.parametrize("home", spark_params())
 def test_the_listener_alone_applies_rules_where_fair_was_chosen(home: Path, tmp_path: Path) -> None:
     path = rules_file(tmp_path, [pool("first", 2)], [rule("first", job_group="many")])
@@ -366,6 +375,7 @@ SPARKS_OWN = """<?xml version="1.0"?>
 """
 
 
+@portable
 @pytest.mark.parametrize("home", spark_params())
 def test_pools_of_sparks_own_file_stay_unless_a_rule_redefines_them(
     home: Path, tmp_path: Path
