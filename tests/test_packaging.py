@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import re
@@ -199,3 +200,20 @@ def test_everybody_s_path_is_no_machine_path(fine: str) -> None:
 @pytest.mark.parametrize("fine", ["a/root", "~/work/x", "hdfs:///home/x", "s3://logs/home/x"])
 def test_a_path_below_something_else_is_no_machine_path(fine: str) -> None:
     assert not MACHINE_PATH.search(fine)
+
+
+def test_compiled_code_multiplies_no_matrices() -> None:
+    """Numba does that with SciPy, which is not among what iqcar needs."""
+    found = []
+    for file in sorted((REPO / "analyzer" / "iqcar").rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            if not any("njit" in ast.dump(decorator) for decorator in function.decorator_list):
+                continue
+            for node in ast.walk(function):
+                multiplies = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+                linear = isinstance(node, ast.Attribute) and node.attr in ("dot", "linalg", "vdot")
+                if multiplies or linear:
+                    found.append(f"{file.name}:{node.lineno}: {function.name}")
+    assert found == []

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Flags = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Floats32 = NDArray[np.float32]
 
 NORMAL_QUARTILES = 1.3489795
 """Interquartile range of a normal distribution in its standard deviations."""
@@ -46,8 +53,7 @@ def _spread(ordered: Any) -> float:
     return float(width / NORMAL_QUARTILES) if width > NOTHING * size else 0.0
 
 
-@njit(cache=True, nogil=True)
-def deviate(values: Any, slow: Any, farthest: float) -> Any:
+def deviate(values: Floats, slow: Flags, farthest: float) -> tuple[Floats32, Floats32]:
     """Deviations of stragglers from the normal tasks' median, and products of those of the normal.
 
     Parameters
@@ -61,6 +67,15 @@ def deviate(values: Any, slow: Any, farthest: float) -> Any:
     (stragglers, metrics) float32
     (metrics, metrics) float32, mean products of the normal tasks' deviations; about 1 with itself
     """
+    stragglers, rest = _deviations(values, slow, farthest)
+    # Not in compiled code: there Numba multiplies matrices with SciPy, which is not needed else.
+    products = rest @ rest.T / max(rest.shape[1], 1)
+    return stragglers, products.astype(np.float32)
+
+
+@njit(cache=True, nogil=True)
+def _deviations(values: Any, slow: Any, farthest: Any) -> Any:
+    """Deviations of stragglers, (stragglers, metrics), and of the others, (metrics, others)."""
     metrics, tasks = values.shape
     many = int(slow.sum())
     deviation = np.zeros((metrics, tasks))
@@ -96,8 +111,7 @@ def deviate(values: Any, slow: Any, farthest: float) -> Any:
             else:
                 rest[j, other] = deviation[j, i]
                 other += 1
-    products = rest @ rest.T / max(tasks - many, 1)
-    return stragglers, products.astype(np.float32)
+    return stragglers, rest
 
 
 @njit(cache=True, nogil=True)
