@@ -27,7 +27,9 @@ from listener_spark import (
     spark_version,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = pytest.mark.spark
+portable = pytest.mark.portable
+"""One way in and what it records; how flags reach Spark is the same on all."""
 
 JOB = Path(__file__).with_name("attached_job.py")
 IQCAR = f"{shlex.quote(sys.executable)} -m iqcar"
@@ -87,6 +89,7 @@ def results(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
 
 
+@portable
 @pytest.mark.smoke
 @pytest.mark.parametrize("home", spark_params())
 def test_the_flags_record_every_task_and_change_neither_result_nor_exit_code(
@@ -142,6 +145,7 @@ def test_the_python_code_attaches_when_it_is_run(home: Path, logs: Path, tmp_pat
     check_attached(done, logs)
 
 
+@portable
 @measures_again
 @pytest.mark.smoke
 @pytest.mark.parametrize("home", spark_params())
