@@ -88,9 +88,11 @@ class Served:
 
 
 @contextmanager
-def served(*paths: Path | str, cache: Path, options: tuple[str, ...] = ()) -> Iterator[Served]:
-    """Serve some places on a free port of the loopback address."""
-    command = [sys.executable, "-m", "iqcar", "serve", *map(str, paths), "--port", "0"]
+def served(
+    *paths: Path | str, cache: Path, options: tuple[str, ...] = (), through: tuple[str, ...] = ()
+) -> Iterator[Served]:
+    """Serve some places on a free port of the loopback address, started through a command."""
+    command = [*through, sys.executable, "-m", "iqcar", "serve", *map(str, paths), "--port", "0"]
     process = subprocess.Popen(
         [*command, "--cache", str(cache), *options],
         stdout=subprocess.PIPE,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
-from contended_log import NO_IO, contended_log
+from contended_log import NO_IO
 from crowded_log import NAMES, crowded_log
 from iqcar.blame import KNOWN, UNATTRIBUTED
 from iqcar.diagnosis import Diagnosis
@@ -25,11 +22,12 @@ from iqcar.report.page import files, limits, render_page
 from iqcar.report.page.embed import json_for_html, source_hash
 from iqcar.report.page.facts import FOLDED, KEYS, bounded, facts_of
 from iqcar.report.page.inputs import coverage
-from iqcar.report.page.naming import enough_for_topics, report_name
+from iqcar.report.page.naming import enough_for_topics
 from iqcar.report.page.payload import page_payload
 from iqcar.report.page.payload_explore import rows_of_each
 from iqcar.report.page.severity import Severity, severity_of
 from iqcar.report.page.verdict import parts_of, verdict_of
+from page_reader import Reader, sections
 from synthetic_log import SyntheticLog, stage_info, task_metrics
 
 MS = 0.01
@@ -37,39 +35,6 @@ MS = 0.01
 SIX_DIGITS = 1e-5
 """Sums of numbers that were rounded to six digits: each is off by five millionths of itself
 at most, and so is their sum."""
-
-
-class Reader(HTMLParser):
-    """Collects elements, their attributes, and the text of those that hold the page's words."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
-        self.raw: dict[str, list[str]] = {"script": [], "style": []}
-        self._inside: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attributes)))
-        if tag in self.raw:
-            self._inside.append(tag)
-            self.raw[tag].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._inside and tag == self._inside[-1]:
-            self._inside.pop()
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.raw[self._inside[-1]][-1] += data
-        else:
-            self.words += data
-
-    def payload(self) -> dict:
-        scripts = [a for tag, a in self.tags if tag == "script"]
-        (at,) = (i for i, a in enumerate(scripts) if a.get("id") == "payload")
-        return json.loads(self.raw["script"][at])
 
 
 def diagnosed(log: SyntheticLog, folder: Path, **options: object) -> Diagnosis:
@@ -85,10 +50,6 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
 @pytest.fixture(scope="module")
 def page(crowded: Diagnosis) -> Reader:
     return Reader(render_page(crowded))
-
-
-def sections(page: Reader) -> list[str]:
-    return [a["id"] for tag, a in page.tags if tag == "section" and a.get("id")]
 
 
 def test_the_sections_stand_in_the_order_of_a_reader_s_questions(page: Reader) -> None:
@@ -337,79 +298,5 @@ def test_the_payload_names_every_resource_and_no_row_is_out_of_range(crowded: Di
             assert (source >= 0) == (kind not in (KNOWN, UNATTRIBUTED))
 
 
-@pytest.mark.parametrize(
-    ("paths", "name"),
-    [
-        (["/logs/app-1.zstd"], "app-1-report.html"),
-        (["s3a://bucket/eventlog_v2_app-7/"], "eventlog_v2_app-7-report.html"),
-        (["app-1.inprogress"], "app-1-report.html"),
-        (["a", "b"], "iqcar-report.html"),
-        (["logs/*.zstd"], "iqcar-report.html"),
-        (["."], "iqcar-report.html"),
-        (["s3a://bucket/x?token=1"], "iqcar-report.html"),
-    ],
-)
-def test_the_report_is_named_after_the_log(paths: list[str], name: str) -> None:
-    assert report_name(paths) == name
-
-
 def test_topics_are_looked_for_where_there_are_enough_stages(crowded: Diagnosis) -> None:
     assert not enough_for_topics(crowded.tables)
-
-
-def iqcar_command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "iqcar", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=cwd,
-    )
-
-
-def test_the_command_writes_the_file_refuses_to_overwrite_it_and_says_so(tmp_path: Path) -> None:
-    log = contended_log().write(tmp_path / "app-1")
-    done = iqcar_command("report", log, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.strip().splitlines()[-1] == "Wrote app-1-report.html"
-    text = (tmp_path / "app-1-report.html").read_text("utf-8")
-    assert "report lost 9.0 s of its 10.0 s" in text
-    assert text.count("<html") == 1
-    again = iqcar_command("report", log, cwd=tmp_path)
-    assert again.returncode == 2
-    assert "exists already" in again.stderr
-    forced = iqcar_command("report", log, "--force", "--title", "Monday", cwd=tmp_path)
-    assert forced.returncode == 0
-    assert "<title>Monday" in (tmp_path / "app-1-report.html").read_text("utf-8")
-
-
-def test_analyze_writes_the_same_page_beside_its_text(tmp_path: Path) -> None:
-    log = contended_log().write(tmp_path / "app-1")
-    done = iqcar_command("analyze", log, "--html", "page.html", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "1. report" in done.stdout
-    page = Reader((tmp_path / "page.html").read_text("utf-8"))
-    assert sections(page)[0] == "verdict"
-
-
-def test_a_cut_log_still_gives_a_page_and_the_exit_code_says_it(tmp_path: Path) -> None:
-    log = contended_log()
-    (tmp_path / "cut").write_bytes(log.bytes()[:-300])
-    done = iqcar_command("report", "cut", "--out", "cut.html", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "truncated" in Reader((tmp_path / "cut.html").read_text("utf-8")).words
-
-
-def test_nothing_readable_is_one_line_and_no_file(tmp_path: Path) -> None:
-    (tmp_path / "junk").write_bytes(b"\x00\x01 not a log")
-    done = iqcar_command("report", "junk", cwd=tmp_path)
-    assert done.returncode == 1
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["junk"]
-
-
-def test_an_unknown_target_names_the_nearest(tmp_path: Path) -> None:
-    log = contended_log().write(tmp_path / "app-1")
-    done = iqcar_command("report", log, "--target", "reprot", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "did you mean report" in done.stderr

@@ -189,29 +189,25 @@ def _on_spark(
 
 @contextmanager
 def _learning() -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on standard error while stages are learned from, if that is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    with Progress(
-        TextColumn("learning from stages (the first run on a machine compiles for some seconds)"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("learning", total=None)
-        yield lambda done, whole: bar.update(task, completed=done, total=whole)
+    """Show how many stages were learned from."""
+    what = "learning from stages (the first run on a machine compiles for some seconds)"
+    with _counting(what) as bar:
+        yield None if bar is None else lambda done, whole: bar("", done, whole)
 
 
 @contextmanager
 def _on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show a bar on standard error while Spark works, if that is a terminal."""
+    """Show what Spark does, and how many of its tasks are done."""
+    with _counting("Spark: {task.fields[doing]}", "tasks") as bar:
+        yield bar
+
+
+@contextmanager
+def _counting(what: str, of: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show a bar on standard error, if that is a terminal.
+
+    What it gives is called with what is being done, how many are done, and how many there are.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -220,13 +216,7 @@ def _on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    with Progress(
-        TextColumn("Spark: {task.fields[doing]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("tasks"),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("fleet", total=None, doing="starting")
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, doing="starting")
         yield lambda doing, done, whole: bar.update(task, completed=done, total=whole, doing=doing)
