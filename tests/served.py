@@ -16,6 +16,9 @@ from typing import Any, TypeVar
 
 import httpx
 
+from contended_log import contended_log
+from synthetic_log import SyntheticLog
+
 WAIT_S = 120
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
@@ -117,3 +120,16 @@ def until(what: Callable[[], T | None]) -> T:
             return found
         time.sleep(0.05)
     raise AssertionError("it did not happen")
+
+
+def large_log(path: Path, tasks: int = 60_000) -> Path:
+    """A log whose analysis takes long enough to be interrupted."""
+    head, task, tail = contended_log(), SyntheticLog(version=None), SyntheticLog(version=None)
+    ends = head.lines[:-1]
+    line = task.task(7).lines[0]
+    with path.open("wb") as file:
+        file.write(b"".join(one + b"\n" for one in ends))
+        for number in range(tasks):
+            file.write(line.replace(b'"Task ID":7', b'"Task ID":%d' % (100 + number)) + b"\n")
+        file.write(tail.end(12_000).lines[0] + b"\n")
+    return path

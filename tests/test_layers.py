@@ -12,7 +12,8 @@ REPO = Path(__file__).resolve().parent.parent
 PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
-    "errors → kinds → words → columns → plugin_tables → tables → eventlog → queries → dag → waits →"
+    "errors → opening → derived → kinds → words → columns → plugin_tables → tables → eventlog →"
+    " queries → dag → waits →"
     " query_waits → grouping → capacity → slots → ratp → pieces → usage → sweep → agenda →"
     " stage_losses → blame_doubts → blame → graph → stragglers → topics → rules → replay →"
     " record_doubts → doubts → plots → diagnosis → pipeline → fleet → report → serve →"

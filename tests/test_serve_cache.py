@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 from pathlib import Path
+
+import pytest
 
 from iqcar.serve.cache import PAGE, RESULT, Cache, write_entry
 from iqcar.serve.summary import Summary
@@ -73,3 +76,76 @@ def test_what_is_not_whole_in_the_cache_is_cleared_away(tmp_path: Path) -> None:
     assert not broken.exists()
     assert again.summary("d" * 32) is None
     assert (cache.folder / "notes.txt").exists()
+
+
+def test_an_entry_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    cache, other = Cache(tmp_path / "cache"), Cache(tmp_path / "other")
+    put(cache, "a" * 32, "k")
+    put(other, "a" * 32, "k")
+    for name in (RESULT, PAGE, "summary.json"):
+        (other.folder / ("a" * 32) / name).write_bytes(b"planted")
+    before = cache.read("a" * 32, PAGE)
+    assert before not in (None, b"planted")
+    page = cache.folder / ("a" * 32) / PAGE
+    page.unlink()
+    page.symlink_to(other.folder / ("a" * 32) / PAGE)
+    assert cache.read("a" * 32, PAGE) is None
+    put(cache, "a" * 32, "k")
+    shutil.rmtree(cache.folder / ("a" * 32))
+    (cache.folder / ("a" * 32)).symlink_to(other.folder / ("a" * 32))
+    assert cache.read("a" * 32, PAGE) is None
+    assert Cache(cache.folder).summary("a" * 32) is None
+
+
+@pytest.mark.parametrize("what", ["link to a folder", "link to nothing", "file", "pipe", "folder"])
+def test_a_result_takes_the_place_of_whatever_stands_there(tmp_path: Path, what: str) -> None:
+    cache, mine = Cache(tmp_path / "cache"), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "kept").write_text("kept")
+    place = cache.folder / ("a" * 32)
+    if what == "folder":
+        (place / "deep").mkdir(parents=True)
+    elif what == "file":
+        place.write_text("x")
+    elif what == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(mine if what == "link to a folder" else tmp_path / "nothing")
+    put(cache, "a" * 32, "k")
+    assert gzip.decompress(cache.read("a" * 32, RESULT)) == b"{}"
+    assert [one.name for one in mine.iterdir()] == ["kept"]
+
+
+def test_an_entry_that_others_could_have_written_is_not_read(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    for digest in ("a" * 32, "b" * 32, "c" * 32):
+        put(cache, digest, "k")
+    (cache.folder / ("a" * 32)).chmod(0o777)
+    (cache.folder / ("b" * 32)).chmod(0o755)
+    (cache.folder / ("b" * 32) / PAGE).chmod(0o666)
+    (cache.folder / ("c" * 32) / PAGE).chmod(0o664)  # a lax umask in a folder closed to others
+    assert cache.read("a" * 32, PAGE) is None
+    assert cache.read("b" * 32, PAGE) is None
+    assert cache.read("c" * 32, PAGE) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("name", ["", PAGE])
+def test_an_entry_of_another_user_is_not_read(tmp_path: Path, name: str) -> None:
+    cache = Cache(tmp_path / "cache")
+    put(cache, "a" * 32, "k")
+    os.chown(cache.folder / ("a" * 32) / name, 12345, 12345)
+    assert cache.read("a" * 32, PAGE) is None
+
+
+def test_what_a_link_in_the_cache_leads_to_is_neither_counted_nor_removed(tmp_path: Path) -> None:
+    cache, mine = Cache(tmp_path / "cache", max_bytes=4000), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "kept").write_bytes(bytes(100_000))
+    put(cache, "a" * 32, "k")
+    (cache.folder / ("0" * 32)).symlink_to(mine)
+    (cache.folder / "unfinished-1").symlink_to(mine)
+    put(cache, "b" * 32, "l")
+    assert cache.summary("a" * 32) is not None
+    Cache(cache.folder)
+    assert (mine / "kept").exists()

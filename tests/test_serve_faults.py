@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,25 +25,12 @@ from iqcar.eventlog.locate import locate
 from iqcar.serve.analyses import ABANDONED_S, Analyses, Analysis, State
 from iqcar.serve.cache import Cache
 from iqcar.serve.worker import Task
-from served import Served, served, until
+from served import Served, large_log, served, until
 from small_log import small_log
 from synthetic_log import SyntheticLog
 
 MANY = 3000
 """Logs of a large History Server's folder."""
-
-
-def large_log(path: Path, tasks: int = 60_000) -> Path:
-    """A log whose analysis takes long enough to be interrupted."""
-    head, task, tail = contended_log(), SyntheticLog(version=None), SyntheticLog(version=None)
-    ends = head.lines[:-1]
-    line = task.task(7).lines[0]
-    with path.open("wb") as file:
-        file.write(b"".join(one + b"\n" for one in ends))
-        for number in range(tasks):
-            file.write(line.replace(b'"Task ID":7', b'"Task ID":%d' % (100 + number)) + b"\n")
-        file.write(tail.end(12_000).lines[0] + b"\n")
-    return path
 
 
 def running(server: Served, analysis: str) -> int:
@@ -371,3 +359,43 @@ def test_a_result_that_cannot_be_kept_is_a_failure_that_says_so(tmp_path: Path) 
     ended = analysed(tmp_path, lose)
     assert ended.state is State.FAILED
     assert ended.message
+
+
+def lines_to(server: Served, count: int, sent: bytes, answered: bool) -> list[socket.socket]:
+    """Connections that bring some bytes and then nothing, each after the one before is answered."""
+    address = urlsplit(server.base)
+    lines = []
+    for _ in range(count):
+        line = socket.socket()
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.connect((address.hostname, address.port))
+        with suppress(OSError):
+            line.sendall(sent)
+            if answered:
+                line.recv(1)
+        lines.append(line)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        (b"", False),
+        (b"GET / HT", False),
+        (b"POST /api/analyses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", False),
+        (b"GET /static/plotly.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
+        (b"GET /api/applications HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
+    ],
+    ids=["nothing", "half a head", "no body", "an answer nobody reads", "one request and no more"],
+)
+def test_no_number_of_clients_that_keep_it_waiting_keeps_out_one_that_asks(
+    tmp_path: Path, sent: bytes, answered: bool
+) -> None:
+    contended_log().write(tmp_path / "app-20240101000000-0001")
+    with served(tmp_path, cache=tmp_path / "cache") as server:
+        assert httpx.get(f"{server.base}/").status_code == 200
+        lines = lines_to(server, 300, sent, answered)
+        answers = [httpx.get(f"{server.base}/", timeout=60).status_code for _ in range(5)]
+        assert answers == [200] * 5
+        for line in lines:
+            line.close()

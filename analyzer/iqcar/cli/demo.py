@@ -35,10 +35,12 @@ def demo(
 
     Example: iqcar demo --scale 0.3
     """
+    import io
     import shutil
 
     from iqcar.cli.needs import need
     from iqcar.cli.writing import check_writable, write_result
+    from iqcar.derived import open_derived, write_derived
     from iqcar.report.json_result import to_json
     from iqcar.report.text import print_diagnosis, terminal
 
@@ -51,14 +53,14 @@ def demo(
     if not keep:
         shutil.rmtree(out / "eventlogs", ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    with (out / "diagnosis.txt").open("w", encoding="utf-8") as text:
+    with io.TextIOWrapper(open_derived(out / "diagnosis.txt"), "utf-8") as text:
 
         def show(diagnosis: Diagnosis) -> None:
             print_diagnosis(diagnosis)
             print_diagnosis(diagnosis, terminal(text))
-            (out / "diagnosis.json").write_bytes(to_json(diagnosis))
+            write_derived(out / "diagnosis.json", to_json(diagnosis))
             page = render_page(diagnosis, title="The demo, before the rules")
-            (out / "report.html").write_text(page, encoding="utf-8")
+            write_derived(out / "report.html", page)
 
         story = tell(out, scale, say=typer.echo, show=show)
         if json != "-":

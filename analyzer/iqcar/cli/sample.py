@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,6 +33,7 @@ def sample(
     Example: iqcar sample --out samples.jsonl --for 10min
     """
     from iqcar.cli.writing import check_writable
+    from iqcar.derived import open_derived
     from iqcar.errors import IqcarError
     from iqcar.sampler import parse_time, sample_host
 
@@ -46,11 +46,12 @@ def sample(
     count = 0
     try:
         # A line at a time: what was sampled is there, whatever happens next.
-        with Path(out).open("w", encoding="ascii", buffering=1) as file:
+        with open_derived(out) as file:
 
             def write(line: str) -> None:
                 nonlocal count
-                file.write(line)
+                file.write(line.encode("ascii"))
+                file.flush()
                 count += 1
 
             sample_host(write, period_s=period_s, for_s=for_s, host=host)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from iqcar.derived import is_stream, write_derived
 from iqcar.errors import ExitCode, IqcarError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def check_writable(target: str | None, force: bool) -> None:
@@ -15,26 +21,29 @@ def check_writable(target: str | None, force: bool) -> None:
     if target is None or target == "-":
         return
     path = Path(target)
+    if is_stream(path):
+        return
     if path.is_dir():
         raise IqcarError("is a folder", target, "name a file", ExitCode.USAGE)
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:
         raise IqcarError("exists already", target, "use --force to overwrite it", ExitCode.USAGE)
     if not path.absolute().parent.is_dir():
         raise IqcarError("its folder does not exist", target, "make it first", ExitCode.USAGE)
 
 
-def write_result(target: str, content: bytes) -> None:
-    """Write to a file, through a temporary one so that no half result is left; ``-`` is stdout."""
+def write_result(target: str, content: str | bytes | Iterable[str | bytes]) -> None:
+    """Write to a file (:func:`~iqcar.derived.write_derived`); ``-`` is standard output."""
+    sys.stdout.flush()  # what was printed before comes before, also where the target is the same
     if target == "-":
-        sys.stdout.buffer.write(content)
+        for chunk in (content,) if isinstance(content, (str, bytes)) else content:
+            whole = chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk
+            sys.stdout.buffer.write(whole)
         sys.stdout.buffer.flush()
         return
-    path = Path(target)
-    partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(content)
-        partial.replace(path)
+        write_derived(target, content)
+    except BrokenPipeError:
+        raise  # its reader has gone
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise IqcarError(f"cannot be written: {error.strerror}", target) from error
     typer.echo(f"Wrote {target}", err=True)

@@ -10,6 +10,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from iqcar.derived import open_derived, write_derived
 from iqcar.errors import IqcarError
 from iqcar.listener_jar import listener_jar
 from iqcar.spark_conf import SparkConf
@@ -105,7 +106,8 @@ def run_mix(
     logs.mkdir(parents=True, exist_ok=True)
     plan, result, spark_log = (out / f"{name}.{part}" for part in ("plan.json", "json", "log"))
     result.unlink(missing_ok=True)
-    plan.write_text(
+    write_derived(
+        plan,
         json.dumps(
             {
                 "data": str(data),
@@ -115,7 +117,6 @@ def run_mix(
             },
             indent=1,
         ),
-        "utf-8",
     )
     attached = SparkConf(jar=str(listener_jar())).settings() if plugin else {}
     settings = {
@@ -140,7 +141,7 @@ def run_mix(
     environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*words, "pyspark-shell"]))
-    with spark_log.open("wb") as messages:
+    with open_derived(spark_log) as messages:
         process = subprocess.Popen(
             [sys.executable, "-m", "iqcar.demo.workload", str(plan)],
             env=environment,

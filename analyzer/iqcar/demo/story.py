@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iqcar.demo.data import data_folder, make_data
 from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.running import run_mix, slots_here
+from iqcar.derived import write_derived
 from iqcar.pipeline import diagnose, read
 from iqcar.replay import check_rules
 from iqcar.rules import dump_compiled, load_rules_file
@@ -88,7 +89,7 @@ def tell(
     diagnosis = diagnose(read([before.log]))
     show(diagnosis)
     rules = out / "rules.json"
-    rules.write_bytes(dump_compiled(diagnosis.tables, diagnosis.rules))
+    write_derived(rules, dump_compiled(diagnosis.tables, diagnosis.rules))
     say("\nSecond run: the same queries at the same times, with the rules")
     after = run_mix(
         queries, data, out, name="after", conf={"spark.iqcar.rules": str(rules.resolve())}, say=say

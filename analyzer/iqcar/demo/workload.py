@@ -16,6 +16,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from iqcar.derived import write_derived
+
 
 def main() -> None:
     """Run the plan's queries; write when each started, and how long it took or why it failed."""
@@ -33,7 +35,7 @@ def main() -> None:
         }
     finally:
         spark.stop()
-    Path(plan["result"]).write_text(json.dumps(outcome, indent=1), "utf-8")
+    write_derived(plan["result"], json.dumps(outcome, indent=1))
 
 
 def make_views(spark: SparkSession, data: Path, texts: list[str]) -> None:

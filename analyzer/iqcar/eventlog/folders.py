@@ -11,9 +11,10 @@ from urllib.parse import unquote
 
 from iqcar.eventlog.layouts import ROLLING_FOLDER, is_clutter
 from iqcar.eventlog.streams import why
+from iqcar.opening import OutsideError, is_within, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MAX_DEPTH = 8
 """Levels of folders searched below the one named. Databricks, the deepest known, delivers logs
@@ -52,7 +53,9 @@ def absence(path: Path) -> str:
     return "it is a link to nothing" if path.is_symlink() else "it does not exist"
 
 
-def walk(roots: Iterable[Path], fail: Callable[[Path, str], None]) -> Iterator[Found]:
+def walk(
+    roots: Iterable[Path], fail: Callable[[Path, str], None], within: Sequence[str] = ()
+) -> Iterator[Found]:
     """Find the files at and below some places, hidden ones and checksums left out.
 
     Parameters
@@ -61,6 +64,8 @@ def walk(roots: Iterable[Path], fail: Callable[[Path, str], None]) -> Iterator[F
         Files and folders.
     fail : callable
         Called with a path that cannot be read, and why.
+    within : sequence of str
+        Folders out of which no link is followed; anywhere if there are none.
 
     Yields
     ------
@@ -75,13 +80,15 @@ def walk(roots: Iterable[Path], fail: Callable[[Path, str], None]) -> Iterator[F
         try:
             status = path.stat()
             identity = (status.st_dev, status.st_ino)
+            if within and not is_within(str(path), within):
+                raise OutsideError(str(path))
             if stat.S_ISREG(status.st_mode) and not is_clutter(path.name):
                 yield Found(path, False)
             if stat.S_ISDIR(status.st_mode) and depth <= MAX_DEPTH and identity not in visited:
                 visited.add(identity)
                 if path.resolve().name.startswith(ROLLING_FOLDER):
                     yield Found(path, True)
-                inside = sorted(path.iterdir(), reverse=True)
+                inside = sorted((path / name for name in names_in(str(path), within)), reverse=True)
         except FileNotFoundError:
             continue  # a dangling link, or what Spark has renamed just now
         except OSError as error:

@@ -25,7 +25,7 @@ NO_LOG = (
 __all__ = ["EventLog", "LogPart", "Unreadable", "locate"]
 
 
-def locate(paths: Sequence[str | Path]) -> list[EventLog | Unreadable]:
+def locate(paths: Sequence[str | Path], within: Sequence[str] = ()) -> list[EventLog | Unreadable]:
     """Find every event log in the given places.
 
     A file that the user names is read whatever it looks like. In a folder, a glob or a zip, files
@@ -37,6 +37,9 @@ def locate(paths: Sequence[str | Path]) -> list[EventLog | Unreadable]:
     paths : sequence of str or Path
         Files, folders (searched to a depth of :data:`~iqcar.eventlog.folders.MAX_DEPTH`), globs,
         rolling folders, zips, or URLs.
+    within : sequence of str
+        Folders, without links in their paths, out of which no link is followed, now or when a log
+        is read; links are followed anywhere by default.
 
     Returns
     -------
@@ -48,7 +51,7 @@ def locate(paths: Sequence[str | Path]) -> list[EventLog | Unreadable]:
     IqcarError
         If a URL needs a package that is not installed.
     """
-    search = Search()
+    search = Search(tuple(within))
     finds = [search.look(str(path)) for path in paths]
     arranged: dict[str, list[EventLog | Unreadable]] = {}
     result: list[EventLog | Unreadable] = []

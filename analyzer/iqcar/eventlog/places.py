@@ -23,12 +23,16 @@ class LogPart:
         Stored size, for progress; 0 if unknown.
     member : str
         Member of the zip at `source`; empty if `source` is the part itself.
+    within : tuple of str
+        Folders, without links in their paths, out of which a local `source` may not lead whenever
+        it is opened; anywhere if there are none.
     """
 
     path: str
     source: str
     size_bytes: int
     member: str = ""
+    within: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

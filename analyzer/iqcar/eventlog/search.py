@@ -40,9 +40,16 @@ class Find:
 
 
 class Search:
-    """Collects files by folder; a file that is reached twice is collected once."""
+    """Collects files by folder; a file that is reached twice is collected once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    within : tuple of str
+        Folders out of which no link is followed; anywhere if there are none.
+    """
+
+    def __init__(self, within: tuple[str, ...] = ()) -> None:
+        self._within = within
         self.folders: dict[str, Folder] = {}
         self._seen: dict[object, tuple[str, str]] = {}
 
@@ -77,7 +84,7 @@ class Search:
 
     def _look_below(self, roots: Iterable[Path], find: Find) -> None:
         """Add the files among `roots` and below them."""
-        for count, (path, is_folder) in enumerate(walk(roots, find.fail)):
+        for count, (path, is_folder) in enumerate(walk(roots, find.fail, self._within)):
             if count == MAX_FILES:
                 find.fail(find.path, _ONLY_SOME)
                 return
@@ -89,7 +96,7 @@ class Search:
     def _add_file(self, path: Path, find: Find, *, named: bool) -> None:
         try:
             status = path.stat()
-            entries = zip_members(str(path))
+            entries = zip_members(str(path), self._within)
         except FileNotFoundError:
             return  # Spark has renamed it just now
         except (OSError, DamageError) as error:
@@ -99,7 +106,7 @@ class Search:
         if entries is not None:
             self._add_members(str(path), entries, identity, find)
             return
-        part = LogPart(printable(path), str(path), status.st_size)
+        part = LogPart(printable(path), str(path), status.st_size, within=self._within)
         self._add(self._folder(path.parent, find), path.name, part, identity, find, named=named)
 
     def _folder(self, path: Path, find: Find) -> str:
@@ -135,7 +142,7 @@ class Search:
                 f"{shown}::{printable(parent)}", parent.rpartition("/")[2], "/" if parent else ""
             )
             self.folders.setdefault(key, folder)
-            part = LogPart(f"{shown}::{printable(member)}", source, size, member)
+            part = LogPart(f"{shown}::{printable(member)}", source, size, member, self._within)
             self._add(key, name, part, (identity, member), find, named=False)
 
     def _look_remote(self, url: str, find: Find) -> None:

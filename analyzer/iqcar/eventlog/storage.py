@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 from iqcar.errors import IqcarError
 from iqcar.eventlog import archive
 from iqcar.eventlog.codecs import decoded_chunks
 from iqcar.eventlog.remote import is_url, open_url
 from iqcar.eventlog.streams import DamageError, StoredStream, why
+from iqcar.opening import open_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iqcar.eventlog.places import LogPart
 
 SNIFF_BYTES = 64 << 10
@@ -25,11 +27,12 @@ an event somewhere is no log."""
 _EVENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{.{0,1000}?"Event"\s*:\s*"', re.DOTALL)
 
 
-def open_source(source: str) -> BinaryIO:
-    """Open a local file or a URL for reading; raises what the storage raises."""
-    if is_url(source):
-        return open_url(source)
-    return cast("BinaryIO", Path(source).open("rb", buffering=0))
+def open_source(source: str, within: Sequence[str] = ()) -> BinaryIO:
+    """Open a local file (see :func:`~iqcar.opening.open_file`) or a URL for reading.
+
+    Raises what the storage raises.
+    """
+    return open_url(source) if is_url(source) else open_file(source, within)
 
 
 def open_part(part: LogPart) -> StoredStream:
@@ -43,7 +46,7 @@ def open_part(part: LogPart) -> StoredStream:
         If what reads its kind of URL is not installed.
     """
     try:
-        file = open_source(part.source)
+        file = open_source(part.source, part.within)
         return archive.open_member(file, part.member) if part.member else StoredStream(file)
     except (DamageError, IqcarError):
         raise
@@ -51,7 +54,7 @@ def open_part(part: LogPart) -> StoredStream:
         raise DamageError(f"it cannot be opened: {why(error)}") from error
 
 
-def zip_members(source: str) -> list[tuple[str, int]] | None:
+def zip_members(source: str, within: Sequence[str] = ()) -> list[tuple[str, int]] | None:
     """List name and stored size of the files in a zip; None if the file is no zip.
 
     Raises
@@ -59,10 +62,10 @@ def zip_members(source: str) -> list[tuple[str, int]] | None:
     DamageError
         If it is a zip that cannot be read. Errors of the storage are raised as they are.
     """
-    with open_source(source) as file:
+    with open_source(source, within) as file:
         if file.read(len(archive.ZIP_MAGICS[0])) not in archive.ZIP_MAGICS:
             return None
-    with open_source(source) as file:
+    with open_source(source, within) as file:
         return archive.members(file)
 
 

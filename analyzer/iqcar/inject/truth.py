@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from iqcar.derived import open_to_append
 from iqcar.errors import IqcarError
 
 VERSION = 1
@@ -84,7 +85,7 @@ def check_log(path: str) -> None:
     if Path(path).is_dir():
         raise IqcarError("is a folder", path, "name a file with --log")
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))
+        os.close(open_to_append(path))
     except OSError as error:
         raise IqcarError(f"cannot be written: {error.strerror}", path) from error
 
@@ -92,7 +93,7 @@ def check_log(path: str) -> None:
 def append(path: str, record: Record) -> None:
     """Append a record with one write, so that several runs can share a log; raises IqcarError."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = open_to_append(path)
         try:
             os.write(descriptor, record.line())
         finally:

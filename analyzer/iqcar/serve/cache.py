@@ -6,6 +6,7 @@ page from it is sent to browsers.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -21,7 +22,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from iqcar.derived import write_derived
 from iqcar.errors import IqcarError
+from iqcar.opening import own_folder, read_own
 from iqcar.serve.summary import Summary
 from iqcar.version import __version__
 
@@ -101,7 +104,7 @@ class Cache:
 
     def discard(self, unfinished: Path) -> None:
         """Remove what became no entry."""
-        shutil.rmtree(unfinished, ignore_errors=True)
+        _remove(unfinished)
 
     def finish(self, unfinished: Path, digest: str) -> Summary:
         """Make the files an entry; the same entry made twice is kept once.
@@ -114,8 +117,7 @@ class Cache:
         summary = _read_summary(unfinished)
         with self._lock:
             place = self.folder / digest
-            if place.exists():
-                shutil.rmtree(place, ignore_errors=True)
+            _remove(place)
             unfinished.rename(place)
             self._remember(digest, summary)
             self._make_room(digest)
@@ -134,8 +136,8 @@ class Cache:
         if not _DIGEST.match(digest) or digest not in self._summaries:
             return None
         try:
-            content = (self.folder / digest / name).read_bytes()
-            os.utime(self.folder / digest)
+            content = _read(self.folder / digest, name)
+            os.utime(self.folder / digest, follow_symlinks=False)
         except OSError:
             self._forget(digest)
             return None
@@ -145,7 +147,7 @@ class Cache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             status = self.folder.stat()
-            entries = sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime)
+            entries = sorted(self._entries(), key=lambda path: path.lstat().st_mtime)
         except OSError as error:
             raise IqcarError(
                 f"no results can be kept there: {(error.strerror or 'unknown').lower()}",
@@ -161,7 +163,7 @@ class Cache:
         for entry in entries:
             if entry.name.startswith(_UNFINISHED):
                 # Another server may be at work on one that is new.
-                if time.time() - entry.stat().st_mtime > LEFT_BEHIND_S:
+                if time.time() - entry.lstat().st_mtime > LEFT_BEHIND_S:
                     self.discard(entry)
             elif _DIGEST.match(entry.name):
                 try:
@@ -171,6 +173,11 @@ class Cache:
                     continue
                 if summary.iqcar_version == __version__:
                     self._remember(entry.name, summary)
+
+    def _entries(self) -> list[Path]:
+        """List the folders in the folder; a link to one is none."""
+        with os.scandir(self.folder) as found:
+            return [self.folder / one.name for one in found if one.is_dir(follow_symlinks=False)]
 
     def _remember(self, digest: str, summary: Summary) -> None:
         self._summaries[digest] = summary
@@ -183,11 +190,11 @@ class Cache:
 
     def _make_room(self, newest: str) -> None:
         sizes = {}
-        for entry in self.folder.iterdir():
+        for entry in self._entries():
             if _DIGEST.match(entry.name):
                 try:
-                    files = sum(file.stat().st_size for file in entry.iterdir())
-                    sizes[entry] = (entry.stat().st_mtime, files)
+                    files = sum(file.lstat().st_size for file in entry.iterdir())
+                    sizes[entry] = (entry.lstat().st_mtime, files)
                 except OSError:
                     continue
         total = sum(size for _, size in sizes.values())
@@ -206,10 +213,28 @@ def _subject(summary: Summary) -> tuple[str, ...]:
 
 def write_entry(folder: Path, result: bytes, page: bytes, summary: Summary) -> None:
     """Write the files of an entry; called in the process that analysed."""
-    (folder / RESULT).write_bytes(gzip.compress(result, 6, mtime=0))
-    (folder / PAGE).write_bytes(gzip.compress(page, 6, mtime=0))
-    (folder / SUMMARY).write_bytes(msgspec.json.encode(summary))
+    write_derived(folder / RESULT, gzip.compress(result, 6, mtime=0))
+    write_derived(folder / PAGE, gzip.compress(page, 6, mtime=0))
+    write_derived(folder / SUMMARY, msgspec.json.encode(summary))
 
 
 def _read_summary(folder: Path) -> Summary:
-    return msgspec.json.decode((folder / SUMMARY).read_bytes(), type=Summary)
+    return msgspec.json.decode(_read(folder, SUMMARY), type=Summary)
+
+
+def _read(folder: Path, name: str) -> bytes:
+    """Read a file of an entry that nobody else can have written, and that is no link."""
+    entry = own_folder(folder)
+    try:
+        return read_own(entry, name)
+    finally:
+        os.close(entry)
+
+
+def _remove(place: Path) -> None:
+    """Remove what stands at a place; of a link only the link."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        place.unlink()

@@ -37,8 +37,6 @@ REMOTE_READERS = 8
 MAX_LOGS = 20_000
 """Logs listed. A History Server's folder holds some thousand; each costs about 2 KB here."""
 
-_OUTSIDE = "its name is a link that leads out of the served folders; it is not followed"
-
 
 class Listing:
     """What is known of every application; all methods can be called from any thread.
@@ -92,7 +90,7 @@ class Listing:
 
     def find(self) -> None:
         """Look through the places once, and read nothing; raises what ``locate`` raises."""
-        self._keep(locate(self._places.paths))
+        self._keep(locate(self._places.paths, self._places.roots))
 
     def check(self) -> None:
         """Look through the places for the first time.
@@ -156,9 +154,6 @@ class Listing:
         key, path = key_of(each.path), redact_text(each.path)
         if not isinstance(each, EventLog):
             failed = Peek(status=InputStatus.FAILED, message=redact_text(each.message))
-            return Application(key, path, None, peek=failed)
-        if self._places.strays(each):
-            failed = Peek(status=InputStatus.FAILED, message=_OUTSIDE)
             return Application(key, path, None, peek=failed)
         identity = identity_of(each)
         one = Application(key, path, each, identity)

@@ -234,7 +234,7 @@ def _read_tail(part: LogPart, lines: _Lines) -> bool:
 
 
 def _stored_tail(part: LogPart) -> bytes:
-    with open_source(part.source) as file:
+    with open_source(part.source, part.within) as file:
         end = file.seek(0, 2)
         file.seek(max(0, end - TAIL_BYTES))
         return file.read(TAIL_BYTES)

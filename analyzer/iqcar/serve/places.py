@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iqcar.errors import IqcarError
 from iqcar.eventlog.folders import absence, local_path
 from iqcar.eventlog.remote import is_url
+from iqcar.opening import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,11 @@ class Places:
     paths : sequence of str
         Files, folders, globs, zips or URLs.
 
+    Attributes
+    ----------
+    roots : tuple of str
+        The local ones, links resolved: a link is followed within them only.
+
     Raises
     ------
     IqcarError
@@ -32,7 +38,7 @@ class Places:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
-        self._roots = tuple(_root(path) for path in paths if not is_url(path))
+        self.roots = tuple(str(_root(path)) for path in paths if not is_url(path))
 
     def holds(self, source: str) -> bool:
         """Tell whether a file that was found lies, links followed, in a place that was given.
@@ -40,13 +46,7 @@ class Places:
         Who may write into a folder of logs may lay a link there to any file that the server can
         read: such a link is not followed out of the places given.
         """
-        if is_url(source):
-            return True
-        try:
-            real = Path(source).resolve(strict=True)
-        except OSError:
-            return False
-        return any(real == root or root in real.parents for root in self._roots)
+        return is_url(source) or is_within(source, self.roots)
 
     def strays(self, log: EventLog) -> bool:
         """Tell whether a part of a log is there, but lies outside."""

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from iqcar.errors import IqcarError, UsageError
 from iqcar.serve import api, pages
 from iqcar.serve.guard import Guard, is_loopback
-from iqcar.serve.impatience import ImpatientProtocol
+from iqcar.serve.impatience import MAX_HELD, ImpatientProtocol
 from iqcar.serve.service import Service
 from iqcar.words import printable
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from types import FrameType
 
-MAX_CONNECTIONS = 100
-"""Requests answered at once (100); more are told to come again."""
+MAX_CONNECTIONS = 2 * MAX_HELD
+"""Connections from which on requests are told to come again (400): twice those that are held while
+they wait on their clients, so that those that were closed have time to end. Most systems let a
+process have 1,024 files open."""
 
 MAX_BACKLOG = 128
 """Connections that the system lets wait."""

@@ -50,8 +50,7 @@ class Task:
         """Read what :meth:`to_line` wrote."""
         task = json.loads(line)
         logs = tuple(
-            EventLog(**{**log, "parts": tuple(LogPart(**part) for part in log["parts"])})
-            for log in task["logs"]
+            EventLog(**{**log, "parts": tuple(map(_part, log["parts"]))}) for log in task["logs"]
         )
         return cls(**{**task, "keys": tuple(task["keys"]), "logs": logs})
 
@@ -127,6 +126,10 @@ def run(task: Task, tell: Callable[..., None]) -> None:
 def settings_text(settings: dict[str, Any]) -> str:
     """Write settings as text that is the same for the same settings."""
     return json.dumps({name: str(value) for name, value in settings.items()}, sort_keys=True)
+
+
+def _part(fields: dict[str, Any]) -> LogPart:
+    return LogPart(**{**fields, "within": tuple(fields["within"])})
 
 
 def _tell(outgoing: TextIO, news: dict[str, Any]) -> None:
