@@ -17,7 +17,7 @@ from served import Served, large_log, served, until
 from small_log import small_log
 from synthetic_log import SyntheticLog
 
-SECRET = "a-log-of-others"
+OF_OTHERS = "a-log-of-others"
 ROLLING = "eventlog_v2_app-20240101000000-0002"
 
 
@@ -25,7 +25,7 @@ def secret_log(path: Path) -> Path:
     """A log outside the served folder, told from all others by its name."""
     path.parent.mkdir(exist_ok=True)
     log = contended_log()
-    log.lines = [line.replace(b'"contended"', f'"{SECRET}"'.encode()) for line in log.lines]
+    log.lines = [line.replace(b'"contended"', f'"{OF_OTHERS}"'.encode()) for line in log.lines]
     return log.write(path)
 
 
@@ -100,7 +100,7 @@ def test_a_log_that_becomes_a_link_while_it_waits_is_not_read(
         ended = server.ended(analysis["id"])
         assert ended["state"] == "failed"
         assert "leads out of" in ended["message"]
-        assert SECRET not in server.client.get("/api/applications").text
+        assert OF_OTHERS not in server.client.get("/api/applications").text
     assert not [one for one in (tmp_path / "cache").iterdir() if (one / "summary.json").exists()]
 
 
@@ -148,7 +148,7 @@ def test_links_that_come_and_go_are_never_peeked_through(tmp_path: Path) -> None
     try:
         for _ in range(400):
             listing.scan()
-            assert SECRET not in [one.name for one in listing.applications()]
+            assert OF_OTHERS not in [one.name for one in listing.applications()]
     finally:
         stop.set()
         thread.join()
