@@ -383,7 +383,7 @@ def lines_to(server: Served, count: int, sent: bytes, answered: bool) -> list[so
         (b"", False),
         (b"GET / HT", False),
         (b"POST /api/analyses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", False),
-        (b"GET /static/plotly.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
+        (b"GET /static/plotly.js HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
         (b"GET /api/applications HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
     ],
     ids=["nothing", "half a head", "no body", "an answer nobody reads", "one request and no more"],
@@ -397,5 +397,26 @@ def test_no_number_of_clients_that_keep_it_waiting_keeps_out_one_that_asks(
         lines = lines_to(server, 300, sent, answered)
         answers = [httpx.get(f"{server.base}/", timeout=60).status_code for _ in range(5)]
         assert answers == [200] * 5
+        for line in lines:
+            line.close()
+
+
+def resident_bytes(server: Served) -> int:
+    """Memory that the server has in use."""
+    pages = Path(f"/proc/{server.process.pid}/statm").read_text("ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+def test_an_answer_nobody_reads_is_not_held_whole(tmp_path: Path) -> None:
+    contended_log().write(tmp_path / "app-20240101000000-0001")
+    with served(tmp_path, cache=tmp_path / "cache") as server:
+        whole = len(server.client.get("/static/plotly.js").content)
+        before = resident_bytes(server)
+        lines = lines_to(
+            server, 100, b"GET /static/plotly.js HTTP/1.1\r\nHost: [::1]\r\n\r\n", True
+        )
+        assert server.client.get("/").status_code == 200
+        assert resident_bytes(server) - before < len(lines) * whole / 4
         for line in lines:
             line.close()

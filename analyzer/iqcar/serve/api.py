@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from functools import wraps
+import io
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from iqcar.errors import UsageError
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from iqcar.serve.service import Service
+
+PIECE_BYTES = 128 << 10
+"""Bytes of an answer made at once (128 KiB): twice what is held for a client before it reads."""
 
 GROWN = "Iqcar-Log-Grown"
 """Header of a result: whether a log has grown since it was made."""
@@ -199,13 +203,19 @@ async def _result(request: Request, standing: Standing) -> Response:
 async def compressed(
     request: Request, content: bytes, media_type: str, headers: dict[str, str]
 ) -> Response:
-    """Answer with what is stored compressed; it is decompressed for who cannot."""
+    """Answer with what is stored compressed; it is decompressed for who cannot.
+
+    In pieces, so that a client that reads slowly, or never, holds one of them in memory.
+    """
     headers = {**headers, "Vary": "Accept-Encoding"}
+    stored = io.BytesIO(content)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        headers["Content-Encoding"] = "gzip"
+        headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(content))}
+        pieces = iter(partial(stored.read, PIECE_BYTES), b"")
     else:
-        content = await asyncio.to_thread(gzip.decompress, content)
-    return Response(content, media_type=media_type, headers=headers)
+        decoded = gzip.GzipFile(fileobj=stored)
+        pieces = iter(partial(decoded.read, PIECE_BYTES), b"")
+    return StreamingResponse(pieces, media_type=media_type, headers=headers)
 
 
 _GONE: tuple[str, Any] = ("There is none of that key, or not any more.", Problem)
