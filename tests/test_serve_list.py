@@ -302,7 +302,7 @@ def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(
 ) -> None:
     now = [1000.0]
 
-    def slow(paths: object) -> list[EventLog]:
+    def slow(paths: object, within: object) -> list[EventLog]:
         now[0] += 60.0
         return []
 
