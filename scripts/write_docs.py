@@ -167,8 +167,8 @@ FILES = """
 A file that a command writes is made new beside its target and then takes the target's name, so it
 is whole or not there. `--force` replaces what stands there: of a link the link, never the file that
 it leads to. Written into are `/dev/stdout` and other open descriptors (`/dev/fd/3`, `>(program)`),
-`/dev/null`, terminals by `/dev/tty`, and named pipes of your own; they need no `--force`. The log of
-`iqcar inject` is appended to, and refused where it is a link.
+`/dev/null`, terminals by `/dev/tty`, and named pipes of your own; they need no `--force`. The log
+of `iqcar inject` is appended to, and refused where it is a link.
 """
 """How commands write files."""
 
@@ -187,7 +187,7 @@ def commands_page() -> str:
     lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
     lines += ["| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
-    lines += ["", FILES.rstrip()]
+    lines += ["", FILES.strip()]
     for name, command in commands.items():
         lines += [
             "",
