@@ -10,7 +10,7 @@ from iqcar.demo.data import data_folder, make_data
 from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.running import run_mix, slots_here
 from iqcar.pipeline import diagnose, read
-from iqcar.replay import check_rules
+from iqcar.replay import Verdict, check_rules
 from iqcar.rules import dump_compiled, load_rules_file
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class Story:
     diagnosis: Diagnosis
     rules: Path
     check: Check
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other processes loaded the machine differently in the two runs."""
+        return any(rule.verdict == Verdict.DISTURBED.value for rule in self.check.rules)
 
     @property
     def most_hurt(self) -> str:
