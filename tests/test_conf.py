@@ -157,13 +157,14 @@ def test_what_cannot_work_is_refused_in_one_line(arguments: list[str], said: str
     assert said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_folder_for_logs_that_is_missing_is_mentioned_beside_the_flags(
-    jar: Path, tmp_path: Path
-) -> None:
+def test_a_folder_for_logs_that_is_missing_is_refused(jar: Path, tmp_path: Path) -> None:
     done = iqcar("conf", "--jar", jar, "--log-dir", tmp_path / "not yet")
-    assert done.returncode == 0
-    assert "is no folder yet, and Spark does not create it" in done.stderr
-    assert done.stdout.startswith("--jars ")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no such folder, and Spark does not create it" in done.stderr
+    assert done.stderr.count("\n") == 1
+    elsewhere = iqcar("conf", "--jar", jar, "--log-dir", f"file://{tmp_path}/elsewhere")
+    assert elsewhere.returncode == 0
+    assert f"spark.eventLog.dir=file://{tmp_path}/elsewhere" in elsewhere.stdout
 
 
 def test_the_jar_of_an_installed_package_comes_before_the_built_one(tmp_path: Path) -> None:

@@ -159,6 +159,6 @@ def test_programs_outside_spark_that_use_a_host_are_said(own, said) -> None:
         {**lacking, **SAMPLE, **own},
         {**lacking, "duration_ms": 1000.0, "jvm_cpu_ms": 1.0},
     ]
-    found = [one for one in doubts_of(samples=samples) if "programs other than" in one]
+    found = [one for one in doubts_of(samples=samples) if "processes other than" in one]
     assert len(found) == (said is not None)
     assert not said or said in found[0]

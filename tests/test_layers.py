@@ -14,7 +14,7 @@ PACKAGE = REPO / "analyzer" / "iqcar"
 FLOW = (
     "errors → opening → derived → kinds → words → columns → plugin_tables → tables → eventlog →"
     " queries → dag → waits →"
-    " query_waits → grouping → capacity → slots → ratp → pieces → usage → sweep → agenda →"
+    " query_waits → grouping → outside_load → capacity → slots → ratp → pieces → usage → sweep → agenda →"
     " stage_losses → blame_doubts → blame → graph → stragglers → topics → rules → replay →"
     " record_doubts → doubts → plots → diagnosis → pipeline → fleet → report → serve →"
     " listener_jar → spark_conf → query_scope → sampler → inject → demo → cli → __main__"

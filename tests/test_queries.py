@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from iqcar.diagnosis import find_query
 from iqcar.kinds import QueryBy
+from iqcar.pipeline import diagnose, read
 from iqcar.queries import NAME_IN_FINGERPRINT, identify
 from iqcar.tables import QUERIES, Tables
+from replayed_log import write_log
+from test_rules_check import NAMES, workload
 from tiny_tables import tiny_tables
 
 MIX = {
@@ -65,6 +71,40 @@ def test_fingerprints_are_the_users_name_else_the_plan() -> None:
         "call:lost",
     ]
     assert queries["name"].tolist()[:2] == ["q39b", "collect at A.scala:3"]
+
+
+def test_queries_that_share_the_line_that_started_them_are_told_apart_by_the_id_of_a_run() -> None:
+    def run(number: int, plan: str, app: int = 0) -> dict[str, object]:
+        return {
+            "app": app, "execution_id": number, "root_execution_id": number, "plan_hash": plan,
+            "description": "collect at x.py:25", "user_named": False,
+        }  # fmt: skip
+
+    tables = tiny_tables(
+        applications=[{}, {}],
+        sql_executions=[run(0, "a"), run(1, "b"), run(2, "a"), run(0, "a", app=1)],
+        jobs=[{"app": int(n == 3), "job_id": n, "sql_execution": n} for n in range(4)],
+    )
+    queries = identify(tables).queries
+    assert queries["name"].tolist() == [
+        "collect at x.py:25 (sql-0)",
+        "collect at x.py:25 (sql-1)",
+        "collect at x.py:25 (sql-0)",
+        "collect at x.py:25",
+    ]
+    assert find_query(queries, "collect at x.py:25 (sql-0)") == (0, 2)
+    assert find_query(queries.iloc[:3], "collect at x.py:25") == (0, 1, 2)
+
+
+def test_how_queries_were_grouped_stays_with_the_tables() -> None:
+    tables = identify(tiny_tables(**MIX), QueryBy.JOB)
+    assert tables.query_by is QueryBy.JOB
+    assert tables.with_(pools=tables.pools).query_by is QueryBy.JOB
+
+
+def test_a_diagnosis_says_how_its_tables_were_grouped(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", workload(), names=NAMES)
+    assert diagnose(read(log, query_by="job")).settings.query_by is QueryBy.JOB
 
 
 def test_a_group_that_is_new_in_every_run_is_no_fingerprint() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from typer.testing import CliRunner
 
 import iqcar
 from iqcar.cli.main import app
-from iqcar.replay import replay
+from iqcar.replay import check_rules, replay
 from iqcar.report.json_result import check_schema
 from iqcar.rules import PoolPlan, RulesFile, compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded import recorded_scheduler
+from iqcar.tables import SAMPLES, Tables
 from naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan
 from replayed_log import log_of, write_log
 
@@ -172,8 +174,6 @@ def test_a_log_that_is_missing_or_rules_that_are_none_end_in_one_line(
 
 def test_the_log_says_which_pool_really_ran(rules: RulesFile, after: Path) -> None:
     """FIFO ignores pools: a pool that was asked for under FIFO is a rule that was not applied."""
-    from iqcar.replay import check_rules
-
     tables = iqcar.read(after)
     fifo = tables.with_(applications=tables.applications.assign(scheduler_mode="FIFO"))
     checked = check_rules(rules, tables, fifo)
@@ -183,3 +183,52 @@ def test_the_log_says_which_pool_really_ran(rules: RulesFile, after: Path) -> No
 def test_log_and_tables_of_the_plain_scheduler_agree() -> None:
     log = log_of(workload(), names=NAMES)
     assert sum(b"SparkListenerTaskEnd" in line for line in log.lines) == 40 + 20 + 4 + 2 + 4
+
+
+def with_outside_load(tables: Tables, share: float) -> Tables:
+    """The tables of a run on two processors that other processes used to this share."""
+    columns = {name: [math.nan] for name in SAMPLES.column_names()} | {
+        "app": [0],
+        "host": [0],
+        "executor": [0],
+        "dropped": [0],
+        "time_ms": [2000.0],
+        "duration_ms": [1000.0],
+        "cores": [2.0],
+        "cpu_user": [100.0 * share + 20.0],
+        "cpu_system": [10.0],
+        "jvm_cpu_ms": [500.0],
+        "python_cpu_ms": [100.0],
+    }
+    samples = SAMPLES.frame(columns)
+    return tables.with_(samples=samples)
+
+
+def test_no_verdict_is_given_where_other_processes_loaded_the_hosts_differently(
+    before: Path, rules: RulesFile, after: Path
+) -> None:
+    first, second = (with_outside_load(iqcar.read(log), 0.1) for log in (before, after))
+    alike = check_rules(rules, first, second)
+    assert "helped" in {rule.verdict for rule in alike.rules}
+    assert not any("processes other" in doubt for doubt in alike.doubts)
+    disturbed = check_rules(rules, first, with_outside_load(second, 0.4))
+    assert {rule.verdict for rule in disturbed.rules} == {"disturbed"}
+    assert [doubt for doubt in disturbed.doubts if "10% of the hosts' processors" in doubt]
+    acting = [rule for rule in disturbed.rules if rule.applied == "yes"]
+    assert acting and all("no verdict" in rule.sentence for rule in acting)
+
+
+def test_queries_without_a_rule_that_moved_too_are_pointed_out(
+    tmp_path: Path, before: Path, rules: RulesFile, after: Path
+) -> None:
+    text, result = check(tmp_path, before, after)
+    assert result["controls"]["queries"] == 1
+    assert abs(result["controls"]["off_percent"]) < 1
+    assert "no rule is about" not in text
+    slower = workload()
+    nightly = changed(slower.queries[2], jobs=(JobPlan(10.0, (StagePlan(((1500.0,),) * 4),), 5.0),))
+    slower = changed(slower, queries=(*slower.queries[:2], nightly))
+    log = write_log(tmp_path / "slower", slower, shares=with_plan(slower, rules.plan), names=NAMES)
+    text, result = check(tmp_path, before, log)
+    assert result["controls"]["change_percent"] > 40
+    assert "one query that no rule is about took +" in text

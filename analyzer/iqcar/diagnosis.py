@@ -160,6 +160,7 @@ def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:
         ids,
         [i.rsplit("/", 1)[-1] for i in ids],
         texts(queries, "name"),
+        [name.rpartition(" (")[0] for name in texts(queries, "name")],
         texts(queries, "fingerprint"),
     ):
         rows = tuple(row for row, value in enumerate(column) if value == wanted)

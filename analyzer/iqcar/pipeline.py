@@ -179,7 +179,7 @@ def diagnose(
     if query_by is not None:
         tables = add_critical_path(identify(tables, QueryBy(query_by)))
     settings = Settings(
-        QueryBy(query_by or QueryBy.SQL),
+        tables.query_by,
         ImpactModel(impact),
         SourceUsage(source_usage),
         critical_path,

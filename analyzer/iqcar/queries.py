@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -55,8 +56,8 @@ def identify(tables: Tables, query_by: QueryBy = QueryBy.SQL) -> Tables:
     Returns
     -------
     Tables
-        With ``queries`` made and the ``query`` column of jobs, stages and tasks set. Stages that
-        belong to no known job become a query of their own per stage id.
+        With ``query_by`` set, ``queries`` made and the ``query`` column of jobs, stages and tasks
+        set. Stages that belong to no known job become a query of their own per stage id.
     """
     jobs, stages, tasks = tables.jobs, tables.stages, tables.tasks
     rows: dict[_Key, int] = {}
@@ -81,7 +82,7 @@ def identify(tables: Tables, query_by: QueryBy = QueryBy.SQL) -> Tables:
     jobs = jobs.assign(query=job_query)
     stages = stages.assign(query=stage_query.astype(np.int32))
     tasks = tasks.assign(query=task_query.astype(np.int32))
-    tables = tables.with_(jobs=jobs, stages=stages, tasks=tasks)
+    tables = replace(tables, jobs=jobs, stages=stages, tasks=tasks, query_by=query_by)
     return tables.with_(queries=_query_table(tables, list(rows)))
 
 
@@ -154,14 +155,16 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
         identities.of_sql(row) if row >= 0 else identities.of_jobs(key, job)
         for key, row, job in zip(keys, execution.tolist(), first_job.tolist(), strict=True)
     ]
+    names = [name or i for (name, _), i in zip(named, ids, strict=True)]
+    fingerprints = [fingerprint for _, fingerprint in named]
     pool = texts(jobs, "pool")
     return QUERIES.frame(
         {
             "query_id": ids,
             "app": app,
-            "name": [name or i for (name, _), i in zip(named, ids, strict=True)],
+            "name": _told_apart(names, fingerprints, keys),
             "kind": [key.kind for key in keys],
-            "fingerprint": [fingerprint for _, fingerprint in named],
+            "fingerprint": fingerprints,
             "pool": [pool[job] if job >= 0 else "" for job in first_job.tolist()],
             "start_ms": start,
             "end_ms": end,
@@ -228,6 +231,26 @@ def _application_labels(applications: pd.DataFrame) -> list[str]:
         seen[label] = seen.get(label, 0) + 1
         labels.append(label if seen[label] == 1 else f"{label}#{seen[label]}")
     return labels
+
+
+def _told_apart(names: list[str], fingerprints: list[str], keys: list[_Key]) -> list[str]:
+    """Add to a name the id of its query's first run where queries of an application share it.
+
+    Spark names a query after the line that started it (``collect at x.py:25``): several queries
+    have that line. Runs of one query, which have one fingerprint, keep one name.
+    """
+    first: dict[tuple[int, str], dict[str, _Key]] = {}
+    for name, fingerprint, key in zip(names, fingerprints, keys, strict=True):
+        first.setdefault((key.app, name), {}).setdefault(fingerprint, key)
+    return [
+        f"{name} ({_id_of(runs[fingerprint])})" if len(runs) > 1 else name
+        for name, fingerprint, runs in zip(
+            names,
+            fingerprints,
+            (first[key.app, name] for name, key in zip(names, keys, strict=True)),
+            strict=True,
+        )
+    ]
 
 
 def _id_of(key: _Key) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.kinds import Request
+from iqcar.outside_load import outside_load
 from iqcar.tables import texts
 from iqcar.waits import MISSING, evidence_column
 
@@ -103,7 +104,7 @@ def _sampler_doubts(tables: Tables, duration: NDArray[np.float64]) -> Iterator[s
 
 
 def outside_doubts(tables: Tables) -> Iterator[str]:
-    """Say on which hosts other programs than the executors used the processors.
+    """Say on which hosts processes other than the executors used the processors.
 
     Parameters
     ----------
@@ -116,42 +117,17 @@ def outside_doubts(tables: Tables) -> Iterator[str]:
         One sentence per host that was sampled and shared: CPU waits that those programs caused
         stay unattributed.
     """
-    samples = tables.samples
-    if len(samples) == 0:
-        return
-    number = {name: samples[name].to_numpy(np.float64) for name in _PROCESSOR}
-    capacity = number["cores"] * number["duration_ms"]
-    busy = (number["cpu_user"] + number["cpu_system"]) / 100.0 * capacity
-    own = sum((np.nan_to_num(number[name]) for name in _OWN), np.zeros(len(samples)))
-    whole = np.isfinite(busy) & (capacity > 0)
-    host = samples["host"].to_numpy(np.int64)
-    n = len(tables.hosts)
-    known = (host >= 0) & (host < n)
-    capacity_ms = np.bincount(host[known & whole], capacity[known & whole], n)
-    busy_ms = np.bincount(host[known & whole], busy[known & whole], n)
-    outside_ms = busy_ms - np.bincount(host[known], own[known], n)
-    seconds = np.bincount(host[known & whole], number["duration_ms"][known & whole], n) / 1e3
+    load = outside_load(tables)
     names = texts(tables.hosts, "host")
-    for row in np.flatnonzero(outside_ms > OUTSIDE_SHARE * capacity_ms).tolist():
-        cores = outside_ms[row] / (seconds[row] * 1e3)
-        of = capacity_ms[row] / (seconds[row] * 1e3)
+    for row in np.flatnonzero(load.outside_ms > OUTSIDE_SHARE * load.capacity_ms).tolist():
+        cores = load.outside_ms[row] / load.sampled_ms[row]
+        of = load.capacity_ms[row] / load.sampled_ms[row]
         yield (
-            f"on {names[row]} programs other than the executors used {cores:.1f} of {of:.0f} "
-            f"processors over the {seconds[row]:,.0f} s that were sampled: waits for the processor "
+            f"on {names[row]} processes other than its executors (other programs, and workers of "
+            f"other hosts' names on the same machine) used {cores:.1f} of {of:.0f} processors over "
+            f"the {load.sampled_ms[row] / 1e3:,.0f} s that were sampled: waits for the processor "
             "that they caused stay unattributed"
         )
-
-
-_PROCESSOR = (
-    "cores",
-    "duration_ms",
-    "cpu_user",
-    "cpu_system",
-    "jvm_cpu_ms",
-    "python_cpu_ms",
-    "own_cpu_ms",
-)
-_OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
 
 
 def _reasons(tables: Tables, lacking: Flags) -> list[tuple[str, int]]:

@@ -8,10 +8,11 @@ hold is NaN, never zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iqcar.columns import NONE, Column, TableSpec, declare, texts
+from iqcar.kinds import QueryBy
 from iqcar.plugin_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
 
 if TYPE_CHECKING:
@@ -271,7 +272,10 @@ SPECS: tuple[TableSpec, ...] = (
 
 @dataclass(frozen=True)
 class Tables:
-    """Everything read from the event logs: one frame per :data:`SPECS` entry."""
+    """Everything read from the event logs: one frame per :data:`SPECS` entry.
+
+    ``query_by`` says what ``queries`` counts as one query.
+    """
 
     inputs: pd.DataFrame
     applications: pd.DataFrame
@@ -288,11 +292,12 @@ class Tables:
     intervals: pd.DataFrame
     pools: pd.DataFrame
     samples: pd.DataFrame
+    query_by: QueryBy = QueryBy.SQL
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """Iterate over (name, frame)."""
-        for field in fields(self):
-            yield field.name, getattr(self, field.name)
+        for spec in SPECS:
+            yield spec.name, getattr(self, spec.name)
 
     def with_(self, **frames: pd.DataFrame) -> Tables:
         """Return a copy with some frames replaced."""

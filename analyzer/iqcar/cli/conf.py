@@ -27,8 +27,8 @@ def conf(
         str,
         typer.Option(
             metavar="PATH",
-            help="Folder or URL for event logs (spark.eventLog.dir); must exist. Default: what "
-            "Spark is configured for.",
+            help="Folder or URL for event logs (spark.eventLog.dir). A folder must exist here; "
+            "write file:///… for one elsewhere. Default: what Spark is configured for.",
         ),
     ] = "",
     jar: Annotated[
@@ -84,6 +84,12 @@ def conf(
         raise UsageError("no such file", jar, "write local:/… for a path on every Spark host")
     if apply_rules and not is_url(apply_rules) and not Path(apply_rules).is_file():
         raise UsageError("no such file", apply_rules, "write rules with iqcar rules compile")
+    if log_dir and not is_url(log_dir) and not Path(log_dir).is_dir():
+        raise UsageError(
+            "no such folder, and Spark does not create it",
+            log_dir,
+            "create it, or write file:///… for a folder where Spark runs",
+        )
     settings = SparkConf(
         jar=jar or str(listener_jar()),
         log_dir=log_dir,
@@ -101,21 +107,19 @@ def conf(
         typer.echo(settings.properties())
     else:
         typer.echo(settings.flags())
-    _warn_of_a_missing_log_dir(log_dir)
+    if not log_dir:
+        _warn_of_a_missing_log_dir()
 
 
 def _split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def _warn_of_a_missing_log_dir(log_dir: str) -> None:
+def _warn_of_a_missing_log_dir() -> None:
     """Spark refuses to start when its folder for event logs is missing: say so beforehand."""
-    from iqcar.spark_conf import DEFAULT_LOG_DIR, is_url
+    from iqcar.spark_conf import DEFAULT_LOG_DIR
 
-    if log_dir:
-        if not is_url(log_dir) and not Path(log_dir).is_dir():
-            typer.echo(f"iqcar: {log_dir} is no folder yet, and Spark does not create it", err=True)
-    elif not Path(DEFAULT_LOG_DIR).is_dir() and not _log_dir_is_configured():
+    if not Path(DEFAULT_LOG_DIR).is_dir() and not _log_dir_is_configured():
         typer.echo(
             f"iqcar: Spark's default folder for event logs, {DEFAULT_LOG_DIR}, does not exist "
             "here and Spark does not create it; name one with --log-dir or spark.eventLog.dir",

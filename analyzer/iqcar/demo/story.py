@@ -11,7 +11,7 @@ from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.running import run_mix, slots_here
 from iqcar.derived import write_derived
 from iqcar.pipeline import diagnose, read
-from iqcar.replay import check_rules
+from iqcar.replay import Verdict, check_rules
 from iqcar.rules import dump_compiled, load_rules_file
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ class Story:
     diagnosis: Diagnosis
     rules: Path
     check: Check
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other processes loaded the machine differently in the two runs."""
+        return any(rule.verdict == Verdict.DISTURBED.value for rule in self.check.rules)
 
     @property
     def most_hurt(self) -> str:

@@ -21,7 +21,7 @@ def print_story(story: Story, console: Console | None = None) -> None:
     console.print("What the rules changed", style="bold")
     print_check(story.check, console)
     most = story.most_hurt
-    if most:
+    if most and not story.disturbed:
         gain = story.before.duration_s[most] / max(story.after.duration_s[most], 1e-3)
         how = f"took {gain:.1f} times as long without the rules" if gain > 1 else "gained nothing"
         console.print(f"{most}, which lost most to other queries, {how}.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.kinds import Kind
+from iqcar.outside_load import outside_load
 from iqcar.replay.expected import LEAST_GAIN_SHARE
 from iqcar.replay.run import record
 from iqcar.replay.shares import is_fair, ran_in_pools
@@ -40,6 +41,17 @@ class Applied(Kind):
     NOT_RUN = "not-run", "Its query did not run again."
 
 
+OUTSIDE_DIFFERENCE = 0.1
+"""Difference between the two runs in the share of the hosts' processors that processes other than
+the executors used, from which the runs are not comparable. A tenth of two cores is as much as a
+task that computes gets from a share of 1/5 less: durations change by more than rules do."""
+
+CONTROLS_OFF_PERCENT = 10.0
+"""Difference between predicted and actual change of the queries that no rule is about, in
+percentage points, from which something else than the rules changed. Runs of one query on a quiet
+machine differ by up to 7 %."""
+
+
 class Verdict(Kind):
     """What became of a rule's victims."""
 
@@ -47,6 +59,7 @@ class Verdict(Kind):
     NO_CHANGE = "no-change", "They changed by less than 1 %."
     SLOWER = "slower", "They got slower by 1 % or more."
     UNKNOWN = "unknown", "None of them ended in both runs."
+    DISTURBED = "disturbed", "Other processes loaded the hosts more in one run than in the other."
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,7 @@ class Check:
     ----------
     queries : recurring queries that ended in both runs, the longest first.
     total : all of those; None if there are none.
+    controls : those that no rule is about and that no rule is to help; None if there are none.
     rules : in the order of the file.
     only_before, only_after : names of queries that ended in one run only.
     doubts : what could not be found out.
@@ -110,6 +124,7 @@ class Check:
 
     queries: tuple[QueryChange, ...]
     total: Total | None
+    controls: Total | None
     rules: tuple[RuleCheck, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
@@ -157,10 +172,16 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     doubts = list(recording.doubts)
     if not changes:
         doubts.append("no query ended in both runs under one fingerprint: nothing can be compared")
+    disturbed = _disturbance(before, after)
+    about = {f for rule in rules for f in (rule.fingerprint, *_victims_of(rule, rules))}
+    alone = [fingerprint for fingerprint in by_fingerprint if fingerprint not in about]
+    controls = _total(weighed, alone) if alone else None
+    doubts += [doubt for doubt in (disturbed, _controls_doubt(controls)) if doubt]
     return Check(
         tuple(changes),
         _total(weighed, list(by_fingerprint)) if changes else None,
-        tuple(_check_rule(rule, rules, plan, after, weighed) for rule in rules),
+        controls,
+        tuple(_check_rule(rule, rules, plan, after, weighed, bool(disturbed)) for rule in rules),
         tuple(sorted(runs.name[f] for f in runs.mean_ms.keys() - again.mean_ms.keys())),
         tuple(sorted(again.name[f] for f in again.mean_ms.keys() - runs.mean_ms.keys())),
         tuple(doubts),
@@ -227,8 +248,44 @@ def _total(weighed: _Weighed, fingerprints: Sequence[str]) -> Total:
     return Total(len(fingerprints), before, after, actual, predicted, _less(predicted, actual))
 
 
+def _disturbance(before: Tables, after: Tables) -> str:
+    """Say so if other processes loaded the hosts more in one run than in the other."""
+    first, second = outside_load(before).share, outside_load(after).share
+    if first is None or second is None or abs(first - second) < OUTSIDE_DIFFERENCE:
+        return ""
+    return (
+        f"processes other than the executors used {first:.0%} of the hosts' processors in the "
+        f"first run and {second:.0%} in the second: what the rules did cannot be told apart from "
+        "that, so there is no verdict; repeat both runs on quiet hosts"
+    )
+
+
+def _controls_doubt(controls: Total | None) -> str:
+    """Say so if queries that no rule is about changed in another way than was predicted."""
+    if controls is None:
+        return ""
+    off = controls.off_percent if controls.off_percent is not None else -controls.change_percent
+    if abs(off) < CONTROLS_OFF_PERCENT:
+        return ""
+    expected = (
+        ""
+        if controls.predicted_percent is None
+        else (f" ({controls.predicted_percent:+.0f}% was predicted)")
+    )
+    which = f"{controls.queries} queries" if controls.queries > 1 else "one query"
+    return (
+        f"{which} that no rule is about took {controls.change_percent:+.0f}% time{expected}: "
+        "more than the rules differed between the runs"
+    )
+
+
 def _check_rule(
-    rule: Rule, rules: Sequence[Rule], plan: PoolPlan, after: Tables, weighed: _Weighed
+    rule: Rule,
+    rules: Sequence[Rule],
+    plan: PoolPlan,
+    after: Tables,
+    weighed: _Weighed,
+    disturbed: bool,
 ) -> RuleCheck:
     pool = next((a.pool for a in plan.assignments if a.rule_id == rule.id), "")
     applied, ran_in = _applied(rule, pool, after)
@@ -239,6 +296,7 @@ def _check_rule(
         least = 100 * LEAST_GAIN_SHARE
         verdict = Verdict.SLOWER if change >= least else Verdict.NO_CHANGE
         verdict = Verdict.HELPED if change <= -least else verdict
+        verdict = Verdict.DISTURBED if disturbed else verdict
     return RuleCheck(
         rule.id, rule.query_name, pool, applied.value, ran_in, verdict.value, len(victims),
         change, predicted, _less(predicted, change),
@@ -303,6 +361,8 @@ def _sentence(
         Verdict.HELPED: f"{whom} took {-change:.0f}% less time",
         Verdict.SLOWER: f"{whom} took {change:.0f}% more time",
         Verdict.NO_CHANGE: f"{whom} took as long as before",
+        Verdict.DISTURBED: f"no verdict: {whom} took {change:+.0f}% time on hosts that other "
+        "processes loaded differently",
     }[verdict]
     text = f"{rule.id} {acted}; {got}"
     return text if predicted is None else f"{text} ({predicted:+.0f}% was predicted)"

@@ -226,7 +226,9 @@ class _Writer:
         rows, name = side.pairs, self.called[side.run]
         own, other = side.query_type.value, side.other.value
         runs = rows[own].nunique()
-        who = f"{runs} runs of {name} (one rule for all)" if runs > 1 else name
+        every = int(np.count_nonzero(self.evidence.group == side.group))
+        counted = f"{runs} of {every} runs" if runs < every else f"{runs} runs"
+        who = f"{counted} of {name} (one rule for all)" if every > 1 else name
         partner, partner_ms = side.most(f"{other}_group")
         partner_run = int(rows[rows[f"{other}_group"] == partner][other].iloc[0])
         cause = vocabulary()[side.resource.value].name

@@ -1,0 +1,65 @@
+"""Processor time of a host that its executors did not use, from the samples of hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+
+_OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
+
+
+class OutsideLoad(NamedTuple):
+    """What processes other than a host's executors used of its processors; all ndarrays (hosts,).
+
+    Attributes
+    ----------
+    outside_ms : processor time, ms; 0 for a host that was not sampled.
+    capacity_ms : processor time that the host had while it was sampled, ms.
+    sampled_ms : elapsed time that was sampled, ms.
+    """
+
+    outside_ms: Floats
+    capacity_ms: Floats
+    sampled_ms: Floats
+
+    @property
+    def share(self) -> float | None:
+        """Share of all hosts' processors, 0 to 1; None where no host was sampled."""
+        capacity = float(self.capacity_ms.sum())
+        return float(self.outside_ms.sum()) / capacity if capacity > 0 else None
+
+
+def outside_load(tables: Tables) -> OutsideLoad:
+    """Sum what other processes used of each host while it was sampled.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``samples`` and ``hosts`` are used.
+    """
+    samples = tables.samples
+    n = len(tables.hosts)
+    host = samples["host"].to_numpy(np.int64)
+    elapsed = samples["duration_ms"].to_numpy(np.float64)
+    capacity = samples["cores"].to_numpy(np.float64) * elapsed
+    used = samples["cpu_user"].to_numpy(np.float64) + samples["cpu_system"].to_numpy(np.float64)
+    busy = used / 100.0 * capacity
+    own = sum(
+        (np.nan_to_num(samples[name].to_numpy(np.float64)) for name in _OWN), np.zeros(len(host))
+    )
+    known = (host >= 0) & (host < n)
+    whole = known & np.isfinite(busy) & (capacity > 0)
+
+    def summed(of: Floats, rows: NDArray[np.bool_]) -> Floats:
+        return np.bincount(host[rows], of[rows], n).astype(np.float64)
+
+    outside = np.maximum(summed(busy, whole) - summed(own, known), 0.0)
+    return OutsideLoad(outside, summed(capacity, whole), summed(elapsed, whole))
