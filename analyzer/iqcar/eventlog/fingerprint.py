@@ -64,13 +64,13 @@ _LITERALS = (
         rf"{START}((EqualTo|EqualNullSafe|GreaterThan|GreaterThanOrEqual|LessThan|LessThanOrEqual"
         r"|StringStartsWith|StringEndsWith|StringContains)\(([^,()]+),[^()]*\))",
         r"\2(\3,?)",
-        back=1,
+        back=True,
     ),
     replacement(
         "In(",
         rf"{START}(In\(([^,()\[\]]+),[{BLANK}]*\[[^\]]*\]?\)?)",
         r"In(\2,?)",
-        back=1,
+        back=True,
     ),
     # A constant beside an operator: a column there would carry `#` and its id.
     replacement(
@@ -80,14 +80,14 @@ _LITERALS = (
         "?",
     ),
     replacement("#", rf"(\({_OPERAND} ({_COMPARISON}) )[^ ]*#", r"(? \2 "),
-    replacement("IN", rf"{START}((IN|INSET) \([^()#]*\))", r"\2 (?)", back=1),
+    replacement("IN", rf"{START}((IN|INSET) \([^()#]*\))", r"\2 (?)", back=True),
     replacement("IN", rf"{START}(?:IN|INSET) ([^()#,\]]*)[)\],]", "?"),
     replacement(
         "(",
         rf"{START}((Contains|StartsWith|EndsWith|like|rlike)\(([{WORD}]+#{_DIGIT}+L?), "
         rf"{_OPERAND}\))",
         r"\2(\3, ?)",
-        back=1,
+        back=True,
     ),
     replacement("'", r"('(?:[^'\\]|\\[^\n]|'')*')", "?"),
     replacement('"', r'("(?:[^"\\]|\\[^\n])*")', "?"),

@@ -44,15 +44,14 @@ class Replacement(NamedTuple):
         Its first group is the part that is replaced.
     instead : callable
         Makes of a match what stands in that place.
-    back : int
-        Bytes before the end of a replaced part that may be the start of the next match: 1 where a
-        pattern holds one character of ASCII that stands before.
+    back : bool
+        Whether the last byte of a replaced part may be what stands before the next one.
     """
 
     held: bytes
     pattern: Any
     instead: Callable[[Match], bytes]
-    back: int = 0
+    back: bool = False
 
     def apply(self, text: bytes) -> bytes:
         """Return a text with every match replaced, from left to right."""
@@ -77,8 +76,8 @@ def compiled(pattern: str) -> Any:
     return re2.compile(pattern, _OPTIONS)
 
 
-def replacement(held: str, pattern: str, instead: str, back: int = 0) -> Replacement:
-    """Make a replacement by fixed text, in which ``\\2`` and so on stand for groups."""
+def replacement(held: str, pattern: str, instead: str, back: bool = False) -> Replacement:
+    r"""Make a replacement by fixed text, in which ``\2`` and so on stand for groups."""
     pieces = instead.split("\\")
     first = pieces[0].encode()
     rest = [(int(piece[0]), piece[1:].encode()) for piece in pieces[1:]]

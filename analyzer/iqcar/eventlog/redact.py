@@ -25,10 +25,14 @@ _REMEMBERED, _SHORT = 4096, 300
 names stand in thousands of events. 5 MB at most."""
 
 _SENSITIVE = (
-    r"(?:secret|pass(?:word|wd|phrase|code)|pwd|token|credential|shared[._\- ]?access[._\- ]?signature"
+    r"(?:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
+    r"|shared[._\- ]?access[._\- ]?signature"
     r"|(?:access|account|api|private|client|auth|sas|(?:en|de)cryption|signing|master)[._\- ]?key)"
 )
 """Spark's own default (spark.redaction.regex: secret, password, token, access key) and more."""
+
+_OPTION = _SENSITIVE.replace(r"[._\- ]?", r"[_\-]?")
+"""Such a word in an option of a command."""
 
 _NAMED = rf"(?i:{_SENSITIVE})[{WORD}.\-]*[\"'`]?"
 """A name that holds such a word, up to its end."""
@@ -39,9 +43,13 @@ _QUOTED = (
 )
 """Quoted text; its end may have been cut off."""
 
+_NO_LETTER = "(?:^|[^A-Za-z0-9])"
 _BARE = rf"\*\(redacted\)|[^{BLANK},;&)\]}}\"']+"
 _ARGUMENT = rf"{_QUOTED}|[^{BLANK}|;]+"
 _SCHEMES = r"(?i:bearer|basic|negotiate|apikey|authorization[\"']?[ \t]?[:=][ \t]?[\"']?token)"
+
+_BEFORE = (START, "(?i)" + START, _NO_LETTER, rf"(?:^|[^{WORD}+/])")
+"""How patterns begin that look at one character before, which may end what was just replaced."""
 
 _PROSE = frozenset(
     b"a an the not null no none distinct true false unknown empty blank set unset missing required"
@@ -50,12 +58,12 @@ _PROSE = frozenset(
 """What follows `is` where it is no secret: `token IS NOT NULL`, `the password is wrong`."""
 
 
-def _sign(pattern: str, back: int = 0) -> Replacement:
-    return replacement("", pattern, REDACTED, back)
+def _sign(pattern: str) -> Replacement:
+    return replacement("", pattern, REDACTED, back=pattern.startswith(_BEFORE))
 
 
 def _unless(pattern: str, harmless: frozenset[bytes] | None) -> Replacement:
-    """Replace what a pattern finds, unless it is one of some words; without them, any plain word."""
+    """Replace what a pattern finds but some words; where none are given, but any plain word."""
     mark = REDACTED.encode()
 
     def instead(match: Any) -> bytes:
@@ -64,7 +72,7 @@ def _unless(pattern: str, harmless: frozenset[bytes] | None) -> Replacement:
         plain = word in harmless if harmless else found.isalpha() and found[1:].islower()
         return found if plain else mark
 
-    return Replacement(b"", compiled(pattern), instead)
+    return Replacement(b"", compiled(pattern), instead, back=pattern.startswith(_BEFORE))
 
 
 _RULES = (
@@ -80,7 +88,7 @@ _RULES = (
     # Cookie: name=value; name=value
     _sign(rf"(?i){START}cookie:[{BLANK}]*([{WORD}.\-]+=[^\n'\"]+)"),
     # "some.password": "value", password = 'value', secret -> value
-    _sign(rf"{_NAMED}[{BLANK}]*(?:=>|->|=|:)[{BLANK}]*({_QUOTED}|{_BARE})"),
+    _sign(rf"{_NAMED}[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"),
     # PASSWORD 'x', option("password", "x")
     _sign(rf"{_NAMED}(?:[{BLANK}]*,[{BLANK}]*|[{BLANK}]+)({_QUOTED})"),
     # the password is x
@@ -89,7 +97,7 @@ _RULES = (
     _sign(rf"(?i:identified[{BLANK}]+by)[{BLANK}]+({_QUOTED}|{_BARE})"),
     # --password x
     _sign(
-        rf"(?:^|[^{WORD}\-])-[{WORD}\-]*(?i:{_SENSITIVE})[{WORD}\-]*[{BLANK}]+"
+        rf"(?:^|[^{WORD}\-])-[{WORD}\-]*(?i:{_OPTION})[{WORD}\-]*[{BLANK}]+"
         rf"([^{BLANK}\-=][^{BLANK}]*)"
     ),
     # mysql -px, sshpass -p x, curl -u user:x
@@ -123,7 +131,7 @@ _RULES = (
         rf"([^&{BLANK}'\"]+)"
     ),
     # Tokens known by their shape
-    _sign(rf"(?:^|[^A-Za-z0-9])({token_shapes()})"),
+    _sign(rf"{_NO_LETTER}({token_shapes()})"),
     # 88 characters of base64 that end in ==: an Azure storage key; 40: an AWS secret key.
     _sign(rf"(?:^|[^{WORD}+/])([A-Za-z0-9+/]{{86}}==)"),
     Replacement(
@@ -136,7 +144,7 @@ _RULES = (
 _HINT = compiled(
     rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&](?:sig|x-amz|x-goog|se|sp)"
     r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
-    rf"|[A-Za-z0-9+/]{{40}}|(?:^|[^A-Za-z0-9])(?:{token_shapes()})"
+    rf"|[A-Za-z0-9+/]{{40}}|{_NO_LETTER}(?:{token_shapes()})"
 )
 """Text without any of this holds no secret that the rules know; most text is done here."""
 
@@ -175,4 +183,4 @@ _remembered = lru_cache(_REMEMBERED)(_redacted)
 
 def _is_mixed(key: bytes) -> bool:
     """Tell whether base64 has small and capital letters and digits: no path and no word has."""
-    return not (key.islower() or key.isupper()) and any(48 <= each <= 57 for each in key)
+    return key.lower() != key != key.upper() and any(48 <= each <= 57 for each in key)
