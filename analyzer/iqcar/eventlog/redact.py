@@ -101,13 +101,10 @@ _RULES = (
         rf"([^{BLANK}\-=][^{BLANK}]*)"
     ),
     # mysql -px, sshpass -p x, curl -u user:x
-    _sign(
-        rf"{START}(?:mysql|mariadb)[a-z_\-]{{0,20}}[{BLANK}](?:[^\n|;]*?[{BLANK}])?"
-        rf"-p({_ARGUMENT})"
-    ),
+    _sign(rf"{START}(?:mysql|mariadb)[a-z_\-]{{0,20}}[ \t](?:[^\n|;]*?[ \t])?-p({_ARGUMENT})"),
     _sign(rf"{START}sshpass[{BLANK}]+-p[{BLANK}]*({_ARGUMENT})"),
     _sign(
-        rf"{START}(?:curl|wget)[{BLANK}](?:[^\n|;]*?[{BLANK}])?(?:-u|--user)[{BLANK}=]?[\"']?"
+        rf"{START}(?:curl|wget)[ \t](?:[^\n|;]*?[ \t])?(?:-u|--user)[{BLANK}=]?[\"']?"
         rf"[^{BLANK}:'\"|;]*:([^{BLANK}'\"|;]+)"
     ),
     # Oracle: jdbc:oracle:thin:user/password@host, user/password@host:1521/name, sqlplus u/p@name

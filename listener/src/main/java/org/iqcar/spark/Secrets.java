@@ -44,11 +44,11 @@ final class Secrets {
   private static final Pattern IDENTIFIED = PyRegex.compile("(?iu:identified%s++by)(%s++)");
   private static final Pattern OPTION = PyRegex.compile("((?<![%W\\-])-(?=[%W\\-]*?"
       + KEY.replace("[._\\- ]?", "[_\\-]?") + ")[%W\\-]++%s++)[^%S\\-=][^%S]*+");
-  private static final Pattern MYSQL = PyRegex.compile("%<(?:mysql|mariadb)[a-z_\\-]{0,20}+%s"
-      + "(?:(?:[^\\n|;]*?%s)?(-p)" + ARGUMENT + "|[^\\n|;]*+)");
+  private static final Pattern MYSQL = PyRegex.compile("%<(?:mysql|mariadb)[a-z_\\-]{0,20}+[ \\t]"
+      + "(?:(?:[^\\n|;]*?[ \\t])?(-p)" + ARGUMENT + "|[^\\n|;]*+)");
   private static final Pattern SSHPASS =
       PyRegex.compile("%<sshpass%s++(-p)%s*+" + ARGUMENT);
-  private static final Pattern CURL = PyRegex.compile("%<(?:curl|wget)%s(?:(?:[^\\n|;]*?%s)?"
+  private static final Pattern CURL = PyRegex.compile("%<(?:curl|wget)[ \\t](?:(?:[^\\n|;]*?[ \\t])?"
       + "(?:-u|--user)[%S=]?[\"']?[^%S:'\"|;]*+:([^%S'\"|;]++)|[^\\n|;]*+)");
   private static final Pattern[] KNOWN = {
     PyRegex.compile("((?iu:jdbc:oracle:[a-z0-9]{1,10}:)[A-Za-z0-9_$#]{0,64}/)"
