@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostile_texts import pairs, repeated
 from iqcar.eventlog.descriptions import clean_description, connect_operation, is_user_named
 from iqcar.eventlog.fingerprint import hash_plan_text, normalise
 from iqcar.queries import _fingerprint_of
@@ -53,6 +54,18 @@ WORDS = [
     "_",
     "$",
     "Kill ",
+    "PushedFilters: [",
+    ", A: ",
+    "Location: a ",
+    "In(",
+    "EqualTo(",
+    "a#1",
+    "( ",
+    " END",
+    "like(",
+    " [id=",
+    "plan_id=",
+    "\\'",
 ]
 NUMBERS = [
     "12",
@@ -72,9 +85,58 @@ SECRETS = [
     *("s3://u:p@h", "?sig=", "--api-key v ", "AKIAABCDEFGHIJKLMNOP", "IDENTIFIED BY 'x'"),
     *("A" * 86 + "==", "aB3" * 13 + "x", "-----BEGIN RSA PRIVATE KEY-----"),
 ]
+SECRETS += [
+    *("password is x", "token IS NOT ", "sfPassword '", "'password' ", "passcode=1 ", "token->"),
+    *("secret == ", "pwd := ", "api_key ::", "encryption_key", "=>,", "-access_key v", "--pwd ="),
+    *("Cookie: a=b;c=d", "Set-Cookie:", "basic ", "negotiate", "authorization: token ", "x=="),
+    *("mysql -u r -pPW ", "mysqldump\n", " -p", "-p'a b", "sshpass -p x ", "curl ", " -u a:b "),
+    *(
+        "--user=ann:x",
+        "jdbc:oracle:thin:",
+        "scott/tiger@",
+        "db:1521/x",
+        "//h",
+        "sqlplus -s ",
+        "conn ",
+    ),
+    *(
+        "user:pa@ss@host",
+        "@",
+        "s3://a:b@c@d",
+        "?x-goog-a=",
+        "&se=1",
+        "aes_encrypt(",
+        "aes_decrypt (",
+        "),",
+    ),
+    *(
+        "glpat-" + "a" * 20,
+        "eyJ" + "a" * 20,
+        "sk_live_" + "b" * 12,
+        "dapi" + "0" * 32 + "-",
+        "ghp_",
+    ),
+    *(
+        "hooks.slack.com/services/T0/B0/" + "x" * 20,
+        "-----END PRIVATE KEY-----",
+        "-----BEGIN A PRIVATE KEY",
+    ),
+]
 NAMES = [
     *(ID, ID.upper(), f"id = {ID}", f"<br/>runId = {ID}", "<br/>batch = 3"),
-    *("count at App.scala:12", "SELECT 1 ", "/* x */ ", "-- x\n"),
+    *(
+        "count at App.scala:12",
+        "SELECT 1 ",
+        "/* x */ ",
+        "-- x\n",
+        "/*",
+        "*/",
+        "( ",
+        "(",
+        " at ",
+        ":1",
+    ),
+    *("User_", "_Operation_", f"_Operation_{ID}", f"_Session_{ID}", f"_Request_{ID}", "runId = "),
     f"SparkConnect_OperationTag_User_a_Session_{ID}_Operation_{ID}",
     f"User_a_Session_{ID}_Request_{ID}",
 ]
@@ -132,6 +194,21 @@ def test_long_texts_come_out_the_same() -> None:
     names = ", ".join(str(n) for n in range(20_000))
     quoted = "'" + "it''s \\' " * 3_000 + "'"
     check([f"Filter a#1 IN ({names})", f"[{names}]", quoted, quoted[:-1], "x'" + "y" * 20_000])
+
+
+@pytest.mark.parametrize("kind", ANALYZER)
+def test_the_plugin_needs_four_times_as_long_for_four_times_the_text(kind: str) -> None:
+    short, long = (2_500, 10_000) if kind == "clean" else (5_000, 20_000)
+    pieces = pairs(60)
+    asked = [(f"cost-of-{kind}", repeated(piece, n)) for piece in pieces for n in (short, long)]
+    cost = [float(answer) for answer in Plugin().answers(asked)]
+    floor = 1e6  # ns: compiling and collecting garbage come in between
+    slow = [
+        (piece, few, many)
+        for piece, few, many in zip(pieces, cost[::2], cost[1::2], strict=True)
+        if many > 10 * few + floor
+    ]
+    assert slow == []
 
 
 def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:

@@ -108,7 +108,9 @@ def _application(
             "end_ms": [end],
             "ended": [log.ended],
             "task_cpus": [_positive(log.spark.task_cpus)],
-            "scheduler_mode": [(log.spark.scheduler_mode or DEFAULT_SCHEDULER)[:MAX_NAME].upper()],
+            "scheduler_mode": [
+                redact_text(log.spark.scheduler_mode or DEFAULT_SCHEDULER, MAX_NAME).upper()
+            ],
         }
     )
 

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import re
-
+from iqcar.eventlog.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.redact import redact_text
 
-_CALL_SITE = re.compile(r"^\S+ at \S.*:-?\d+$")
+_CALL_SITE = compiled(rf"^[^{BLANK}]+ at [^{BLANK}][^\n]*:-?\p{{Nd}}+{END}")
 """Spark's own description: `count at App.scala:12`, `$anonfun$run$2 at Future.java:1768`."""
 
-_STATEMENT = re.compile(
-    r"(?is)^\s*(?:/\*.*?\*/\s*|--[^\n]*\n\s*|\()*(?:select|with|insert|merge|update|delete|create|drop"
+_COMMENT = r"/\*(?:[^*]|\*+[^*/])*\*+/"
+_STATEMENT = compiled(
+    rf"(?i)^[{BLANK}]*(?:{_COMMENT}[{BLANK}]*|--[^\n]*\n[{BLANK}]*|\()*"
+    r"(?:select|with|insert|merge|update|delete|create|drop"
     r"|alter|show|describe|explain|refresh|cache|analyze|truncate|use|set|from|values|optimize|vacuum)"
-    r"\s"
+    rf"[{BLANK}]"
 )
 """The SQL Thrift server, spark-sql and notebooks describe a query by its text."""
 
-_STREAM = re.compile(
-    r"^(?P<name>.*?)(?:<br/>|\n)?id = [0-9a-f\-]{36}(?:<br/>|\n)runId = [0-9a-f\-]{36}(?:<br/>|\n)"
-    r"batch = ",
-    re.S,
-)
+_IDS = r"[0-9a-f\-]{36}(?:<br/>|\n)"
+_STREAM = compiled(rf"(?s)^(.*?)(?:<br/>|\n)?id = {_IDS}runId = {_IDS}batch = ")
 """Structured Streaming: the query's name if it has one, ids, and the number of the batch."""
 
-_CONNECT = re.compile(
-    r"SparkConnect_OperationTag_.*?_Operation_([0-9A-Fa-f\-]{36})"
-    r"|User_.*?_Session_[0-9A-Fa-f\-]{36}_Request_([0-9A-Fa-f\-]{36})"
+_UUID = r"([0-9A-Fa-f\-]{36})"
+_CONNECT = compiled(
+    rf"SparkConnect_OperationTag_[^\n]*?_Operation_{_UUID}"
+    rf"|User_[^\n]*?_Session_[0-9A-Fa-f\-]{{36}}_Request_{_UUID}"
 )
 """How Spark Connect ≥ 3.5 tags jobs, and the job group of 3.4."""
 
 
 def clean_description(text: str | None) -> str:
     """Return a description without secrets, and of a stream's batch only the stream's name."""
-    stream = _STREAM.match(text) if text else None
+    stream = _STREAM.search(encoded(text)) if text and "runId = " in text else None
     if stream:
-        return redact_text(stream["name"]) or "streaming query"
+        return redact_text(stream[1].decode("utf-8")) or "streaming query"
     return redact_text(text)
 
 
@@ -45,13 +44,15 @@ def is_user_named(text: str) -> bool:
     """
     if not text or text == "streaming query":
         return False
-    return not (_CALL_SITE.match(text) or _STATEMENT.match(text))
+    stored = encoded(text)
+    return not (_CALL_SITE.search(stored) or _STATEMENT.search(stored))
 
 
 def connect_operation(group: str | None, tags: str | None) -> str:
     """Return the Spark Connect operation that a job's group or tags name; empty if none."""
     for text in (tags, group):
-        match = _CONNECT.search(text) if text else None
+        match = _CONNECT.search(encoded(text)) if text else None
         if match:
-            return match.group(1) or match.group(2)
+            operation: bytes = match[1] or match[2]
+            return operation.decode("ascii")
     return ""

@@ -16,7 +16,9 @@ from msgspec import Raw, Struct
 
 S = TypeVar("S", bound=Struct)
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+"""A token of JSON. Quoted text that is cut off goes to the end, so that no letter is tried twice;
+it is refused when it is decoded."""
 _SAFE_DIGITS = 100
 _HINTS: dict[type, dict[str, Any]] = {}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import msgspec
 from iqcar.eventlog.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events import NOT_FITTING
 from iqcar.eventlog.fingerprint import hash_plan, hash_plan_text
+from iqcar.eventlog.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.redact import redact_text
 
 if TYPE_CHECKING:
@@ -35,14 +36,19 @@ _NS_PER_MS = 1e6
 _UNITS = {"timing": "ms", "nsTiming": "ms", "size": "bytes", "sum": "count", "count": "count"}
 """Unit of a metric type in the table; ns are converted."""
 
-_WAIT = re.compile(
+MAX_METRIC = 200
+"""Characters kept of a metric's name and of the name of its plan node."""
+
+_WAIT = compiled(
     r"scan time|metadata time|spill|fetch wait|shuffle write time|remote (?:bytes|reqs|merged)"
     r"|shuffle bytes written|time to |sort time|peak memory|commit time|python|cloud storage"
     r"|filesystem read|broadcast|data size|number of tasks"
 )
 """Metrics that are a wait, or what a wait is due to: reading, spilling, shuffling, broadcasting,
 feeding Python."""
-_IN_NAME = re.compile(r"\s*(?:total )?\(min, med, max.*\)$|\s*\((ms|bytes)\)$")
+_IN_NAME = compiled(
+    rf"[{BLANK}]*(?:total )?\(min, med, max[^\n]*\){END}|[{BLANK}]*\((ms|bytes)\){END}"
+)
 _CACHED_SCAN = "InMemoryTableScan"
 _SCAN = "scan time"
 
@@ -169,7 +175,8 @@ class SqlCollector:
         self, number: int, execution: Execution, node: str, metrics: list[PlanMetric]
     ) -> None:
         for metric in metrics:
-            if not isfinite(metric.id) or metric.id < 0 or not _WAIT.search(metric.name):
+            name, shown = wait_name(metric.name[:MAX_METRIC])
+            if not name or not isfinite(metric.id) or metric.id < 0:
                 continue
             key = int(metric.id)
             nanoseconds = metric.type == "nsTiming"
@@ -180,12 +187,27 @@ class SqlCollector:
             unit = _UNITS.get(metric.type)
             if unit is None or key in self.metrics:
                 continue
-            shown = _IN_NAME.search(metric.name)
-            if shown and shown.group(1):
-                unit = shown.group(1)
-            name = _IN_NAME.sub("", metric.name)
             factor = 1 / _NS_PER_MS if nanoseconds else 1.0
-            self.metrics[key] = Metric(number, redact_text(node, 200), name, unit, factor)
+            node = redact_text(node, MAX_METRIC)
+            self.metrics[key] = Metric(number, node, name, shown or unit, factor)
+
+
+@lru_cache(maxsize=1024)
+def wait_name(metric: str) -> tuple[str, str]:
+    """Return a metric's name without what Spark 2 shows behind it, and the unit it shows there.
+
+    Both are empty where the metric has nothing to do with waits.
+
+    >>> wait_name("scan time total (min, med, max (stageId: taskId))"), wait_name("rows")
+    (('scan time', ''), ('', ''))
+    """
+    stored = encoded(metric)
+    if not _WAIT.search(stored):
+        return "", ""
+    shown = _IN_NAME.search(stored)
+    name = stored[: shown.start()] if shown else stored
+    unit: bytes = (shown and shown[1]) or b""
+    return redact_text(name.decode("utf-8")), unit.decode("ascii")
 
 
 def user_named(execution: Execution) -> bool:

@@ -12,6 +12,7 @@ import pandas as pd
 from iqcar import tables as tb
 from iqcar.eventlog.events import NO_METRICS, NOT_FITTING, TaskEnd
 from iqcar.eventlog.lenient import fit, parse
+from iqcar.eventlog.redact import redact_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,9 @@ STATUSES = ("success", "failed", "killed", "running")
 _SUCCESS, _FAILED, _KILLED, _RUNNING = range(len(STATUSES))
 _RESUBMITTED = "Resubmitted"
 """Not the end of an attempt: its executor was lost after it, so its map output has to be redone."""
+
+MAX_LOCALITY = 100
+"""Characters kept of a locality; the longest of Spark's has 13."""
 
 LAST_PLAUSIBLE_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time."""
@@ -106,9 +110,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, TaskFacts]:
             "index": _whole(column["index"], tb.NONE, np.int32),
             "attempt": _whole(column["attempt"], 0, np.int32),
             "status": pd.Categorical.from_codes(status, pd.Index(list(STATUSES), dtype=object)),
-            "locality": pd.Categorical.from_codes(
-                column["locality"], pd.Index(list(codes["locality"]), dtype=object)
-            ),
+            "locality": _localities(column["locality"], list(codes["locality"])),
             "speculative": column["speculative"] == 1,
             "launch_ms": launch,
             "finish_ms": finish,
@@ -196,6 +198,14 @@ def _number_stages(
         numbers = [rows.setdefault(divmod(both, _ATTEMPTS), len(rows)) for both in found.tolist()]
         stage[good] = np.array(numbers, np.int32)[inverse]
     return stage
+
+
+def _localities(code: NDArray[np.int32], names: list[str]) -> pd.Categorical:
+    """Localities as they are shown; Spark has five, a log may hold any text."""
+    shown = [redact_text(name, MAX_LOCALITY) for name in names]
+    row = {name: number for number, name in enumerate(dict.fromkeys(shown))}
+    rows = np.array([row[name] for name in shown], np.int32)
+    return pd.Categorical.from_codes(rows[code], pd.Index(list(row), dtype=object))
 
 
 def _renumber(code: NDArray[np.int32], names: list[str], rows: dict[str, int]) -> NDArray[np.int32]:

@@ -25,8 +25,8 @@ TASKS_PER_BATCH = 10_000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
-_SHOWN = 300
-"""Characters shown of a message of Spark's."""
+_SHOWN, _READ = 300, 20_000
+"""Characters shown, and looked at, of a message of Spark's: a stack trace of both sides fits."""
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def rows_per_batch(spark: Any, rows: int) -> Iterator[None]:
 
 def failure(error: Exception) -> IqcarError:
     """Say in one line why a step failed on the executors."""
-    text = str(error)
+    text = str(error)[:_READ]
     if own := _OWN_ERROR.search(text):
         return IqcarError(
             f"the executors' Python lacks something: {own[1][:_SHOWN]}", "--on-spark",

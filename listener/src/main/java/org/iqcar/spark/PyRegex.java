@@ -14,9 +14,9 @@ final class PyRegex {
   private static final String WORD = "\\p{L}\\p{N}_\udbff\udfff";
   private static final String BLANK = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a"
       + "\\u2028\\u2029\\u202f\\u205f\\u3000";
-  private static final Pattern BLANKS = Pattern.compile("[" + BLANK + "]+");
-  private static final Pattern OUTER =
-      Pattern.compile("\\A[" + BLANK + "]+|[" + BLANK + "]+\\z");
+  private static final String BLANKS_BEYOND = "\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004"
+      + "\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000";
+  private static final Pattern BLANKS = Pattern.compile("[" + BLANK + "]++");
 
   private PyRegex() {}
 
@@ -41,14 +41,39 @@ final class PyRegex {
         .replace("%$", "(?=\\n?\\z)"));
   }
 
+  /** Whether Python's {@code \\s} matches. */
+  static boolean isBlank(char letter) {
+    return letter <= ' ' ? letter >= '\t' && letter <= '\r' || letter >= '\u001c'
+        : letter >= '\u0085' && BLANKS_BEYOND.indexOf(letter) >= 0;
+  }
+
+  /** The first place from one on where no blank is. */
+  static int behindBlanks(String text, int from) {
+    int at = from;
+    while (at < text.length() && isBlank(text.charAt(at))) {
+      at++;
+    }
+    return at;
+  }
+
+  /** The first place down to a least one with nothing but blanks from there to another. */
+  static int beforeBlanks(String text, int least, int from) {
+    int at = from;
+    while (at > least && isBlank(text.charAt(at - 1))) {
+      at--;
+    }
+    return at;
+  }
+
   /** Python's {@code text.strip()}. */
   static String strip(String text) {
-    return OUTER.matcher(text).replaceAll("");
+    int start = behindBlanks(text, 0);
+    return text.substring(start, beforeBlanks(text, start, text.length()));
   }
 
   /** Python's {@code " ".join(text.split())}. */
   static String oneBlank(String text) {
-    return BLANKS.matcher(strip(text)).replaceAll(" ");
+    return strip(BLANKS.matcher(text).replaceAll(" "));
   }
 
   /** Python's {@code len(text)}. */

@@ -15,17 +15,18 @@ final class QueryName {
   private static final int NAME_IN_FINGERPRINT = 120;
   private static final String STREAM_WITHOUT_NAME = "streaming query";
 
-  private static final Pattern CALL_SITE = PyRegex.compile("[^%S]+ at [^%S]%.*:-?%d+%$");
-  private static final Pattern STATEMENT = PyRegex.compile(
-      "(?ius)%s*(?:/\\*.*?\\*/%s*|--[^\\n]*\\n%s*|\\()*(?:select|with|insert|merge|update|delete"
-          + "|create|drop|alter|show|describe|explain|refresh|cache|analyze|truncate|use|set|from"
-          + "|values|optimize|vacuum)%s");
+  private static final Pattern CALL_SITE = PyRegex.compile("[^%S]++ at [^%S]%.*:-?%d++%$");
+  private static final Pattern KEYWORD = PyRegex.compile("(?iu)(?:select|with|insert|merge|update"
+      + "|delete|create|drop|alter|show|describe|explain|refresh|cache|analyze|truncate|use|set|from"
+      + "|values|optimize|vacuum)%s");
   private static final Pattern STREAM = PyRegex.compile(
       "(?s)(.*?)(?:<br/>|\\n)?id = [0-9a-f\\-]{36}(?:<br/>|\\n)runId = [0-9a-f\\-]{36}"
           + "(?:<br/>|\\n)batch = ");
-  private static final Pattern CONNECT = PyRegex.compile(
-      "SparkConnect_OperationTag_%.*?_Operation_([0-9A-Fa-f\\-]{36})"
-          + "|User_%.*?_Session_[0-9A-Fa-f\\-]{36}_Request_([0-9A-Fa-f\\-]{36})");
+  private static final String TAG = "SparkConnect_OperationTag_";
+  private static final String USER = "User_";
+  private static final Pattern OF_TAG = Pattern.compile("_Operation_([0-9A-Fa-f\\-]{36})");
+  private static final Pattern OF_USER =
+      Pattern.compile("_Session_[0-9A-Fa-f\\-]{36}_Request_([0-9A-Fa-f\\-]{36})");
   private static final Pattern UUID =
       Pattern.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}");
 
@@ -47,16 +48,50 @@ final class QueryName {
   static boolean isUsers(String description) {
     return !description.isEmpty() && !description.equals(STREAM_WITHOUT_NAME)
         && !CALL_SITE.matcher(description).lookingAt()
-        && !STATEMENT.matcher(description).lookingAt();
+        && !isStatement(description);
+  }
+
+  /** Whether a text is SQL, after blanks, comments and opening brackets. */
+  private static boolean isStatement(String text) {
+    int at = PyRegex.behindBlanks(text, 0);
+    while (at < text.length()) {
+      if (text.startsWith("/*", at)) {
+        int end = text.indexOf("*/", at + 2);
+        if (end < 0) {
+          return false;
+        }
+        at = PyRegex.behindBlanks(text, end + 2);
+      } else if (text.startsWith("--", at)) {
+        int end = text.indexOf('\n', at);
+        if (end < 0) {
+          return false;
+        }
+        at = PyRegex.behindBlanks(text, end + 1);
+      } else if (text.charAt(at) == '(') {
+        at++;
+      } else {
+        return KEYWORD.matcher(text).region(at, text.length()).lookingAt();
+      }
+    }
+    return false;
   }
 
   /** The Spark Connect operation that a job's tags or group name; empty if none. */
   static String connectOperation(String group, String tags) {
     for (String text : new String[] {tags, group}) {
       if (text != null) {
-        Matcher match = CONNECT.matcher(text);
-        if (match.find()) {
-          return match.group(1) != null ? match.group(1) : match.group(2);
+        for (String line : text.split("\n")) {
+          int tag = line.indexOf(TAG);
+          int user = line.indexOf(USER);
+          Matcher ofTag = OF_TAG.matcher(line);
+          Matcher ofUser = OF_USER.matcher(line);
+          boolean isTag = tag >= 0 && ofTag.find(tag + TAG.length());
+          if (user >= 0 && ofUser.find(user + USER.length()) && !(isTag && tag < user)) {
+            return ofUser.group(1);
+          }
+          if (isTag) {
+            return ofTag.group(1);
+          }
         }
       }
     }

@@ -1,0 +1,112 @@
+"""What reads texts from logs needs time in proportion to their length, whatever they hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostile_texts import least_cost, pairs, repeated
+from iqcar import queries
+from iqcar.eventlog import descriptions, fingerprint, lenient, sql_collect, storage, task_lines
+from iqcar.eventlog import redact as redacting
+from iqcar.eventlog import task_templates as templates
+from iqcar.fleet import session
+from iqcar.rules import pool_names
+from iqcar.serve import peek
+
+PACKAGE = Path(__file__).resolve().parent.parent / "analyzer" / "iqcar"
+
+BACKTRACKING = {
+    "demo/workload.py": "our own SQL",
+    "eventlog/folders.py": "names of files, which are short",
+    "eventlog/layouts.py": "names of files, which are short",
+    "eventlog/lenient.py": "every start of a token is one",
+    "eventlog/remote.py": "paths that the user gave",
+    "eventlog/storage.py": "at most 1,000 places",
+    "eventlog/task_lines.py": "anchored, and nothing repeated overlaps",
+    "eventlog/task_templates.py": "what is repeated ends at the next quote",
+    "fleet/session.py": "20,000 characters, one start a line",
+    "inject/words.py": "what the user typed",
+    "queries.py": "36 characters at each place",
+    "report/page/files.py": "our own JavaScript",
+    "report/page/naming.py": "paths that the user gave",
+    "rules/advice_kinds.py": "anchored, with bounded counts",
+    "rules/pool_names.py": "one class of letters",
+    "sampler.py": "what the user typed",
+    "serve/bar.py": "our own page",
+    "serve/cache.py": "names of our own files",
+    "serve/endpoints.py": "our own schema",
+    "serve/peek.py": "500 bytes",
+    "spark_conf.py": "paths that the user gave",
+    "stragglers/trace_columns.py": "one class of letters",
+}
+"""Modules that may use Python's `re`, and why it costs no more there than the text's length."""
+
+SLACK = 10
+"""A text of four times the length may cost so many times as much: its square is 16 times, and what
+is in proportion 4 times, give or take the neighbours on the machine."""
+
+SHORT, LONG = 4_000, 16_000
+"""Characters; redacting looks at 10,000, so its own shorter one is 2,500."""
+
+
+def test_no_other_module_matches_with_backtracking() -> None:
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in one.names] if isinstance(one, ast.Import) else []
+            if "re" in names or (isinstance(one, ast.ImportFrom) and one.module == "re"):
+                found.add(file.relative_to(PACKAGE).as_posix())
+    assert found == set(BACKTRACKING)
+
+
+def finds(pattern: re.Pattern[Any]) -> Callable[[str], object]:
+    """Everything a pattern finds."""
+    as_bytes = isinstance(pattern.pattern, bytes)
+    return lambda text: sum(1 for _ in pattern.finditer(text.encode() if as_bytes else text))
+
+
+MATCHERS: dict[str, Callable[[str], object]] = {
+    "redact": lambda text: redacting._redacted(text[: redacting.MAX_TEXT]),
+    "normalise": fingerprint._normalised,
+    "plan text": fingerprint.hash_plan_text,
+    "codegen": lambda text: fingerprint._without_number(text + ")"),
+    "clean": descriptions.clean_description,
+    "user named": descriptions.is_user_named,
+    "connect": lambda text: descriptions.connect_operation(text, None),
+    "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
+    "uuid": finds(queries._UUID),
+    "token": finds(lenient._TOKEN),
+    "value": finds(templates._VALUE),
+    "event": lambda text: storage._EVENT.match(("{" + text).encode()),
+    "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
+    "digits": lambda text: task_lines._DIGITS.match(text.encode()),
+    "wanted": lambda text: peek._WANTED.search(text.encode(), 0, peek.MAX_NAME),
+    "others": finds(pool_names._OTHERS),
+    "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
+}
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
+    work = MATCHERS[name]
+    short, long = (2_500, 10_000) if name == "redact" else (SHORT, LONG)
+    plain = least_cost(lambda text: text.encode().hex(), "x" * long) * SLACK
+    slow = []
+    for piece in pairs(60):
+        few, many = (least_cost(work, repeated(piece, n), 1) for n in (short, long))
+        if many > SLACK * few + plain:  # look again before saying so
+            few, many = (least_cost(work, repeated(piece, n)) for n in (short, long))
+            if many > SLACK * few + plain:
+                slow.append((piece, few, many))
+    assert slow == []
+
+
+def test_a_text_that_hung_is_told_at_once() -> None:
+    assert descriptions.is_user_named("/* a */ " * 1000 + "CALL p()")
+    assert redacting.redact_text("password" * 1200).startswith("password")
