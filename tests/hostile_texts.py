@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from time import process_time
+from typing import NamedTuple
 
 PIECES = (
     *("a", "1", " ", "= ", "( = ", "a = b#1 ", "' ", "'\\'", "''", '"', '\\"', "'a''b", "\\", "\n"),
@@ -86,15 +87,39 @@ PIECES = (
 )
 
 
-def pairs(count: int) -> list[str]:
-    """Every piece, and two of them side by side, as drawn by a fixed seed."""
+class Hostile(NamedTuple):
+    """A text that begins and ends with one piece each, and repeats one in between."""
+
+    first: str
+    piece: str
+    last: str
+
+    def text(self, length: int) -> str:
+        """Make it of at least so many characters."""
+        return self.first + self.piece * (length // len(self.piece) + 1) + self.last
+
+
+KNOWN = (
+    Hostile("Location: a", " ", "x"),
+    Hostile("", "= ", "#"),
+    Hostile("", "IN ", "#"),
+    Hostile("a", "1", "x"),
+    Hostile("DataFilters: [", "a", "\n"),
+    Hostile("", "DataFilters: [a ", "\nx"),
+    Hostile("", "/* a */ ", "CALL p()"),
+    Hostile("password", " ", "x"),
+)
+"""Texts that once cost the square of their length, or more."""
+
+
+def hostile(count: int) -> list[Hostile]:
+    """Every piece by itself, and so many texts as a fixed seed draws them."""
     draw = random.Random(5)
-    return [*PIECES, *("".join(draw.sample(PIECES, 2)) for _ in range(count))]
-
-
-def repeated(piece: str, length: int) -> str:
-    """A text of at least so many characters, with a start that most matchers look for."""
-    return f"= {piece * (length // len(piece) + 1)}"
+    drawn = []
+    for _ in range(count):
+        piece = "".join(draw.sample(PIECES, draw.choice((1, 1, 2))))
+        drawn.append(Hostile(draw.choice(PIECES), piece, draw.choice(("", "#", *PIECES))))
+    return [*(Hostile("", piece, "") for piece in PIECES), *KNOWN, *drawn]
 
 
 def least_cost(work: Callable[[str], object], text: str, tries: int = 3) -> float:

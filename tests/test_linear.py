@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostile_texts import least_cost, pairs, repeated
+from hostile_texts import hostile, least_cost
 from iqcar import queries
 from iqcar.eventlog import descriptions, fingerprint, lenient, sql_collect, storage, task_lines
 from iqcar.eventlog import redact as redacting
@@ -56,12 +55,11 @@ SHORT, LONG = 4_000, 16_000
 
 
 def test_no_other_module_matches_with_backtracking() -> None:
-    found = set()
-    for file in PACKAGE.rglob("*.py"):
-        for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in one.names] if isinstance(one, ast.Import) else []
-            if "re" in names or (isinstance(one, ast.ImportFrom) and one.module == "re"):
-                found.add(file.relative_to(PACKAGE).as_posix())
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(r"^\s*(?:import re\b|from re import)", file.read_text("utf-8"), re.MULTILINE)
+    }
     assert found == set(BACKTRACKING)
 
 
@@ -98,12 +96,12 @@ def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
     short, long = (2_500, 10_000) if name == "redact" else (SHORT, LONG)
     plain = least_cost(lambda text: text.encode().hex(), "x" * long) * SLACK
     slow = []
-    for piece in pairs(60):
-        few, many = (least_cost(work, repeated(piece, n), 1) for n in (short, long))
+    for one in hostile(200):
+        few, many = (least_cost(work, one.text(n), 1) for n in (short, long))
         if many > SLACK * few + plain:  # look again before saying so
-            few, many = (least_cost(work, repeated(piece, n)) for n in (short, long))
+            few, many = (least_cost(work, one.text(n)) for n in (short, long))
             if many > SLACK * few + plain:
-                slow.append((piece, few, many))
+                slow.append((one, few, many))
     assert slow == []
 
 

@@ -54,7 +54,8 @@ def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
     assert any(name.endswith("page.html.j2") for name in page)
     rules = {f"iqcar/data/rules/{path.name}" for path in (REPO / "rules").iterdir()}
     assert {path.rpartition(".")[2] for path in rules} == {"json", "md"}
-    assert modules | page | rules | {"iqcar/py.typed", "iqcar/data/iqcar_sampler.py"} <= shipped
+    data = {f"iqcar/data/iqcar_{name}" for name in ("sampler.py", "secrets.json")}
+    assert modules | page | rules | data | {"iqcar/py.typed"} <= shipped
 
 
 def test_the_wheel_carries_the_plugin_where_it_can_be_built(wheel: Path) -> None:

@@ -36,7 +36,7 @@ public final class FingerprintMain {
   private static String cost(String question, String text) {
     ThreadMXBean clock = ManagementFactory.getThreadMXBean();
     long least = Long.MAX_VALUE;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 3; i++) {
       long start = clock.getCurrentThreadCpuTime();
       answer(question, text);
       least = Math.min(least, clock.getCurrentThreadCpuTime() - start);

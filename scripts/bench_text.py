@@ -1,0 +1,76 @@
+"""What texts made to be slow cost a character, and what ordinary ones cost beside Python's `re`.
+
+    scripts/bench text           every matcher on hostile texts of n and 4n characters
+    scripts/bench text --full    ten times as long, and more texts
+
+A ratio of 1 is proportion, 4 a square. Ordinary texts are plan lines, names and SQL: what a reader
+does with them, against one search of Python's `re` for the words that make a text suspicious.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from hostile_texts import Hostile, hostile, least_cost
+from iqcar.eventlog import redact as redacting
+from test_fingerprint import DIFFERENT, SAME
+from test_linear import MATCHERS
+
+MOST = 2.0
+"""Goal: cost of a character of the worst text among four times as many."""
+LEAST_COST = 1e-3
+"""Seconds; what costs less cannot be told from what else the machine does."""
+NAMES = ("count at App.scala:12", "nightly sales report", "SELECT d_year, sum(x) FROM t GROUP BY 1")
+SUSPICIOUS = re.compile(
+    rf"(?i){redacting._SENSITIVE}|://[^\s/]*@|bearer|basic|[A-Za-z0-9+/_\-]{{20}}"
+)
+
+
+def worst_of_all(texts: list[Hostile], length: int) -> bool:
+    """Print the worst ratio of each matcher; whether all keep the goal."""
+    kept = True
+    print(
+        f"{'matcher':<12} {'n':>9} {'worst: first, repeated, last':<50} {'ns/char':>8} {'ratio':>6}"
+    )
+    for name, work in MATCHERS.items():
+        n = min(length, redacting.MAX_TEXT // 4) if name == "redact" else length
+        worst: tuple[float, float, tuple[str, ...]] = (0.0, 0.0, ())
+        for one in texts:
+            few, many = (least_cost(work, one.text(size), 2) for size in (n, 4 * n))
+            if many > LEAST_COST:
+                worst = max(worst, (many / few / 4, many / n / 4 * 1e9, one))
+        ratio, ns, found = worst
+        kept = kept and ratio <= MOST
+        shown = " ".join(map(repr, found)) if ratio else f"none costs {LEAST_COST * 1e3:g} ms"
+        print(f"{name:<12} {n:>9,} {shown:<50} {ns:>8.0f} {ratio:>6.2f}", flush=True)
+    return kept
+
+
+def ordinary() -> None:
+    """Print what ordinary texts cost, in costs of one search with `re`."""
+    lines = [line for pair in SAME + DIFFERENT for line in pair]
+    for name, texts in (("redact", [*lines, *NAMES]), ("normalise", lines)):
+        work = MATCHERS[name]
+        ours = sum(least_cost(work, text, 20) for text in texts)
+        theirs = sum(least_cost(SUSPICIOUS.search, text, 20) for text in texts)
+        print(
+            f"{name:<12} ordinary texts: {ours / theirs:.2f} of one search by re, none remembered"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true")
+    times = 10 if parser.parse_args().full else 1
+    kept = worst_of_all(hostile(20 * times), 5_000 * times)
+    ordinary()
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
