@@ -68,7 +68,7 @@ public final class FaultyJobs {
       case "tiny": return numbers(sc, Integer.parseInt(parts[1])).size();
       case "lost": return lost(sc);
       case "refetch": return refetch(sc);
-      case "large": return large(sc, 8, Integer.parseInt(parts[1]));
+      case "large": return large(sc, Integer.parseInt(parts[1]), Integer.parseInt(parts[2]));
       case "failing": return failing(sc);
       case "killed": return after(sc, () -> sc.cancelJobGroup("killed"));
       case "stop": return after(sc, sc::stop);
@@ -143,19 +143,24 @@ public final class FaultyJobs {
   }
 
   /** Something happens to a job while its tasks sleep. */
-  private static Object after(JavaSparkContext sc, Runnable action) {
-    new Thread(() -> {
+  private static long after(JavaSparkContext sc, Runnable action) throws InterruptedException {
+    Thread hurting = new Thread(() -> {
       try {
         Thread.sleep(1_500);
         action.run();
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
       }
-    }).start();
-    return sc.parallelize(range(6), 6).map(i -> {
-      Thread.sleep(i < 2 ? 300 : 5_000);
-      return i;
-    }).count();
+    });
+    hurting.start();
+    try {
+      return sc.parallelize(range(6), 6).map(i -> {
+        Thread.sleep(i < 2 ? 300 : 5_000);
+        return i;
+      }).count();
+    } finally {
+      hurting.join();
+    }
   }
 
   /** The plugin's threads, and kernel files that are still open, once the applications ended. */
