@@ -39,7 +39,7 @@ HURT = (
 )
 UNWRITABLE = "unwritable tiny:5 spark.master=local[2] spark.eventLog.dir=file:/proc/none"
 """Even root can write nothing there, so Spark itself does not start."""
-NO_MEMORY = "nomemory tiny:20,large:64:20000000 spark.driver.maxResultSize=0"
+NO_MEMORY = "nomemory tiny:20,large:8:100000000 spark.driver.maxResultSize=0"
 DIES_AT_ONCE = "--driver-java-options=-XX:+ExitOnOutOfMemoryError"
 """Where memory runs out is chance, and Spark survives it in some of its threads only."""
 
