@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -250,6 +252,27 @@ def test_a_period_that_is_none_is_refused_in_one_line(period: str, tmp_path: Pat
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_where_nothing_is_writable_it_samples_without_a_lock() -> None:
+    """A container whose file system is read-only; here in a mount namespace of its own."""
+    hide = "mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /var/tmp && cd /proc"
+    unshare = ["unshare", "--mount", "sh", "-c"]
+    allowed = shutil.which("unshare") and subprocess.run([*unshare, hide], capture_output=True)
+    if not allowed or allowed.returncode != 0:
+        pytest.skip("needs the right to make a mount namespace")
+    script = Path(script_path()).read_text(encoding="utf-8")
+    words = [sys.executable, "-c", script, "--period", "0.1", "--stdin", "--lock", "iqcar-x.lock"]
+    sampling = f"{hide}; {shlex.join(words)}"
+    done = subprocess.run(
+        [*unshare, f"sleep 1 | ({sampling})"],
+        capture_output=True,
+        text=True,
+        env={name: v for name, v in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")},
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cpu" in json.loads(done.stdout.splitlines()[-1])
 
 
 def test_without_psutil_it_says_so_in_one_json_line(tmp_path: Path) -> None:

@@ -145,10 +145,10 @@ def _reasons(tables: Tables, lacking: Flags) -> list[tuple[str, int]]:
     aborted = np.array([s >= 0 and bool(failure[s]) for s in stage.tolist()], bool)
     failed, killed, good = (status == name for name in ("failed", "killed", "success"))
     kinds = (
-        ("lost with their executor", ~good & gone),
+        ("lost with their executor", failed & gone),
         ("in stages that could not fetch their shuffle blocks", failed & ~gone & fetch),
         ("failed", failed & ~gone & ~fetch),
-        ("killed", killed & ~gone),
+        ("killed", killed),
         ("succeeded after their stage was aborted", good & aborted),
         ("succeeded, where the plugin was missing or failed", good & ~aborted),
     )

@@ -53,7 +53,9 @@ class Lock:
 
     def __init__(self, name: str) -> None:
         usable = [f for f in LOCK_FOLDERS if os.access(f, os.W_OK | os.X_OK)]
-        folder = usable[0] if usable else tempfile.gettempdir()
+        folder = usable[0] if usable else LOCK_FOLDERS[0]
+        with contextlib.suppress(FileNotFoundError):  # nothing at all is writable: no lock
+            folder = folder if usable else tempfile.gettempdir()
         self._path = name if os.sep in name else os.path.join(folder, name)
         self._fd = -1
 

@@ -24,12 +24,13 @@ public final class DriverSide implements DriverPlugin {
 
   @Override
   public Map<String, String> init(SparkContext sc, PluginContext context) {
+    Map<String, String> extra = Collections.emptyMap();
     try {
       Faults.at("driver.init");
       SparkConf conf = sc.conf();
       OwnJar.offer(sc);
       if (!Settings.of(conf).enabled) {
-        return Collections.emptyMap();
+        return extra;
       }
       String listener = IqcarListener.class.getName();
       boolean configured = false;
@@ -39,14 +40,15 @@ public final class DriverSide implements DriverPlugin {
       if (!configured) {
         sc.addSparkListener(new IqcarListener(conf));
       }
+      extra = register(sc);
       rules = Rules.before(sc);
-      return register(sc);
     } catch (RulesRefused strict) {
+      forget();
       throw strict;
     } catch (Throwable failure) {
       Failures.note("starting on the driver", failure);
-      return Collections.emptyMap();
     }
+    return extra;
   }
 
   /** Called when the scheduler exists and no job has been submitted yet. */

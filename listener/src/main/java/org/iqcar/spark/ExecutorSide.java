@@ -31,6 +31,7 @@ public final class ExecutorSide implements ExecutorPlugin {
   private Sampler sampler;
   private HostSampler hostSampler;
   private byte[] accumulator;
+  private volatile boolean ended;
 
   @Override
   public void init(PluginContext context, Map<String, String> extra) {
@@ -74,7 +75,7 @@ public final class ExecutorSide implements ExecutorPlugin {
         TaskRecordAccumulator carrier = (TaskRecordAccumulator) deserialise(accumulator);
         TaskWatch watch = new TaskWatch(context, settings);
         // First registered is last called: the other callbacks' work is still the task's.
-        context.addTaskCompletionListener((TaskCompletionListener) ended -> end(watch, carrier));
+        context.addTaskCompletionListener((TaskCompletionListener) same -> end(watch, carrier));
         sampler.add(watch);
         HostWatch.start(watch.kernel, context.taskAttemptId());
       }
@@ -98,6 +99,12 @@ public final class ExecutorSide implements ExecutorPlugin {
       if (watch.python != null) {
         watch.python.close();
       }
+      if (watch.kernel != null) {
+        watch.kernel.busy = false;
+      }
+      if (ended) {
+        KernelThread.closeIdle();
+      }
     }
   }
 
@@ -109,10 +116,12 @@ public final class ExecutorSide implements ExecutorPlugin {
 
   @Override
   public void shutdown() {
+    ended = true;
     try {
       if (sampler != null) {
         sampler.stop();
       }
+      KernelThread.closeIdle();
       if (hostSampler != null) {
         hostSampler.stop();
       }

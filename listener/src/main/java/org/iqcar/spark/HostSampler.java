@@ -42,6 +42,8 @@ final class HostSampler implements Runnable {
   /** How long an executor takes at most to get its name; without one there are no samples. */
   private static final int START_SECONDS = 120;
   private static final int STOP_MS = 1_500;
+  /** Lines that are no samples before the process is taken for something else: a wrong setting. */
+  private static final int MOST_OTHER_LINES = 1_000;
   /** The first batches come early, because a short application would otherwise show nothing. */
   private static final long FIRST_SEND_NANOS = 1_000_000_000L;
   private static final long SEND_NANOS = 10_000_000_000L;
@@ -217,13 +219,18 @@ final class HostSampler implements Runnable {
 
   private void read() {
     String said = null;
+    int others = 0;
     try (BufferedReader in = new BufferedReader(
         new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
       for (String line = in.readLine(); line != null; line = in.readLine()) {
         if (isSample(line)) {
           batch.add(line);
-        } else if (said == null || line.startsWith("{")) {
-          said = line;
+        } else {
+          said = said == null || line.startsWith("{") ? line : said;
+          if (++others > MOST_OTHER_LINES) {
+            process.destroyForcibly();
+            break;
+          }
         }
       }
     } catch (IOException ended) {
@@ -234,7 +241,7 @@ final class HostSampler implements Runnable {
     batch.end();
     if (!stopped) {
       LOG.warn("iqcar: this host is no longer sampled: the process ended ({}){}",
-          exitCode(), said == null ? "" : ": " + said);
+          exitCode(), said == null ? "" : ": " + RulesRefused.printable(said));
     }
   }
 

@@ -1,7 +1,7 @@
 package org.iqcar.spark;
 
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 
@@ -14,7 +14,7 @@ final class HostWatch {
   private static final int MOST = 10_000;
 
   private static final List<String> ORDERS = new ArrayList<>();
-  private static final Set<Long> KNOWN = new HashSet<>();
+  private static final Set<Long> KNOWN = Collections.newSetFromMap(new Recent<>(MOST));
   private static String jvm;
   private static String executor;
 
@@ -34,7 +34,7 @@ final class HostWatch {
   }
 
   static synchronized void python(long pid) {
-    if (executor != null && KNOWN.size() < MOST && KNOWN.add(pid)) {
+    if (executor != null && KNOWN.add(pid)) {
       add("watch " + pid + " " + executor + " python");
     }
   }

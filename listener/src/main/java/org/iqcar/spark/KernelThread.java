@@ -26,6 +26,8 @@ final class KernelThread implements Closeable {
   private final ProcFile seenSchedstat;
   private final long[] ownTimes = new long[2];
   private final long[] seenTimes = new long[2];
+  /** Whether its thread runs a task now; set by that thread. */
+  volatile boolean busy;
 
   private KernelThread(String folder) throws IOException {
     tid = folder.substring(folder.lastIndexOf('/') + 1);
@@ -46,7 +48,7 @@ final class KernelThread implements Closeable {
     Thread thread = Thread.currentThread();
     KernelThread known = OPEN.get(thread);
     if (known == null) {
-      closeDead();
+      closeWhere(false);
       try {
         Path self = Files.readSymbolicLink(Paths.get(proc, "thread-self"));
         known = new KernelThread(Paths.get(proc).resolve(self).toString());
@@ -58,10 +60,16 @@ final class KernelThread implements Closeable {
     return known;
   }
 
-  private static void closeDead() {
+  /** Closes the files of all threads that run no task: the executor has ended. */
+  static void closeIdle() {
+    closeWhere(true);
+  }
+
+  /** Closes the files of threads that have ended, and perhaps of those that are idle. */
+  private static void closeWhere(boolean idle) {
     for (Iterator<Map.Entry<Thread, KernelThread>> i = OPEN.entrySet().iterator(); i.hasNext();) {
       Map.Entry<Thread, KernelThread> entry = i.next();
-      if (!entry.getKey().isAlive()) {
+      if (!entry.getKey().isAlive() || idle && !entry.getValue().busy) {
         i.remove();
         entry.getValue().close();
       }

@@ -10,7 +10,7 @@ final class RulesRefused extends RuntimeException {
   }
 
   /** Text of others on one line of bounded length. */
-  private static String printable(String text) {
+  static String printable(String text) {
     String line = text.replaceAll("\\p{C}", "?");
     return line.length() <= 300 ? line : line.substring(0, 299) + "…";
   }

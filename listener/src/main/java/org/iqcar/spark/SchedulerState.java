@@ -8,6 +8,12 @@ import org.apache.spark.scheduler.Schedulable;
 
 /** Reads the scheduler's pools. */
 final class SchedulerState {
+  /**
+   * Pools that are listed. User code that names a pool of its own for each job makes one more each
+   * time, and each time the list is written anew. Those of files and rules are made first.
+   */
+  private static final int MOST_POOLS = 200;
+
   private SchedulerState() {}
 
   static IqcarEventScheduler read(SparkContext sc, SlotCount slots, long now) {
@@ -22,7 +28,7 @@ final class SchedulerState {
     if (root != null) {
       event.setMode(root.schedulingMode().toString());
       for (Schedulable child : root.schedulableQueue()) {
-        if (child instanceof Pool) {
+        if (child instanceof Pool && pools.size() < MOST_POOLS) {
           IqcarEventScheduler.PoolState pool = new IqcarEventScheduler.PoolState();
           pool.setName(child.name());
           pool.setMode(child.schedulingMode().toString());

@@ -10,6 +10,16 @@ import org.slf4j.LoggerFactory;
 final class Settings {
   private static final Logger LOG = LoggerFactory.getLogger(Settings.class);
   private static final Pattern TIME = Pattern.compile("(\\d+)\\s*(us|ms|s|m|min)?");
+  /** The kernel's own clocks tick no finer; records tell of whole milliseconds. */
+  private static final long LEAST_NANOS = 1_000_000L;
+  /** A day. Sums of longer times would leave the range of numbers. */
+  private static final long MOST_NANOS = 86_400_000_000_000L;
+  /** A profile at its most takes 160 bytes per interval and running task. */
+  private static final int MOST_BUCKETS = 10_000;
+  /** The driver keeps the record of every task that runs or waits to be logged. */
+  private static final int MOST_PROFILE_BYTES = 1_000_000;
+  /** The driver, the executor and the listener of one JVM read the same settings. */
+  private static final Recent<String, Boolean> REPORTED = new Recent<>(1_000);
 
   final boolean enabled;
   final long samplePeriodNanos;
@@ -34,10 +44,10 @@ final class Settings {
   Settings(Function<String, String> values) {
     enabled = bool(values, Setting.ENABLED);
     samplePeriodNanos = nanos(values, Setting.SAMPLE_PERIOD);
-    sampleDepth = count(values, Setting.SAMPLE_DEPTH, 1);
-    profileBucketNanos = nanos(values, Setting.PROFILE_BUCKET);
-    profileBuckets = count(values, Setting.PROFILE_BUCKETS, 2);
-    profileBytes = count(values, Setting.PROFILE_BYTES, 100);
+    sampleDepth = count(values, Setting.SAMPLE_DEPTH, 1, Integer.MAX_VALUE);
+    profileBucketNanos = nanos(values, Setting.PROFILE_BUCKET) / LEAST_NANOS * LEAST_NANOS;
+    profileBuckets = count(values, Setting.PROFILE_BUCKETS, 2, MOST_BUCKETS);
+    profileBytes = count(values, Setting.PROFILE_BYTES, 100, MOST_PROFILE_BYTES);
     contention = bool(values, Setting.CONTENTION);
     python = bool(values, Setting.PYTHON);
     host = bool(values, Setting.HOST);
@@ -64,11 +74,20 @@ final class Settings {
       try {
         return parse.apply(value.trim().toLowerCase(java.util.Locale.ROOT));
       } catch (IllegalArgumentException | ArithmeticException e) {
-        LOG.warn("iqcar: {} = {} cannot be read ({}); using {}",
-            setting.key(), value, e.getMessage(), setting.fallback());
+        report(setting, RulesRefused.printable(value), String.valueOf(e.getMessage()));
       }
     }
     return parse.apply(setting.fallback());
+  }
+
+  private static void report(Setting setting, String value, String why) {
+    synchronized (REPORTED) {
+      if (REPORTED.put(setting.key() + " " + value, true) != null) {
+        return;
+      }
+    }
+    LOG.warn("iqcar: {} = {} cannot be read ({}); using {}",
+        setting.key(), value, RulesRefused.printable(why), setting.fallback());
   }
 
   private static boolean bool(Function<String, String> values, Setting setting) {
@@ -80,31 +99,39 @@ final class Settings {
     });
   }
 
-  private static int count(Function<String, String> values, Setting setting, int least) {
+  private static int count(
+      Function<String, String> values, Setting setting, int least, int most) {
     return read(values, setting, text -> {
       int number = Integer.parseInt(text);
-      if (number < least) {
-        throw new IllegalArgumentException("expected at least " + least);
+      if (number < least || number > most) {
+        throw new IllegalArgumentException("expected " + least + " to " + most);
       }
       return number;
     });
   }
 
-  /** A time such as 20ms, 1s, 500us; a bare number is milliseconds, as Spark reads it. */
+  /** A time such as 20ms, 1s, 1500us, or 0; a bare number is milliseconds, as Spark reads it. */
   private static long nanos(Function<String, String> values, Setting setting) {
     return read(values, setting, text -> {
       Matcher match = TIME.matcher(text);
       if (!match.matches()) {
         throw new IllegalArgumentException("expected a time such as 20ms or 1s");
       }
-      long number = Long.parseLong(match.group(1));
-      String unit = match.group(2) == null ? "ms" : match.group(2);
-      switch (unit) {
-        case "us": return Math.multiplyExact(number, 1_000L);
-        case "ms": return Math.multiplyExact(number, 1_000_000L);
-        case "s": return Math.multiplyExact(number, 1_000_000_000L);
-        default: return Math.multiplyExact(number, 60_000_000_000L);
+      long nanos = Math.multiplyExact(
+          Long.parseLong(match.group(1)), unit(match.group(2) == null ? "ms" : match.group(2)));
+      if (nanos != 0 && (nanos < LEAST_NANOS || nanos > MOST_NANOS)) {
+        throw new IllegalArgumentException("expected 0, or 1ms to 1440min");
       }
+      return nanos;
     });
+  }
+
+  private static long unit(String name) {
+    switch (name) {
+      case "us": return 1_000L;
+      case "ms": return 1_000_000L;
+      case "s": return 1_000_000_000L;
+      default: return 60_000_000_000L;
+    }
   }
 }

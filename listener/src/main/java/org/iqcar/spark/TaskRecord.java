@@ -1,9 +1,13 @@
 package org.iqcar.spark;
 
+import java.nio.charset.StandardCharsets;
+
 /** Writes one task's record as compact JSON. */
 final class TaskRecord {
   /** Raised when a reader of the old format would misread the new one. */
   static final int VERSION = 1;
+  /** Names of pools are the user's; each record repeats them. Readers show 500 letters at most. */
+  private static final int MOST_LETTERS = 1_000;
   private static final String[] IO = {
     "chars_read", "chars_written", null, null, "disk_bytes_read", "disk_bytes_written"};
 
@@ -66,7 +70,10 @@ final class TaskRecord {
     return out.append('}').toString();
   }
 
-  private static void quote(String value, StringBuilder out) {
+  private static void quote(String text, StringBuilder out) {
+    // Half a surrogate pair becomes a question mark: Spark would lose the whole event by it.
+    String value = new String(text.substring(0, Math.min(text.length(), MOST_LETTERS))
+        .getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
     out.append('"');
     for (int i = 0; i < value.length(); i++) {
       char letter = value.charAt(i);

@@ -43,6 +43,9 @@ final class TaskWatch {
     this.context = context;
     this.settings = settings;
     kernel = KernelThread.current(settings.proc);
+    if (kernel != null) {
+      kernel.busy = true;
+    }
     python = settings.python && kernel != null ? new PythonTask(settings.proc) : null;
     profile = settings.profileBucketNanos > 0 && settings.samplePeriodNanos > 0
         ? new Profile(settings.profileBucketNanos, settings.profileBuckets) : null;

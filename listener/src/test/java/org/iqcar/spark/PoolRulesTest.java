@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
@@ -14,11 +15,22 @@ import java.util.Collections;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 class PoolRulesTest {
+  @Test
+  void aFileSystemThatDoesNotAnswerHoldsNobodyUp() {
+    CountDownLatch never = new CountDownLatch(1);
+    IOException refused = assertThrows(IOException.class, () -> RuleFile.within(1, () -> {
+      never.await();
+      return null;
+    }));
+    assertEquals("no answer within 1 s", refused.getMessage());
+  }
+
   private static final Set<String> OTHERS = new TreeSet<>(Arrays.asList("default", "old"));
   private static final String GOOD = "{'schema_version':'1','iqcar_version':'0.1.0','rules':[{}],"
       + "'pools':[{'name':'gold','weight':3,'min_share':2,'mode':'FAIR'},{'name':'iron'}],"

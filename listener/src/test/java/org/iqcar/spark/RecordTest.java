@@ -1,6 +1,7 @@
 package org.iqcar.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -75,5 +76,43 @@ class RecordTest {
     assertEquals(120, settings.profileBuckets);
     assertTrue(settings.enabled);
     assertEquals(1_000_000_000L, settings.profileBucketNanos);
+  }
+
+  @Test
+  void aSettingThatWouldFillOrStallTheJvmFallsBackToItsDefault() {
+    Map<String, String> values = new HashMap<>();
+    values.put(Setting.SAMPLE_PERIOD.key(), "1us");
+    values.put(Setting.PROFILE_BUCKET.key(), "99999999min");
+    values.put(Setting.PROFILE_BUCKETS.key(), "2147483647");
+    values.put(Setting.PROFILE_BYTES.key(), "2147483647");
+    values.put(Setting.HOST_PERIOD.key(), "99999999min");
+    Settings settings = new Settings(values::get);
+    assertEquals(20_000_000L, settings.samplePeriodNanos);
+    assertEquals(250_000_000L, settings.profileBucketNanos);
+    assertEquals(120, settings.profileBuckets);
+    assertEquals(1_500, settings.profileBytes);
+    assertEquals(1_000_000_000L, settings.hostPeriodNanos);
+  }
+
+  @Test
+  void aProfileHasIntervalsOfWholeMilliseconds() {
+    Settings settings = new Settings(
+        key -> key.equals(Setting.PROFILE_BUCKET.key()) ? "1999us" : null);
+    assertEquals(1_000_000L, settings.profileBucketNanos);
+  }
+
+  @Test
+  void theLongestAllowedTimesStayWithinTheRangeOfNumbers() {
+    Profile profile = new Profile(86_400_000_000_000L, 10_000);
+    profile.add(Profile.CPU, 0, 5_000_000, 5_000_000);
+    assertNull(profile.encode(10_000_000, new long[100], 1_500));
+  }
+
+  @Test
+  void aPoolsNameIsCutAndHalfALetterIsNone() {
+    String name = String.join("", Collections.nCopies(2_000, "x"));
+    assertTrue(new TaskRecord().text("pool", name).json().length() < 1_100);
+    assertEquals("{\"v\":1,\"pool\":\"a?b\\u0000\uD83D\uDE00\"}",
+        new TaskRecord().text("pool", "a\uD83Db\0\uD83D\uDE00").json());
   }
 }

@@ -1,0 +1,151 @@
+"""What the Spark plugin costs per task: tasks that do nothing, with and without it, in fresh JVMs.
+
+    scripts/bench tiny_tasks           3 pairs of runs of 20,000 tasks (about 3 minutes)
+    scripts/bench tiny_tasks --full    9 pairs
+
+The worst case: no work hides the cost. The runs alternate, each pair in the other order than the
+one before, and everything is a ratio or a difference within a pair. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench_overhead import process_cpu_s, spread
+
+TASKS = 20_000
+WARM_UP = 3_000
+"""Tasks after which the JVM has compiled what every task runs."""
+
+
+@dataclass
+class Run:
+    """What the tasks of one application took, and what its driver holds afterwards."""
+
+    wall_s: float
+    jvm_cpu_s: float
+    held_bytes: float
+    log_bytes: float
+
+
+def run_tasks(log: Path, tasks: int) -> Run:
+    """Run the tasks in the JVM alone: no row leaves it, no Python worker takes part."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    jvm = spark._jvm.java.lang
+
+    def count(number: int) -> None:
+        spark.range(0, number, 1, number)._jdf.queryExecution().toRdd().count()
+
+    def held() -> int:
+        for _ in range(3):
+            jvm.System.gc()
+            time.sleep(0.5)
+        return jvm.Runtime.getRuntime().totalMemory() - jvm.Runtime.getRuntime().freeMemory()
+
+    count(WARM_UP)
+    pid = jvm.ProcessHandle.current().pid()
+    held_before, cpu, start = held(), process_cpu_s(pid), time.monotonic()
+    count(tasks)
+    wall, cpu = time.monotonic() - start, process_cpu_s(pid) - cpu
+    # Listeners may still be at work when the job is done.
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
+    grown = held() - held_before
+    spark.stop()
+    (path,) = (path for path in log.iterdir() if path.is_file())
+    return Run(wall, cpu, grown, path.stat().st_size)
+
+
+def start_run(tasks: int, attached: bool) -> Run:
+    """Run one application in processes of its own."""
+    with tempfile.TemporaryDirectory(prefix="iqcar-tiny-tasks-") as name:
+        log = Path(name) / "log"
+        log.mkdir()
+        flags = []
+        if attached:
+            command = [sys.executable, "-m", "iqcar", "conf", "--log-dir", str(log)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            flags = done.stdout.split()
+        settings = {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": log.as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        flags += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", str(log), str(tasks)],
+            env={
+                **os.environ,
+                "PYSPARK_SUBMIT_ARGS": " ".join(["--master local[2]", *flags, "pyspark-shell"]),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+            },
+            cwd=name,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            sys.exit(f"bench: a run failed:\n{done.stderr[-3000:]}")
+        return Run(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def report(pairs: list[tuple[Run, Run]], tasks: int) -> None:
+    """Print ratios, and differences per task."""
+
+    def ratios(name: str) -> list[float]:
+        return [getattr(plugin, name) / getattr(plain, name) for plain, plugin in pairs]
+
+    def added(name: str) -> float:
+        grown = [getattr(plugin, name) - getattr(plain, name) for plain, plugin in pairs]
+        return statistics.median(grown) / tasks
+
+    plain = statistics.median(run.jvm_cpu_s for run, _ in pairs) / tasks
+    print(f"\ntasks per run                          {tasks:7,}")
+    print("with / without the plugin               median   range")
+    print(f"wall                                   {spread(ratios('wall_s'))}")
+    print(f"CPU of the whole JVM                   {spread(ratios('jvm_cpu_s'))}")
+    print(f"event log, uncompressed                {spread(ratios('log_bytes'))}")
+    print("added per task")
+    print(f"CPU, us                                {1e6 * added('jvm_cpu_s'):7.0f}", end="")
+    print(f"   to {1e6 * plain:.0f}")
+    print(f"bytes of heap held afterwards          {added('held_bytes'):7.0f}")
+    print(f"bytes of the event log                 {added('log_bytes'):7.0f}")
+
+
+def main() -> int:
+    """Measure the pairs, or be one run of them."""
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(asdict(run_tasks(Path(sys.argv[2]), int(sys.argv[3])))))
+        return 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="9 pairs of runs")
+    parser.add_argument("--pairs", type=int, help="number of pairs instead")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks per run")
+    arguments = parser.parse_args()
+    count = arguments.pairs or (9 if arguments.full else 3)
+    pairs = []
+    for pair in range(count):
+        order = (False, True) if pair % 2 == 0 else (True, False)
+        runs = {attached: start_run(arguments.tasks, attached) for attached in order}
+        pairs.append((runs[False], runs[True]))
+        ratio = runs[True].wall_s / runs[False].wall_s
+        print(f"pair {pair + 1} of {count}: wall {ratio:.3f}", flush=True)
+    report(pairs, arguments.tasks)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
