@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
@@ -23,16 +24,18 @@ def check_writable(target: str | None, force: bool) -> None:
         raise IqcarError("its folder does not exist", target, "make it first", ExitCode.USAGE)
 
 
-def write_result(target: str, content: bytes) -> None:
+def write_result(target: str, content: bytes | Iterable[bytes]) -> None:
     """Write to a file, through a temporary one so that no half result is left; ``-`` is stdout."""
+    chunks = (content,) if isinstance(content, bytes) else content
     if target == "-":
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.writelines(chunks)
         sys.stdout.buffer.flush()
         return
     path = Path(target)
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(content)
+        with partial.open("wb") as file:
+            file.writelines(chunks)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -40,6 +40,14 @@ _CAUSE_NAMES = {
 
 
 def blame_of(contents: Contents, query: int) -> pd.DataFrame:
+    """:func:`blame_rows` as a frame; parameters, columns and errors are the same."""
+    rows = blame_rows(contents, query)
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame["source_query_id"] = pd.Series([r["source_query_id"] for r in rows], dtype=object)
+    return frame
+
+
+def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     """Split one target's lost time by who is to blame (eq. 4, summed over its tasks).
 
     Parameters
@@ -48,7 +56,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
+    list of dict
         One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where
         there are more queries than are named, ``rest``, the largest share first: source_query_id
         (None for the last three), source_name, kind, share (of
@@ -65,7 +73,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
     order, begin = contents.explanations_of_target
     at = order[begin[target] : begin[target + 1]]
     if len(at) == 0:
-        return _frame([_nothing_lost()])
+        return [_nothing_lost()]
     s, names = contents.structure, contents.names
     dor, lost = contents.dor.amount[4][at], contents.lost.amount[4][at]
     demand = s.towards[4][at]
@@ -106,13 +114,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
             }
         )
     rows.sort(key=lambda r: (-r["lost_ms"], -r["dor"], r["kind"], r["source_query_id"] or ""))
-    return _frame(rows)
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
-    frame["source_query_id"] = pd.Series([r["source_query_id"] for r in rows], dtype=object)
-    return frame
+    return rows
 
 
 def _nothing_lost() -> dict[str, Any]:

@@ -141,10 +141,14 @@ class Contents:
         ValueError
             If the graph was not built for that target.
         """
-        at = np.flatnonzero(self.structure.targets == query)
-        if len(at) == 0:
+        at = self._position_of_row.get(int(query))
+        if at is None:
             raise ValueError(f"query row {query} is not a target of this graph")
-        return int(at[0])
+        return at
+
+    @cached_property
+    def _position_of_row(self) -> dict[int, int]:
+        return {row: at for at, row in enumerate(self.structure.targets.tolist())}
 
     def positions_of(self, queries: object | None) -> Ints:
         """Return positions of one query row, of several, or of all targets for ``None``."""

@@ -26,7 +26,7 @@ from iqcar.serve.summary import Summary
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iqcar.serve.applications import Identity
 
@@ -204,9 +204,13 @@ def _subject(summary: Summary) -> tuple[str, ...]:
     return (summary.settings, *sorted(summary.keys))
 
 
-def write_entry(folder: Path, result: bytes, page: bytes, summary: Summary) -> None:
+def write_entry(folder: Path, result: Iterable[bytes], page: bytes, summary: Summary) -> None:
     """Write the files of an entry; called in the process that analysed."""
-    (folder / RESULT).write_bytes(gzip.compress(result, 6, mtime=0))
+    with (
+        (folder / RESULT).open("wb") as file,
+        gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
+    ):
+        packed.writelines(result)
     (folder / PAGE).write_bytes(gzip.compress(page, 6, mtime=0))
     (folder / SUMMARY).write_bytes(msgspec.json.encode(summary))
 
