@@ -24,7 +24,7 @@ from iqcar.grouping import share_of, sum_by
 from iqcar.kinds import Resource
 from iqcar.ratp import ROUNDING
 from iqcar.sweep import pair_integrals, pairs_of_groups
-from iqcar.tables import NONE
+from iqcar.tables import NONE, recurring_queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,7 @@ def name_sources(
         One frame per ledger.
     """
     query = tables.stages["query"].to_numpy(np.int64)
-    rest = _Rest(query, len(tables.queries), reach)
+    rest = _Rest(query, recurring_queries(tables), reach)
     found: list[list[_Entries]] = [[] for _ in ledgers]
     given = [(np.zeros(len(one.lost)), np.zeros(len(one.lost))) for one in ledgers]
     for batch in _batches(ledgers, stage_of_group, query, len(tables.queries), most):
@@ -213,8 +213,10 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
 class _Rest:
     """Folds the small sources of targets, and keeps what that takes from each source."""
 
-    def __init__(self, query: Rows, queries: int, reach: Reach) -> None:
+    def __init__(self, query: Rows, recurring: Rows, reach: Reach) -> None:
+        queries = len(recurring)
         self._query, self._queries, self._reach = query, queries, reach
+        self._recurring_of, self._recurring = recurring, np.zeros(queries)
         self._any = False
         self._sources, self._victims = np.zeros(queries, np.int64), np.zeros(queries, np.int64)
         self._worst, self._worst_lost = np.full(queries, NONE), np.zeros(queries)
@@ -267,6 +269,8 @@ class _Rest:
         self._sources += np.bincount(of_target, minlength=self._queries)
         of_target, of_source, pair_lost = of_target[named], of_source[named], pair_lost[named]
         self._victims += np.bincount(of_source, minlength=self._queries)
+        same = self._recurring_of[of_source] == self._recurring_of[of_target]
+        self._recurring += sum_by(of_source[same], pair_lost[same], self._queries)
         order = np.argsort(pair_lost, kind="stable")
         of_target, of_source, pair_lost = of_target[order], of_source[order], pair_lost[order]
         worst, worst_lost = np.full(self._queries, NONE), np.full(self._queries, -1.0)
@@ -293,6 +297,7 @@ class _Rest:
                 "worst_lost_ms": self._worst_lost,
                 "dor": self._dor,
                 "lost_ms": self._lost.sum(axis=1),
+                "recurring_ms": self._recurring,
                 **by_resource,
             }
         )

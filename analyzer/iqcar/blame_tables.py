@@ -49,6 +49,7 @@ FOLDED = TableSpec(
         Column("worst_lost_ms", "float64", "ms", "What that one lost to it."),
         Column("dor", "float64", "", "Its degree of responsibility in those rests, summed."),
         Column("lost_ms", "float64", "ms", "What those targets lost to it, elapsed."),
+        Column("recurring_ms", "float64", "ms", "The part lost by runs of the same fingerprint."),
         *(Column(f"{r}_lost_ms", "float64", "ms", f"The part lost to {r}.") for r in Resource),
     ),
 )
