@@ -8,7 +8,7 @@ REST per demand (:mod:`iqcar.folding`); what each source loses by that is kept i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -91,7 +91,8 @@ class _Entries(NamedTuple):
     lost: Floats
 
     def some(self, kept: Flags) -> _Entries:
-        return _Entries(*(column[kept] for column in self))
+        columns: list[NDArray[Any]] = [column[kept] for column in self]
+        return _Entries(*columns)
 
 
 def name_sources(

@@ -178,9 +178,8 @@ def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) ->
 
 def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[str, Any]:
     """Levels 5 and 6, shared by all targets, with what is no query last."""
-    shared = (KNOWN, UNATTRIBUTED)
-    if (kind == REST).any():
-        shared = (REST, *shared)
+    shared = [REST] if (kind == REST).any() else []
+    shared += [KNOWN, UNATTRIBUTED]
     names = tuple(BLAME_KINDS[code].value for code in shared)
     if len(source_stage) == 0:
         none = np.zeros(0, np.int64)
@@ -189,7 +188,7 @@ def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[st
     by_stage = (kind == QUERY) | (kind == OWN)
     stages, position = _compact(source_stage[by_stage], len(stage_query))
     place_of_kind = np.zeros(len(BLAME_KINDS), np.int64)
-    place_of_kind[list(shared)] = len(stages) + np.arange(len(shared))
+    place_of_kind[shared] = len(stages) + np.arange(len(shared))
     source = place_of_kind[kind]
     source[by_stage] = position
     # A stage of no known query still has its own vertex; nobody can be named for it above that.

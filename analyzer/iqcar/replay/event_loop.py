@@ -267,10 +267,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     # Steps with pending tasks, the one to be served first on top: a heap per pool.
     queue = shares.pool if shares.fair else np.zeros(n_steps, np.int64)
     first, waiting = np.zeros(n_pools + 1, np.int64), np.zeros(n_pools, np.int64)
-    for s in range(n_steps):
-        first[queue[s] + 1] += 1
-    for q in range(n_pools):
-        first[q + 1] += first[q]
+    first[1:] = np.cumsum(np.bincount(queue, minlength=n_pools))
     heap, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
     by_job, jobs = np.full(n_steps, -1), 0
     order = (shares, by_job, pool_running, running)
@@ -398,10 +395,10 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
         for p in range(picks):
             running[picked[p]] += taken[p]
             pool_running[shares.pool[picked[p]]] += taken[p]
-        for p in range(picks):
-            s = picked[p]
-            if place[s] >= 0:
-                _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
+        # Only the last one picked can have tasks left.
+        if picks > 0 and place[picked[picks - 1]] >= 0:
+            s = picked[picks - 1]
+            _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
         if state[POSTPONED] > 0 and state[ACTIVE] == 0:
             _give_back(state, state[POSTPONED])
             state[POSTPONED] = 0
