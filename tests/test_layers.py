@@ -12,12 +12,13 @@ REPO = Path(__file__).resolve().parent.parent
 PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
-    "errors → opening → derived → kinds → words → columns → plugin_tables → tables → eventlog →"
-    " queries → dag → waits →"
-    " query_waits → grouping → outside_load → capacity → slots → ratp → pieces → usage → sweep → agenda →"
-    " stage_losses → blame_doubts → blame → graph → stragglers → topics → rules → replay →"
-    " record_doubts → doubts → plots → diagnosis → pipeline → fleet → report → serve →"
-    " listener_jar → spark_conf → query_scope → sampler → inject → demo → cli → __main__"
+    "errors → opening → derived → kinds → words → columns → plugin_tables → tables →"
+    " eventlog → queries → dag → waits → query_waits → grouping → outside_load → capacity →"
+    " slots → ratp → pieces → usage → sweep → agenda → stage_losses → blame_tables →"
+    " folding → blame_sources → blame_doubts → blame → graph → stragglers → topics → rules →"
+    " replay → record_doubts → doubts → plots → diagnosis → pipeline → fleet → report →"
+    " serve → listener_jar → spark_conf → query_scope → sampler → inject → demo → cli →"
+    " __main__"
 )
 """The architecture in one line; a package counts by its own name, whatever is inside."""
 

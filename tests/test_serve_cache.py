@@ -27,7 +27,7 @@ def _version() -> str:
 
 def put(cache: Cache, digest: str, *keys: str, size: int = 10) -> None:
     folder = cache.begin()
-    write_entry(folder, b"{}", os.urandom(size), summary(*keys))
+    write_entry(folder, [b"{}"], os.urandom(size), summary(*keys))
     cache.finish(folder, digest)
 
 

@@ -12,7 +12,8 @@ a sweep (:mod:`iqcar.sweep`); no pair of tasks is ever looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,9 +21,22 @@ import pandas as pd
 
 from iqcar.agenda import Agenda
 from iqcar.blame_doubts import doubts_of
+from iqcar.blame_sources import Ledger, Meeting, name_sources
+from iqcar.blame_tables import (
+    BLAME_KINDS,
+    DEMANDS,
+    FOLDED,
+    KNOWN,
+    OWN,
+    QUERY,
+    REST,
+    SOURCES,
+    UNATTRIBUTED,
+)
 from iqcar.capacity import host_capacity
+from iqcar.folding import MOST_SOURCES, Reach
 from iqcar.grouping import share_of, sum_by
-from iqcar.kinds import REQUESTS, BlameKind, Domain, Request, SourceUsage
+from iqcar.kinds import REQUESTS, Domain, Request, SourceUsage
 from iqcar.pieces import Pieces
 from iqcar.ratp import (
     BYTES_REQUESTS,
@@ -34,8 +48,7 @@ from iqcar.ratp import (
     measure_loss,
 )
 from iqcar.stage_losses import stage_losses
-from iqcar.sweep import pair_integrals, usage_during
-from iqcar.tables import NONE, Column, TableSpec
+from iqcar.sweep import usage_during
 from iqcar.usage import explicable_share, used_share
 from iqcar.waits import evidence_column
 
@@ -45,45 +58,15 @@ if TYPE_CHECKING:
     from iqcar.capacity import Capacity
     from iqcar.grouping import Schedule
     from iqcar.ratp import Loss
-    from iqcar.sweep import Pairs
-    from iqcar.tables import Tables
+    from iqcar.tables import Tables, TableSpec
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
-BLAME_KINDS: tuple[BlameKind, ...] = tuple(BlameKind)
-"""All kinds of blame; the code in numpy columns is the position here."""
-QUERY, OWN, KNOWN, UNATTRIBUTED = range(len(BLAME_KINDS))
-
-DEMANDS = TableSpec(
-    "demands",
-    "One row per target stage, request and host whose tasks waited there.",
-    (
-        Column("stage", "int32", "row", "The target stage."),
-        Column("query", "int32", "row", "Its query."),
-        Column("request", "int8", "code", "Position of the request in `REQUESTS`."),
-        Column("host", "int32", "row", "The machine; −1 if unknown."),
-        Column("tasks", "int64", "count", "Tasks that waited."),
-        Column("wait_ms", "float64", "ms", "Task time waited."),
-        Column("evidence", "int8", "code", "Worst evidence among these tasks."),
-        Column("ratp", "float64", "ms per unit", "Cumulative RATP, Σ WT / DP (eq. 8)."),
-        Column("slowdown", "float64", "", "Mean S of these tasks (eq. 3), weighted by task time."),
-        Column("lost_ms", "float64", "ms", "Task time lost, Σ WT · S / (1 + S)."),
-        Column("over_attribution", "float64", "", "Σ β / S where sources exceeded S; else 1."),
-    ),
-)
-
-SOURCES = TableSpec(
-    "sources",
-    "One row per blame explanation: a demand and who, or what, was in its way.",
-    (
-        Column("demand", "int32", "row", "The demand."),
-        Column("kind", "int8", "code", "Position of the kind in `BlameKind`."),
-        Column("source_stage", "int32", "row", "The source stage; −1 for known and unattributed."),
-        Column("beta", "float64", "", "Blame Σ β over its tasks (eq. 9), after conservation."),
-        Column("lost_ms", "float64", "ms", "Its part of the demand's lost task time."),
-    ),
-)
+__all__ = [
+    "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
+    "Blame", "Speeds", "attribute", "capacities", "speeds",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,16 +78,24 @@ class Blame:
     demands : DataFrame of :data:`DEMANDS`
     sources : DataFrame of :data:`SOURCES`
         Every demand has exactly one known and one unattributed row; the rows of a demand sum
-        to its S (``beta``, over its tasks) and to its lost time.
+        to its S (``beta``, over its tasks) and to its lost time. A row of the kind REST stands for
+        the smaller of more source queries than are named.
     stages : DataFrame of :data:`iqcar.stage_losses.STAGE_LOSSES`
     doubts : tuple of str
         What makes these numbers doubtful, one sentence each.
+    folded : DataFrame of :data:`FOLDED`
+        What the rest rows do not say of sources; no rows where there are none.
     """
 
     demands: pd.DataFrame
     sources: pd.DataFrame
     stages: pd.DataFrame
     doubts: tuple[str, ...]
+    folded: pd.DataFrame = field(default_factory=FOLDED.empty)
+
+
+Weigh = Callable[["pd.DataFrame", "pd.DataFrame"], Reach]
+"""From demands and stage losses to what each demand is to its target query."""
 
 
 def attribute(
@@ -112,6 +103,8 @@ def attribute(
     waits: pd.DataFrame,
     source_usage: SourceUsage = SourceUsage.ACTIVE,
     capacity: dict[Request, Capacity] | None = None,
+    most_sources: int | None = MOST_SOURCES,
+    weigh: Weigh | None = None,
 ) -> Blame:
     """Blame every stage's waits on the stages that held what it waited for.
 
@@ -125,6 +118,11 @@ def attribute(
         How a source's use of a resource is measured.
     capacity : dict of Request to Capacity, optional
         Of the hosts, where more is known of them than these tables tell; see :func:`speeds`.
+    most_sources : int, optional
+        Source queries named per target query, the largest; the others go into one rest row per
+        demand. None names all: that grows with the square of the queries at once.
+    weigh : callable, optional
+        Says what each demand is to its target query; by default the task time lost.
 
     Returns
     -------
@@ -140,7 +138,8 @@ def attribute(
     if capacity is None:
         capacity = capacities(columns, by_task.of(Request.IO_READ))
     demands: list[pd.DataFrame] = []
-    sources: list[pd.DataFrame] = []
+    ledgers: list[Ledger] = []
+    count = 0
     for request in REQUESTS:
         loss = measure_loss(columns, request, capacity, source_usage)
         waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
@@ -149,21 +148,28 @@ def attribute(
         parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
         rate = used_share(parts_of_tasks, request, capacity, source_usage)
         shares = _share_out(parts_of_tasks, loss, rate, agenda.of(request), places, source_usage)
-        frame, parts = _account(columns, loss, shares, places, waited)
-        parts["demand"] += sum(len(part) for part in demands)
+        frame, ledger = _account(columns, loss, shares, places, waited, count)
         demands.append(frame)
-        sources.append(parts)
+        ledgers.append(ledger)
+        count += len(frame)
     demand_table = _joined(demands, DEMANDS)
     lost = sum_by(
         demand_table["stage"].to_numpy(np.int64),
         demand_table["lost_ms"].to_numpy(np.float64),
         len(tables.stages),
     )
+    losses = stage_losses(tables, waits, lost)
+    if weigh is None:
+        reach = Reach(np.zeros(count), demand_table["lost_ms"].to_numpy(np.float64))
+    else:
+        reach = weigh(demand_table, losses)
+    sources, folded = name_sources(ledgers, places.stage, tables, reach, most_sources)
     return Blame(
         demands=demand_table,
         sources=_joined(sources, SOURCES),
-        stages=stage_losses(tables, waits, lost),
+        stages=losses,
         doubts=doubts_of(columns, capacity, demand_table),
+        folded=folded,
     )
 
 
@@ -244,11 +250,11 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Blame of one request after conservation: per task Σ raw β, per pair of stages the parts."""
+    """Blame of one request after conservation: per task Σ raw β, and what meets what."""
 
     raw: Floats
     room: Floats
-    pairs: Pairs
+    meeting: Meeting
     own_beta: Floats
     own_lost: Floats
 
@@ -285,33 +291,36 @@ def _share_out(
     beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
     lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
     group = pieces.of_task(places.group)
-    pairs = pair_integrals(
+    meeting = Meeting(
         events,
         rate,
         stage,
         (beta_weight, lost_weight),
         group,
-        len(columns.tables.stages),
-        len(places.stage),
         one_domain=request.domain is not Domain.EXECUTOR,
     )
     return _Shares(
         raw=raw,
         room=room,
-        pairs=pairs,
+        meeting=meeting,
         own_beta=places.total(pieces.total(beta_weight * itself)),
         own_lost=places.total(pieces.total(lost_weight * itself)),
     )
 
 
 def _account(
-    columns: TaskColumns, loss: Loss, shares: _Shares, places: _Places, waited: NDArray[np.bool_]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Turn one request's blame into its demands and their sources."""
+    columns: TaskColumns,
+    loss: Loss,
+    shares: _Shares,
+    places: _Places,
+    waited: NDArray[np.bool_],
+    first: int,
+) -> tuple[pd.DataFrame, Ledger]:
+    """Turn one request's blame into its demands and what is to be divided among their sources."""
     tasks = places.total(waited.astype(np.float64))
     groups = np.flatnonzero(tasks > 0)
     demand_of = np.full(len(tasks), -1)
-    demand_of[groups] = np.arange(len(groups))
+    demand_of[groups] = first + np.arange(len(groups))
     stage = places.stage[groups]
     query = columns.tables.stages["query"].to_numpy(np.int64)
 
@@ -344,47 +353,19 @@ def _account(
             "over_attribution": np.where(over > 0, share_of(over_raw, over), 1.0),
         }
     )
-
-    pairs = shares.pairs
-    group, source = pairs.group, pairs.source
-    own_stage = places.stage[group] == source
-    beta = _without(pairs.first, np.where(own_stage, shares.own_beta[group], 0.0))
-    part = np.where(
-        beta > 0, _without(pairs.second, np.where(own_stage, shares.own_lost[group], 0.0)), 0.0
+    ledger = Ledger(
+        loss.request,
+        shares.meeting,
+        shares.own_beta,
+        shares.own_lost,
+        demand_of,
+        first,
+        slowdown,
+        lost,
+        known,
+        known_lost,
     )
-    keep = beta > 0
-    demand, source, beta, part = demand_of[group[keep]], source[keep], beta[keep], part[keep]
-    own = (stage[demand] == source) | (
-        (query[stage[demand]] == query[source]) & (query[source] != NONE)
-    )
-    each = np.arange(len(groups))
-    nobody = np.full(len(groups), NONE)
-    rest = slowdown - known - sum_by(demand, beta, len(groups))
-    rest_lost = lost - known_lost - sum_by(demand, part, len(groups))
-    sources = SOURCES.frame(
-        {
-            "demand": np.concatenate([demand, each, each]),
-            "kind": np.concatenate(
-                [
-                    np.where(own, OWN, QUERY),
-                    np.full(len(groups), KNOWN),
-                    np.full(len(groups), UNATTRIBUTED),
-                ]
-            ),
-            "source_stage": np.concatenate([source, nobody, nobody]),
-            "beta": np.concatenate([beta, known, np.where(rest > ROUNDING * slowdown, rest, 0)]),
-            "lost_ms": np.concatenate(
-                [part, known_lost, np.where(rest_lost > ROUNDING * lost, rest_lost, 0)]
-            ),
-        }
-    )
-    return demands, sources
-
-
-def _without(total: Floats, itself: Floats) -> Floats:
-    """Take out what tasks would blame on themselves, and what rounding leaves of it."""
-    rest = total - itself
-    return np.where(rest > ROUNDING * total, rest, 0.0)
+    return demands, ledger
 
 
 def _joined(parts: list[pd.DataFrame], spec: TableSpec) -> pd.DataFrame:

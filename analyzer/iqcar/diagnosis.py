@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.errors import UsageError
-from iqcar.kinds import BlameKind, ImpactModel, QueryBy, SourceUsage
+from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Diagnosis:
 
     def lost_to_others_ms(self) -> NDArray[np.float64]:
         """Elapsed time in ms that each query lost to other queries, one number per query."""
-        return losses_to_others(self.graph, len(self.tables.queries))
+        return self.graph.lost_to_others_ms()
 
     @property
     def plot(self) -> Plots:
@@ -142,15 +142,6 @@ def query_losses(tables: Tables, blame: Blame) -> NDArray[np.float64]:
     has = query >= 0
     lost = blame.stages["lost_ms"].to_numpy(np.float64)[has]
     return np.bincount(query[has], weights=lost, minlength=len(tables.queries)).astype(np.float64)
-
-
-def losses_to_others(graph: IQCGraph, queries: int) -> NDArray[np.float64]:
-    """Sum the elapsed time that each query lost to other queries, in ms."""
-    hurts = graph.who_hurts_whom()
-    hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value).to_numpy()]
-    target = hurts["target_query"].to_numpy(np.int64)
-    lost: NDArray[np.float64] = hurts["lost_ms"].to_numpy(np.float64)
-    return np.bincount(target, weights=lost, minlength=queries).astype(np.float64)
 
 
 def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:

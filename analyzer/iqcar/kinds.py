@@ -179,6 +179,7 @@ class BlameKind(Kind):
     OWN = "own", "The target query itself: its own stages and tasks in each other's way."
     KNOWN = "known", "A known cause that is not contention, such as garbage collection."
     UNATTRIBUTED = "unattributed", "Nothing in the input explains it."
+    REST = "rest", "Other queries that had smaller parts, summed because they are many."
 
 
 class FeatureKind(Kind):

@@ -13,10 +13,11 @@ import numpy as np
 
 from iqcar.blame import attribute
 from iqcar.dag import add_critical_path
-from iqcar.diagnosis import Diagnosis, Settings, find_query, losses_to_others, query_losses
+from iqcar.diagnosis import Diagnosis, Settings, find_query, query_losses
 from iqcar.doubts import find_doubts
 from iqcar.eventlog import join_samples, read_logs
-from iqcar.graph import build_graph
+from iqcar.folding import MOST_SOURCES
+from iqcar.graph import build_graph, weighing
 from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.queries import identify
 from iqcar.query_waits import sum_query_waits
@@ -151,6 +152,7 @@ def diagnose(
     expected: bool = True,
     topics: bool = False,
     advice: str = "",
+    all_sources: bool = False,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -170,6 +172,10 @@ def diagnose(
         Whether to look for causes of stragglers that recur (:func:`topics_of`).
     advice : str
         File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+    all_sources : bool
+        Whether each query names everybody who was in its way. By default the largest
+        :data:`iqcar.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds the
+        others: who hurts whom grows with the square of the queries that run at once.
 
     Raises
     ------
@@ -186,7 +192,13 @@ def diagnose(
         top,
     )
     waits = measure_waits(tables)
-    blame = attribute(tables, waits, settings.source_usage)
+    blame = attribute(
+        tables,
+        waits,
+        settings.source_usage,
+        most_sources=None if all_sources else MOST_SOURCES,
+        weigh=weighing(tables, settings.impact, critical_path),
+    )
     lost = query_losses(tables, blame)
     graph = build_graph(
         tables, blame, targets=None, impact=settings.impact, critical_path=critical_path
@@ -196,7 +208,7 @@ def diagnose(
         chosen = tuple(dict.fromkeys(rows))
     else:
         # Who lost most to others comes first: that is what can be changed between queries.
-        worst = np.lexsort((-lost, -losses_to_others(graph, len(lost))))[:top]
+        worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
     stragglers = find_stragglers(tables, waits, blame)
     rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))

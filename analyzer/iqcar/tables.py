@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from iqcar.columns import NONE, Column, TableSpec, declare, texts
 from iqcar.kinds import QueryBy
 from iqcar.plugin_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+    from numpy.typing import NDArray
 
 __all__ = [
     "APPLICATIONS",
@@ -311,3 +314,11 @@ class Tables:
     def __repr__(self) -> str:
         """Name each table with its number of rows."""
         return "Tables(" + ", ".join(f"{name}: {len(frame)}" for name, frame in self) + ")"
+
+
+def recurring_queries(tables: Tables) -> NDArray[np.int64]:
+    """Number the recurring query of each run: equal fingerprints, or a run of its own without."""
+    numbers: dict[tuple[str, str], int] = {}
+    runs = zip(texts(tables.queries, "fingerprint"), texts(tables.queries, "query_id"), strict=True)
+    keys = [(fingerprint, "") if fingerprint else ("", query) for fingerprint, query in runs]
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)

@@ -36,6 +36,7 @@ def analyze(
     topics: options.Recurring = False,
     advice: options.Advice = "",
     samples: options.Samples = None,
+    all_sources: options.AllSources = False,
     force: options.Force = False,
 ) -> None:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -49,7 +50,7 @@ def analyze(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
-    from iqcar.report.json_result import to_json
+    from iqcar.report.json_result import json_chunks
     from iqcar.report.text import print_diagnosis
     from iqcar.rules import dump_compiled
     from iqcar.rules.advice_kinds import advice_kinds
@@ -71,11 +72,12 @@ def analyze(
             query_by=query_by,
             topics=topics,
             advice=advice,
+            all_sources=all_sources,
         )
     if "-" not in (json, rules, html):
         print_diagnosis(diagnosis)
     if json is not None:
-        write_result(json, to_json(diagnosis))
+        write_result(json, json_chunks(diagnosis))
     if rules is not None:
         write_result(rules, dump_compiled(tables, diagnosis.rules))
     if html is not None:

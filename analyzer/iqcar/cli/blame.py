@@ -23,6 +23,7 @@ def blame(
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
     topics: options.Recurring = False,
+    all_sources: options.AllSources = False,
     force: options.Force = False,
 ) -> None:
     """Explain one query level by level: its stages, resources, hosts, and who was in the way.
@@ -32,7 +33,7 @@ def blame(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
-    from iqcar.report.json_result import to_json
+    from iqcar.report.json_result import json_chunks
     from iqcar.report.levels import print_levels
 
     check_writable(json, force)
@@ -47,9 +48,10 @@ def blame(
             top=top,
             query_by=query_by,
             topics=topics,
+            all_sources=all_sources,
         )
     if json != "-":
         print_levels(diagnosis)
     if json is not None:
-        write_result(json, to_json(diagnosis))
+        write_result(json, json_chunks(diagnosis))
     raise typer.Exit(exit_code(tables))

@@ -80,4 +80,12 @@ JsonFile = Annotated[
         "--json", metavar="FILE|-", help="Write the result as JSON (`iqcar schema` describes it)."
     ),
 ]
+AllSources = Annotated[
+    bool,
+    typer.Option(
+        "--all-sources",
+        help="Name everybody who was in a query's way, not only the 20 largest sources: time, "
+        "memory and result then grow with the square of the queries at once.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]

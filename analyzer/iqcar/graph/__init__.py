@@ -1,6 +1,6 @@
 """iQC-Graph: seven levels from target queries to the queries that made them wait."""
 
 from iqcar.graph.export import GraphExport
-from iqcar.graph.iqc_graph import IQCGraph, build_graph
+from iqcar.graph.iqc_graph import IQCGraph, build_graph, weighing
 
-__all__ = ["GraphExport", "IQCGraph", "build_graph"]
+__all__ = ["GraphExport", "IQCGraph", "build_graph", "weighing"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.graph.structure import RESOURCES, sum_by
 from iqcar.kinds import BlameKind
 
@@ -40,6 +40,14 @@ _CAUSE_NAMES = {
 
 
 def blame_of(contents: Contents, query: int) -> pd.DataFrame:
+    """:func:`blame_rows` as a frame; parameters, columns and errors are the same."""
+    rows = blame_rows(contents, query)
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame["source_query_id"] = pd.Series([r["source_query_id"] for r in rows], dtype=object)
+    return frame
+
+
+def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     """Split one target's lost time by who is to blame (eq. 4, summed over its tasks).
 
     Parameters
@@ -48,9 +56,10 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
-        One row per blamed query, and one each for ``own``, ``known`` and ``unattributed``, the
-        largest share first: source_query_id (None for the last two), source_name, kind, share (of
+    list of dict
+        One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where
+        there are more queries than are named, ``rest``, the largest share first: source_query_id
+        (None for the last three), source_name, kind, share (of
         the target's lost time; they sum to 1), dor (in the chosen impact model), lost_ms (elapsed),
         share_of_duration, by_resource and by_host (dicts of lost_ms, largest first). A target that
         lost nothing has one ``unattributed`` row of share 1 and 0 ms.
@@ -64,7 +73,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
     order, begin = contents.explanations_of_target
     at = order[begin[target] : begin[target + 1]]
     if len(at) == 0:
-        return _frame([_nothing_lost()])
+        return [_nothing_lost()]
     s, names = contents.structure, contents.names
     dor, lost = contents.dor.amount[4][at], contents.lost.amount[4][at]
     demand = s.towards[4][at]
@@ -82,6 +91,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
     total = lost_sum.sum()
     resources = _split(member, contents.resource_of_demand[demand], lost, size)
     hosts = _split(member, s.host[demand], lost, size)
+    causes = {**_CAUSE_NAMES, REST: contents.rest_name(query)}
     rows: list[dict[str, Any]] = []
     for position, code in enumerate(every.tolist()):
         kind = QUERY if code >= 0 else -1 - code
@@ -91,7 +101,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
         rows.append(
             {
                 "source_query_id": names.query_ids[row] if kind in (QUERY, OWN) else None,
-                "source_name": names.query_names[row] if kind == QUERY else _CAUSE_NAMES[kind],
+                "source_name": names.query_names[row] if kind == QUERY else causes[kind],
                 "kind": BLAME_KINDS[kind].value,
                 "share": lost_sum[position] / total,
                 "dor": dor_sum[position],
@@ -104,13 +114,7 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
             }
         )
     rows.sort(key=lambda r: (-r["lost_ms"], -r["dor"], r["kind"], r["source_query_id"] or ""))
-    return _frame(rows)
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
-    frame["source_query_id"] = pd.Series([r["source_query_id"] for r in rows], dtype=object)
-    return frame
+    return rows
 
 
 def _nothing_lost() -> dict[str, Any]:

@@ -86,6 +86,7 @@ class Contents:
     by_stage, by_query : DOR and lost time per (source stage | source query, target).
     impact : ImpactModel
     names : Names
+    folded : DataFrame of :data:`iqcar.blame.FOLDED`
     """
 
     structure: Structure
@@ -95,6 +96,7 @@ class Contents:
     by_query: ByTarget
     impact: ImpactModel
     names: Names
+    folded: pd.DataFrame
 
     @cached_property
     def duration_ms(self) -> Floats:
@@ -126,6 +128,11 @@ class Contents:
         """(n4,) level-6 position of each level-4 vertex."""
         return self.structure.query_of_source[self.structure.source]
 
+    def rest_name(self, query: int) -> str:
+        """What the rest row of a target is called: how many queries it stands for."""
+        folded = int(self.folded["sources"].iloc[query]) if len(self.folded) else 0
+        return f"{folded:,} other queries" if folded else "other queries"
+
     def position_of(self, query: int) -> int:
         """Position of a query row among the targets.
 
@@ -134,10 +141,14 @@ class Contents:
         ValueError
             If the graph was not built for that target.
         """
-        at = np.flatnonzero(self.structure.targets == query)
-        if len(at) == 0:
+        at = self._position_of_row.get(int(query))
+        if at is None:
             raise ValueError(f"query row {query} is not a target of this graph")
-        return int(at[0])
+        return at
+
+    @cached_property
+    def _position_of_row(self) -> dict[int, int]:
+        return {row: at for at, row in enumerate(self.structure.targets.tolist())}
 
     def positions_of(self, queries: object | None) -> Ints:
         """Return positions of one query row, of several, or of all targets for ``None``."""
@@ -154,14 +165,10 @@ class Contents:
         return np.where(known, lost_ms / np.where(known, duration, 1.0), 0.0)
 
 
-PSEUDO_SOURCES = ("known", "unattributed")
-"""The shared vertices that end levels 5 and 6: no stage and no query."""
-
-
-def pseudo_name(position: int, size: int) -> str:
+def pseudo_name(structure: Structure, position: int, size: int) -> str:
     """Name of a shared cause by its position at level 5 or 6; empty for a stage or query."""
-    behind_last = position - (size - len(PSEUDO_SOURCES))
-    return PSEUDO_SOURCES[behind_last] if behind_last >= 0 else ""
+    behind_last = position - (size - len(structure.shared))
+    return structure.shared[behind_last] if behind_last >= 0 else ""
 
 
 def rows_or_none(rows: Ints, positions: Ints) -> Ints:

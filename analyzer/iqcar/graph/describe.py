@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
 """What the ids of each level start with."""
 
-_PSEUDO_LABELS = {"known": "known causes", "unattributed": "unattributed"}
+SHARED_LABELS = {
+    "rest": "other queries",
+    "known": "known causes",
+    "unattributed": "unattributed",
+}
+"""What a reader would call the sources that are no query."""
 
 
 def vertex_ids(contents: Contents, level: int, at: Ints) -> list[str]:
@@ -168,7 +173,7 @@ def _kinds(contents: Contents, level: int, at: Ints) -> list[str]:
     not_own = np.zeros(size, bool)
     not_own[of_explanation[s.kind != OWN]] = True
     real = ["query" if not_own[p] else "own" for p in at]
-    return [pseudo_name(int(p), size) or kind for p, kind in zip(at, real, strict=True)]
+    return [pseudo_name(s, int(p), size) or kind for p, kind in zip(at, real, strict=True)]
 
 
 def _target_keys(contents: Contents, at: Ints) -> list[str]:
@@ -203,13 +208,16 @@ def _explanation_keys(contents: Contents, at: Ints) -> list[str]:
 
 def _source_keys(contents: Contents, at: Ints) -> list[str]:
     rows = contents.structure.source_stage
-    return [pseudo_name(int(p), len(rows)) or contents.names.stage_key(rows[p]) for p in at]
+    return [
+        pseudo_name(contents.structure, int(p), len(rows)) or contents.names.stage_key(rows[p])
+        for p in at
+    ]
 
 
 def _source_query_keys(contents: Contents, at: Ints) -> list[str]:
     rows = contents.structure.source_query
     ids = contents.names.query_ids
-    return [pseudo_name(int(p), len(rows)) or ids[rows[p]] for p in at]
+    return [pseudo_name(contents.structure, int(p), len(rows)) or ids[rows[p]] for p in at]
 
 
 def _target_labels(contents: Contents, at: Ints) -> list[str]:
@@ -239,9 +247,9 @@ def _explanation_labels(contents: Contents, at: Ints) -> list[str]:
 
 def _source_labels(contents: Contents, at: Ints) -> list[str]:
     rows = contents.structure.source_stage
-    pseudo = [pseudo_name(int(p), len(rows)) for p in at]
+    pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
     return [
-        _PSEUDO_LABELS[name] if name else contents.names.stage_label(rows[p])
+        SHARED_LABELS[name] if name else contents.names.stage_label(rows[p])
         for name, p in zip(pseudo, at, strict=True)
     ]
 
@@ -249,9 +257,9 @@ def _source_labels(contents: Contents, at: Ints) -> list[str]:
 def source_query_labels(contents: Contents, at: Ints) -> list[str]:
     """Names of source queries by level-6 position."""
     rows = contents.structure.source_query
-    pseudo = [pseudo_name(int(p), len(rows)) for p in at]
+    pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
     return [
-        _PSEUDO_LABELS[name] if name else contents.names.query_names[rows[p]]
+        SHARED_LABELS[name] if name else contents.names.query_names[rows[p]]
         for name, p in zip(pseudo, at, strict=True)
     ]
 

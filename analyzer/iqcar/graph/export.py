@@ -108,7 +108,8 @@ def _write(contents: Contents, kept: list[Bools], folded: Bools) -> GraphExport:
 def _to_fold(contents: Contents, kept: Bools, limit: int) -> Bools:
     """Choose the smallest explanations beyond the limit that others of their demand can absorb.
 
-    Known and unattributed causes are never folded, and a single small one stays itself.
+    Known and unattributed causes and the rest of a target are never folded, and a single small one
+    stays itself.
     """
     s = contents.structure
     small = kept.copy()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from iqcar.blame import KNOWN, SOURCES, UNATTRIBUTED, Blame
+from iqcar.folding import Reach
 from iqcar.graph import blame_list, describe, export, views
 from iqcar.graph.contents import Contents, Names
 from iqcar.graph.impact import by_source, contributions, pass_up
 from iqcar.graph.paths import PathSearch
 from iqcar.graph.structure import chosen_targets, lay_out, sum_by
 from iqcar.kinds import LEVELS, ImpactModel
+from iqcar.tables import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from numpy.typing import NDArray
 
-    from iqcar.blame import Blame
+    from iqcar.blame import Weigh
     from iqcar.kinds import Resource
     from iqcar.tables import Tables
 
@@ -65,8 +68,40 @@ def build_graph(
     dor = pass_up(structure, of_model, np.ones(len(rows)))
     by_stage, by_query = by_source(structure, dor, lost)
     names = Names(tables.queries, tables.stages, tables.hosts)
-    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names)
+    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names, blame.folded)
     return IQCGraph(contents, impact, critical_path)
+
+
+def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
+    """Return what tells, before anybody is blamed, what each demand is to its target query.
+
+    Levels 0 to 3 of iQC-Graph do not depend on sources: they are built with none.
+    """
+
+    def weigh(demands: pd.DataFrame, stages: pd.DataFrame) -> Reach:
+        each = np.arange(len(demands))
+        nobody = np.full(len(demands), NONE)
+        amounts = demands["slowdown"].to_numpy(np.float64), demands["lost_ms"].to_numpy(np.float64)
+        kinds = ((KNOWN, np.zeros(len(each)), np.zeros(len(each))), (UNATTRIBUTED, *amounts))
+        sources = [
+            {"demand": each, "kind": np.full(len(each), kind), "source_stage": nobody,
+             "beta": beta, "lost_ms": lost}
+            for kind, beta, lost in kinds
+        ]  # fmt: skip
+        blame = Blame(
+            demands,
+            pd.concat([SOURCES.frame(one) for one in sources], ignore_index=True),
+            stages,
+            (),
+        )
+        graph = build_graph(tables, blame, impact=impact, critical_path=critical_path)
+        of = graph.contents.structure.demand
+        dor, lost_ms = np.zeros(len(demands)), np.zeros(len(demands))
+        dor[of] = graph.contents.dor.amount[3]
+        lost_ms[of] = graph.contents.lost.amount[3]
+        return Reach(dor, lost_ms, by_beta=impact is ImpactModel.PAPER)
+
+    return weigh
 
 
 @dataclass(frozen=True)
@@ -93,6 +128,10 @@ class IQCGraph:
     def lost_ms(self, target: int) -> float:
         """Elapsed time a target lost, in ms."""
         return float(self.contents.lost.amount[0][self.contents.position_of(target)])
+
+    def lost_to_others_ms(self) -> NDArray[np.float64]:
+        """Elapsed time in ms that each query row lost to other queries."""
+        return views.lost_to_others(self.contents)
 
     def vertices(self, level: int) -> pd.DataFrame:
         """Return a level's vertices with the columns of :func:`iqcar.graph.describe.vertex_frame`.
@@ -198,7 +237,10 @@ class IQCGraph:
         return frame
 
     def aggressive_queries(self, k: int | None = None) -> pd.DataFrame:
-        """Return source queries with the highest impact on others (iQCAR §6.2.2)."""
+        """Return source queries with the highest impact on others (iQCAR §6.2.2).
+
+        Sums are whole, also where targets name only their largest sources.
+        """
         return views.aggressive_queries(self.contents, k)
 
     def hot_resources(self) -> pd.DataFrame:
@@ -210,7 +252,11 @@ class IQCGraph:
         return views.slow_nodes(self.contents)
 
     def who_hurts_whom(self, resource: Resource | None = None) -> pd.DataFrame:
-        """One row per source query (or cause) and target that a path connects."""
+        """One row per source query (or cause) and target that a path connects.
+
+        Where there are more sources than are named (`iqcar.diagnose(all_sources=...)`), each target
+        has one row of the kind ``rest`` that keeps its sum whole.
+        """
         return views.who_hurts_whom(self.contents, resource)
 
     def matrix(self, value: str = "lost_ms", resource: Resource | None = None) -> pd.DataFrame:
@@ -220,6 +266,10 @@ class IQCGraph:
     def blame_of(self, target: int) -> pd.DataFrame:
         """Split a target's lost time by who is to blame; the shares sum to 1 (eq. 4)."""
         return blame_list.blame_of(self.contents, target)
+
+    def blame_rows(self, target: int) -> list[dict[str, Any]]:
+        """:meth:`blame_of` as plain dicts."""
+        return blame_list.blame_rows(self.contents, target)
 
     def export(
         self, targets: Sequence[int] | None = None, max_blame_nodes: int = export.MAX_BLAME_NODES

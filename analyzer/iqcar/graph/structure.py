@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, UNATTRIBUTED
+from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.kinds import REQUESTS, Resource
 from iqcar.tables import NONE
 
@@ -54,10 +54,11 @@ class Structure:
     demand : (n3,) row in ``Blame.demands``; ``request`` and ``host`` (n3,) are its columns.
     explanation : (n4,) row in ``Blame.sources``; ``kind`` (n4,) is its blame kind.
     source : (n4,) position at level 5 of the source stage.
-    source_stage : (n5,) row of the stage; −1 for the shared ``known`` and ``unattributed``,
-        which are the last two.
+    source_stage : (n5,) row of the stage; −1 for the shared causes, which are the last.
     query_of_source : (n5,) position at level 6.
-    source_query : (n6,) row of the query; −1 for the last two, as at level 5.
+    source_query : (n6,) row of the query; −1 for the shared causes, as at level 5.
+    shared : what the last vertices of levels 5 and 6 are: ``rest`` if any source was folded, then
+        ``known`` and ``unattributed``.
     """
 
     targets: Ints
@@ -74,6 +75,7 @@ class Structure:
     source_stage: Ints
     query_of_source: Ints
     source_query: Ints
+    shared: tuple[str, ...]
 
     def sizes(self) -> tuple[int, ...]:
         """Count the vertices of each of the seven levels."""
@@ -175,28 +177,34 @@ def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) ->
 
 
 def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[str, Any]:
-    """Levels 5 and 6, shared by all targets, with `known` and `unattributed` last."""
+    """Levels 5 and 6, shared by all targets, with what is no query last."""
+    shared = [REST] if (kind == REST).any() else []
+    shared += [KNOWN, UNATTRIBUTED]
+    names = tuple(BLAME_KINDS[code].value for code in shared)
     if len(source_stage) == 0:
         none = np.zeros(0, np.int64)
-        names = ("source", "source_stage", "query_of_source", "source_query")
-        return dict.fromkeys(names, none)
+        columns = ("source", "source_stage", "query_of_source", "source_query")
+        return {**dict.fromkeys(columns, none), "shared": names}
     by_stage = (kind == QUERY) | (kind == OWN)
     stages, position = _compact(source_stage[by_stage], len(stage_query))
-    source = np.where(kind == KNOWN, len(stages), len(stages) + 1)
+    place_of_kind = np.zeros(len(BLAME_KINDS), np.int64)
+    place_of_kind[shared] = len(stages) + np.arange(len(shared))
+    source = place_of_kind[kind]
     source[by_stage] = position
     # A stage of no known query still has its own vertex; nobody can be named for it above that.
     query = stage_query[stages]
     named = query >= 0
     queries, query_position = _compact(query[named], int(query.max(initial=NONE)) + 1)
-    query_of_source = np.full(len(stages) + 2, len(queries) + 1, np.int64)
-    query_of_source[:-2][named] = query_position
-    query_of_source[-2] = len(queries)
-    pseudo = np.full(2, NONE, np.int64)
+    last = len(queries) + np.arange(len(shared))
+    of_stages = np.full(len(stages), last[-1], np.int64)
+    of_stages[named] = query_position
+    pseudo = np.full(len(shared), NONE, np.int64)
     return {
         "source": source,
         "source_stage": np.concatenate([stages, pseudo]),
-        "query_of_source": query_of_source,
+        "query_of_source": np.concatenate([of_stages, last]),
         "source_query": np.concatenate([queries, pseudo]),
+        "shared": names,
     }
 
 

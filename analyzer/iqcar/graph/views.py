@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import OWN
-from iqcar.graph.contents import PSEUDO_SOURCES, rows_or_none
+from iqcar.blame import FOLDED, OWN
+from iqcar.graph.contents import rows_or_none
 from iqcar.graph.describe import source_query_labels, vertex_frame
 from iqcar.graph.impact import sum_pairs
 from iqcar.graph.structure import RESOURCES, sum_by
@@ -81,6 +81,18 @@ def matrix(
     return wide
 
 
+def lost_to_others(contents: Contents) -> Floats:
+    """(queries,) elapsed time lost to other queries, named or in the rest; 0 for no target."""
+    s, pairs = contents.structure, contents.by_query
+    target = s.targets[pairs.target]
+    source = s.source_query[pairs.source]
+    others = (source >= 0) & (source != target)
+    if BlameKind.REST.value in s.shared and len(s.source_query):
+        others |= pairs.source == len(s.source_query) - len(s.shared)
+    size = len(contents.names.queries)
+    return sum_by(target[others], pairs.lost_ms[others], size)
+
+
 def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame:
     """Source queries with the highest impact on other queries (iQCAR §6.2.2).
 
@@ -91,32 +103,40 @@ def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame
         (elapsed time other queries lost to it), victims (other queries that lost time to it),
         worst_victim (row), resource (what they lost most to).
     """
-    s = contents.structure
-    pairs = contents.by_query
-    source_row = s.source_query[pairs.source]
-    to_others = (source_row >= 0) & (source_row != s.targets[pairs.target])
-    to_others &= (pairs.lost_ms > 0) | (pairs.dor > 0)
-    source, target = pairs.source[to_others], pairs.target[to_others]
+    s, names = contents.structure, contents.names
+    pairs, folded = contents.by_query, contents.folded
+    size = len(names.queries)
+    source, target = s.source_query[pairs.source], s.targets[pairs.target]
+    to_others = (source >= 0) & (source != target) & ((pairs.lost_ms > 0) | (pairs.dor > 0))
+    source, target = source[to_others], target[to_others]
     dor, lost = pairs.dor[to_others], pairs.lost_ms[to_others]
-    size = len(s.source_query)
-    victims = np.bincount(source, minlength=size)
-    worst = np.full(size, NONE, np.int64)
     by_loss = np.lexsort((dor, lost))
-    worst[source[by_loss]] = s.targets[target[by_loss]]
-    at = np.flatnonzero(victims)
-    rows = s.source_query[at]
-    names = contents.names
+    worst, worst_lost = np.full(size, NONE, np.int64), np.zeros(size)
+    worst[source[by_loss]], worst_lost[source[by_loss]] = target[by_loss], lost[by_loss]
+    victims, by_resource = np.bincount(source, minlength=size), _lost_by_resource(contents)
+    dor, lost = sum_by(source, dor, size), sum_by(source, lost, size)
+    if len(folded):
+        hidden = {name: folded[name].to_numpy() for name in FOLDED.column_names()}
+        worse = (hidden["worst_victim"] >= 0) & (
+            (worst < 0) | (hidden["worst_lost_ms"] > worst_lost)
+        )
+        worst = np.where(worse, hidden["worst_victim"], worst)
+        dor, lost = dor + hidden["dor"], lost + hidden["lost_ms"]
+        victims = victims + hidden["victims"]
+        by_resource += np.stack([hidden[f"{r}_lost_ms"] for r in RESOURCES], axis=1)
+    rows = np.flatnonzero(victims)
+    main = [RESOURCES[code].value for code in by_resource[rows].argmax(axis=1)]
     frame = pd.DataFrame(
         {
             "query": rows,
             "query_id": pd.Series([names.query_ids[r] for r in rows], dtype=object),
             "name": pd.Series([names.query_names[r] for r in rows], dtype=object),
             "fingerprint": names.queries["fingerprint"].iloc[rows].astype(object).to_numpy(),
-            "dor": sum_by(source, dor, size)[at],
-            "lost_ms": sum_by(source, lost, size)[at],
-            "victims": victims[at],
-            "worst_victim": worst[at],
-            "resource": pd.Series(_main_resource(contents, at), dtype=object),
+            "dor": dor[rows],
+            "lost_ms": lost[rows],
+            "victims": victims[rows],
+            "worst_victim": worst[rows],
+            "resource": pd.Series(main, dtype=object),
         }
     )
     measure = ["lost_ms", "dor"]
@@ -220,7 +240,7 @@ def dor_by_target(contents: Contents, level: int) -> pd.DataFrame:
     target = contents.structure.targets[pairs.target]
     source_query = vertices["source_query"].to_numpy()[pairs.source]
     kind = vertices["kind"].to_numpy(object)[pairs.source]
-    kind = np.where(np.isin(kind, PSEUDO_SOURCES), kind, BlameKind.QUERY.value)
+    kind = np.where(np.isin(kind, contents.structure.shared), kind, BlameKind.QUERY.value)
     own = (source_query >= 0) & (source_query == target)
     frame: pd.DataFrame = pd.DataFrame(
         {
@@ -258,7 +278,7 @@ def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFram
     labels = np.array(source_query_labels(contents, every), object)
     kinds = np.full(len(every), BlameKind.QUERY.value, object)
     if len(every):
-        kinds[-len(PSEUDO_SOURCES) :] = PSEUDO_SOURCES
+        kinds[-len(s.shared) :] = s.shared
     kind = np.where(rows == target_rows, BlameKind.OWN.value, kinds[source])
     ids = np.array([names.query_ids[r] if r >= 0 else "" for r in s.source_query], object)
     target_ids = np.array([names.query_ids[r] for r in s.targets], object)
@@ -277,16 +297,15 @@ def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFram
     return frame
 
 
-def _main_resource(contents: Contents, sources: Ints) -> list[str]:
-    """What other queries lost most to, per source query (level-6 positions)."""
-    s = contents.structure
-    size = len(s.source_query)
-    code = contents.resource_of_demand[s.towards[4]]
-    cells = contents.query_of_explanation * len(RESOURCES) + code
-    lost = np.where(s.kind == OWN, 0.0, contents.lost.amount[4])
-    total = sum_by(cells, lost, size * len(RESOURCES))
-    main = total.reshape(size, len(RESOURCES)).argmax(axis=1)
-    return [RESOURCES[c].value for c in main[sources]]
+def _lost_by_resource(contents: Contents) -> Floats:
+    """What other queries lost to each source query: (queries, resources)."""
+    s, size = contents.structure, len(contents.names.queries)
+    source = s.source_query[contents.query_of_explanation]
+    others = (source >= 0) & (s.kind != OWN)
+    code = contents.resource_of_demand[s.towards[4][others]]
+    cells = source[others] * len(RESOURCES) + code
+    lost = contents.lost.amount[4][others]
+    return sum_by(cells, lost, size * len(RESOURCES)).reshape(size, len(RESOURCES))
 
 
 def _shares(lost_ms: Floats) -> Floats:

@@ -45,7 +45,8 @@ class Cells(NamedTuple):
         −4 for what is unattributed, where there is any
     targets : rows of queries, worst hit first; then −2 for all others, if any
     value : (sources, targets)
-    folded_sources, folded_targets : how many queries −2 stands for
+    folded_sources, folded_targets : how many queries −2 stands for, beside those that the graph
+        itself has folded
     """
 
     sources: list[int]
@@ -79,12 +80,13 @@ def matrix_cells(
     target = hurts["target_query"].to_numpy(np.int64)
     some = (lost > 0) | (value > 0)
     source, target, lost, value = source[some], target[some], lost[some], value[some]
-    between = (source >= 0) & (source != target)
+    between = ((source >= 0) | (source == OTHERS_ROW)) & (source != target)
     sources, folded_sources = _largest(
         source[source >= 0], lost[source >= 0], between[source >= 0], most
     )
     targets, folded_targets = _largest(target, lost, between, most)
-    rows = [*sources, *([OTHERS_ROW] if folded_sources else [])]
+    others = bool(folded_sources) or bool((source == OTHERS_ROW).any())
+    rows = [*sources, *([OTHERS_ROW] if others else [])]
     rows += [code for code in _CAUSES.values() if (source == code).any()]
     columns = [*targets, *([OTHERS_ROW] if folded_targets else [])]
     at_row = {row: i for i, row in enumerate(rows)}
@@ -195,6 +197,7 @@ def _sources(hurts: pd.DataFrame) -> Ints:
     kind = hurts["kind"].to_numpy(object)
     for cause, code in _CAUSES.items():
         source[(source < 0) & (kind == cause.value)] = code
+    source[kind == BlameKind.REST.value] = OTHERS_ROW
     return source
 
 
@@ -215,6 +218,8 @@ def _largest(
 
 
 def _words(row: int, folded: int) -> str | None:
+    if row == OTHERS_ROW and not folded:
+        return "other queries"
     if row == OTHERS_ROW:
         return f"{folded} other {'query' if folded == 1 else 'queries'}"
     return {-3: "known causes", -4: "unattributed"}.get(row)

@@ -75,6 +75,7 @@ def _sentence(diagnosis: Diagnosed, target: int) -> str:
                 BlameKind.OWN: f"{share} to its own tasks",
                 BlameKind.KNOWN: f"{share} to known causes",
                 BlameKind.UNATTRIBUTED: f"{share} unattributed",
+                BlameKind.REST: f"{share} to {_name(row['source_name'])}",
             }[BlameKind(row["kind"])]
         )
     of_run = f" of its {duration(ran)}" if ran > 0 else ""

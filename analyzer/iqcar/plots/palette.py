@@ -31,6 +31,7 @@ BLAME_COLOURS: dict[BlameKind, str] = {
     BlameKind.OWN: "#56B4E9",
     BlameKind.KNOWN: "#8F7A3A",
     BlameKind.UNATTRIBUTED: "#A3A8AE",
+    BlameKind.REST: "#737980",
 }
 """Other queries stand out; what nobody can be blamed for is grey."""
 

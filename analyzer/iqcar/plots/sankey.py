@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from iqcar.graph.contents import pseudo_name
+from iqcar.graph.describe import SHARED_LABELS
 from iqcar.graph.structure import RESOURCES, sum_by
 from iqcar.kinds import REQUESTS, BlameKind
 from iqcar.plots.labels import distinct, label, percent_text, wrapped
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.graph import IQCGraph
+    from iqcar.graph.contents import Contents
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -229,13 +232,12 @@ def _source_queries(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     contents = graph.contents
     positions, of = np.unique(contents.query_of_explanation[at], return_inverse=True)
     rows = contents.structure.source_query[positions]
-    size = len(contents.structure.source_query)
     names, colours = contents.names, query_colours(contents.names.queries)
     called, painted = [], []
     for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
-        pseudo = _pseudo(place, size) if row < 0 else None
-        if pseudo:
-            called.append(_CALLED[pseudo])
+        if row < 0:
+            pseudo = _pseudo(contents, 6, place)
+            called.append(SHARED_LABELS[pseudo])
             painted.append(BLAME_COLOURS[pseudo])
         elif row == target:
             called.append(f"{names.query_names[row]} itself")
@@ -251,13 +253,12 @@ def _source_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     contents = graph.contents
     positions, of = np.unique(contents.structure.source[at], return_inverse=True)
     rows = contents.structure.source_stage[positions]
-    size = len(contents.structure.source_stage)
     names, colours = contents.names, query_colours(contents.names.queries)
     called, painted = [], []
     for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
         if row < 0:
-            pseudo = _pseudo(place, size)
-            called.append(_CALLED[pseudo])
+            pseudo = _pseudo(contents, 5, place)
+            called.append(SHARED_LABELS[pseudo])
             painted.append(BLAME_COLOURS[pseudo])
             continue
         query = int(names.stage_query[row])
@@ -310,12 +311,12 @@ def _target(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     return _Nodes(np.zeros(len(at), np.int64), [name], [""], [colour], [True])
 
 
-def _pseudo(position: int, size: int) -> BlameKind:
-    """Known causes come last but one, what is unattributed last."""
-    return BlameKind.UNATTRIBUTED if position == size - 1 else BlameKind.KNOWN
+def _pseudo(contents: Contents, level: int, position: int) -> BlameKind:
+    """What a source is that is no query: the last vertices of levels 5 and 6."""
+    structure = contents.structure
+    return BlameKind(pseudo_name(structure, position, structure.sizes()[level]))
 
 
-_CALLED = {BlameKind.KNOWN: "known causes", BlameKind.UNATTRIBUTED: "unattributed"}
 _columns = {
     "query": _source_queries,
     "source": _source_stages,

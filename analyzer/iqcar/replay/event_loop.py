@@ -184,6 +184,35 @@ def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, ru
 
 
 @numba.njit(cache=True)
+def _settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -> None:
+    """Bring one step to where it belongs in its pool's heap; all others are where they belong."""
+    s = heap[start + at]
+    while at > 0:
+        above = (at - 1) >> 1
+        if not _goes_before(s, heap[start + above], *order):
+            break
+        heap[start + at] = heap[start + above]
+        place[heap[start + at]] = at
+        at = above
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        first = heap[start + below]
+        if below + 1 < size:
+            other = heap[start + below + 1]
+            if _goes_before(other, first, *order):
+                below, first = below + 1, other
+        if not _goes_before(first, s, *order):
+            break
+        heap[start + at] = first
+        place[first] = at
+        at = below
+    heap[start + at] = s
+    place[s] = at
+
+
+@numba.njit(cache=True)
 def _give_back(state: Any, slots: int) -> None:
     """Take slots away: free ones at once, the others when their tasks end."""
     at_once = min(slots, state[FREE_SLOTS])
@@ -233,9 +262,15 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     returned, below = np.full(n_steps, -1), np.full(n_tasks, -1)
     pending = np.zeros(n_steps, np.int64)
     running = np.zeros(n_steps, np.int64)
-    pool_running = np.zeros(len(shares.pool_weight), np.int64)
-    active, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
+    n_pools = len(shares.pool_weight)
+    pool_running = np.zeros(n_pools, np.int64)
+    # Steps with pending tasks, the one to be served first on top: a heap per pool.
+    queue = shares.pool if shares.fair else np.zeros(n_steps, np.int64)
+    first, waiting = np.zeros(n_pools + 1, np.int64), np.zeros(n_pools, np.int64)
+    first[1:] = np.cumsum(np.bincount(queue, minlength=n_pools))
+    heap, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
     by_job, jobs = np.full(n_steps, -1), 0
+    order = (shares, by_job, pool_running, running)
     picked, taken = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
 
     for x in range(len(slots.when)):
@@ -305,9 +340,11 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                     _push(times, events, state, now + steps.delay[s], RELEASED * KIND + s)
         if added >= 0 and is_ready[added] and pending[added] > 0:
             if place[added] < 0:
-                place[added] = state[ACTIVE]
-                active[state[ACTIVE]] = added
+                q = queue[added]
+                heap[first[q] + waiting[q]] = added
+                waiting[q] += 1
                 state[ACTIVE] += 1
+                _settle(heap, first[q], waiting[q], waiting[q] - 1, place, order)
             offer = True
 
         # TaskSchedulerImpl.statusUpdate: a task counts as running until its slot is free.
@@ -315,15 +352,17 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             s = work.step[number]
             running[s] -= 1
             pool_running[shares.pool[s]] -= 1
+            if place[s] >= 0:
+                _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
             _one_free(state)
             offer = True
         # One round of offers: Spark sorts the task sets once, then serves them in that order.
         picks = 0
         while offer and state[FREE_SLOTS] > 0 and state[ACTIVE] > 0:
-            s = active[0]
-            for a in range(1, state[ACTIVE]):
-                if _goes_before(active[a], s, shares, by_job, pool_running, running):
-                    s = active[a]
+            s = -1
+            for q in range(n_pools):
+                if waiting[q] > 0 and (s < 0 or _goes_before(heap[first[q]], s, *order)):
+                    s = heap[first[q]]
             k = min(state[FREE_SLOTS], pending[s])
             for _ in range(k):
                 if returned[s] >= 0:
@@ -343,17 +382,23 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             state[FREE_SLOTS] -= k
             pending[s] -= k
             if pending[s] == 0:
+                q = queue[s]
                 state[ACTIVE] -= 1
-                last = active[state[ACTIVE]]
-                active[place[s]] = last
-                place[last] = place[s]
+                waiting[q] -= 1
                 place[s] = -1
+                heap[first[q]] = heap[first[q] + waiting[q]]
+                if waiting[q] > 0:
+                    _settle(heap, first[q], waiting[q], 0, place, order)
             picked[picks] = s
             taken[picks] = k
             picks += 1
         for p in range(picks):
             running[picked[p]] += taken[p]
             pool_running[shares.pool[picked[p]]] += taken[p]
+        # Only the last one picked can have tasks left.
+        if picks > 0 and place[picked[picks - 1]] >= 0:
+            s = picked[picks - 1]
+            _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
         if state[POSTPONED] > 0 and state[ACTIVE] == 0:
             _give_back(state, state[POSTPONED])
             state[POSTPONED] = 0

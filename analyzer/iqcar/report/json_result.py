@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from iqcar.tables import INPUTS
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
@@ -38,14 +39,19 @@ def result_schema() -> str:
 
 def to_json(diagnosis: Diagnosis) -> bytes:
     """Encode a diagnosis; numbers nobody knows become null."""
-    return _encode(to_dict(diagnosis))
+    return b"".join(json_chunks(diagnosis))
+
+
+def json_chunks(diagnosis: Diagnosis) -> Iterator[bytes]:
+    """Encode a diagnosis piece by piece, a query at a time: never the whole in memory."""
+    return _chunks(_fields(diagnosis))
 
 
 def queries_to_json(diagnosis: Diagnosis) -> bytes:
     """Encode only inputs, queries and doubts: what ``iqcar queries`` shows."""
-    whole = to_dict(diagnosis)
     kept = ("schema_version", "iqcar_version", "inputs", "queries", "doubts")
-    return _encode({key: whole[key] for key in kept})
+    fields = _fields(diagnosis)
+    return b"".join(_chunks({key: fields[key] for key in kept}))
 
 
 def check_schema() -> str:
@@ -85,30 +91,61 @@ def topics_to_json(tables: Tables | None, found: Sequence[Topics], names: str = 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
+    made = {name: make() for name, make in _fields(diagnosis).items()}
+    return {name: list(one) if isinstance(one, Iterator) else one for name, one in made.items()}
+
+
+def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
+    """What makes each field of the result, in order; an iterator is a list that is not made yet."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
+    topics = diagnosis.topics
     return {
-        "schema_version": SCHEMA_VERSION,
-        "iqcar_version": __version__,
-        "settings": {
+        "schema_version": lambda: SCHEMA_VERSION,
+        "iqcar_version": lambda: __version__,
+        "settings": lambda: {
             "query_by": str(settings.query_by),
             "impact": str(settings.impact),
             "source_usage": str(settings.source_usage),
             "critical_path": settings.critical_path,
             "top": settings.top,
         },
-        "inputs": _inputs(diagnosis.tables.inputs),
-        "queries": _queries(diagnosis),
-        "graph": _graph(diagnosis),
-        "hot_resources": _records(graph.hot_resources()),
-        "slow_nodes": _records(graph.slow_nodes()),
-        "aggressive_queries": _aggressive(diagnosis),
-        "paths": _paths(diagnosis),
-        "stragglers": stragglers_to_dict(diagnosis.stragglers),
-        "topics": None if diagnosis.topics is None else topics_to_dict(diagnosis.topics),
-        "rules": [rule.to_dict() for rule in diagnosis.rules],
-        "rules_together": together.to_dict() if together is not None else None,
-        "doubts": list(diagnosis.doubts),
+        "inputs": lambda: _inputs(diagnosis.tables.inputs),
+        "queries": lambda: _queries(diagnosis),
+        "graph": lambda: _graph(diagnosis),
+        "hot_resources": lambda: _records(graph.hot_resources()),
+        "slow_nodes": lambda: _records(graph.slow_nodes()),
+        "aggressive_queries": lambda: _aggressive(diagnosis),
+        "paths": lambda: _paths(diagnosis),
+        "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),
+        "topics": lambda: None if topics is None else topics_to_dict(topics),
+        "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],
+        "rules_together": lambda: together.to_dict() if together is not None else None,
+        "doubts": lambda: list(diagnosis.doubts),
     }
+
+
+def _chunks(fields: Mapping[str, Callable[[], Any]]) -> Iterator[bytes]:
+    """Write an object as :func:`_encode` does, each field when its turn comes."""
+    start = b"{\n "
+    for name, make in fields.items():
+        yield start + msgspec.json.encode(name) + b": "
+        start = b",\n "
+        value = make()
+        if not isinstance(value, Iterator):
+            yield _indented(value, 1)
+            continue
+        between = b"[\n  "
+        for one in value:
+            yield between + _indented(one, 2)
+            between = b",\n  "
+        yield b"[]" if between.startswith(b"[") else b"\n ]"
+    yield b"\n}\n"
+
+
+def _indented(value: Any, depth: int) -> bytes:
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    # Line breaks inside strings are escaped, so every one here is between values.
+    return text.replace(b"\n", b"\n" + b" " * depth)
 
 
 def _encode(result: dict[str, Any]) -> bytes:
@@ -136,7 +173,7 @@ def _inputs(inputs: pd.DataFrame) -> list[dict[str, Any]]:
     return _records(inputs[names])
 
 
-def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     queries = diagnosis.tables.queries
     application_ids = diagnosis.tables.applications["application_id"].tolist()
     lost = diagnosis.lost_ms().tolist()
@@ -144,38 +181,37 @@ def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     waits = _records(diagnosis.query_waits)
     size = len(Resource)
     targets = set(diagnosis.targets)
-    rows = []
     for row, query in enumerate(_records(queries)):
         app = query.pop("app")
         duration = query["duration_ms"] or 0.0
         # Rounding of summed times can lift the loss over the duration by a hair.
         lost_ms = min(lost[row], duration) if duration else lost[row]
         mine = waits[row * size : (row + 1) * size]
-        rows.append(
-            {
-                "query_id": query.pop("query_id"),
-                "application_id": application_ids[app],
-                **query,
-                "target": row in targets,
-                "waits": {
-                    w["resource"]: {
-                        "ms": w["wait_ms"],
-                        "evidence": w["evidence"],
-                        "missing_share": w["missing_share"],
-                    }
-                    for w in mine
-                },
-                "lost_ms": lost_ms,
-                "lost_to_others_ms": min(to_others[row], lost_ms),
-                "share_of_duration": lost_ms / duration if duration else 0.0,
-                "slowdown": _slowdown(duration, lost_ms),
-                "blame": _records(diagnosis.graph.blame_of(row)),
-                "stragglers": links_to_dict(diagnosis.stragglers, diagnosis.topics, row)
-                if row in targets
-                else None,
-            }
-        )
-    return rows
+        yield {
+            "query_id": query.pop("query_id"),
+            "application_id": application_ids[app],
+            **query,
+            "target": row in targets,
+            "waits": {
+                w["resource"]: {
+                    "ms": w["wait_ms"],
+                    "evidence": w["evidence"],
+                    "missing_share": w["missing_share"],
+                }
+                for w in mine
+            },
+            "lost_ms": lost_ms,
+            "lost_to_others_ms": min(to_others[row], lost_ms),
+            "share_of_duration": lost_ms / duration if duration else 0.0,
+            "slowdown": _slowdown(duration, lost_ms),
+            "blame": [
+                {name: _plain(value) for name, value in one.items()}
+                for one in diagnosis.graph.blame_rows(row)
+            ],
+            "stragglers": links_to_dict(diagnosis.stragglers, diagnosis.topics, row)
+            if row in targets
+            else None,
+        }
 
 
 def _slowdown(duration_ms: float, lost_ms: float) -> float | None:

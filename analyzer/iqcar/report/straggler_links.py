@@ -21,6 +21,7 @@ SHOWN_CAUSES = 4
 SHOWN_BLAMED = 3
 WHO = {
     "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
+    "rest": "other queries",
 }  # fmt: skip
 """Who is blamed where it is no other query."""
 

@@ -120,6 +120,7 @@ def _time_went(one: pd.Series) -> str:
 
 _WHO = {
     "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
+    "rest": "other queries",
 }  # fmt: skip
 
 

@@ -194,7 +194,7 @@ _CAUSES = {
 
 def _source_name(row: dict[Any, Any]) -> str:
     if row["kind"] != "query":
-        return _CAUSES[row["kind"]]
+        return _CAUSES.get(row["kind"]) or str(row["source_name"])
     return f"{short(row['source_name'], 32)} {printable(row['source_query_id'].rsplit('/', 1)[-1])}"
 
 

@@ -143,9 +143,12 @@ def held_up_ms(parts: pd.DataFrame, at_once: Floats) -> float:
         In ms, summed over stages: the largest part in each, or all parts divided by the tasks that
         ran at once where that is more: stragglers of several waves delay one after the other.
     """
-    by_stage = parts.groupby("stage")["delay_ms"].agg(["max", "sum"])
-    in_turn = by_stage["sum"].to_numpy(np.float64) / at_once[by_stage.index.to_numpy(np.int64)]
-    return float(np.fmax(by_stage["max"].to_numpy(np.float64), in_turn).sum())
+    delay = parts["delay_ms"].to_numpy(np.float64)
+    stages, member = np.unique(parts["stage"].to_numpy(np.int64), return_inverse=True)
+    largest = np.zeros(len(stages))
+    np.maximum.at(largest, member, delay)
+    in_turn = np.bincount(member, delay, len(stages)) / at_once[stages]
+    return float(np.fmax(largest, in_turn).sum())
 
 
 def tasks_at_once(tables: Tables) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.kinds import BlameKind, Resource
-from iqcar.tables import texts
+from iqcar.tables import recurring_queries, texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +36,11 @@ class Evidence:
     pairs : DataFrame
         source, target (runs, as query rows), source_group, target_group, resource, lost_ms, dor;
         one row per pair of runs of different recurring queries, and resource.
-    suffered_ms, inflicted_ms : (g,) elapsed time lost to others, and by others to it.
+    suffered_ms, inflicted_ms : (g,) elapsed time lost to others, and by others to it; whole, also
+        where `pairs` name only the largest sources of each target.
     duration_ms : (g,) total duration of the runs.
+    unnamed_ms : by "target" and "source", (g,) the part of `suffered_ms` and of `inflicted_ms` that
+        is in no pair.
     """
 
     fingerprints: list[str]
@@ -46,6 +49,7 @@ class Evidence:
     suffered_ms: Floats
     inflicted_ms: Floats
     duration_ms: Floats
+    unnamed_ms: dict[str, Floats]
 
     def net_ms(self) -> Floats:
         """What each cost others, less what it lost to others: above 0 it is a source."""
@@ -54,26 +58,40 @@ class Evidence:
 
 def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     """Sum what the graph's targets lost to other queries, by recurring query."""
-    fingerprints = texts(tables.queries, "fingerprint")
-    ids = texts(tables.queries, "query_id")
-    numbers: dict[tuple[str, str], int] = {}
-    keys = [(f, "") if f else ("", q) for f, q in zip(fingerprints, ids, strict=True)]
-    group = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+    group = recurring_queries(tables)
+    named = dict(zip(group.tolist(), texts(tables.queries, "fingerprint"), strict=True))
     pairs = _pairs(graph)
     source, target = pairs["source"].to_numpy(np.int64), pairs["target"].to_numpy(np.int64)
     pairs = pairs.assign(source_group=group[source], target_group=group[target])
     pairs = pairs[pairs["source_group"] != pairs["target_group"]].reset_index(drop=True)
-    size = len(numbers)
+    size = len(named)
     lost = pairs["lost_ms"].to_numpy(np.float64)
     duration = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
+    unnamed_source, unnamed_target = _unnamed(graph, len(group))
+    folded = graph.contents.folded
+    among = folded["recurring_ms"].to_numpy() if len(folded) else np.zeros(len(group))
+    unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
+    unnamed = {side: np.maximum(_sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
     return Evidence(
-        [fingerprint for fingerprint, _ in numbers],
+        list(named.values()),
         group,
         pairs,
-        _sum_by(pairs["target_group"], lost, size),
-        _sum_by(pairs["source_group"], lost, size),
+        _sum_by(pairs["target_group"], lost, size) + unnamed["target"],
+        _sum_by(pairs["source_group"], lost, size) + unnamed["source"],
         _sum_by(group, duration, size),
+        unnamed,
     )
+
+
+def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:
+    """What each query took as a source, and lost as a target, in rests: nobody is named there."""
+    folded = graph.contents.folded
+    if not len(folded):
+        return np.zeros(queries), np.zeros(queries)
+    hurts = graph.who_hurts_whom()
+    rest = hurts[(hurts["kind"] == BlameKind.REST.value).to_numpy(bool)]
+    lost = rest["lost_ms"].to_numpy(np.float64)
+    return folded["lost_ms"].to_numpy(np.float64), _sum_by(rest["target_query"], lost, queries)
 
 
 def _pairs(graph: IQCGraph) -> pd.DataFrame:

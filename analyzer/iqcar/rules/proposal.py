@@ -106,6 +106,7 @@ class _Side:
     pairs: pd.DataFrame
     """Its rows of the evidence."""
     lost_ms: float
+    some_unnamed: bool  # whether more was lost than the pairs name
 
     def most(self, column: str) -> tuple[Any, float]:
         """Return the value of a column with most lost time, and that time; equals: the first."""
@@ -166,7 +167,10 @@ class _Writer:
     ) -> list[_Side]:
         fingerprints = self.evidence.fingerprints
         group = pairs[f"{query_type}_group"].to_numpy(np.int64)
-        lost = np.bincount(group, pairs["lost_ms"], minlength=len(fingerprints))
+        named = np.bincount(group, pairs["lost_ms"], minlength=len(fingerprints))
+        # Where nobody is named nothing can be said of the other side.
+        unnamed = np.where(named > 0, self.evidence.unnamed_ms[query_type.value], 0.0)
+        lost = named + unnamed
         by_dor = impact is ImpactModel.PAPER and query_type is QueryType.SOURCE
         weight = np.bincount(group, pairs["dor"], minlength=len(lost)) if by_dor else lost
         # Rules match on the fingerprint: a run without one cannot be recognised when it recurs.
@@ -175,7 +179,7 @@ class _Writer:
         ]
         candidates.sort(key=lambda g: (-weight[g], fingerprints[g]))
         return [
-            _Side(query_type, g, pairs[group == g], float(lost[g]))
+            _Side(query_type, g, pairs[group == g], float(lost[g]), bool(unnamed[g] > 0))
             for g in candidates[: max(top, 0)]
         ]
 
@@ -233,6 +237,8 @@ class _Writer:
         partner_run = int(rows[rows[f"{other}_group"] == partner][other].iloc[0])
         cause = vocabulary()[side.resource.value].name
         lost, caused = _time(side.lost_ms), _time(side.most("resource")[1])
+        if side.some_unnamed:
+            caused = f"at least {caused}"
         worst = f"{self.called[partner_run]} ({_time(partner_ms)})"
         if side.query_type is QueryType.TARGET:
             # The share is of the runs that lost time; the floor counts every run.
@@ -244,6 +250,8 @@ class _Writer:
             return text + (f"; others lost {_time(back)} to it" if back >= MIN_LOST_MS else "")
         others = rows[f"{other}_group"].nunique()
         victims = f"{others} other queries" if others > 1 else "Another query"
+        if side.some_unnamed:
+            victims = f"{others} and more other queries"
         text = f"{victims} lost {lost} to {who}, {caused} of it {cause}, most {worst}"
         back = self.evidence.suffered_ms[side.group]
         return text + (f"; it lost {_time(back)} to others" if back >= MIN_LOST_MS else "")

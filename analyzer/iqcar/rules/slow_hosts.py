@@ -112,7 +112,7 @@ def _busy(found: Stragglers) -> set[int]:
     row = found.stragglers["host"].to_numpy(np.int64)
     host = np.array([row[causes[cause]] for cause in sources["cause"].tolist()], np.int64)
     share = sources["share"].to_numpy(np.float64)
-    kinds = (BlameKind.QUERY.value, BlameKind.OWN.value)
+    kinds = (BlameKind.QUERY.value, BlameKind.OWN.value, BlameKind.REST.value)
     theirs = np.where(sources["kind"].isin(kinds).to_numpy(), share, 0.0)
     size = int(host.max()) + 1
     known = np.bincount(host[host >= 0], share[host >= 0], minlength=size)

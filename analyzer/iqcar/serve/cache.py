@@ -17,6 +17,7 @@ import stat
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ from iqcar.serve.summary import Summary
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iqcar.serve.applications import Identity
 
@@ -211,11 +212,18 @@ def _subject(summary: Summary) -> tuple[str, ...]:
     return (summary.settings, *sorted(summary.keys))
 
 
-def write_entry(folder: Path, result: bytes, page: bytes, summary: Summary) -> None:
+def write_entry(folder: Path, result: Iterable[bytes], page: bytes, summary: Summary) -> None:
     """Write the files of an entry; called in the process that analysed."""
-    write_derived(folder / RESULT, gzip.compress(result, 6, mtime=0))
+    write_derived(folder / RESULT, _gzipped(result))
     write_derived(folder / PAGE, gzip.compress(page, 6, mtime=0))
     write_derived(folder / SUMMARY, msgspec.json.encode(summary))
+
+
+def _gzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(6, wbits=31)  # 31: with the header and trailer of gzip
+    for chunk in chunks:
+        yield packer.compress(chunk)
+    yield packer.flush()
 
 
 def _read_summary(folder: Path) -> Summary:

@@ -91,7 +91,7 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     from iqcar.eventlog.ingest import ingest
     from iqcar.eventlog.merge import merge
     from iqcar.pipeline import diagnose
-    from iqcar.report.json_result import to_json
+    from iqcar.report.json_result import json_chunks
     from iqcar.report.page import page_policy, render_page
     from iqcar.serve.cache import write_entry
     from iqcar.serve.summary import summarize
@@ -120,7 +120,7 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     tell(phase="writing", share=0.0)
     page = render_page(diagnosis, assets=ASSETS, home=HOME).encode()
     summary = summarize(diagnosis, task.keys, settings_text(task.settings), page_policy(ASSETS))
-    write_entry(Path(task.folder), to_json(diagnosis), page, summary)
+    write_entry(Path(task.folder), json_chunks(diagnosis), page, summary)
 
 
 def settings_text(settings: dict[str, Any]) -> str:

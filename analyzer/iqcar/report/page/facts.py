@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import BLAME_KINDS, QUERY, UNATTRIBUTED
+from iqcar.blame import BLAME_KINDS, QUERY, REST, UNATTRIBUTED
 from iqcar.kinds import REQUESTS, Resource
 from iqcar.report.page import limits
 from iqcar.tables import NONE
@@ -44,7 +44,7 @@ class Facts:
     ----------
     frame : DataFrame
         target, stage, request (code), host, kind (code), source_stage, source (query): rows and
-        codes, −1 for none; lost_ms (elapsed), dor.
+        codes, −1 for none, −2 for the other queries of a rest; lost_ms (elapsed), dor.
     begin : (queries + 1,) where each query's rows begin, by query row.
     """
 
@@ -74,15 +74,16 @@ def facts_of(graph: IQCGraph, queries: int) -> Facts:
     source_stage = s.source_stage[s.source] if len(demand) else demand
     # A source stage of no known query is nobody that could be named (as in blame_of).
     nameless = (s.kind == QUERY) & (source < 0)
+    rest = s.kind == REST
     frame = pd.DataFrame(
         {
             "target": s.targets[s.target[4]] if len(demand) else demand,
             "stage": stage,
             "request": s.request[demand],
             "host": s.host[demand],
-            "kind": np.where(nameless, UNATTRIBUTED, s.kind),
-            "source_stage": np.where(nameless, NONE, source_stage),
-            "source": source,
+            "kind": np.where(nameless, UNATTRIBUTED, np.where(rest, QUERY, s.kind)),
+            "source_stage": np.where(nameless, NONE, np.where(rest, FOLDED, source_stage)),
+            "source": np.where(rest, FOLDED, source),
             "lost_ms": contents.lost.amount[4],
             "dor": contents.dor.amount[4],
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iqcar.blame import BLAME_KINDS
+from iqcar.blame import BLAME_KINDS, REST
 from iqcar.kinds import REQUESTS, Resource
 from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
 from iqcar.report.page.payload_explore import code_names, explore_payload, explored_queries
@@ -43,7 +43,7 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         ],
         "kinds": [
             {"key": str(one), "colour": BLAME_COLOURS[one], "sentence": one.sentence}
-            for one in BLAME_KINDS
+            for one in BLAME_KINDS[:REST]  # facts show a rest as other queries
         ],
         "othersColour": OTHERS,
         "explore": explore,

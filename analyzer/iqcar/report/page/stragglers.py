@@ -21,6 +21,7 @@ NOBODY = {
     "own": "the query itself",
     "known": "known causes",
     "unattributed": "nobody in these logs",
+    "rest": "other queries",
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.kinds import Resource
 from iqcar.report.page import limits
-from iqcar.report.page.facts import RESOURCE_OF_REQUEST, RESOURCES, sums_by
+from iqcar.report.page.facts import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, sums_by
 from iqcar.report.page.severity import Severity, severity_of
 from iqcar.rules import QueryType, RuleType
 from iqcar.rules.advice import OTHER_APPLICATION, advice_for, cause_of
@@ -164,8 +164,10 @@ def _headline(diagnosis: Diagnosis, facts: Facts, held_up: Sequence[int], worst:
         mine = rows[(rows["kind"] == QUERY).to_numpy()]
         for source, ms in mine.groupby("source")["lost_ms"].sum().items():
             taken[int(source)] = taken.get(int(source), 0.0) + float(ms)
-    culprit = max(taken, key=lambda source: taken[source])
-    most = taken[culprit] >= MOSTLY_BY * sum(taken.values())
+    total = sum(taken.values())
+    taken.pop(FOLDED, None)
+    culprit = max(taken, key=lambda source: taken[source], default=FOLDED)
+    most = culprit >= 0 and taken[culprit] >= MOSTLY_BY * total
     by = f", mostly by {_name(diagnosis, culprit)}" if most else ""
     name, share = _name(diagnosis, worst), _share_lost(diagnosis, worst)
     if len(held_up) == 1:
@@ -238,7 +240,7 @@ def parts_of(rows: pd.DataFrame, hosts: Sequence[str]) -> list[Part]:
         if sums[at] <= 0:
             continue
         code, who, what = keys[at]
-        named = code == QUERY and sums[at] >= WORTH_NAMING * total
+        named = code == QUERY and who >= 0 and sums[at] >= WORTH_NAMING * total
         mine = member == at if named else slice(0)
         parts.append(
             Part(
@@ -281,7 +283,8 @@ def _sentence(
     start = f"{name} lost {duration(shown)}" + (
         f" of its {duration(ran)}" if np.isfinite(ran) else ""
     )
-    named = [part for part in parts if part.share >= WORTH_NAMING and part.kind != UNATTRIBUTED]
+    large = [part for part in parts if part.share >= WORTH_NAMING]
+    named = [part for part in large if part.kind != UNATTRIBUTED and part.source != FOLDED]
     named = named[:MOST_PARTS]
     said = [_part_words(diagnosis, part) for part in named]
     unattributed = sum(part.share for part in parts if part.kind == UNATTRIBUTED)
@@ -307,7 +310,7 @@ def _advice(diagnosis: Diagnosis, query: int, severity: Severity, parts: Sequenc
     worst = parts[0]
     if worst.resource is not None:
         app = diagnosis.tables.queries["app"]
-        if int(app.iloc[worst.source]) != int(app.iloc[query]):
+        if worst.source >= 0 and int(app.iloc[worst.source]) != int(app.iloc[query]):
             return advice_for(OTHER_APPLICATION)
         return advice_for(cause_of("query", worst.resource))
     kind = {OWN: "own", KNOWN: "known", UNATTRIBUTED: "unattributed"}[worst.kind]

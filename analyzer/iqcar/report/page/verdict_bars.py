@@ -10,6 +10,7 @@ import numpy as np
 from iqcar.blame import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.kinds import BlameKind
 from iqcar.plots.palette import BLAME_COLOURS, query_colours
+from iqcar.report.page.facts import FOLDED
 from iqcar.words import duration, percent, short
 
 if TYPE_CHECKING:
@@ -53,16 +54,18 @@ def _bar(finding: Finding, diagnosis: Diagnosis, colours: list[str]) -> list[Seg
     for part in finding.parts:
         if part.kind == QUERY:
             taken[part.source] = taken.get(part.source, 0.0) + part.lost_ms
+    folded = diagnosis.blame.folded["sources"]
+    hidden = int(folded.iloc[finding.query]) if len(folded) else 0
+    rest = taken.pop(FOLDED, 0.0)
     ordered = sorted(taken.items(), key=lambda item: -item[1])
     pieces = [
         (short(str(queries["name"].iloc[row]), 48), ms, colours[row])
         for row, ms in ordered[:MOST_SEGMENTS]
     ]
-    rest = sum(ms for _, ms in ordered[MOST_SEGMENTS:])
+    rest += sum(ms for _, ms in ordered[MOST_SEGMENTS:])
     if rest > 0:
-        pieces.append(
-            (f"{len(ordered) - MOST_SEGMENTS} more queries", rest, BLAME_COLOURS[BlameKind.QUERY])
-        )
+        more = len(ordered[MOST_SEGMENTS:]) + hidden
+        pieces.append((f"{more} more queries", rest, BLAME_COLOURS[BlameKind.QUERY]))
     for code, kind, name in _CAUSES:
         ms = sum(part.lost_ms for part in finding.parts if part.kind == code)
         if ms > 0:
