@@ -126,6 +126,10 @@ class Contents:
         """(n4,) level-6 position of each level-4 vertex."""
         return self.structure.query_of_source[self.structure.source]
 
+    @cached_property
+    def _position_of_target(self) -> dict[int, int]:
+        return {query: at for at, query in enumerate(self.structure.targets.tolist())}
+
     def position_of(self, query: int) -> int:
         """Position of a query row among the targets.
 
@@ -134,10 +138,10 @@ class Contents:
         ValueError
             If the graph was not built for that target.
         """
-        at = np.flatnonzero(self.structure.targets == query)
-        if len(at) == 0:
+        at = self._position_of_target.get(query)
+        if at is None:
             raise ValueError(f"query row {query} is not a target of this graph")
-        return int(at[0])
+        return at
 
     def positions_of(self, queries: object | None) -> Ints:
         """Return positions of one query row, of several, or of all targets for ``None``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -220,6 +220,10 @@ class IQCGraph:
     def blame_of(self, target: int) -> pd.DataFrame:
         """Split a target's lost time by who is to blame; the shares sum to 1 (eq. 4)."""
         return blame_list.blame_of(self.contents, target)
+
+    def blame_rows(self, target: int) -> list[dict[str, Any]]:
+        """Return the rows of :meth:`blame_of` as dicts, without a frame around them."""
+        return blame_list.blame_rows(self.contents, target)
 
     def export(
         self, targets: Sequence[int] | None = None, max_blame_nodes: int = export.MAX_BLAME_NODES

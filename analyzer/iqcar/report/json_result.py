@@ -169,7 +169,10 @@ def _queries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
                 "lost_to_others_ms": min(to_others[row], lost_ms),
                 "share_of_duration": lost_ms / duration if duration else 0.0,
                 "slowdown": _slowdown(duration, lost_ms),
-                "blame": _records(diagnosis.graph.blame_of(row)),
+                "blame": [
+                    {name: _plain(value) for name, value in one.items()}
+                    for one in diagnosis.graph.blame_rows(row)
+                ],
                 "stragglers": links_to_dict(diagnosis.stragglers, diagnosis.topics, row)
                 if row in targets
                 else None,
