@@ -66,9 +66,9 @@ class Log(SyntheticLog):
         self._tasks += 1
         run = ms - 20
         values = {
-            "stage": stage, "attempt": attempt, "task": task, "launch": launch, "finish": launch + ms,
-            "run": run, "cpu": run * 1_000_000 // (2 + task % 3), "wait": task % 97, "bytes": 10_000 + task % 9,
-            "host": where[0], "executor": where[1],
+            "stage": stage, "attempt": attempt, "task": task, "launch": launch,
+            "finish": launch + ms, "run": run, "cpu": run * 1_000_000 // (2 + task % 3),
+            "wait": task % 97, "bytes": 10_000 + task % 9, "host": where[0], "executor": where[1],
         }  # fmt: skip
         self.raw(self._start % values).raw(self._end % values)
         if len(self.lines) >= FLUSHED_LINES:
@@ -83,7 +83,7 @@ _NUMBERS = {
     "stage": 900_001, "task": 900_002, "launch": 900_003, "finish": 900_004, "run": 900_005,
     "cpu": 900_006, "wait": 900_007, "bytes": 900_008, "attempt": 900_009,
 }  # fmt: skip
-"""What stands in a template for a number; writing a task with json.dumps takes ten times as long."""
+"""What stands in a template for a number; json.dumps for each task takes ten times as long."""
 
 
 def _task_templates() -> tuple[str, str]:
@@ -223,19 +223,19 @@ def concurrent_queries(folder: Path, queries: int) -> None:
 
 
 def many_applications(folder: Path, applications: int) -> None:
-    """Applications of 100 tasks in five queries on the same ten hosts, eight at any time."""
+    """Applications of 150 tasks in five queries on the same ten hosts, ten at any time."""
     for number in range(applications):
         start = START + number * 1000
         with _log(folder, f"app-{number:05}", start) as log:
             where = _cluster(log, 10, cores=1, time=start)
             for query in range(5):
                 begin = start + 500 + query * 1600
-                info = stage_info(query, submission=begin, **{"Number of Tasks": 20})
+                info = stage_info(query, submission=begin, **{"Number of Tasks": 30})
                 log.stage(info, _query(log, query, [info], begin))
-                for task in range(20):
+                for task in range(30):
                     at = begin + task // len(where) * TASK_MS
                     log.run_task(query, at, where[task % len(where)], TASK_MS - 10)
-                end = begin + 1600
+                end = begin + 3 * TASK_MS
                 log.stage_end(info, end).job_end(query, end).sql_end(query, end)
             log.end(end + 100)
 
@@ -265,8 +265,8 @@ def passing_executors(folder: Path, executors: int) -> None:
 
 
 def deep_plans(folder: Path, depth: int) -> None:
-    """Twenty queries whose plans are chains of that many nodes; each is adapted once."""
-    queries = 20
+    """Five queries whose plans are chains of that many nodes; each is adapted once."""
+    queries = 5
     with _log(folder) as log:
         where = _cluster(log, 2)
         for query in range(queries):
@@ -341,7 +341,7 @@ CASES = {
     ),
     "many_applications": Case("applications on the same hosts", many_applications, 60, 200),
     "passing_executors": Case("executors that come and go", passing_executors, 5_000, 20_000),
-    "deep_plans": Case("levels of 20 plans", deep_plans, 1_000, 2_000),
+    "deep_plans": Case("levels of each of 5 plans", deep_plans, 2_000, 8_000),
     "shared_stage": Case("jobs that share a stage", shared_stage, 4_000, 10_000),
 }
 """The dimensions, by the name that chooses one: `scripts/bench scale --case many_stages`."""
