@@ -120,10 +120,12 @@ def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
     if len(named):
         of_stage = tables.tasks["stage"].to_numpy(np.int64)[records["task"].to_numpy()[named]]
         measured[of_stage[of_stage >= 0]] = named[of_stage >= 0]
-    seen, asked = records["pool"].tolist(), texts(tables.stages, "pool")
+    record = measured[stage]
+    seen = iter(texts(records.iloc[record[record >= 0]], "pool"))
+    asked = texts(tables.stages.iloc[stage], "pool")
     return [
-        seen[record] if record >= 0 else asked[row] or DEFAULT_POOL
-        for row, record in zip(stage.tolist(), measured[stage].tolist(), strict=True)
+        next(seen) if known else pool or DEFAULT_POOL
+        for known, pool in zip((record >= 0).tolist(), asked, strict=True)
     ]
 
 
