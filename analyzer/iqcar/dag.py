@@ -54,13 +54,13 @@ def add_critical_path(tables: Tables) -> Tables:
     rank[order] = np.arange(n)
     app = stages["app"].to_numpy()
     apps_with_edges = set(app[tables.stage_parents["stage"].to_numpy()].tolist())
+    recorded_job = stages["job"].to_numpy()
+    # The oldest logs hold no edges at all: there time alone orders the stages of a job.
+    each_alone = np.arange(n)
     for members in np.split(by_query, bounds) if n else []:
         if query[members[0]] < 0:
             continue
-        job = stages["job"].to_numpy()
-        if app[members[0]] not in apps_with_edges:
-            # The oldest logs hold no edges at all: there time alone orders the stages of a job.
-            job = np.arange(n)
+        job = recorded_job if app[members[0]] in apps_with_edges else each_alone
         for stage in _heaviest_chain(members, parents, job, submission, completion, rank):
             critical[stage] = True
     return tables.with_(stages=stages.assign(depth=depth, critical=critical))

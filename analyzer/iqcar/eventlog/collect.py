@@ -12,7 +12,7 @@ from iqcar.eventlog import event_names as names
 from iqcar.eventlog import events as ev
 from iqcar.eventlog import lenient
 from iqcar.eventlog.descriptions import clean_description, connect_operation
-from iqcar.eventlog.records import Executor, Job, Stage
+from iqcar.eventlog.records import Executor, Job, Listed, Stage
 from iqcar.eventlog.redact import redact_text
 from iqcar.eventlog.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.eventlog.task_intake import TaskIntake
@@ -73,7 +73,7 @@ class Collector:
     def __post_init__(self) -> None:
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
-        self._jobs_of_stage: dict[int, list[int]] = {}
+        self._jobs_of_stage: dict[int, Listed] = {}
         self.task_intake = TaskIntake(self.sql.nanosecond_scans, self._may_scan)
         self.tasks, self.running = self.task_intake.columns, self.task_intake.running
         self.task_records = self.task_intake.records
@@ -240,7 +240,7 @@ class Collector:
         number = int(event.job_id)
         self.jobs[number] = self._active[number] = job
         for stage_id in job.stage_ids:
-            self._jobs_of_stage.setdefault(stage_id, []).append(number)
+            self._jobs_of_stage.setdefault(stage_id, Listed()).add(number)
         execution = self.sql.execution(job.execution, seen=False)
         if execution is not None and isfinite(job.root) and not isfinite(execution.root):
             execution.root = job.root
@@ -301,13 +301,13 @@ class Collector:
 
     def _job_of(self, stage_id: int) -> int:
         """Return the job that runs a stage: the first active one that lists it."""
-        listed = self._jobs_of_stage.get(stage_id, [])
-        active = [job for job in listed if job in self._active]
-        return min(active) if active else max(listed, default=-1)
+        listed = self._jobs_of_stage.get(stage_id)
+        return listed.first_of(self._active) if listed else -1
 
     def job_of_stage(self, stage_id: int) -> int:
         """Return the first job listing a stage whose submission is not in the log, else −1."""
-        return min(self._jobs_of_stage.get(stage_id, ()), default=-1)
+        listed = self._jobs_of_stage.get(stage_id)
+        return listed.lowest if listed else -1
 
 
 def _number(text: str | None) -> float:

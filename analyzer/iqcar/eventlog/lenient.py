@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import types
+from functools import cache
 from math import isfinite, nan
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -20,7 +21,6 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}:,]|[^\s\[\]{}:,"]+', r
 """A token of JSON. Quoted text that is cut off goes to the end, so that no letter is tried twice;
 it is refused when it is decoded."""
 _SAFE_DIGITS = 100
-_HINTS: dict[type, dict[str, Any]] = {}
 
 
 class BadNumbers:
@@ -40,14 +40,24 @@ def parse(line: bytes) -> Any:
     """
     text = line.decode("utf-8", "replace")
     try:
-        return json.loads(text, strict=False, parse_int=_integer)
+        return _DECODER.decode(text)
     except RecursionError:
         return _parse_deep(text)
+
+
+@cache
+def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
+    """Name, name in JSON, and type of a struct's fields; working them out is slow."""
+    hints = get_type_hints(struct)
+    return [(f.name, f.encode_name, hints[f.name]) for f in msgspec.structs.fields(struct)]
 
 
 def _integer(digits: str) -> float:
     """Python refuses integers of thousands of digits; as a float they are infinite, so NaN."""
     return int(digits) if len(digits) <= _SAFE_DIGITS else float(digits)
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_int=_integer)
 
 
 def _parse_deep(text: str) -> Any:
@@ -66,11 +76,9 @@ def _parse_deep(text: str) -> Any:
             continue
         if piece == "," or piece == ":":
             continue
-        value: Any
-        if piece in "[{":
-            value = [] if piece == "[" else {}
-        else:
-            value = json.loads(piece, strict=False, parse_int=_integer)
+        value: Any = {"[": [], "{": {}}.get(piece)
+        if value is None:
+            value = _DECODER.decode(piece)
         if isinstance(container, dict) and key is None:
             if not isinstance(value, str):
                 raise ValueError("a key that is no text")
@@ -126,11 +134,9 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
         fitted.append((struct, values, holder, place))
         if not isinstance(obj, dict):
             continue
-        hints = _HINTS.setdefault(struct, get_type_hints(struct))
-        for field in msgspec.structs.fields(struct):
-            if field.encode_name in obj:
-                item = obj[field.encode_name]
-                _fit_field(hints[field.name], item, values, field.name, work, bad)
+        for name, encoded, hint in _fields(struct):
+            if encoded in obj:
+                _fit_field(hint, obj[encoded], values, name, work, bad)
     for struct, values, holder, place in reversed(fitted):
         holder[place] = struct(**values)
     result: S = root[0]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import nan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 
 @dataclass
@@ -20,6 +25,28 @@ class Job:
     pool: str = ""
     completion: float = nan
     succeeded: bool = False
+
+
+@dataclass
+class Listed:
+    """The jobs that list one stage: a shared stage has thousands, each asked for many times."""
+
+    lowest: int = -1
+    highest: int = -1
+    waiting: list[int] = field(default_factory=list)
+    """A heap of those that were active when last looked at."""
+
+    def add(self, job: int) -> None:
+        """Take in a job, which is active."""
+        self.lowest = job if self.lowest < 0 else min(job, self.lowest)
+        self.highest = max(job, self.highest)
+        heappush(self.waiting, job)
+
+    def first_of(self, active: Container[int]) -> int:
+        """Return the first active job, else the last of all; a job that ended starts no more."""
+        while self.waiting and self.waiting[0] not in active:
+            heappop(self.waiting)
+        return self.waiting[0] if self.waiting else self.highest
 
 
 @dataclass

@@ -8,14 +8,15 @@ RDD as the stage that did its work, and that is how it is found.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import defaultdict
+from math import inf, isnan
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -48,43 +49,52 @@ def link_stages(
         of_id[stage_id].append(row)
         if stage_id in last_rdd:
             of_rdd[last_rdd[stage_id]].append(row)
-    readers, writers = [], []
-    for row, named in enumerate(parents):
-        found = set()
-        for parent in named:
-            candidates = of_id.get(parent)
-            if not candidates and parent in last_rdd:
-                candidates = of_rdd.get(last_rdd[parent])
-            if candidates:
-                chosen = _before(row, candidates, keys, submission)
-                if chosen is not None:
-                    found.add(chosen)
-        for chosen in sorted(found):
-            readers.append(row)
-            writers.append(chosen)
-    return readers, writers
+    same_id: dict[int, _Candidates] = {}
+    same_rdd: dict[int, _Candidates] = {}
+    found: list[list[int]] = [[] for _ in keys]
+    for row in sorted(range(len(keys)), key=lambda row: keys[row][0]):
+        chosen = set()
+        for parent in parents[row]:
+            if parent in of_id:
+                rows, known, at = of_id[parent], same_id, parent
+            elif (rdd := last_rdd.get(parent)) in of_rdd:
+                rows, known, at = of_rdd[rdd], same_rdd, rdd
+            else:
+                continue
+            if at not in known:
+                known[at] = _Candidates(rows, keys, submission)
+            before = known[at].latest_before(keys[row][0], submission[row])
+            if before is not None:
+                chosen.add(before)
+        found[row] = sorted(chosen)
+    readers = [row for row, chosen in enumerate(found) for _ in chosen]
+    return readers, [writer for chosen in found for writer in chosen]
 
 
-def _before(
-    row: int,
-    candidates: Sequence[int],
-    keys: Sequence[tuple[int, int]],
-    submission: NDArray[np.float64],
-) -> int | None:
-    """Return the latest candidate that was submitted before a stage; None if none was.
+class _Candidates:
+    """Stages that may have done the work of one parent, asked for in the order of stage ids.
 
-    An edge always leads from a later stage to an earlier one, so there are no cycles.
+    A shuffle can be read by thousands of stages and have been written by thousands: who looks at
+    all candidates for each reader takes their product.
     """
-    best: int | None = None
-    for other in candidates:
-        if keys[other][0] == keys[row][0]:
-            continue
-        known = not (np.isnan(submission[other]) or np.isnan(submission[row]))
-        earlier = (
-            submission[other] <= submission[row] and keys[other][0] < keys[row][0]
-            if known
-            else keys[other][0] < keys[row][0]
-        )
-        if earlier and (best is None or submission[other] >= submission[best]):
-            best = other
-    return best
+
+    def __init__(
+        self, rows: list[int], keys: Sequence[tuple[int, int]], submission: NDArray[np.float64]
+    ) -> None:
+        self._waiting = sorted(((keys[row][0], row) for row in rows), reverse=True)
+        self._submission = submission
+        self._earlier: list[tuple[float, int]] = []
+
+    def latest_before(self, stage_id: int, submission: float) -> int | None:
+        """Return the latest candidate that was submitted before a stage; None if none was.
+
+        An edge always leads from a later stage to an earlier one, so there are no cycles. Of a
+        candidate whose submission is not known any other is the later one.
+        """
+        while self._waiting and self._waiting[-1][0] < stage_id:
+            _, row = self._waiting.pop()
+            when = self._submission[row]
+            insort(self._earlier, (-inf, -row) if isnan(when) else (float(when), row))
+        limit = inf if isnan(submission) else submission
+        at = bisect_right(self._earlier, (limit, len(self._submission)))
+        return abs(self._earlier[at - 1][1]) if at else None

@@ -92,6 +92,7 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     resources = _split(member, contents.resource_of_demand[demand], lost, size)
     hosts = _split(member, s.host[demand], lost, size)
     causes = {**_CAUSE_NAMES, REST: contents.rest_name(query)}
+    of_duration = contents.share_of_duration(lost_sum, np.full(size, target))
     rows: list[dict[str, Any]] = []
     for position, code in enumerate(every.tolist()):
         kind = QUERY if code >= 0 else -1 - code
@@ -106,9 +107,7 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
                 "share": lost_sum[position] / total,
                 "dor": dor_sum[position],
                 "lost_ms": lost_sum[position],
-                "share_of_duration": contents.share_of_duration(
-                    lost_sum[position : position + 1], np.array([target])
-                )[0],
+                "share_of_duration": of_duration[position],
                 "by_resource": {RESOURCES[c].value: ms for c, ms in resources[position]},
                 "by_host": {names.host(h): ms for h, ms in hosts[position]},
             }
@@ -137,10 +136,14 @@ def _split(
     """Lost time of each member by part (resource code or host row), the largest first."""
     low = int(part.min())
     span = int(part.max()) - low + 1
-    sums = sum_by(member * span + part - low, lost_ms, members * span)
-    split: list[list[tuple[int, float]]] = []
-    for row in sums.reshape(members, span):
-        present = np.flatnonzero(row)
-        present = present[np.argsort(-row[present], kind="stable")]
-        split.append([(int(p) + low, float(row[p])) for p in present])
+    # Only what occurs: members by all parts is hosts by sources, for each target anew.
+    keys, position = np.unique(member * span + part - low, return_inverse=True)
+    sums = sum_by(position, lost_ms, len(keys))
+    owner = keys // span
+    order = np.lexsort((-sums, owner))
+    order = order[sums[order] != 0]
+    split: list[list[tuple[int, float]]] = [[] for _ in range(members)]
+    parts = keys[order] % span + low
+    for one, p, ms in zip(owner[order].tolist(), parts.tolist(), sums[order].tolist(), strict=True):
+        split[one].append((p, ms))
     return split

@@ -103,7 +103,9 @@ def record(tables: Tables) -> Recording:
         From :func:`iqcar.read`.
     """
     recording, doubts = Recording(tables), []
-    tasks = np.bincount(tables.tasks["app"].to_numpy(np.int64), minlength=len(tables.applications))
+    app_of_task = tables.tasks["app"].to_numpy(np.int64)
+    tasks = np.bincount(app_of_task, minlength=len(tables.applications))
+    rows_of_app = np.split(np.argsort(app_of_task, kind="stable"), np.cumsum(tasks)[:-1])
     for app, name in enumerate(tables.applications["application_id"].tolist()):
         if tasks[app] == 0:
             continue
@@ -113,7 +115,7 @@ def record(tables: Tables) -> Recording:
                 "so rules for it carry no expected effect"
             )
             continue
-        workload = workload_of(tables, app)
+        workload = workload_of(tables, app, rows_of_app[app])
         if workload is None:
             doubts.append(
                 f"{name} cannot be replayed: the log does not say which slots its tasks ran in, "

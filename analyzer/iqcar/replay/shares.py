@@ -64,20 +64,20 @@ def chosen_pools(tables: Tables, plan: PoolPlan) -> dict[int, str]:
     """Pool of each query that an assignment matches: the first that does, as the plan has them."""
     queries, jobs = tables.queries, tables.jobs
     fingerprints = texts(queries, "fingerprint")
-    said: dict[str, list[set[str]]] = {}
-    for field in ("description", "job_group"):
-        said[field] = [set() for _ in fingerprints]
+    said: dict[str, dict[int, set[str]]] = {"description": {}, "job_group": {}}
+    for field, of_query in said.items():
         if any(getattr(assignment, field) for assignment in plan.assignments):
             for query, text in zip(jobs["query"].tolist(), texts(jobs, field), strict=True):
-                if query >= 0:
-                    said[field][query].add(text)
+                of_query.setdefault(query, set()).add(text)
 
     def matches(assignment: Assignment, query: int) -> bool:
         wanted = (assignment.fingerprint, assignment.description, assignment.job_group)
         return any(wanted) and (
             assignment.fingerprint in ("", fingerprints[query])
-            and (not assignment.description or assignment.description in said["description"][query])
-            and (not assignment.job_group or assignment.job_group in said["job_group"][query])
+            and all(
+                not text or text in said[field].get(query, ())
+                for field, text in zip(said, wanted[1:], strict=True)
+            )
         )
 
     found: dict[int, str] = {}
@@ -120,10 +120,12 @@ def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
     if len(named):
         of_stage = tables.tasks["stage"].to_numpy(np.int64)[records["task"].to_numpy()[named]]
         measured[of_stage[of_stage >= 0]] = named[of_stage >= 0]
-    seen, asked = records["pool"].tolist(), texts(tables.stages, "pool")
+    record = measured[stage]
+    seen = iter(texts(records.iloc[record[record >= 0]], "pool"))
+    asked = texts(tables.stages.iloc[stage], "pool")
     return [
-        seen[record] if record >= 0 else asked[row] or DEFAULT_POOL
-        for row, record in zip(stage.tolist(), measured[stage].tolist(), strict=True)
+        next(seen) if known else pool or DEFAULT_POOL
+        for known, pool in zip((record >= 0).tolist(), asked, strict=True)
     ]
 
 

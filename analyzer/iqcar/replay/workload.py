@@ -45,7 +45,7 @@ class Workload:
     slots: Slots
 
 
-def workload_of(tables: Tables, app: int) -> Workload | None:
+def workload_of(tables: Tables, app: int, task: Rows) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
     Parameters
@@ -53,13 +53,14 @@ def workload_of(tables: Tables, app: int) -> Workload | None:
     tables : Tables
     app : int
         Row of the application.
+    task : rows of its tasks, ascending
+        No step looks at the tasks of all applications: there may be thousands of either.
     """
     stages, tasks = tables.stages, tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
     finish = tasks["finish_ms"].to_numpy(np.float64)
-    task_stage = tasks["stage"].to_numpy(np.int64)
-    usable = np.isfinite(launch + finish) & (task_stage >= 0)
-    task = np.flatnonzero(usable & (tasks["app"] == app).to_numpy())
+    stage_of_task = tasks["stage"].to_numpy()
+    task = task[np.isfinite(launch[task] + finish[task]) & (stage_of_task[task] >= 0)]
     if len(task) == 0:
         return None
     stage = _stages_in_fifo_order(tables, app)
@@ -68,8 +69,8 @@ def workload_of(tables: Tables, app: int) -> Workload | None:
 
     place = np.full(len(stages), NONE, np.int64)
     place[stage] = np.arange(len(stage))
-    task = task[place[task_stage[task]] >= 0]
-    mine = place[task_stage[task]]
+    task = task[place[stage_of_task[task]] >= 0]
+    mine = place[stage_of_task[task]]
     first_launch = stages["first_launch_ms"].to_numpy(np.float64)[stage] - origin
     before, overlaps = _attempts_before(tables, task, mine)
     late = before >= 0
@@ -84,7 +85,7 @@ def workload_of(tables: Tables, app: int) -> Workload | None:
     )
     ran = Ran(
         mine,
-        tasks["executor"].to_numpy(np.int64)[task],
+        tasks["executor"].to_numpy()[task].astype(np.int64),
         launch[task] - origin,
         finish[task] - origin,
         ~late,
@@ -185,8 +186,8 @@ def _attempts_before(tables: Tables, task: Rows, stage: Rows) -> tuple[Rows, Fla
     A retry comes when its predecessor has ended; a speculative copy runs beside it.
     """
     tasks = tables.tasks
-    index = tasks["index"].to_numpy(np.int64)[task]
-    attempt = tasks["attempt"].to_numpy(np.int64)[task]
+    index = tasks["index"].to_numpy()[task].astype(np.int64)
+    attempt = tasks["attempt"].to_numpy()[task].astype(np.int64)
     launch = tasks["launch_ms"].to_numpy(np.float64)[task]
     finish = tasks["finish_ms"].to_numpy(np.float64)[task]
     order = np.lexsort((tasks["task_id"].to_numpy()[task], attempt, index, stage))

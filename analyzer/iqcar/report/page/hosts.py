@@ -54,11 +54,11 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
     names = texts(diagnosis.tables.hosts, "host")
     rows = {name: number for number, name in enumerate(names)}
     nodes = diagnosis.graph.slow_nodes().to_dict("records")
-    listed = [row["host"] for row in nodes]
+    listed = {row["host"] for row in nodes}
     ran = np.bincount(
         np.maximum(diagnosis.tables.tasks["host"].to_numpy(np.int64), 0), minlength=len(names)
     )
-    others = [name for name in names if name not in set(listed) and ran[rows[name]]]
+    others = [name for name in names if name not in listed and ran[rows[name]]]
     nodes += [
         {"host": name, "lost_ms": 0.0, "share": 0.0, "slots_lost_ms": 0.0, "resource": ""}
         for name in others

@@ -44,6 +44,7 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, people: People) -> dict[
         rows["host"].to_numpy(np.int64), rows["lost_ms"].to_numpy(np.float64), limits.MOST_HOSTS
     )
     demands = demands_of(diagnosis.graph, diagnosis.blame.demands)
+    demands = demands[demands["target"].isin(chosen).to_numpy()]
     by_target = dict(iter(demands.groupby("target", sort=False)))
     any_folded = False
     targets = []

@@ -159,11 +159,10 @@ def verdict_of(diagnosis: Diagnosis, facts: Facts) -> Verdict:
 def _headline(diagnosis: Diagnosis, facts: Facts, held_up: Sequence[int], worst: int) -> str:
     """How many queries were held up, by whom mostly, and which was worst hit."""
     taken: dict[int, float] = {}
-    for query in held_up:
-        rows = facts.of(query)
-        mine = rows[(rows["kind"] == QUERY).to_numpy()]
-        for source, ms in mine.groupby("source")["lost_ms"].sum().items():
-            taken[int(source)] = taken.get(int(source), 0.0) + float(ms)
+    rows = facts.frame
+    rows = rows[((rows["kind"] == QUERY) & rows["target"].isin(held_up)).to_numpy()]
+    for (_, source), ms in rows.groupby(["target", "source"])["lost_ms"].sum().items():
+        taken[int(source)] = taken.get(int(source), 0.0) + float(ms)
     total = sum(taken.values())
     taken.pop(FOLDED, None)
     culprit = max(taken, key=lambda source: taken[source], default=FOLDED)
