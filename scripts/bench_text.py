@@ -22,8 +22,7 @@ from test_fingerprint import DIFFERENT, SAME
 from test_linear import MATCHERS
 
 MOST = 3.0
-"""Goal: cost of a character of the worst text among four times as many; a square has 4, neighbours on
-the machine up to 2."""
+"""Goal: cost of a character of the worst text among four times as many; a square has 4, noise 2."""
 LEAST_COST = 1e-3
 """Seconds; what costs less cannot be told from what else the machine does."""
 NAMES = ("count at App.scala:12", "nightly sales report", "SELECT d_year, sum(x) FROM t GROUP BY 1")
