@@ -141,8 +141,9 @@ def main() -> int:
         order = (False, True) if pair % 2 == 0 else (True, False)
         runs = {attached: start_run(arguments.tasks, attached) for attached in order}
         pairs.append((runs[False], runs[True]))
-        ratio = runs[True].wall_s / runs[False].wall_s
-        print(f"pair {pair + 1} of {count}: wall {ratio:.3f}", flush=True)
+        wall = runs[True].wall_s / runs[False].wall_s
+        cpu = runs[True].jvm_cpu_s / runs[False].jvm_cpu_s
+        print(f"pair {pair + 1} of {count}: wall {wall:.3f}, CPU {cpu:.3f}", flush=True)
     report(pairs, arguments.tasks)
     return 0
 
