@@ -19,7 +19,8 @@ NUMBERS: tuple[Any, ...] = (
     float("inf"), float("-inf"), 1_700_000_000_000, 1_700_000_000_001,
 )  # fmt: skip
 TEXTS = (
-    "", " ", "\0", "\x1b[31mred\x1b[0m", "\u202eevil\u2066", "\u200b\ufeff", "\ud800", "\udfff\ud800",
+    "", " ", "\0", "\x1b[31mred\x1b[0m", "\u202eevil\u2066", "\u200b\ufeff", "\ud800",
+    "\udfff\ud800",
     "<script>alert(1)</script>", "</script><!--", "[bold]x[/bold]", "[/]", "${x}", "%s%n{0}{}",
     "../../etc/passwd", "NaN", "1e999", "-1", "0x10", "9" * 400, "9" * 5000, "1" * 30 + ".5",
     "line\nbreak\r\n\t", "quote'\"\\", "\U0001f98a\u0301", "a" * 30_000, "(" * 3000, "[" * 3000,
@@ -33,7 +34,8 @@ RUBBISH = (
     b"", b" ", b"{", b"}", b"[]", b"null", b"7", b'"x"', b"{}", b'{"Event":7}', b'{"Event":null}',
     b'{"Event":""}', b'{"Event":"SparkListenerTaskEnd"}', b'{"Event":"SparkListenerTaskStart"}',
     b'{"Event":"SparkListenerJobStart"}', b'{"Event":"SparkListenerStageCompleted"}',
-    b'{"Event":"SparkListenerApplicationStart"}', b'{"Event":"SparkListenerTaskEnd","Task Info":{}}',
+    b'{"Event":"SparkListenerApplicationStart"}',
+    b'{"Event":"SparkListenerTaskEnd","Task Info":{}}',
     b"\xff\xfe\x00", b"\x00" * 300, b"[" * 5000, b'{"Event":' * 3000, b'{"a":' * 3000 + b"1",
     b'{"Event":"SparkListenerJobStart","Job ID":' + b"9" * 6000 + b"}", b"\xed\xa0\x80", b"\r",
     b'{"Event":"' + b"x" * 50_000 + b'"}', b'{"Event":"a\\ud800"}',
@@ -102,8 +104,12 @@ def values_of_a_field(lines: Lines, others: Lines, rng: random.Random) -> tuple[
 def all_times(lines: Lines, others: Lines, rng: random.Random) -> tuple[Lines, int]:
     """Move, stretch or replace every time of the log."""
     by = rng.choice((1, -1, 0.5, 1e3, 1e-3, 1e6, -1e3))
-    to = rng.choice((0, 1e12, -2e12, 4e15, 1e17, 9.99e13, 2.0**53, 2.0**63, 1e14 - 1_700_000_010_000))
-    only = rng.choice((_TIME, _TIME, re.compile("Launch|Finish"), re.compile("Submission|Completion")))
+    to = rng.choice(
+        (0, 1e12, -2e12, 4e15, 1e17, 9.99e13, 2.0**53, 2.0**63, 1e14 - 1_700_000_010_000)
+    )
+    only = rng.choice(
+        (_TIME, _TIME, re.compile("Launch|Finish"), re.compile("Submission|Completion"))
+    )
 
     def moved(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -243,7 +249,9 @@ def hostile(old: Any, rng: random.Random) -> Any:
             return _written(inner, rng).decode("utf-8", "replace")
     what = rng.random()
     if isinstance(old, bool) or what < 0.15:
-        return rng.choice((None, True, False, [], {}, [None], {"": None}, [[]], deep(rng), "", 0, "true"))
+        return rng.choice(
+            (None, True, False, [], {}, [None], {"": None}, [[]], deep(rng), "", 0, "true")
+        )
     if isinstance(old, str) and re.fullmatch(r"-?[\d.]+", old) and what < 0.8:
         return str(rng.choice(NUMBERS))[:500]
     if isinstance(old, str) and what < 0.9:

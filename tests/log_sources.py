@@ -1,4 +1,4 @@
-"""Small logs to be damaged: lines of real logs, and of made ones with all that the plugin writes."""
+"""Small logs to be damaged: lines of real logs, and of made ones with the plugin's records."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ def all_sources() -> list[Source]:
     folder = shared_logs_folder()
     found = made_sources()
     if folder.is_dir():
-        found += [
-            source(Path(log.path).name, text(log).splitlines()) for log in logs([folder])
-        ]
+        found += [source(Path(log.path).name, text(log).splitlines()) for log in logs([folder])]
     return found
 
 

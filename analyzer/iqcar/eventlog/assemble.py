@@ -66,9 +66,9 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     tasks, facts = build_tasks(log, rows)
     for key in stages:
         log.stages.setdefault(key, Stage())
-    for executor_id, host in facts.host_of_executor.items():
+    for executor_id in executors:
         executor = log.executors.setdefault(executor_id, Executor())
-        executor.host = executor.host or host
+        executor.host = executor.host or facts.host_of_executor.get(executor_id, "")
     for executor in log.executors.values():
         if executor.host:
             hosts.setdefault(executor.host, len(hosts))

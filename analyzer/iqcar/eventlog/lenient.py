@@ -9,16 +9,22 @@ import json
 import re
 import types
 from math import isfinite, nan
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+
+from iqcar.eventlog.events import ID
 
 S = TypeVar("S", bound=Struct)
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
 _SAFE_DIGITS = 100
 _HINTS: dict[type, dict[str, Any]] = {}
+
+
+class OutOfBoundsError(ValueError):
+    """An id that Spark cannot have given."""
 
 
 class BadNumbers:
@@ -102,6 +108,24 @@ def number(value: Any, bad: BadNumbers) -> float:
     return result
 
 
+def _bounded(value: Any, bounds: Meta, bad: BadNumbers) -> float:
+    """Return a number within its bounds; NaN, counted, for any other.
+
+    Raises
+    ------
+    OutOfBoundsError
+        If it is an id, and a number.
+    """
+    result = number(value, bad)
+    low, high = bounds.ge, bounds.lt
+    if (low is None or result >= low) and (high is None or result < high):
+        return result
+    if bounds.title == ID and isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise OutOfBoundsError
+    bad.count += isfinite(result)
+    return nan
+
+
 def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
     """Build a struct from a decoded object, field by field; what does not fit gets its default.
 
@@ -113,6 +137,11 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
         What JSON held in its place; anything but an object gives the default struct.
     bad : BadNumbers
         Counts the numbers that were lost.
+
+    Raises
+    ------
+    OutOfBoundsError
+        If an id is a number that Spark cannot have given.
     """
     # A stack of work instead of recursion, because plans nest without end.
     root: list[Any] = [None]
@@ -124,7 +153,7 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
         fitted.append((struct, values, holder, place))
         if not isinstance(obj, dict):
             continue
-        hints = _HINTS.setdefault(struct, get_type_hints(struct))
+        hints = _HINTS.setdefault(struct, get_type_hints(struct, include_extras=True))
         for field in msgspec.structs.fields(struct):
             if field.encode_name in obj:
                 item = obj[field.encode_name]
@@ -144,7 +173,9 @@ def _fit_field(
             values[name] = None
             return
         hint = next(option for option in get_args(hint) if option is not type(None))
-    if hint is float:
+    if get_origin(hint) is Annotated:
+        values[name] = _bounded(item, hint.__metadata__[0], bad)
+    elif hint is float:
         values[name] = number(item, bad)
     elif hint is str:
         if isinstance(item, (str, int, float)):
@@ -161,6 +192,8 @@ def _fit_field(
 
 
 def _fit_list(hint: Any, items: list[Any], work: list[Any], bad: BadNumbers) -> list[Any]:
+    if get_origin(hint) is Annotated:
+        return [_bounded(item, hint.__metadata__[0], bad) for item in items]
     if hint is float:
         return [number(item, bad) for item in items]
     if get_origin(hint) is list:

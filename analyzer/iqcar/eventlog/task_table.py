@@ -23,9 +23,6 @@ _SUCCESS, _FAILED, _KILLED, _RUNNING = range(len(STATUSES))
 _RESUBMITTED = "Resubmitted"
 """Not the end of an attempt: its executor was lost after it, so its map output has to be redone."""
 
-LAST_PLAUSIBLE_MS = 1e14
-"""A time beyond it (the year 5138) is damage, not a time."""
-
 _ATTEMPTS, _STAGES = 2**16, 2**31
 """Bounds of stage attempts and stage ids that one int64 can hold together."""
 
@@ -234,10 +231,10 @@ def _settle_times(
     launch, finish = column["launch_ms"], column["finish_ms"]
     running = status == _RUNNING
     for times in (launch, finish):
-        times[~((times > 0) & (times < LAST_PLAUSIBLE_MS))] = np.nan
+        times[~((times > 0) & (times < tb.LAST_PLAUSIBLE_MS))] = np.nan
     known = [log.last_time, log.end, log.application.time if log.application else np.nan]
     times = np.concatenate([launch, finish, np.array(known)])
-    times = times[(times > 0) & (times < LAST_PLAUSIBLE_MS)]
+    times = times[(times > 0) & (times < tb.LAST_PLAUSIBLE_MS)]
     first, last = (float(times.min()), float(times.max())) if len(times) else (np.nan, np.nan)
     finish[running] = last
     ran = np.nan_to_num(column["run_ms"]) + np.nan_to_num(column["deserialize_ms"])
