@@ -48,6 +48,8 @@ GOOD_TASKS = 4
 ALMOST = 1e-6
 """Relative error of sums that are to be equal."""
 LONGEST_SHOWN = 300
+_TASK = ["task_id", "stage", "index", "attempt", "launch_ms", "finish_ms", "status"]
+"""Columns that tell tasks from each other, first."""
 
 
 class Finding(NamedTuple):
@@ -195,10 +197,15 @@ def _check_inputs(tables: Tables, has_good: bool, found: list[Finding]) -> None:
 def _compare(one: Tables, other: Tables, found: list[Finding]) -> None:
     """Compiled code reads the tasks that the decoders read, whatever their order."""
     first, second = _plain_tasks(one), _plain_tasks(other)
-    try:
-        pd.testing.assert_frame_equal(first, second)
-    except AssertionError as error:
-        found.append(Finding("compiled", str(error).split("\n")[0], str(error)))
+    if len(first) != len(second):
+        found.append(Finding("compiled", "tasks", f"{len(first)} and {len(second)}"))
+        return
+    for name in first:
+        # What is damaged elsewhere in a line may hide a number from one of them, not change it.
+        known = first[name].notna() & second[name].notna()
+        if (first[name] != second[name])[known].any():
+            shown = pd.concat([first[name], second[name]], axis=1).to_string()
+            found.append(Finding("compiled", name, shown))
 
 
 def _plain_tasks(tables: Tables) -> pd.DataFrame:
@@ -212,7 +219,7 @@ def _plain_tasks(tables: Tables) -> pd.DataFrame:
         names = np.append(target[name].astype(str).to_numpy(object), "")
         tasks[column] = names[tasks[column].to_numpy()]
     tasks = tasks.drop(columns=["query"])
-    return tasks.sort_values(list(tasks.columns), ignore_index=True)
+    return tasks.sort_values([*_TASK, *tasks.columns.difference(_TASK)], ignore_index=True)
 
 
 def _no_number(token: str) -> Any:
@@ -231,7 +238,8 @@ def _check_result(text: bytes | str, validate: bool, found: list[Finding]) -> No
         lost = sum(part["lost_ms"] for part in query["blame"])
         if not (np.isclose(shares, 1, atol=ALMOST) and np.isclose(lost, query["lost_ms"], ALMOST)):
             found.append(Finding("conservation", "blame of a query", str(query)[:2000]))
-        if not 0 <= query["lost_ms"] <= query["duration_ms"] * (1 + ALMOST) + ALMOST:
+        lived = query["duration_ms"]
+        if lived is not None and not 0 <= query["lost_ms"] <= lived * (1 + ALMOST) + ALMOST:
             found.append(Finding("conservation", "more lost than lived", str(query)[:2000]))
     levels = dict.fromkeys(range(7), 0.0)
     for node in result["graph"]["nodes"]:

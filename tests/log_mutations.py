@@ -148,18 +148,13 @@ def fields_of_a_line(lines: Lines, others: Lines, rng: random.Random) -> tuple[L
         chosen.clear()
         chosen.update(pairs)
     elif what == 3:
-        rng.choice(objects)[name] = chosen[name]
-        if len(json.dumps(event, default=str)) > _CUT:
-            return lines, 0
+        rng.choice(objects)[name] = _parsed(_written(chosen[name], rng))
     else:
         line = _written(event, rng)
         key = json.dumps(name).encode() + b":"
         lines[row] = line.replace(key, key + rng.choice((b"1,", b"null,", b'"",', b"{},")) + key, 1)
         return lines, 1
-    try:
-        lines[row] = _written(event, rng)
-    except (ValueError, RecursionError):  # a field moved into itself
-        return lines, 0
+    lines[row] = _written(event, rng)
     return lines, 1
 
 

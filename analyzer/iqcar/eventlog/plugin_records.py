@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from iqcar import tables as tb
 from iqcar.columns import as_dtype
+from iqcar.eventlog.events import Count, Time
 from iqcar.eventlog.record_columns import Chunk, pick, spread
 from iqcar.eventlog.record_fields import (
     BYTES_PER_KIB,
@@ -42,6 +43,8 @@ MAX_NAME = 500
 """Characters kept of a pool's name."""
 SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
 
+_LARGEST = 2.0**53
+"""Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
 _INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
 
@@ -49,13 +52,13 @@ _INTERVALS_AT_ONCE = 1 << 14
 class _Pool(Struct):
     name: str = ""
     mode: str = ""
-    weight: float = nan
-    min_share: float = field(default=nan, name="minShare")
+    weight: Count = nan
+    min_share: Count = field(default=nan, name="minShare")
 
 
 class _Scheduler(Struct):
     event: str = field(name="Event")
-    time: float = field(default=nan, name="timeMs")
+    time: Time = field(default=nan, name="timeMs")
     pools: list[_Pool] = field(default_factory=list)
 
 
@@ -126,14 +129,12 @@ def _record_table(
     per_unit, missing = np.array([(one.per_unit, one.missing) for one in fields]).T[..., None]
     values = found.numbers[:, : len(fields)].T.copy()
     values /= per_unit
-    np.copyto(values, missing, where=~((values >= 0) & (values < np.inf)))
+    limits = [tb.LAST_PLAUSIBLE_MS if one.column.endswith("_ms") else _LARGEST for one in fields]
+    np.copyto(values, missing, where=~((values >= 0) & (values < np.array(limits)[:, None])))
     columns: dict[str, Any] = dict(zip((one.column for one in fields), values, strict=True))
     rest = columns["wall_ms"] - columns["cpu_ms"] - np.nan_to_num(columns["run_queue_ms"])
     off = columns["off_cpu_ms"]
     np.copyto(off, np.maximum(rest, 0.0), where=np.isnan(off))
-    for column in tb.TASK_RECORDS.columns:
-        if column.dtype == "int64":
-            columns[column.name] = np.minimum(columns[column.name], 2.0**53)
     for place, name in enumerate(TEXTS):
         shown = [redact_text(one[place], MAX_NAME) for one in texts]
         columns[name] = np.array(shown, object)[found.texts]

@@ -239,8 +239,9 @@ def _settle_times(
     finish[running] = last
     ran = np.nan_to_num(column["run_ms"]) + np.nan_to_num(column["deserialize_ms"])
     lost = np.isnan(launch) | np.isnan(finish)
-    launch[:] = np.where(np.isnan(launch), finish - ran, launch)
-    finish[:] = np.where(np.isnan(finish), launch + ran, finish)
+    launch[:] = np.where(np.isnan(launch), np.maximum(finish - ran, 0.0), launch)
+    until = np.minimum(launch + ran, tb.LAST_PLAUSIBLE_MS)
+    finish[:] = np.where(np.isnan(finish), until, finish)
     nothing = np.isnan(launch)
     launch[nothing] = finish[nothing] = first if np.isfinite(first) else 0.0
     reversed_ = finish < launch
