@@ -168,6 +168,7 @@ def _check(case: Case, folder: Path, found: list[Finding]) -> None:
     tables = iqcar.read(folder, processes=1)
     _check_inputs(tables, GOOD in case.files, found)
     _compare(tables, compiled, found)
+    _check_texts(tables, found)
     if case.depth == "read":
         return
     diagnosis = iqcar.diagnose(tables, topics=case.depth != "diagnose")
@@ -194,6 +195,15 @@ def _check_inputs(tables: Tables, has_good: bool, found: list[Finding]) -> None:
         found.append(Finding("harm", "the other log is missing", str(tables.inputs)))
 
 
+def _check_texts(tables: Tables, found: list[Finding]) -> None:
+    for name, frame in tables:
+        for column in frame.select_dtypes(object):
+            try:
+                "".join(frame[column]).encode()
+            except UnicodeEncodeError as error:
+                found.append(Finding("text", f"{name}.{column}", str(error)))
+
+
 def _compare(one: Tables, other: Tables, found: list[Finding]) -> None:
     """Compiled code reads the tasks that the decoders read, whatever their order."""
     first, second = _plain_tasks(one), _plain_tasks(other)
@@ -216,7 +226,7 @@ def _plain_tasks(tables: Tables) -> pd.DataFrame:
         ("executor", tables.executors, "executor_id"),
         ("stage", tables.stages, "stage_id"),
     ):
-        names = np.append(target[name].astype(str).to_numpy(object), "")
+        names = np.array([*map(str, target[name]), ""], object)
         tasks[column] = names[tasks[column].to_numpy()]
     tasks = tasks.drop(columns=["query"])
     return tasks.sort_values([*_TASK, *tasks.columns.difference(_TASK)], ignore_index=True)

@@ -27,9 +27,7 @@ IMPOSSIBLE_IDS: dict[str, Any] = {
     "executionId as a float": lambda log: log.sql(1e308),
     "rootExecutionId": lambda log: log.sql(0, rootExecutionId=2**64),
     "executionId of an end": lambda log: log.sql_end(2**63),
-    "accumulatorId": lambda log: log.sql(
-        0, node("Scan", metrics=[(2**63, "scan time", "timing")])
-    ),
+    "accumulatorId": lambda log: log.sql(0, node("Scan", metrics=[(2**63, "scan time", "timing")])),
     "Job ID": lambda log: log.job(2**63, [0]),
     "Job ID below zero": lambda log: log.job(-1, [0]),
     "Job ID of an end": lambda log: log.job_end(2**31),
@@ -117,6 +115,18 @@ def test_times_that_are_all_impossible_end_soon_and_are_unknown(to: float, tmp_p
         assert tables.tasks[name].between(0, LAST_PLAUSIBLE_MS).all()
     if to != 9.999e13:
         assert "impossible start or end" in bad_input(tables)["message"]
+
+
+def test_halves_of_characters_reach_no_table(tmp_path: Path) -> None:
+    log = recorded_log(contended_log("app-1", 1_700_000_000_000))
+    log.lines = [
+        line.replace(b"host-a", b"h\\ud800").replace(b"etl", b"\\udfff") for line in log.lines
+    ]
+    log.lines = [line.replace(b"NODE_LOCAL", b"\\ud800") for line in log.lines]
+    tables = beside_a_good_one(log, tmp_path)
+    assert "h?" in set(tables.hosts["host"])
+    for _, frame in tables:
+        assert frame.to_json(orient="values", force_ascii=False).encode()
 
 
 def test_durations_that_are_none_are_unknown(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def _fit_field(
         values[name] = number(item, bad)
     elif hint is str:
         if isinstance(item, (str, int, float)):
-            values[name] = str(item)
+            values[name] = encodable(str(item))
     elif hint is bool:
         values[name] = item is True or item == "true"
     elif hint is Raw:
@@ -189,6 +189,15 @@ def _fit_field(
             values[name] = _fit_list(get_args(hint)[0], item, work, bad)
     elif isinstance(item, dict):
         work.append((hint, item, values, name))
+
+
+def encodable(text: str) -> str:
+    r"""Replace halves of characters, which JSON can hold and no output can.
+
+    >>> encodable("a\ud800")
+    'a?'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _fit_list(hint: Any, items: list[Any], work: list[Any], bad: BadNumbers) -> list[Any]:

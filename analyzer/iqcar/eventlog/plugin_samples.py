@@ -101,8 +101,8 @@ def add_sample(
     if not (0 < time < tb.LAST_PLAUSIBLE_MS and 0 < duration < tb.LAST_PLAUSIBLE_MS):
         return
     row: dict[str, Any] = {
-        "host": host,
-        "executor": executor,
+        "host": lenient.encodable(host),
+        "executor": lenient.encodable(executor),
         "time_ms": time,
         "duration_ms": duration,
         **_host(sample, duration),
