@@ -118,8 +118,6 @@ def read_one(log: EventLog) -> Tables:
         return ingest(log)
     except IqcarError as error:
         return failed(log.path, str(error))
-    except Exception as error:
-        return failed(log.path, f"reading it failed on an executor: {type(error).__name__}")
 
 
 def jobs_step(
