@@ -14,6 +14,8 @@ import pytest
 
 import iqcar
 from contended_log import contended_log
+from crowded_log import crowded_log
+from iqcar import pipeline
 from iqcar.errors import DEBUG
 from iqcar.eventlog import ingest as reading
 from iqcar.eventlog.soundness import UnsoundError, check_tables
@@ -193,6 +195,49 @@ def test_tables_that_break_a_promise_are_refused(
     broken.loc[1, column] = value
     with pytest.raises(UnsoundError, match=f"{table}.{column}"):
         check_tables(tables.with_(**{table: broken}))
+
+
+@pytest.mark.parametrize("step", ["identify", "measure_waits", "propose"])
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_a_bug_met_after_reading_fails_the_application_it_is_met_in(
+    step: str, bad_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_log(crowded_log("app-bad")).write(tmp_path / ("a-bad" if bad_first else "z-bad"))
+    recorded_log(contended_log("app-good", 1_700_000_000_000)).write(tmp_path / "good")
+    alone = iqcar.diagnose(iqcar.read(tmp_path / "good"), targets=["report"])
+    whole = json.loads(to_json(alone))
+    work = getattr(pipeline, step)
+
+    def work_or_break(tables: Tables, *more: Any, **named: Any) -> Any:
+        if "app-bad" in set(tables.applications["application_id"]):
+            raise ZeroDivisionError("a bug")
+        return work(tables, *more, **named)
+
+    monkeypatch.setattr(pipeline, step, work_or_break)
+    diagnosis = iqcar.diagnose(iqcar.read(tmp_path), targets=["report"])
+    result = json.loads(to_json(diagnosis))
+    assert result["queries"] == whole["queries"]
+    assert result["rules"] == whole["rules"]
+    check_tables(diagnosis.tables.with_(queries=Tables.empty().queries))
+    good, bad = sorted(result["inputs"], key=lambda one: one["path"].endswith("bad"))
+    assert (good["status"], bad["status"]) == ("complete", "failed")
+    assert bad["message"].startswith("analysing it hit a bug of iqcar (ZeroDivisionError at ")
+
+
+def test_a_bug_that_no_application_shows_alone_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(tables: Tables, *more: Any) -> Any:
+        if len(tables.applications) > 1:
+            raise ZeroDivisionError
+        return propose(tables, *more)
+
+    propose = pipeline.measure_waits
+    monkeypatch.setattr(pipeline, "measure_waits", broken)
+    for app_id in ("app-1", "app-2"):
+        contended_log(app_id).write(tmp_path / app_id)
+    with pytest.raises(ZeroDivisionError):
+        iqcar.diagnose(iqcar.read(tmp_path))
 
 
 BROKEN = """

@@ -52,4 +52,4 @@ def blame(
         print_levels(diagnosis)
     if json is not None:
         write_result(json, to_json(diagnosis))
-    raise typer.Exit(exit_code(tables))
+    raise typer.Exit(exit_code(diagnosis.tables))
