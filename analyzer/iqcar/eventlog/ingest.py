@@ -48,16 +48,11 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
     Tables
         With one row of ``inputs``, which says what became of the log; if it failed, all other
         tables are empty. ``queries`` is empty.
-
-    Raises
-    ------
-    IqcarError
-        If a URL needs a package that is not installed.
     """
     try:
         return _read(log, on_progress)
-    except IqcarError:
-        raise
+    except IqcarError as error:
+        return failed(log.path, f"{error.what}; {error.advice}" if error.advice else error.what)
     except Exception as error:
         return failed(log.path, f"reading it {explain_bug(error)}")
 
