@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from iqcar import tables as tb
 from iqcar.columns import as_dtype
-from iqcar.eventlog.events import Count, Time
+from iqcar.eventlog.events import Time
 from iqcar.eventlog.record_columns import Chunk, pick, spread
 from iqcar.eventlog.record_fields import (
     BYTES_PER_KIB,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 MAX_NAME = 500
 """Characters kept of a pool's name."""
+MOST_SLOTS = 2**31
+"""Bound of weights and shares of pools: Spark counts them in 32-bit integers."""
 SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
 
 _LARGEST = 2.0**53
@@ -52,8 +54,8 @@ _INTERVALS_AT_ONCE = 1 << 14
 class _Pool(Struct):
     name: str = ""
     mode: str = ""
-    weight: Count = nan
-    min_share: Count = field(default=nan, name="minShare")
+    weight: float = nan
+    min_share: float = field(default=nan, name="minShare")
 
 
 class _Scheduler(Struct):
@@ -185,7 +187,7 @@ def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
     Returns
     -------
     DataFrame of :data:`iqcar.tables.POOLS`, for application row 0; pools without a name or with a
-    weight that is no number above 0 are left out.
+    weight that is no number above 0, or with numbers that Spark cannot hold, are left out.
     """
     found: list[tuple[float, _Pool]] = []
     for line in lines:
@@ -194,7 +196,11 @@ def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
         if event.event == SCHEDULER_EVENT:
-            found += [(event.time, pool) for pool in event.pools if pool.name and pool.weight > 0]
+            found += [
+                (event.time, pool)
+                for pool in event.pools
+                if pool.name and 0 < pool.weight < MOST_SLOTS and not pool.min_share >= MOST_SLOTS
+            ]
     return tb.POOLS.frame(
         {
             "app": np.zeros(len(found)),
