@@ -66,7 +66,10 @@ def mutate(lines: Lines, others: Lines, rng: random.Random) -> tuple[Lines, int,
         if not lines:
             break
         change = rng.choices(_CHANGES, _WEIGHTS)[0]
-        lines, touched = change(lines, others, rng)
+        try:
+            lines, touched = change(lines, others, rng)
+        except RecursionError:  # an earlier change nested a line too deep for this one
+            continue
         names.append(change.__name__)
         changed += touched
     return lines, changed, names
