@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from iqcar.errors import ExitCode
+from iqcar.errors import DEBUG, ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.kinds import (
     BaseModel,
@@ -67,6 +67,10 @@ EXIT_CODES = {
     ExitCode.USAGE: "the command line was wrong",
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
 }
+BUGS = f"""\
+One log that cannot be read never stops the others: its status says why, and the exit code is 3. A
+bug of iqcar ends in one line, too. `iqcar --debug COMMAND`, or `{DEBUG}=1` in the environment,
+prints its traceback, also that of a process which reads logs or analyses them for `iqcar serve`."""
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
 TOPIC_TABLES = (
     TOPICS,
@@ -187,7 +191,7 @@ def commands_page() -> str:
     lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
     lines += ["| code | meaning |", "|---|---|"]
     lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
-    lines += ["", FILES.strip()]
+    lines += ["", FILES.strip(), "", *BUGS.splitlines()]
     for name, command in commands.items():
         lines += [
             "",

@@ -1,12 +1,23 @@
 """Errors a user can cause, and the exit codes that report them.
 
 Every message says what is wrong, where, and what to do. The command line catches
-:class:`IqcarError` once and prints one line; a traceback is always a bug of ours.
+:class:`IqcarError` once and prints one line. Any other exception is a bug of ours: a line, too, and
+its traceback for whoever looks for the cause (:data:`DEBUG`).
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import traceback
 from enum import IntEnum
+from pathlib import Path
+
+DEBUG = "IQCAR_DEBUG"
+"""Environment variable; unless it is empty or 0, tracebacks of bugs are printed. It reaches the
+processes that are started, too."""
+_MOST_SHOWN = 200
+"""Characters shown of an exception's own words."""
 
 
 class ExitCode(IntEnum):
@@ -53,3 +64,30 @@ class UsageError(IqcarError):
 
     def __init__(self, what: str, where: str = "", advice: str = "") -> None:
         super().__init__(what, where, advice, ExitCode.USAGE)
+
+
+def is_debugging() -> bool:
+    """Tell whether :data:`DEBUG` is set."""
+    return os.environ.get(DEBUG, "") not in ("", "0")
+
+
+def explain_bug(error: Exception) -> str:
+    """Say in one line what went wrong in iqcar itself; print the traceback if :data:`DEBUG` is set.
+
+    Returns
+    -------
+    str
+        The exception, the line of iqcar that it came from, and what to do about it.
+    """
+    if isinstance(error, MemoryError):
+        return "needs more memory than there is"
+    if is_debugging():
+        traceback.print_exception(error, file=sys.stderr)
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "iqcar" in frame.filename] or frames
+    where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
+    words = " ".join(str(error).split())[:_MOST_SHOWN]
+    advice = (
+        "please report it" if is_debugging() else f"please report it with what {DEBUG}=1 prints"
+    )
+    return f"hit a bug of iqcar ({type(error).__name__} at {where}: {words}); {advice}"

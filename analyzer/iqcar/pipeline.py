@@ -6,8 +6,9 @@ event logs → tables → waits → RATP and blame → iQC-Graph → rules → r
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from iqcar.blame import attribute
 from iqcar.dag import add_critical_path
 from iqcar.diagnosis import Diagnosis, Settings, find_query, query_losses
 from iqcar.doubts import find_doubts
+from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog import join_samples, read_logs
+from iqcar.eventlog.leave_out import leave_out
 from iqcar.folding import MOST_SOURCES
 from iqcar.graph import build_graph, weighing
 from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
@@ -80,7 +83,7 @@ def read(
     tables = read_logs(_several(paths), processes=processes, progress=progress)
     if sampled := _several(samples):
         tables = join_samples(tables, sampled)
-    return add_critical_path(identify(tables, QueryBy(query_by)))
+    return _without_faulty(tables, partial(_grouped, query_by=QueryBy(query_by)))
 
 
 def _several(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -177,20 +180,92 @@ def diagnose(
         :data:`iqcar.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds the
         others: who hurts whom grows with the square of the queries that run at once.
 
+    Returns
+    -------
+    Diagnosis
+        Its tables are those given but for applications in which a bug was met: they are left out,
+        and their inputs failed.
+
     Raises
     ------
     UsageError
         If a target names no query.
     """
-    if query_by is not None:
-        tables = add_critical_path(identify(tables, QueryBy(query_by)))
     settings = Settings(
-        tables.query_by,
+        tables.query_by if query_by is None else QueryBy(query_by),
         ImpactModel(impact),
         SourceUsage(source_usage),
         critical_path,
         top,
     )
+    work = partial(
+        _diagnose,
+        settings=settings,
+        expected=expected,
+        topics=topics,
+        advice=advice,
+        all_sources=all_sources,
+    )
+    if query_by is not None:
+        tables = _without_faulty(tables, partial(_grouped, query_by=settings.query_by))
+    return _without_faulty(tables, partial(work, targets=targets), partial(work, targets=()))
+
+
+T = TypeVar("T")
+
+
+def _without_faulty(
+    tables: Tables, work: Callable[[Tables], T], alone: Callable[[Tables], T] | None = None
+) -> T:
+    """Do some work; where a bug is met, without the applications that it is met in alone.
+
+    Parameters
+    ----------
+    tables : Tables
+    work : callable
+        Called with the tables.
+    alone : callable, optional
+        What to do with single applications instead.
+
+    Raises
+    ------
+    Exception
+        The bug, where it is met in no application alone, or in all of them.
+    """
+    try:
+        return work(tables)
+    except IqcarError:
+        raise
+    except Exception:
+        reasons: dict[int, str] = {}
+        apps = range(len(tables.applications))
+        for app in apps:
+            try:
+                (alone or work)(leave_out(tables, {one: "" for one in apps if one != app}))
+            except Exception as error:
+                reasons[app] = f"analysing it {explain_bug(error)}"
+        if len(reasons) in (0, len(apps)):
+            raise
+        return work(leave_out(tables, reasons))
+
+
+def _grouped(tables: Tables, query_by: QueryBy) -> Tables:
+    """Group jobs into queries, and find the critical path of each."""
+    return add_critical_path(identify(tables, query_by))
+
+
+def _diagnose(
+    tables: Tables,
+    *,
+    targets: Sequence[str],
+    settings: Settings,
+    expected: bool,
+    topics: bool,
+    advice: str,
+    all_sources: bool,
+) -> Diagnosis:
+    """Go through all steps."""
+    critical_path, top = settings.critical_path, settings.top
     waits = measure_waits(tables)
     blame = attribute(
         tables,

@@ -10,6 +10,7 @@ import numpy as np
 from iqcar.capacity import best_seen, of_domain
 from iqcar.kinds import Domain, Request, SourceUsage
 from iqcar.slots import slot_times, slots_offered
+from iqcar.tables import LAST_PLAUSIBLE_MS
 from iqcar.waits import wait_column
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
-LATEST_MS = 1e15
-"""Times beyond this (the year 33658) are damage, not times."""
 SHORTEST_MS = 1.0
 """Durations that something is divided by are at least Spark's resolution."""
 ROUNDING = 1e-9
@@ -115,10 +114,14 @@ class TaskColumns:
         launch = tasks["launch_ms"].to_numpy(np.float64)
         finish = tasks["finish_ms"].to_numpy(np.float64)
         with np.errstate(invalid="ignore"):
-            sane = (np.abs(launch) < LATEST_MS) & (np.abs(finish) < LATEST_MS) & (finish >= launch)
+            sane = (
+                (np.abs(launch) < LAST_PLAUSIBLE_MS)
+                & (np.abs(finish) < LAST_PLAUSIBLE_MS)
+                & (finish >= launch)
+            )
         launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
         slot_wait = waits[wait_column(Request.SLOT_WAIT)].to_numpy(np.float64)
-        asked = launch - np.clip(slot_wait, 0.0, LATEST_MS)
+        asked = launch - np.clip(slot_wait, 0.0, LAST_PLAUSIBLE_MS)
         app = _rows(tasks["app"], len(tables.applications))
         return cls(
             tables=tables,

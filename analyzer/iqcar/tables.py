@@ -47,6 +47,9 @@ __all__ = [
     "texts",
 ]
 
+LAST_PLAUSIBLE_MS = 1e14
+"""A time beyond it (the year 5138) is damage, not a time; so is a longer duration."""
+
 INPUTS = TableSpec(
     "inputs",
     "One row per event log that was found, readable or not.",

@@ -79,9 +79,9 @@ def analyze(
     if json is not None:
         write_result(json, json_chunks(diagnosis))
     if rules is not None:
-        write_result(rules, dump_compiled(tables, diagnosis.rules))
+        write_result(rules, dump_compiled(diagnosis.tables, diagnosis.rules))
     if html is not None:
         from iqcar.report.page import render_page
 
         write_result(html, render_page(diagnosis).encode("utf-8", "replace"))
-    raise typer.Exit(exit_code(tables))
+    raise typer.Exit(exit_code(diagnosis.tables))

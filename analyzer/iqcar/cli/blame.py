@@ -54,4 +54,4 @@ def blame(
         print_levels(diagnosis)
     if json is not None:
         write_result(json, json_chunks(diagnosis))
-    raise typer.Exit(exit_code(tables))
+    raise typer.Exit(exit_code(diagnosis.tables))

@@ -21,7 +21,7 @@ from iqcar.cli.schema import schema
 from iqcar.cli.serve import serve
 from iqcar.cli.stragglers import stragglers
 from iqcar.cli.topics import topics
-from iqcar.errors import ExitCode, IqcarError
+from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
 from iqcar.version import __version__
 
 app = typer.Typer(
@@ -74,8 +74,18 @@ def _root(
             "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help=f"Print the traceback where iqcar has a bug; {DEBUG}=1 in the environment does "
+            "the same.",
+        ),
+    ] = False,
 ) -> None:
     """Hold the options that stand before a command."""
+    if debug:
+        os.environ[DEBUG] = "1"  # the processes that read logs and serve inherit it
 
 
 def main() -> None:
@@ -94,6 +104,12 @@ def main() -> None:
         # The reader of our output (head, less) has gone; its leaving is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.OK)
+    except Exception as error:
+        from iqcar.words import printable
+
+        # Here, not in the commands: whatever they do, nobody is shown a traceback unasked.
+        typer.echo(f"iqcar: the analysis {printable(explain_bug(error))}", err=True)
+        sys.exit(ExitCode.NOTHING)
 
 
 if __name__ == "__main__":

@@ -32,4 +32,4 @@ def queries(
         print_queries(diagnosis)
     if json is not None:
         write_result(json, queries_to_json(diagnosis))
-    raise typer.Exit(exit_code(tables))
+    raise typer.Exit(exit_code(diagnosis.tables))

@@ -81,7 +81,7 @@ def report(
     write_result(file, content)
     if show:
         _open(file)
-    raise typer.Exit(exit_code(tables))
+    raise typer.Exit(exit_code(diagnosis.tables))
 
 
 def _open(file: str) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from iqcar.eventlog.collect import Collector
 
+MOST_CORES = 2**31
+"""Bound of the cores of a task: Spark counts them in 32-bit integers."""
 DEFAULT_SCHEDULER = "FIFO"
 """Spark's default for spark.scheduler.mode."""
 
@@ -66,9 +68,9 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     tasks, facts = build_tasks(log, rows)
     for key in stages:
         log.stages.setdefault(key, Stage())
-    for executor_id, host in facts.host_of_executor.items():
+    for executor_id in executors:
         executor = log.executors.setdefault(executor_id, Executor())
-        executor.host = executor.host or host
+        executor.host = executor.host or facts.host_of_executor.get(executor_id, "")
     for executor in log.executors.values():
         if executor.host:
             hosts.setdefault(executor.host, len(hosts))
@@ -129,7 +131,7 @@ def _positive(text: str | None) -> float:
         value = float(text) if text else 1.0
     except ValueError:
         return 1.0
-    return value if isfinite(value) and value > 0 else 1.0
+    return value if 0 < value < MOST_CORES else 1.0
 
 
 def _executors(log: Collector, ids: Sequence[str], hosts: dict[str, int]) -> pd.DataFrame:

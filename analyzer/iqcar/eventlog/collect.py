@@ -28,6 +28,9 @@ LINES_TO_JUDGE = 200
 MAX_NAME = 500
 """Characters kept of a name: application, stage, pool, host."""
 
+MOST_ID = 2**63
+"""Bound of ids in texts: SQL executions are numbered in 64-bit integers."""
+
 _SOURCELESS = frozenset(
     (
         "CoalescedRDD", "MapPartitionsRDD", "ParallelCollectionRDD", "ShuffledRDD",
@@ -148,8 +151,12 @@ class Collector:
         elif name == names.TASK_END:
             self.task_intake.add_end(self._fitted(ev.TaskEnd, line, parsed))
         else:
-            self.other_events += 1
-            self._handle(name, line, parsed)
+            try:
+                self._handle(name, line, parsed)
+            except lenient.OutOfBoundsError:
+                self.malformed += 1
+            else:
+                self.other_events += 1
 
     def _handle(self, name: str, line: bytes, parsed: Any) -> None:
         """Take in an event that is not about a task."""
@@ -312,6 +319,7 @@ class Collector:
 
 def _number(text: str | None) -> float:
     try:
-        return float(text) if text else nan
+        number = float(text) if text else nan
     except ValueError:
         return nan
+    return number if 0 <= number < MOST_ID else nan

@@ -7,12 +7,27 @@ Numbers are decoded as float, because a float holds every id and time in use exa
 from __future__ import annotations
 
 from math import nan
+from typing import Annotated
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+
+from iqcar.tables import LAST_PLAUSIBLE_MS
 
 NOT_FITTING = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What the typed decoders raise on a line that does not fit."""
+
+ID = "id"
+"""Title of the bounds of an id: an event with an id outside of them is damaged, as nobody can tell
+what it is about. Any other number outside of its bounds is unknown, and the event counts."""
+IntId = Annotated[float, Meta(ge=0, lt=2**31, title=ID)]
+"""Jobs, stages, their attempts and RDDs: Spark numbers them from 0 in 32-bit integers."""
+LongId = Annotated[float, Meta(ge=-(2**63), lt=2**63, title=ID)]
+"""SQL executions and accumulators: 64-bit integers, as in the tables; −1 may say "none"."""
+Count = Annotated[float, Meta(ge=0, lt=2**31)]
+"""Tasks of a stage, cores of an executor: Spark counts them in 32-bit integers."""
+Time = Annotated[float, Meta(ge=0, lt=LAST_PLAUSIBLE_MS)]
+"""Times since the epoch in ms."""
 
 _EMPTY = Raw(b"")
 
@@ -152,7 +167,7 @@ class TaskStart(Struct, gc=False):
 class RddInfo(Struct, gc=False):
     """``RDD Info``: what tells a Python stage, and the id that links a skipped stage."""
 
-    rdd_id: float = msgspec.field(default=nan, name="RDD ID")
+    rdd_id: IntId = msgspec.field(default=nan, name="RDD ID")
     name: str = msgspec.field(default="", name="Name")
     scope: str = msgspec.field(default="", name="Scope")
 
@@ -160,7 +175,7 @@ class RddInfo(Struct, gc=False):
 class Accumulable(Struct, gc=False):
     """An accumulator in an event; old Sparks write any value as text."""
 
-    id: float = msgspec.field(default=nan, name="ID")
+    id: LongId = msgspec.field(default=nan, name="ID")
     name: str | None = msgspec.field(default=None, name="Name")
     update: Raw = msgspec.field(default=_EMPTY, name="Update")
     value: Raw = msgspec.field(default=_EMPTY, name="Value")
@@ -169,14 +184,14 @@ class Accumulable(Struct, gc=False):
 class StageInfo(Struct, gc=False):
     """``Stage Info`` of a job start, a stage's submission or its completion."""
 
-    stage_id: float = msgspec.field(default=nan, name="Stage ID")
-    attempt: float = msgspec.field(default=0.0, name="Stage Attempt ID")
+    stage_id: IntId = msgspec.field(default=nan, name="Stage ID")
+    attempt: IntId = msgspec.field(default=0.0, name="Stage Attempt ID")
     name: str = msgspec.field(default="", name="Stage Name")
-    tasks: float = msgspec.field(default=nan, name="Number of Tasks")
+    tasks: Count = msgspec.field(default=nan, name="Number of Tasks")
     rdds: list[RddInfo] = msgspec.field(default_factory=list, name="RDD Info")
-    parents: list[float] = msgspec.field(default_factory=list, name="Parent IDs")
-    submission: float = msgspec.field(default=nan, name="Submission Time")
-    completion: float = msgspec.field(default=nan, name="Completion Time")
+    parents: list[IntId] = msgspec.field(default_factory=list, name="Parent IDs")
+    submission: Time = msgspec.field(default=nan, name="Submission Time")
+    completion: Time = msgspec.field(default=nan, name="Completion Time")
     failure: str = msgspec.field(default="", name="Failure Reason")
     accumulables: list[Accumulable] = msgspec.field(default_factory=list, name="Accumulables")
 
@@ -211,10 +226,10 @@ class StageCompleted(Struct, gc=False):
 class JobStart(Struct, gc=False):
     """``SparkListenerJobStart``."""
 
-    job_id: float = msgspec.field(default=nan, name="Job ID")
-    submission: float = msgspec.field(default=nan, name="Submission Time")
+    job_id: IntId = msgspec.field(default=nan, name="Job ID")
+    submission: Time = msgspec.field(default=nan, name="Submission Time")
     stages: list[StageInfo] = msgspec.field(default_factory=list, name="Stage Infos")
-    stage_ids: list[float] = msgspec.field(default_factory=list, name="Stage IDs")
+    stage_ids: list[IntId] = msgspec.field(default_factory=list, name="Stage IDs")
     properties: Properties | None = msgspec.field(default=None, name="Properties")
 
 
@@ -227,8 +242,8 @@ class JobResult(Struct, gc=False):
 class JobEnd(Struct, gc=False):
     """``SparkListenerJobEnd``."""
 
-    job_id: float = msgspec.field(default=nan, name="Job ID")
-    completion: float = msgspec.field(default=nan, name="Completion Time")
+    job_id: IntId = msgspec.field(default=nan, name="Job ID")
+    completion: Time = msgspec.field(default=nan, name="Completion Time")
     result: JobResult = msgspec.field(default_factory=JobResult, name="Job Result")
 
 
@@ -237,7 +252,7 @@ class ApplicationStart(Struct, gc=False):
 
     name: str = msgspec.field(default="", name="App Name")
     id: str | None = msgspec.field(default=None, name="App ID")
-    time: float = msgspec.field(default=nan, name="Timestamp")
+    time: Time = msgspec.field(default=nan, name="Timestamp")
     user: str | None = msgspec.field(default=None, name="User")
     attempt: str | None = msgspec.field(default=None, name="App Attempt ID")
 
@@ -245,7 +260,7 @@ class ApplicationStart(Struct, gc=False):
 class ApplicationEnd(Struct, gc=False):
     """``SparkListenerApplicationEnd``."""
 
-    time: float = msgspec.field(default=nan, name="Timestamp")
+    time: Time = msgspec.field(default=nan, name="Timestamp")
 
 
 class LogStart(Struct, gc=False):
@@ -271,13 +286,13 @@ class ExecutorInfo(Struct, gc=False):
     """``Executor Info``."""
 
     host: str = msgspec.field(default="", name="Host")
-    cores: float = msgspec.field(default=nan, name="Total Cores")
+    cores: Count = msgspec.field(default=nan, name="Total Cores")
 
 
 class ExecutorAdded(Struct, gc=False):
     """``SparkListenerExecutorAdded``."""
 
-    time: float = msgspec.field(default=nan, name="Timestamp")
+    time: Time = msgspec.field(default=nan, name="Timestamp")
     executor_id: str = msgspec.field(default="", name="Executor ID")
     info: ExecutorInfo = msgspec.field(default_factory=ExecutorInfo, name="Executor Info")
 
@@ -285,7 +300,7 @@ class ExecutorAdded(Struct, gc=False):
 class ExecutorRemoved(Struct, gc=False):
     """``SparkListenerExecutorRemoved``."""
 
-    time: float = msgspec.field(default=nan, name="Timestamp")
+    time: Time = msgspec.field(default=nan, name="Timestamp")
     executor_id: str = msgspec.field(default="", name="Executor ID")
     reason: str = msgspec.field(default="", name="Removed Reason")
 
@@ -294,7 +309,7 @@ class PlanMetric(Struct, gc=False):
     """A SQL metric that a plan node declares."""
 
     name: str = ""
-    id: float = msgspec.field(default=nan, name="accumulatorId")
+    id: LongId = msgspec.field(default=nan, name="accumulatorId")
     type: str = msgspec.field(default="", name="metricType")
 
 
@@ -310,38 +325,38 @@ class PlanNode(Struct, gc=False):
 class SqlStart(Struct, gc=False):
     """``SparkListenerSQLExecutionStart``; the plan as text stays raw, it can be megabytes."""
 
-    execution: float = msgspec.field(default=nan, name="executionId")
-    root: float | None = msgspec.field(default=None, name="rootExecutionId")
+    execution: LongId = msgspec.field(default=nan, name="executionId")
+    root: LongId | None = msgspec.field(default=None, name="rootExecutionId")
     description: str = ""
     plan: PlanNode | None = msgspec.field(default=None, name="sparkPlanInfo")
     plan_text: Raw = msgspec.field(default=_EMPTY, name="physicalPlanDescription")
-    time: float = nan
+    time: Time = nan
 
 
 class SqlAdaptive(Struct, gc=False):
     """``SparkListenerSQLAdaptiveExecutionUpdate``: read for the metrics of new nodes."""
 
-    execution: float = msgspec.field(default=nan, name="executionId")
+    execution: LongId = msgspec.field(default=nan, name="executionId")
     plan: PlanNode | None = msgspec.field(default=None, name="sparkPlanInfo")
 
 
 class SqlMetricUpdates(Struct, gc=False):
     """``SparkListenerSQLAdaptiveSQLMetricUpdates``."""
 
-    execution: float = msgspec.field(default=nan, name="executionId")
+    execution: LongId = msgspec.field(default=nan, name="executionId")
     metrics: list[PlanMetric] = msgspec.field(default_factory=list, name="sqlPlanMetrics")
 
 
 class SqlEnd(Struct, gc=False):
     """``SparkListenerSQLExecutionEnd``; Spark ≥ 3.4 tells the error."""
 
-    execution: float = msgspec.field(default=nan, name="executionId")
-    time: float = nan
+    execution: LongId = msgspec.field(default=nan, name="executionId")
+    time: Time = nan
     error: str | None = msgspec.field(default=None, name="errorMessage")
 
 
 class DriverAccumUpdates(Struct, gc=False):
     """``SparkListenerDriverAccumUpdates``: pairs of accumulator id and value."""
 
-    execution: float = msgspec.field(default=nan, name="executionId")
+    execution: LongId = msgspec.field(default=nan, name="executionId")
     updates: list[list[float]] = msgspec.field(default_factory=list, name="accumUpdates")

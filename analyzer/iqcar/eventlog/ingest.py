@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog.assemble import application_id, assemble
 from iqcar.eventlog.collect import MAX_NAME, Collector, NotAnEventLogError
 from iqcar.eventlog.lines import LineTally, read_blocks
 from iqcar.eventlog.redact import redact_text
+from iqcar.eventlog.soundness import check_tables
 from iqcar.eventlog.verdict import Verdict, judge, nothing_read
 from iqcar.kinds import InputStatus
 
@@ -32,7 +34,7 @@ _COUNTS = (
 
 
 def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> tb.Tables:
-    """Read one log.
+    """Read one log; whatever is in it, and whatever goes wrong, costs no other log anything.
 
     Parameters
     ----------
@@ -47,6 +49,15 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
         With one row of ``inputs``, which says what became of the log; if it failed, all other
         tables are empty. ``queries`` is empty.
     """
+    try:
+        return _read(log, on_progress)
+    except IqcarError as error:
+        return failed(log.path, f"{error.what}; {error.advice}" if error.advice else error.what)
+    except Exception as error:
+        return failed(log.path, f"reading it {explain_bug(error)}")
+
+
+def _read(log: EventLog, on_progress: Callable[[int], None] | None) -> tb.Tables:
     tally, collector = LineTally(), Collector()
     last_line: bytes | None = None
     size = sum(part.size_bytes for part in log.parts)
@@ -86,7 +97,9 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
         spark_version=collector.version,
     )
     frames["queries"] = tb.QUERIES.empty()
-    return tb.Tables(**frames)
+    tables = tb.Tables(**frames)
+    check_tables(tables)
+    return tables
 
 
 def failed(path: str, message: str, malformed: int = 0) -> tb.Tables:

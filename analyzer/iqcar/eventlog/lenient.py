@@ -10,10 +10,12 @@ import re
 import types
 from functools import cache
 from math import isfinite, nan
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+
+from iqcar.eventlog.events import ID
 
 S = TypeVar("S", bound=Struct)
 
@@ -21,6 +23,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}:,]|[^\s\[\]{}:,"]+', r
 """A token of JSON. Quoted text that is cut off goes to the end, so that no letter is tried twice;
 it is refused when it is decoded."""
 _SAFE_DIGITS = 100
+
+
+class OutOfBoundsError(ValueError):
+    """An id that Spark cannot have given."""
 
 
 class BadNumbers:
@@ -48,7 +54,7 @@ def parse(line: bytes) -> Any:
 @cache
 def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
     """Name, name in JSON, and type of a struct's fields; working them out is slow."""
-    hints = get_type_hints(struct)
+    hints = get_type_hints(struct, include_extras=True)
     return [(f.name, f.encode_name, hints[f.name]) for f in msgspec.structs.fields(struct)]
 
 
@@ -112,6 +118,24 @@ def number(value: Any, bad: BadNumbers) -> float:
     return result
 
 
+def _bounded(value: Any, bounds: Meta, bad: BadNumbers) -> float:
+    """Return a number within its bounds; NaN, counted, for any other.
+
+    Raises
+    ------
+    OutOfBoundsError
+        If it is an id, and a number.
+    """
+    result = number(value, bad)
+    low, high = bounds.ge, bounds.lt
+    if (low is None or result >= low) and (high is None or result < high):
+        return result
+    if bounds.title == ID and isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise OutOfBoundsError
+    bad.count += isfinite(result)
+    return nan
+
+
 def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
     """Build a struct from a decoded object, field by field; what does not fit gets its default.
 
@@ -123,6 +147,11 @@ def fit(kind: type[S], value: Any, bad: BadNumbers) -> S:
         What JSON held in its place; anything but an object gives the default struct.
     bad : BadNumbers
         Counts the numbers that were lost.
+
+    Raises
+    ------
+    OutOfBoundsError
+        If an id is a number that Spark cannot have given.
     """
     # A stack of work instead of recursion, because plans nest without end.
     root: list[Any] = [None]
@@ -152,11 +181,13 @@ def _fit_field(
             values[name] = None
             return
         hint = next(option for option in get_args(hint) if option is not type(None))
-    if hint is float:
+    if get_origin(hint) is Annotated:
+        values[name] = _bounded(item, hint.__metadata__[0], bad)
+    elif hint is float:
         values[name] = number(item, bad)
     elif hint is str:
         if isinstance(item, (str, int, float)):
-            values[name] = str(item)
+            values[name] = encodable(str(item))
     elif hint is bool:
         values[name] = item is True or item == "true"
     elif hint is Raw:
@@ -168,7 +199,18 @@ def _fit_field(
         work.append((hint, item, values, name))
 
 
+def encodable(text: str) -> str:
+    r"""Replace halves of characters, which JSON can hold and no output can.
+
+    >>> encodable("a\ud800")
+    'a?'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _fit_list(hint: Any, items: list[Any], work: list[Any], bad: BadNumbers) -> list[Any]:
+    if get_origin(hint) is Annotated:
+        return [_bounded(item, hint.__metadata__[0], bad) for item in items]
     if hint is float:
         return [number(item, bad) for item in items]
     if get_origin(hint) is list:

@@ -12,7 +12,7 @@ from iqcar import tables as tb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_POINTS_TO: dict[str, dict[str, str]] = {
+POINTS_TO: dict[str, dict[str, str]] = {
     "inputs": {"app": "applications"},
     "executors": {"app": "applications", "host": "hosts"},
     "sql_executions": {"app": "applications"},
@@ -64,7 +64,7 @@ def merge(several: Sequence[tb.Tables]) -> tb.Tables:
             if name in ("hosts", "queries"):
                 continue
             moved = {}
-            for column, target in _POINTS_TO.get(name, {}).items():
+            for column, target in POINTS_TO.get(name, {}).items():
                 old = frame[column].to_numpy()
                 if target == "hosts":
                     new = row_of_host[old] if len(row_of_host) else old

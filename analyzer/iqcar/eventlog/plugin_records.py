@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from iqcar import tables as tb
 from iqcar.columns import as_dtype
+from iqcar.eventlog.events import Time
 from iqcar.eventlog.record_columns import Chunk, pick, spread
 from iqcar.eventlog.record_fields import (
     BYTES_PER_KIB,
@@ -40,8 +41,12 @@ if TYPE_CHECKING:
 
 MAX_NAME = 500
 """Characters kept of a pool's name."""
+MOST_SLOTS = 2**31
+"""Bound of weights and shares of pools: Spark counts them in 32-bit integers."""
 SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
 
+_LARGEST = 2.0**53
+"""Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
 _INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
 
@@ -55,7 +60,7 @@ class _Pool(Struct):
 
 class _Scheduler(Struct):
     event: str = field(name="Event")
-    time: float = field(default=nan, name="timeMs")
+    time: Time = field(default=nan, name="timeMs")
     pools: list[_Pool] = field(default_factory=list)
 
 
@@ -126,14 +131,12 @@ def _record_table(
     per_unit, missing = np.array([(one.per_unit, one.missing) for one in fields]).T[..., None]
     values = found.numbers[:, : len(fields)].T.copy()
     values /= per_unit
-    np.copyto(values, missing, where=~((values >= 0) & (values < np.inf)))
+    limits = [tb.LAST_PLAUSIBLE_MS if one.column.endswith("_ms") else _LARGEST for one in fields]
+    np.copyto(values, missing, where=~((values >= 0) & (values < np.array(limits)[:, None])))
     columns: dict[str, Any] = dict(zip((one.column for one in fields), values, strict=True))
     rest = columns["wall_ms"] - columns["cpu_ms"] - np.nan_to_num(columns["run_queue_ms"])
     off = columns["off_cpu_ms"]
     np.copyto(off, np.maximum(rest, 0.0), where=np.isnan(off))
-    for column in tb.TASK_RECORDS.columns:
-        if column.dtype == "int64":
-            columns[column.name] = np.minimum(columns[column.name], 2.0**53)
     for place, name in enumerate(TEXTS):
         shown = [redact_text(one[place], MAX_NAME) for one in texts]
         columns[name] = np.array(shown, object)[found.texts]
@@ -184,7 +187,7 @@ def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
     Returns
     -------
     DataFrame of :data:`iqcar.tables.POOLS`, for application row 0; pools without a name or with a
-    weight that is no number above 0 are left out.
+    weight that is no number above 0, or with numbers that Spark cannot hold, are left out.
     """
     found: list[tuple[float, _Pool]] = []
     for line in lines:
@@ -193,7 +196,11 @@ def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
         if event.event == SCHEDULER_EVENT:
-            found += [(event.time, pool) for pool in event.pools if pool.name and pool.weight > 0]
+            found += [
+                (event.time, pool)
+                for pool in event.pools
+                if pool.name and 0 < pool.weight < MOST_SLOTS and not pool.min_share >= MOST_SLOTS
+            ]
     return tb.POOLS.frame(
         {
             "app": np.zeros(len(found)),

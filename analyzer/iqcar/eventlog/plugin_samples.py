@@ -24,7 +24,8 @@ SAMPLES_EVENT = "org.iqcar.spark.IqcarEventSamples"
 MAX_NAME = 500
 """Characters kept of a host's name."""
 LARGEST = 1e18
-"""A number beyond it is damage: it would be a clock, a size or a counter of no machine."""
+"""A number beyond it is damage: it would be a size or a counter of no machine. Times are bounded
+by :data:`iqcar.tables.LAST_PLAUSIBLE_MS`."""
 
 DISK_READ, DISK_WRITE, DISK_BUSY_MS = 0, 1, 6
 NET_IN, NET_OUT = 0, 1
@@ -97,11 +98,11 @@ def add_sample(
     """Add one sample to the columns, unless it does not say when it was taken."""
     time = _number(sample.get("t"))
     duration = _number(sample.get("dt_ms"))
-    if not (time > 0 and duration > 0):
+    if not (0 < time < tb.LAST_PLAUSIBLE_MS and 0 < duration < tb.LAST_PLAUSIBLE_MS):
         return
-    row = {
-        "host": host,
-        "executor": executor,
+    row: dict[str, Any] = {
+        "host": lenient.encodable(host),
+        "executor": lenient.encodable(executor),
         "time_ms": time,
         "duration_ms": duration,
         **_host(sample, duration),
@@ -110,7 +111,8 @@ def add_sample(
         "dropped": int(dropped),
     }
     for name, values in columns.items():
-        values.append(row[name])
+        is_no_time = name.endswith("_ms") and row[name] > tb.LAST_PLAUSIBLE_MS
+        values.append(nan if is_no_time else row[name])
 
 
 def _host(sample: Mapping[str, Any], duration: float) -> dict[str, float]:

@@ -95,7 +95,5 @@ LOOKED = NUMBERS.index("mean_held_bytes")
 
 MOST_INTERVALS = 10_000
 """Intervals of one profile beyond which it is damage: the plugin writes some hundreds at most."""
-LAST_PLAUSIBLE_MS = 1e14
-"""A time beyond it (the year 5138) is damage, not a time; so is a longer duration."""
-MAX_DIGITS = 15
-"""Digits of a number in a series beyond which it is damage."""
+MAX_DIGITS = 12
+"""Digits of a number in a series beyond which it is damage: 31 years in ms, 1 PB in KiB."""

@@ -10,7 +10,6 @@ import msgspec
 from iqcar.eventlog.record_fields import (
     COLUMN_OF,
     FIELDS,
-    LAST_PLAUSIBLE_MS,
     MAX_DIGITS,
     MOST_INTERVALS,
     NS_PER_MS,
@@ -18,6 +17,7 @@ from iqcar.eventlog.record_fields import (
     TOTALS,
     WAITS,
 )
+from iqcar.tables import LAST_PLAUSIBLE_MS
 
 Run = tuple[int, int, int, float]
 """Column among VALUES, first interval, number of intervals, and what is in each; not 0."""

@@ -18,7 +18,6 @@ from iqcar.eventlog.record_fields import (
     COLUMN_OF,
     COUNT,
     FIELDS,
-    LAST_PLAUSIBLE_MS,
     MAX_DIGITS,
     MOST_INTERVALS,
     NUMBERS,
@@ -30,6 +29,7 @@ from iqcar.eventlog.record_fields import (
     WIDTH,
 )
 from iqcar.eventlog.task_lines import RECORD
+from iqcar.tables import LAST_PLAUSIBLE_MS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -33,6 +33,8 @@ MAX_ERROR = 2_000
 """Characters kept of an error message: the rest is a stack trace."""
 
 _NS_PER_MS = 1e6
+_LARGEST = 2.0**63
+"""No sum of a metric reaches this: Spark counts in 64-bit integers."""
 _UNITS = {"timing": "ms", "nsTiming": "ms", "size": "bytes", "sum": "count", "count": "count"}
 """Unit of a metric type in the table; ns are converted."""
 
@@ -218,7 +220,7 @@ def user_named(execution: Execution) -> bool:
 def total(metric: Metric) -> float:
     """Return a metric's sum in its unit: over tasks, or what the driver set; NaN if neither."""
     value = metric.driver if isnan(metric.stages) else metric.stages
-    return value * metric.factor
+    return value * metric.factor if value < _LARGEST else nan
 
 
 def _is_pair(update: list[float]) -> bool:

@@ -20,6 +20,7 @@ from iqcar.eventlog.events import (
     NO_SHUFFLE_WRITE,
     TaskEnd,
 )
+from iqcar.tables import LAST_PLAUSIBLE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +91,7 @@ _NANOSECONDS = ("deserialize_cpu_ms", "cpu_ms", "shuffle_write_ms")
 """Spark keeps CPU times and the shuffle write time in ns, everything else in ms."""
 _NS_PER_MS = 1e6
 _IMPLAUSIBLE = 2.0**63
-"""No time or size reaches this: Spark counts in 64-bit integers."""
+"""No size, and no time in ns, reaches this: Spark counts in 64-bit integers."""
 
 _BLOCK_ROWS = 4096
 
@@ -224,9 +225,10 @@ class TaskColumns:
             done += len(block)
         peak = columns.pop("peak_accumulable")
         np.copyto(columns["peak_memory_bytes"], peak, where=~np.isnan(peak))
-        for name in QUANTITIES:
+        for name in (*QUANTITIES, "scan_ms"):
             values = columns[name]
-            wrong = (values < 0) | (values >= _IMPLAUSIBLE)
+            in_ms = name.endswith("_ms") and name not in _NANOSECONDS
+            wrong = (values < 0) | (values >= (LAST_PLAUSIBLE_MS if in_ms else _IMPLAUSIBLE))
             self.bad_numbers += int(wrong.sum())
             values[wrong] = np.nan
         for name in _NANOSECONDS:

@@ -27,9 +27,6 @@ _RESUBMITTED = "Resubmitted"
 MAX_LOCALITY = 100
 """Characters kept of a locality; the longest of Spark's has 13."""
 
-LAST_PLAUSIBLE_MS = 1e14
-"""A time beyond it (the year 5138) is damage, not a time."""
-
 _ATTEMPTS, _STAGES = 2**16, 2**31
 """Bounds of stage attempts and stage ids that one int64 can hold together."""
 
@@ -244,16 +241,17 @@ def _settle_times(
     launch, finish = column["launch_ms"], column["finish_ms"]
     running = status == _RUNNING
     for times in (launch, finish):
-        times[~((times > 0) & (times < LAST_PLAUSIBLE_MS))] = np.nan
+        times[~((times > 0) & (times < tb.LAST_PLAUSIBLE_MS))] = np.nan
     known = [log.last_time, log.end, log.application.time if log.application else np.nan]
     times = np.concatenate([launch, finish, np.array(known)])
-    times = times[(times > 0) & (times < LAST_PLAUSIBLE_MS)]
+    times = times[(times > 0) & (times < tb.LAST_PLAUSIBLE_MS)]
     first, last = (float(times.min()), float(times.max())) if len(times) else (np.nan, np.nan)
     finish[running] = last
     ran = np.nan_to_num(column["run_ms"]) + np.nan_to_num(column["deserialize_ms"])
     lost = np.isnan(launch) | np.isnan(finish)
-    launch[:] = np.where(np.isnan(launch), finish - ran, launch)
-    finish[:] = np.where(np.isnan(finish), launch + ran, finish)
+    launch[:] = np.where(np.isnan(launch), np.maximum(finish - ran, 0.0), launch)
+    until = np.minimum(launch + ran, tb.LAST_PLAUSIBLE_MS)
+    finish[:] = np.where(np.isnan(finish), until, finish)
     nothing = np.isnan(launch)
     launch[nothing] = finish[nothing] = first if np.isfinite(first) else 0.0
     reversed_ = finish < launch

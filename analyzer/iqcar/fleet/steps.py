@@ -11,8 +11,7 @@ import pandas as pd
 
 from iqcar.blame import attribute
 from iqcar.dag import add_critical_path
-from iqcar.errors import IqcarError
-from iqcar.eventlog.ingest import failed, ingest
+from iqcar.eventlog.ingest import ingest
 from iqcar.eventlog.merge import merge
 from iqcar.fleet.bundles import bundles, look_at_all
 from iqcar.fleet.pieces import one_row, rows_of, unpack
@@ -102,7 +101,7 @@ def read_step(
     for batch in batches:
         for share in batch["id"].tolist():
             for number, log in shares[share]:
-                tables = read_one(log)
+                tables = ingest(log)
                 empty = {spec.name: spec.empty() for spec in SPECS if spec.name in HEAVY}
                 outline = Outline(tables.with_(**empty), len(tables.tasks))
                 yield from rows_of(number, OUTLINE, outline)
@@ -110,16 +109,6 @@ def read_step(
                     yield from rows_of(
                         number, TABLES, tables.with_(**{n: empty[n] for n in UNUSED})
                     )
-
-
-def read_one(log: EventLog) -> Tables:
-    """Read a log; whatever goes wrong with it costs this log only."""
-    try:
-        return ingest(log)
-    except IqcarError as error:
-        return failed(log.path, str(error))
-    except Exception as error:
-        return failed(log.path, f"reading it failed on an executor: {type(error).__name__}")
 
 
 def jobs_step(

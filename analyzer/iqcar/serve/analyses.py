@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from iqcar.errors import IqcarError
+from iqcar.errors import IqcarError, is_debugging
 from iqcar.kinds import Kind
 from iqcar.serve.worker import START, Task
 from iqcar.words import printable
@@ -276,6 +276,9 @@ async def _last_line(stream: asyncio.StreamReader) -> str:
     while chunk := await stream.read(MAX_LINE_BYTES):
         last = (last + chunk)[-MAX_LINE_BYTES:]
     lines = last.decode("utf-8", "replace").strip().splitlines()
+    if is_debugging():
+        for line in lines:
+            LOGGER.error("%s", printable(line))
     return printable(lines[-1])[:1000] if lines else ""
 
 

@@ -23,6 +23,7 @@ from iqcar.eventlog.redact import redact_text
 from iqcar.eventlog.storage import open_part, open_source
 from iqcar.eventlog.streams import DamageError
 from iqcar.kinds import InputStatus
+from iqcar.tables import LAST_PLAUSIBLE_MS
 
 if TYPE_CHECKING:
     from iqcar.eventlog.places import EventLog, LogPart
@@ -184,10 +185,7 @@ class _Lines:
 
 def sensible(time_ms: float) -> float:
     """Return a time in ms since the epoch; NaN for one that no clock shows."""
-    return time_ms if isfinite(time_ms) and 0 < time_ms < _YEAR_9999_MS else nan
-
-
-_YEAR_9999_MS = 253_370_764_800_000.0
+    return time_ms if isfinite(time_ms) and 0 < time_ms < LAST_PLAUSIBLE_MS else nan
 
 
 def _read_head(part: LogPart, lines: _Lines) -> str:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from iqcar.errors import IqcarError
+from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog.places import EventLog, LogPart
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def main() -> None:
         run(task, tell)
     except IqcarError as error:
         tell(failed=str(error))
-    except MemoryError:
-        tell(failed="the analysis needs more memory than there is")
+    except Exception as error:
+        tell(failed=f"the analysis {explain_bug(error)}")
     else:
         tell(done=True)
 
