@@ -29,7 +29,7 @@ from scale_logs import CASES, Case
 
 STEPS = ("read", "diagnose", "json", "html")
 TINY = 40
-"""Size of the log whose times are taken for the fixed costs."""
+"""Size of the log whose times are taken for the fixed costs, or a hundredth where that is less."""
 COMPILED_TASKS = 30_000
 """Tasks of the first log that each process reads: from 32 MiB of lines compiled code reads them."""
 WARMED = 3
@@ -155,7 +155,7 @@ def measure_case(case: Case, size: int, compiled: Path) -> tuple[str, bool]:
     """Write the logs of a case, measure both sizes, and drop the logs."""
     with tempfile.TemporaryDirectory(prefix="iqcar-scale-") as folder:
         logs = []
-        for number in (TINY, size // 4, size):
+        for number in (min(TINY, size // 100), size // 4, size):
             logs.append(Path(folder) / str(number))
             logs[-1].mkdir()
             case.write(logs[-1], number)
