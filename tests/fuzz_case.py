@@ -134,8 +134,8 @@ def _stored(content: bytes, rng: random.Random) -> dict[str, bytes]:
 
 def _zipped(content: bytes) -> bytes:
     to = io.BytesIO()
-    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("app-1", content)
+    with zipfile.ZipFile(to, "w") as file:
+        file.writestr(zipfile.ZipInfo("app-1"), content, zipfile.ZIP_DEFLATED)
     return to.getvalue()
 
 
@@ -145,7 +145,7 @@ def _chunks(content: bytes) -> Iterator[bytes]:
 
 _CODECS: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
     (".zstd", zstandard.ZstdCompressor(level=1).compress),
-    (".gz", lambda content: gzip.compress(content, 1)),
+    (".gz", lambda content: gzip.compress(content, 1, mtime=0)),
     (".lz4", lambda content: b"".join(map(lz4_block, _chunks(content))) + LZ4_END),
     (".lz4", lambda content: bytes(cramjam.lz4.compress(content))),
     (".snappy", lambda content: XERIAL_HEADER + b"".join(map(xerial_block, _chunks(content)))),
