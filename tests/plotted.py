@@ -26,7 +26,7 @@ SHOWN_KEYS = ("text", "hovertext", "ticktext", "label", "customdata", "name", "t
 OUR_MARKUP = ("<b>", "</b>", "<br>")
 
 
-def diagnosis_of(made: RandomInput) -> Diagnosis:
+def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
     """Diagnose random tables whose waits are random, too."""
     from iqcar.blame import attribute
     from iqcar.diagnosis import Settings
@@ -36,7 +36,7 @@ def diagnosis_of(made: RandomInput) -> Diagnosis:
 
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)
-    graph = build_graph(tables, blame)
+    graph = build_graph(tables, blame, critical_path=critical_path)
     return Diagnosis(
         tables=tables,
         waits=waits,
@@ -49,7 +49,7 @@ def diagnosis_of(made: RandomInput) -> Diagnosis:
         rules=(),
         rules_together=None,
         doubts=(),
-        settings=Settings(),
+        settings=Settings(critical_path=critical_path),
     )
 
 

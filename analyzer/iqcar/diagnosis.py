@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from iqcar.errors import UsageError
 from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -88,8 +87,8 @@ class Diagnosis:
         return whole
 
     def lost_ms(self) -> NDArray[np.float64]:
-        """Elapsed time in ms that each query lost, one number per query."""
-        return query_losses(self.tables, self.blame)
+        """Elapsed time in ms that each query's target stages lost, one number per query."""
+        return self.graph.query_losses()
 
     def lost_to_others_ms(self) -> NDArray[np.float64]:
         """Elapsed time in ms that each query lost to other queries, one number per query."""
@@ -134,14 +133,6 @@ class Diagnosis:
         from iqcar.plots.notebook import notebook_html
 
         return notebook_html(self)
-
-
-def query_losses(tables: Tables, blame: Blame) -> NDArray[np.float64]:
-    """Sum the elapsed time that each query's stages lost, in ms."""
-    query = tables.stages["query"].to_numpy(np.int64)
-    has = query >= 0
-    lost = blame.stages["lost_ms"].to_numpy(np.float64)[has]
-    return np.bincount(query[has], weights=lost, minlength=len(tables.queries)).astype(np.float64)
 
 
 def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from iqcar.blame import attribute
 from iqcar.dag import add_critical_path
-from iqcar.diagnosis import Diagnosis, Settings, find_query, query_losses
+from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.doubts import find_doubts
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog import join_samples, read_logs
@@ -274,7 +274,6 @@ def _diagnose(
         most_sources=None if all_sources else MOST_SOURCES,
         weigh=weighing(tables, settings.impact, critical_path),
     )
-    lost = query_losses(tables, blame)
     graph = build_graph(
         tables, blame, targets=None, impact=settings.impact, critical_path=critical_path
     )
@@ -283,6 +282,7 @@ def _diagnose(
         chosen = tuple(dict.fromkeys(rows))
     else:
         # Who lost most to others comes first: that is what can be changed between queries.
+        lost = graph.query_losses()
         worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
     stragglers = find_stragglers(tables, waits, blame)

@@ -129,6 +129,10 @@ class IQCGraph:
         """Elapsed time a target lost, in ms."""
         return float(self.contents.lost.amount[0][self.contents.position_of(target)])
 
+    def query_losses(self) -> NDArray[np.float64]:
+        """Elapsed time in ms that each query row lost; 0 for no target."""
+        return views.lost(self.contents)
+
     def lost_to_others_ms(self) -> NDArray[np.float64]:
         """Elapsed time in ms that each query row lost to other queries."""
         return views.lost_to_others(self.contents)

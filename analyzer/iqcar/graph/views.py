@@ -81,6 +81,12 @@ def matrix(
     return wide
 
 
+def lost(contents: Contents) -> Floats:
+    """(queries,) elapsed time lost; 0 for no target."""
+    targets = contents.structure.targets
+    return sum_by(targets, contents.lost.amount[0], len(contents.names.queries))
+
+
 def lost_to_others(contents: Contents) -> Floats:
     """(queries,) elapsed time lost to other queries, named or in the rest; 0 for no target."""
     s, pairs = contents.structure, contents.by_query

@@ -1,0 +1,20 @@
+"""What a diagnosis says of a query holds together, whatever was asked for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iqcar.report.json_result import to_dict
+from plotted import diagnosis_of
+from random_tables import RandomInput, tables_and_waits
+
+
+@given(tables_and_waits(max_tasks=20), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_blame_of_a_query_sums_to_what_it_lost(made: RandomInput, critical_path: bool) -> None:
+    for query in to_dict(diagnosis_of(made, critical_path))["queries"]:
+        assert sum(row["share"] for row in query["blame"]) == pytest.approx(1)
+        assert sum(row["lost_ms"] for row in query["blame"]) == pytest.approx(query["lost_ms"])
+        assert query["lost_to_others_ms"] <= query["lost_ms"]
