@@ -118,3 +118,25 @@ def test_what_is_explained_is_a_share_and_above_the_bound(rows, bound) -> None:
     # A wait of nothing explains nothing.
     waited = np.array(waits, float)[found.stragglers["task"].to_numpy()]
     assert (waited[found.causes["straggler"].to_numpy()] > 0).all()
+
+
+EXTREMES = st.sampled_from([NAN, 0.0, 5e-324, 1e-308, 1e-7, 0.5, 1.0, 7.0, 1e18, 1e300])
+
+
+@given(
+    st.lists(EXTREMES, min_size=6, max_size=6),
+    st.lists(EXTREMES, min_size=6, max_size=6),
+    st.sampled_from(["auto", "paper", "measured"]),
+)
+def test_no_amount_is_too_small_or_too_large_to_compare(
+    data: list[float], records: list[float], evidence: str
+) -> None:
+    causes = stage([*PLAIN, 3000], [*[50] * 5, 1200], None, HOT, data, records, True, evidence)
+    explained = causes["explained"].dropna()
+    assert ((explained >= 0) & (explained <= 1)).all()
+
+
+def test_less_than_can_be_counted_is_no_work_to_compare_with() -> None:
+    waits = [*[50] * 5, 1200]
+    none, hardly = (stage([*PLAIN, 3000], waits, data=[*[x] * 5, 9.0]) for x in (0.0, 5e-324))
+    assert hardly["explained"].tolist() == none["explained"].tolist()

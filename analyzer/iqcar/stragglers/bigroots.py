@@ -106,7 +106,7 @@ def feature_marks(
     mean = np.select([peers == BOTH, peers == INTRA], [np.maximum(inter, intra), intra], inter)
     bound = compared.quantiles(values, settings.quantile, suspects)
     kept = value > bound
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         ratio = value[kept] / mean[kept]
     return Marks.make(
         suspects[kept], position, value[kept], mean[kept],
@@ -172,7 +172,7 @@ def _slow_hosts(compared: Compared, settings: StragglerSettings, suspects: Rows)
     means = compared.peer_means(compared.duration, suspects)
     slow = means.intra > settings.ratio * means.inter
     of, there, elsewhere = suspects[slow], means.intra[slow], means.inter[slow]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         ratio = there / elsewhere
     peers = np.full(len(of), INTER)
     return Marks.make(of, SLOW_HOST_CODE, there, elsewhere, ratio=ratio, peers=peers)

@@ -31,7 +31,7 @@ class Marks:
     value : the feature as rules compare it: an amount, a share, ms waited
     peer_mean : mean of the peers it stood out from; what was to be expected for a wait
     quantile : quantile of the stage that it was above; NaN where no rule asks
-    ratio : value / peer_mean; inf over 0, NaN where no rule asks
+    ratio : value / peer_mean; inf over 0 and next to it, NaN where no rule asks
     peers : :data:`INTER`, :data:`INTRA`, :data:`BOTH` or :data:`ELSEWHERE`
     explained : share of the straggler's time over the median; NaN unless measured
     """

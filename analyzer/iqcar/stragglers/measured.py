@@ -41,6 +41,10 @@ WORK = {
 without being in anybody's way. Of several sums the one counts that is most above its stage's: Spark
 misses bytes that other threads read for a task, as Parquet's vectored reads do, but no records."""
 
+LEAST_WORK = 1e-6
+"""The least that can be counted: a nanosecond in ms. Less, of whatever, is damage in a log, and
+nothing to compare with."""
+
 
 def wait_features(features: TaskFeatures) -> dict[str, list[int]]:
     """Positions of the features that are measured waits, by cause."""
@@ -136,6 +140,6 @@ def _more_work(features: TaskFeatures, compared: Compared, cause: str) -> Floats
     for names in WORK.get(cause, ()):
         work = _total(features, list(names), compared.rows)
         median = _median(compared, work)
-        times = np.divide(work, median, out=np.ones(len(work)), where=median > 0)
+        times = np.divide(work, median, out=np.ones(len(work)), where=median >= LEAST_WORK)
         most = np.fmax(most, np.where(np.isfinite(times), times, 1.0))
     return most
