@@ -16,7 +16,8 @@ import iqcar
 from contended_log import contended_log
 from crowded_log import crowded_log
 from iqcar import pipeline
-from iqcar.errors import DEBUG
+from iqcar.cli.main import main
+from iqcar.errors import DEBUG, ExitCode
 from iqcar.eventlog import ingest as reading
 from iqcar.eventlog.soundness import UnsoundError, check_tables
 from iqcar.report.json_result import to_json
@@ -222,6 +223,40 @@ def test_a_bug_met_after_reading_fails_the_application_it_is_met_in(
     good, bad = sorted(result["inputs"], key=lambda one: one["path"].endswith("bad"))
     assert (good["status"], bad["status"]) == ("complete", "failed")
     assert bad["message"].startswith("analysing it hit a bug of iqcar (ZeroDivisionError at ")
+
+
+@pytest.mark.parametrize("command", ["stragglers", "topics"])
+def test_a_bug_met_after_reading_fails_its_application_in_every_command(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded_log(crowded_log("app-bad")).write(tmp_path / "bad")
+    recorded_log(contended_log("app-good", 1_700_000_000_000)).write(tmp_path / "good")
+
+    def results(path: Path) -> tuple[int, dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", ["iqcar", command, str(path), "--json", "-"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, json.loads(capsys.readouterr().out)  # type: ignore[return-value]
+
+    code, alone = results(tmp_path / "good")
+    assert code == ExitCode.OK
+    build = pipeline.build_features if command == "topics" else pipeline.find_stragglers
+
+    def build_or_break(tables: Tables, *more: Any) -> Any:
+        if "app-bad" in set(tables.applications["application_id"]):
+            raise ZeroDivisionError("a bug")
+        return build(tables, *more)
+
+    monkeypatch.setattr(pipeline, build.__name__, build_or_break)
+    code, result = results(tmp_path)
+    assert code == ExitCode.PARTIAL
+    bad, good = sorted(result["inputs"], key=lambda one: str(one["path"]))
+    assert (good["status"], bad["status"]) == ("complete", "failed")
+    assert bad["message"].startswith("analysing it hit a bug of iqcar (ZeroDivisionError at ")
+    assert result[command] == alone[command]
 
 
 def test_a_bug_that_no_application_shows_alone_is_raised(

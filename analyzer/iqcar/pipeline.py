@@ -83,7 +83,7 @@ def read(
     tables = read_logs(_several(paths), processes=processes, progress=progress)
     if sampled := _several(samples):
         tables = join_samples(tables, sampled)
-    return _without_faulty(tables, partial(_grouped, query_by=QueryBy(query_by)))
+    return without_faulty(tables, partial(_grouped, query_by=QueryBy(query_by)))
 
 
 def _several(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -207,14 +207,14 @@ def diagnose(
         all_sources=all_sources,
     )
     if query_by is not None:
-        tables = _without_faulty(tables, partial(_grouped, query_by=settings.query_by))
-    return _without_faulty(tables, partial(work, targets=targets), partial(work, targets=()))
+        tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
+    return without_faulty(tables, partial(work, targets=targets), partial(work, targets=()))
 
 
 T = TypeVar("T")
 
 
-def _without_faulty(
+def without_faulty(
     tables: Tables, work: Callable[[Tables], T], alone: Callable[[Tables], T] | None = None
 ) -> T:
     """Do some work; where a bug is met, without the applications that it is met in alone.
@@ -226,6 +226,11 @@ def _without_faulty(
         Called with the tables.
     alone : callable, optional
         What to do with single applications instead.
+
+    Returns
+    -------
+    any
+        What the work returned. Whoever needs the tables that were left lets it return them, too.
 
     Raises
     ------

@@ -80,9 +80,10 @@ def stragglers(
     found = []
     with working("analysing"):
         if tables is not None:
-            from iqcar.pipeline import stragglers_of
+            from iqcar.pipeline import stragglers_of, without_faulty
 
-            found.append(stragglers_of(tables, chosen))
+            tables, one = without_faulty(tables, lambda some: (some, stragglers_of(some, chosen)))
+            found.append(one)
         if trace:
             from iqcar.stragglers import explain
             from iqcar.stragglers.traces import read_trace

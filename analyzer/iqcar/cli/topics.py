@@ -143,7 +143,7 @@ def _here(
 ) -> tuple[Tables | None, list[Topics]]:
     """Read and learn in this process."""
     from iqcar.cli.reading import read_for
-    from iqcar.pipeline import topics_of
+    from iqcar.pipeline import topics_of, without_faulty
     from iqcar.stragglers.trace_stream import TraceStream
     from iqcar.topics import find_topics_in_trace
 
@@ -151,7 +151,9 @@ def _here(
     found = []
     if tables is not None:
         with _learning() as progress:
-            found.append(topics_of(tables, settings, names=names, progress=progress))
+            learn = partial(topics_of, settings=settings, names=names, progress=progress)
+            tables, one = without_faulty(tables, lambda some: (some, learn(some)))
+            found.append(one)
     for path in traces:
         with _learning() as progress:
             trace = TraceStream.of(path, columns)
