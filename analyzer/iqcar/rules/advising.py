@@ -114,6 +114,9 @@ class _Writer:
         queries = tables.queries
         self.tables, self.found, self.hosts, self.vocabulary = tables, found, hosts, vocabulary
         self.fingerprints = texts(queries, "fingerprint")
+        self.runs: dict[str, list[int]] = {}
+        for row, fingerprint in enumerate(self.fingerprints):
+            self.runs.setdefault(fingerprint, []).append(row)
         self.names = texts(queries, "name")
         self.ids = texts(queries, "query_id")
         self.app = queries["app"].to_numpy(np.int64)
@@ -191,7 +194,7 @@ class _Writer:
     def _duration(self, kind: AdviceKind, name: object, mine: pd.DataFrame) -> float:
         """Duration of the queries that a group's share is of."""
         if kind.scope == "query":
-            rows = [row for row, one in enumerate(self.fingerprints) if one == name]
+            rows = self.runs[str(name)]
         else:
             rows = np.flatnonzero(np.isin(self.app, mine["app"].unique())).tolist()
         return float(self.duration[rows].sum())
