@@ -272,10 +272,10 @@ class _Rest:
         self._victims += np.bincount(of_source, minlength=self._queries)
         same = self._recurring_of[of_source] == self._recurring_of[of_target]
         self._recurring += sum_by(of_source[same], pair_lost[same], self._queries)
-        order = np.argsort(pair_lost, kind="stable")
-        of_target, of_source, pair_lost = of_target[order], of_source[order], pair_lost[order]
         worst, worst_lost = np.full(self._queries, NONE), np.full(self._queries, -1.0)
-        worst[of_source], worst_lost[of_source] = of_target, pair_lost
+        np.maximum.at(worst_lost, of_source, pair_lost)
+        largest = pair_lost == worst_lost[of_source]
+        worst[of_source[largest]] = of_target[largest]
         more = worst_lost > np.where(self._worst >= 0, self._worst_lost, -1.0)
         self._worst = np.where(more, worst, self._worst)
         self._worst_lost = np.where(more, worst_lost, self._worst_lost)
@@ -306,14 +306,15 @@ class _Rest:
 
 def _with_rest(entries: _Entries, small: Flags) -> _Entries:
     """Put one REST entry per demand in place of its small ones."""
-    folded = entries.some(small)
-    demand, member = np.unique(folded.demand, return_inverse=True)
+    of = entries.demand[small]
+    size = int(of.max(initial=-1)) + 1
+    demand = np.flatnonzero(np.bincount(of, minlength=size))
     rest = _Entries(
         demand,
         np.full(len(demand), REST),
         np.full(len(demand), NONE),
-        sum_by(member, folded.beta, len(demand)),
-        sum_by(member, folded.lost, len(demand)),
+        sum_by(of, entries.beta[small], size)[demand],
+        sum_by(of, entries.lost[small], size)[demand],
     )
     kept = entries.some(~small)
     return _Entries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))

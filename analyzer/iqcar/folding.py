@@ -71,17 +71,29 @@ def beyond_largest(target: Rows, source: Rows, size: Floats, most: int) -> Flags
     """
     if not len(target):
         return np.zeros(0, bool)
-    owner, whose, member = distinct_pairs(target, source)
+    owner, _, member = distinct_pairs(target, source)
     total = np.bincount(member, size, len(owner))
-    order = np.lexsort((whose, -total, owner))
-    sorted_owner = owner[order]
-    begin = np.flatnonzero(np.diff(sorted_owner, prepend=-1))
-    count = np.diff(begin, append=len(order))
-    place = np.arange(len(order)) - np.repeat(begin, count)
+    begin = np.flatnonzero(np.diff(owner, prepend=-1))
+    count = np.diff(begin, append=len(owner))
     marked = np.zeros(len(owner), bool)
-    marked[order] = (place >= most) & (np.repeat(count, count) > most + 1)
+    for one in np.flatnonzero(count > most + 1).tolist():
+        here = slice(begin[one], begin[one] + count[one])
+        marked[here] = ~_largest(total[here], most)
     flags: Flags = marked[member]
     return flags
+
+
+def _largest(values: Floats, most: int) -> Flags:
+    """Mark the ``most`` largest of more values than that, the first of equal ones.
+
+    Not by sorting: that of all pairs took longer than finding them.
+    """
+    place = len(values) - most
+    bound = np.partition(values, place)[place]
+    kept: Flags = values > bound
+    equal = np.flatnonzero(values == bound)
+    kept[equal[: most - np.count_nonzero(kept)]] = True
+    return kept
 
 
 def distinct_pairs(target: Rows, source: Rows) -> tuple[Rows, Rows, Rows]:
