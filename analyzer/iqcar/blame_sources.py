@@ -236,18 +236,17 @@ class _Rest:
         if not size.any():
             return every
         whole = _Entries(*(np.concatenate(column) for column in zip(*every, strict=True)))
-        ledger = np.repeat(np.arange(len(every)), size)
-        stage = np.zeros(len(self._reach.lost_ms), np.int64)
+        query_of_demand = np.full(len(self._reach.lost_ms), NONE)
         for one in ledgers:
             groups = np.flatnonzero(one.demand_of >= 0)
-            stage[one.demand_of[groups]] = stage_of_group[groups]
-        target = self._query[stage[whole.demand]]
+            query_of_demand[one.demand_of[groups]] = self._query[stage_of_group[groups]]
+        target = query_of_demand[whole.demand]
         # Of a stage without a query nobody can be named: those are one source.
-        source = np.where(self._query[whole.stage] >= 0, self._query[whole.stage], self._queries)
+        source = np.where(self._query >= 0, self._query, self._queries)[whole.stage]
         total = np.concatenate([one.lost for one in ledgers])
         lost = self._reach.lost_ms[whole.demand] * share_of(whole.lost, total[whole.demand])
         others = np.flatnonzero((whole.kind == QUERY) & (target >= 0))
-        small = np.zeros(len(ledger), bool)
+        small = np.zeros(len(target), bool)
         small[others] = beyond_largest(target[others], source[others], lost[others], most)
         if not small.any():
             return every
@@ -257,10 +256,9 @@ class _Rest:
             part, of = whole.beta, np.concatenate([one.slowdown for one in ledgers])
         dor = self._reach.dor[whole.demand] * share_of(part, of[whole.demand])
         at = np.flatnonzero(small)
-        self._count(target[at], source[at], lost[at], dor[at], resource[ledger[at]])
-        return [
-            _with_rest(entries, small[ledger == number]) for number, entries in enumerate(every)
-        ]
+        self._count(target[at], source[at], lost[at], dor[at], np.repeat(resource, size)[at])
+        each = np.split(small, np.cumsum(size)[:-1])
+        return [_with_rest(entries, of) for entries, of in zip(every, each, strict=True)]
 
     def _count(self, target: Rows, source: Rows, lost: Floats, dor: Floats, resource: Rows) -> None:
         self._any = True
