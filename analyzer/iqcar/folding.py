@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.grouping import sum_by
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -72,7 +74,7 @@ def beyond_largest(target: Rows, source: Rows, size: Floats, most: int) -> Flags
     if not len(target):
         return np.zeros(0, bool)
     owner, _, member = distinct_pairs(target, source)
-    total = np.bincount(member, size, len(owner))
+    total = sum_by(member, size, len(owner))
     begin = np.flatnonzero(np.diff(owner, prepend=-1))
     count = np.diff(begin, append=len(owner))
     marked = np.zeros(len(owner), bool)
