@@ -16,18 +16,13 @@ import numba
 import numpy as np
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.blame import attribute, capacities
-from iqcar.grouping import Schedule, schedule
-from iqcar.kinds import REQUESTS, Domain, Request, SourceUsage
-from iqcar.ratp import TaskColumns, measure_loss
-from iqcar.sweep import (
-    SOURCE_ENDS,
-    SOURCE_STARTS,
-    TARGET_ENDS,
-    TARGET_STARTS,
-)
+from iqcar.blame.attribute import attribute, capacities
+from iqcar.blame.ratp import TaskColumns, measure_loss
+from iqcar.blame.source_usage import used_share
+from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
@@ -37,8 +32,8 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
-from iqcar.usage import used_share
-from random_tables import EPOCH_MS, frame, waits_frame
+from iqcar.tables.arrays import Schedule, schedule
+from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 HOST_COUNT, SLOTS, QUERY_COUNT = 20, 48, 40
 TASKS_PER_STAGE = 1000
@@ -218,7 +213,7 @@ def main() -> None:
     parser.add_argument("--truth", action="store_true", help="score against removal instead")
     options = parser.parse_args()
     if options.truth:
-        from simulated_truth import print_scores
+        from tests.support.simulated_truth import print_scores
 
         print_scores(range(24 if options.full else 8))
     else:

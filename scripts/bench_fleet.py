@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import psutil
 import zstandard
@@ -112,7 +112,7 @@ def main() -> int:
         return 0
     import pyspark
 
-    from standalone_cluster import standalone_cluster
+    from tests.support.standalone_cluster import standalone_cluster
 
     count, size = (24, 100_000_000) if arguments.full else (8, 25_000_000)
     found: dict[str, dict[str, Any]] = {}

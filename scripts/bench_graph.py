@@ -19,15 +19,15 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import naive_graph
-from iqcar.blame import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED, Blame
+from iqcar.blame.attribute import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED, Blame
+from iqcar.blame.stage_losses import STAGE_LOSSES
+from iqcar.enums import REQUESTS, ImpactModel
 from iqcar.graph import IQCGraph, build_graph
 from iqcar.graph.impact import by_source, contributions, pass_up
-from iqcar.kinds import REQUESTS, ImpactModel
-from iqcar.stage_losses import STAGE_LOSSES
-from random_blame import named_tables
+from tests.support import naive_graph
+from tests.support.random_blame import named_tables
 
 QUERIES, STAGES_PER_QUERY, HOSTS = 40, 25, 20
 GOAL = 50

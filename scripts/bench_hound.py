@@ -24,17 +24,16 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import hound_traces
-import reference_hound
-from hound_traces import METRICS, Planted, plant
-from iqcar.kinds import LearnerSet
+from iqcar.enums import LearnerSet
 from iqcar.stragglers.trace_stream import TraceStream
 from iqcar.topics import Jobs, TopicSettings, find_topics_in_trace
-from iqcar.topics.look import profiles_of_job
-from iqcar.topics.workers import processors
-from topic_truth import nearness
+from iqcar.topics.analyse_job import profiles_of_job
+from iqcar.topics.job_workers import processors
+from tests.support import hound_traces, reference_hound
+from tests.support.hound_traces import METRICS, Planted, plant
+from tests.support.topic_truth import nearness
 
 TRACES = Path(__file__).resolve().parent.parent / "build" / "hound"
 COMPARED_JOBS = 12

@@ -27,13 +27,13 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import orjson
 import zstandard
 
-from plugin_record import plugin_record
-from synthetic_log import (
+from tests.support.plugin_record import plugin_record
+from tests.support.synthetic_log import (
     SQL_METRICS,
     SyntheticLog,
     node,

@@ -19,12 +19,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from browsing import chromium, open_browser
-from iqcar.report.page import files, render_page
-from many_tasks import many_tasks
-from shown_page import show
+from iqcar.report.html import files, render_page
+from tests.support.browsing import chromium, open_browser
+from tests.support.many_tasks import many_tasks
+from tests.support.shown_page import show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

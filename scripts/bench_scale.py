@@ -56,8 +56,8 @@ def status_mb(field: str, process: int | str = "self") -> float:
 def run_steps(log: Path) -> None:
     """Read, diagnose and show; print a line of figures after each step."""
     from iqcar.pipeline import diagnose, read
-    from iqcar.report.json_result import to_json
-    from iqcar.report.page import render_page
+    from iqcar.report.html import render_page
+    from iqcar.report.json.analyze import to_json
 
     made = None
     for step, work in zip(

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.stragglers import build_features, explain
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, SAMPLES, STAGES, TASKS, Tables
 from iqcar.waits import measure_waits
-from random_tables import EPOCH_MS, frame
+from tests.support.random_tables import EPOCH_MS, frame
 
 TASKS_PER_STAGE, N_HOSTS, TASKS_PER_SAMPLE = 500, 100, 3
 LINEAR = 2.0

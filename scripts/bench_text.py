@@ -14,12 +14,12 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hostile_texts import Hostile, hostile, least_cost
-from iqcar.eventlog import redact as redacting
-from test_fingerprint import DIFFERENT, SAME
-from test_linear import MATCHERS
+from iqcar.eventlog.text import redact as redacting
+from tests.eventlog.test_fingerprint import DIFFERENT, SAME
+from tests.eventlog.test_linear import MATCHERS
+from tests.support.hostile_texts import Hostile, hostile, least_cost
 
 MOST = 3.0
 """Goal: cost of a character of the worst text among four times as many; a square has 4, noise 2."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 REPO = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPO / "tests"))
+sys.path.insert(0, str(REPO))
 
 MEMORY_BYTES = 3 << 30
 """Memory that the process with the cases may take: three times what it takes by itself."""
@@ -35,8 +35,8 @@ def serve(made_only: bool) -> None:
     """Run the cases whose numbers come in, each in a folder of its own."""
     import logging
 
-    from fuzz_case import make_case, run_case, sound_case
-    from log_sources import all_sources, made_sources
+    from tests.support.fuzz_case import make_case, run_case, sound_case
+    from tests.support.log_sources import all_sources, made_sources
 
     logging.disable()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
@@ -180,8 +180,8 @@ def main() -> None:
 
 def one_case(number: int, out: Path, made_only: bool) -> None:
     """Run one case again, and leave its log for whoever looks for the cause."""
-    from fuzz_case import make_case, run_case
-    from log_sources import all_sources, made_sources
+    from tests.support.fuzz_case import make_case, run_case
+    from tests.support.log_sources import all_sources, made_sources
 
     case = make_case(number, made_sources() if made_only else all_sources())
     folder = out / f"case-{number}"

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from synthetic_log import SyntheticLog, node, rdd, stage_info, task_metrics
+from tests.support.synthetic_log import SyntheticLog, node, rdd, stage_info, task_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

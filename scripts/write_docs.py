@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from iqcar.errors import DEBUG, ExitCode
-from iqcar.inject.anomalies import Anomaly, Pattern
-from iqcar.kinds import (
+from iqcar.enums import (
     BaseModel,
     BlameKind,
     CauseEvidence,
@@ -25,23 +23,24 @@ from iqcar.kinds import (
     Resource,
     SourceUsage,
 )
-from iqcar.query_waits import QUERY_WAITS
-from iqcar.report.json_result import result_schema
-from iqcar.rules import vocabulary
-from iqcar.rules.advice_kinds import AdviceSetting, advice_kinds
-from iqcar.rules.advising import LEAST_DELAY_MS, LEAST_SHARE
-from iqcar.rules.causes import straggler_causes
-from iqcar.rules.compile import VICTIMS_FIRST
-from iqcar.rules.data import rule_schema
-from iqcar.rules.delays import LEAST_PART_MS
+from iqcar.errors import DEBUG, ExitCode
+from iqcar.inject.anomalies import Anomaly, Pattern
+from iqcar.report.json.analyze import result_schema
+from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
+from iqcar.rules.compile_pools import VICTIMS_FIRST
 from iqcar.rules.slow_hosts import (
     LEAST_JOBS,
     LEAST_RATIO_STAGES,
     SLOW_STAGES_SHARE,
     SLOW_TIMES,
 )
+from iqcar.rules.straggler_delays import LEAST_PART_MS
 from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
-from iqcar.rules.topics import topic_vocabulary
+from iqcar.rules.vocabulary.advice_kinds import AdviceSetting, advice_kinds
+from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary.lost_time import vocabulary
+from iqcar.rules.vocabulary.stragglers import straggler_causes
+from iqcar.rules.vocabulary.topics import topic_vocabulary
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
     FEATURES,
@@ -60,6 +59,7 @@ from iqcar.topics import (
     VALIDATION,
 )
 from iqcar.waits import WAITS
+from iqcar.waits.by_query import QUERY_WAITS
 
 EXIT_CODES = {
     ExitCode.OK: "everything was analysed",
@@ -310,7 +310,17 @@ def evaluation_page() -> str:
     return page(PRINTED)
 
 
+def rooms_picture() -> str:
+    """The rooms of the package, as SVG."""
+    sys.path.insert(0, str(DOCS.parent))
+    from scripts.draw_rooms import draw
+    from tests.project.test_layers import FLOW, ROOMS
+
+    return draw(FLOW, ROOMS)
+
+
 PAGES = {
+    "rooms.svg": rooms_picture,
     "evaluation.md": evaluation_page,
     "tables.md": tables_page,
     "kinds.md": kinds_page,

@@ -33,3 +33,12 @@ def shared_logs() -> Path:
 measures_again = pytest.mark.flaky(reruns=2)
 """For a test whose own run of Spark measures real waits or shares: on a machine that others load, a
 measurement that was disturbed is taken again. What is wrong fails three times."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts a Spark or opens pages in a browser: scripts/test --quick leaves it out."""
+    for item in items:
+        if item.path.parent.name in ("spark", "browser"):
+            item.add_marker(item.path.parent.name)
+        elif "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")

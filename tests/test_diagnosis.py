@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from iqcar.report.json_result import to_dict
 from plotted import diagnosis_of
 from random_tables import RandomInput, tables_and_waits

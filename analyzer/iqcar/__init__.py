@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
+    from iqcar.attach.query_scope import query as query
     from iqcar.diagnosis import Diagnosis as Diagnosis
     from iqcar.pipeline import diagnose as diagnose
     from iqcar.pipeline import read as read
-    from iqcar.query_scope import query as query
     from iqcar.tables import Tables as Tables
 
 __all__ = ["Diagnosis", "Tables", "__version__", "diagnose", "query", "read"]
@@ -31,7 +31,7 @@ _HOMES = {
     "Diagnosis": "iqcar.diagnosis",
     "Tables": "iqcar.tables",
     "diagnose": "iqcar.pipeline",
-    "query": "iqcar.query_scope",
+    "query": "iqcar.attach.query_scope",
     "read": "iqcar.pipeline",
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import UsageError
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from iqcar.blame import Blame
+    from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
     from iqcar.plots.accessor import Plots
     from iqcar.replay import Expected

@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from iqcar.blame import attribute
-from iqcar.dag import add_critical_path
+from iqcar.blame.attribute import attribute
+from iqcar.blame.folding import MOST_SOURCES
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.doubts import find_doubts
+from iqcar.doubts.diagnosis_doubts import find_doubts
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog import join_samples, read_logs
 from iqcar.eventlog.leave_out import leave_out
-from iqcar.folding import MOST_SOURCES
 from iqcar.graph import build_graph, weighing
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
-from iqcar.queries import identify
-from iqcar.query_waits import sum_query_waits
+from iqcar.queries.critical_path import add_critical_path
+from iqcar.queries.identify import identify
 from iqcar.replay import Prediction, predict
 from iqcar.rules import advise, propose, recorded_priorities
 from iqcar.rules.topic_reasons import straggler_names, with_topics
-from iqcar.rules.topics import topic_name
+from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.topics import TopicSettings, find_topics
-from iqcar.topics.blamed import blamed_for
-from iqcar.topics.of_stragglers import straggler_topics
+from iqcar.topics.blame_of_topics import blamed_for
+from iqcar.topics.topic_of_straggler import straggler_topics
 from iqcar.waits import measure_waits
+from iqcar.waits.by_query import sum_query_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pandas as pd
 
-    from iqcar.blame import Blame
+    from iqcar.blame.attribute import Blame
     from iqcar.eventlog import ReadProgress
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
@@ -177,8 +177,8 @@ def diagnose(
         File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     all_sources : bool
         Whether each query names everybody who was in its way. By default the largest
-        :data:`iqcar.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds the
-        others: who hurts whom grows with the square of the queries that run at once.
+        :data:`iqcar.blame.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds
+        the others: who hurts whom grows with the square of the queries that run at once.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from iqcar.demo.data import make_data
 from iqcar.demo.mix import Arrival, Query, queries_of
-from iqcar.demo.running import Run, run_mix, slots_here
+from iqcar.demo.run_mix import Run, run_mix, slots_here
 
 REPO = Path(__file__).resolve().parents[2]
 OUT = REPO / "build" / "experiments"

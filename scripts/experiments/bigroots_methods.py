@@ -9,12 +9,12 @@ import numpy as np
 from bigroots_scoring import RESOURCES, Flags
 from numpy.typing import NDArray
 
-from iqcar.kinds import CauseEvidence
+from iqcar.enums import CauseEvidence
 from iqcar.stragglers import PAPER_FEATURES, StragglerSettings, TaskFeatures
 from iqcar.stragglers.bigroots import cause_names, find_marks
+from iqcar.stragglers.cause_evidence import Marks
 from iqcar.stragglers.feature_list import CPU, DISK, NETWORK, after, before
-from iqcar.stragglers.marks import Marks
-from iqcar.stragglers.pcc import PccSettings, pcc_marks
+from iqcar.stragglers.pearson_baseline import PccSettings, pcc_marks
 from iqcar.stragglers.peers import Compared
 
 CAUSES = dict(zip((CPU, DISK, NETWORK), RESOURCES, strict=True))

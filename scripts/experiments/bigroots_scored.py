@@ -14,8 +14,8 @@ from bigroots_scoring import Flags, Injected, begun, could_delay, overlaps, trut
 from numpy.typing import NDArray
 
 import iqcar
-from iqcar.inject.run import LEAD_S
-from iqcar.inject.truth import read_log
+from iqcar.inject.injection_log import read_log
+from iqcar.inject.run_plan import LEAD_S
 from iqcar.stragglers import build_features
 from iqcar.waits import measure_waits
 

@@ -24,7 +24,7 @@ from loadable_hosts import Size, check_machine
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.kinds import Resource
+from iqcar.enums import Resource
 
 EXPERIMENT = "induced_memory"
 HOSTS = ("127.0.0.2", "127.0.0.3")

@@ -11,7 +11,7 @@ import pandas as pd
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.kinds import REQUESTS, Request, Resource
+from iqcar.enums import REQUESTS, Request, Resource
 
 ASKED = {
     Resource.CPU: Request.RUN_QUEUE,

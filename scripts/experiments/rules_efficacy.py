@@ -17,9 +17,9 @@ from arms import Arm, alternate, base_queries, fresh, options, run_once, save
 from tables import rules_efficacy
 
 import iqcar
-from iqcar.demo.running import Run
+from iqcar.demo.run_mix import Run
 from iqcar.diagnosis import Diagnosis
-from iqcar.kinds import Resource
+from iqcar.enums import Resource
 from iqcar.rules import Rule, dump_compiled
 
 EXPERIMENT = "rules_efficacy"

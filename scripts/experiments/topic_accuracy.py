@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from hound_traces import plant
-from iqcar.kinds import LearnerSet
+from iqcar.enums import LearnerSet
 from iqcar.topics import TopicSettings, find_topics
-from topic_truth import nearness
+from tests.support.hound_traces import plant
+from tests.support.topic_truth import nearness
 
 FIRST_SEED = 201
 HARDER: dict[str, dict[str, Any]] = {

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import reference_hound
-from hound_traces import plant
 from iqcar.topics import TopicSettings
 from iqcar.topics.jobs import Jobs
+from tests.support import reference_hound
+from tests.support.hound_traces import plant
 
 
 def main() -> None:

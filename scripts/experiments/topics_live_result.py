@@ -13,7 +13,7 @@ import numpy as np
 import iqcar
 from iqcar.pipeline import stragglers_of, topics_of
 from iqcar.rules import advise
-from iqcar.rules.topics import TopicName, topic_name
+from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.tables import Tables, texts
 from iqcar.topics import Topics
 

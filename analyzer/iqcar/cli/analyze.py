@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 
 
 def analyze(
@@ -50,10 +50,10 @@ def analyze(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
-    from iqcar.report.json_result import json_chunks
-    from iqcar.report.text import print_diagnosis
+    from iqcar.report.json.analyze import json_chunks
+    from iqcar.report.terminal.analyze import print_diagnosis
     from iqcar.rules import dump_compiled
-    from iqcar.rules.advice_kinds import advice_kinds
+    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 
     check_writable(json, force)
     check_writable(rules, force)
@@ -81,7 +81,7 @@ def analyze(
     if rules is not None:
         write_result(rules, dump_compiled(diagnosis.tables, diagnosis.rules))
     if html is not None:
-        from iqcar.report.page import render_page
+        from iqcar.report.html import render_page
 
         write_result(html, render_page(diagnosis).encode("utf-8", "replace"))
     raise typer.Exit(exit_code(diagnosis.tables))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 
 
 def blame(
@@ -33,8 +33,8 @@ def blame(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
-    from iqcar.report.json_result import json_chunks
-    from iqcar.report.levels import print_levels
+    from iqcar.report.json.analyze import json_chunks
+    from iqcar.report.terminal.blame import print_levels
 
     check_writable(json, force)
     tables = read_for(paths, query_by)

@@ -74,9 +74,9 @@ def conf(
 
     Example: spark-submit $(iqcar conf) job.py
     """
+    from iqcar.attach.plugin_jar import listener_jar
+    from iqcar.attach.spark_conf import SparkConf, is_url
     from iqcar.errors import UsageError
-    from iqcar.listener_jar import listener_jar
-    from iqcar.spark_conf import SparkConf, is_url
 
     if pyspark + shell + properties > 1:
         raise UsageError("only one of --pyspark, --shell and --properties can be given")
@@ -117,7 +117,7 @@ def _split(names: str) -> list[str]:
 
 def _warn_of_a_missing_log_dir() -> None:
     """Spark refuses to start when its folder for event logs is missing: say so beforehand."""
-    from iqcar.spark_conf import DEFAULT_LOG_DIR
+    from iqcar.attach.spark_conf import DEFAULT_LOG_DIR
 
     if not Path(DEFAULT_LOG_DIR).is_dir() and not _log_dir_is_configured():
         typer.echo(

@@ -38,16 +38,16 @@ def demo(
     import io
     import shutil
 
-    from iqcar.cli.needs import need
+    from iqcar.cli.extras import need
     from iqcar.cli.writing import check_writable, write_result
-    from iqcar.derived import open_derived, write_derived
-    from iqcar.report.json_result import to_json
-    from iqcar.report.text import print_diagnosis, terminal
+    from iqcar.files.derived import open_derived, write_derived
+    from iqcar.report.json.analyze import to_json
+    from iqcar.report.terminal.analyze import print_diagnosis, terminal
 
     need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
-    from iqcar.demo.story import tell
-    from iqcar.demo.text import print_story, story_json
-    from iqcar.report.page import render_page
+    from iqcar.demo.record_and_compare import tell
+    from iqcar.demo.side_by_side import print_story, story_json
+    from iqcar.report.html import render_page
 
     check_writable(json, force)
     if not keep:

@@ -8,7 +8,7 @@ import typer
 
 from iqcar.cli import options
 from iqcar.cli.inject_schedule import schedule
-from iqcar.cli.injecting import Common, inject_one
+from iqcar.cli.run_injection import Common, inject_one
 
 if TYPE_CHECKING:
     from iqcar.inject.anomalies import Anomaly
@@ -104,7 +104,7 @@ def io(
 
     Example: iqcar inject io --for 20s --dir /data --size 1GB --log truth.jsonl
     """
-    from iqcar.inject.words import parse_size
+    from iqcar.inject.parsing import parse_size
 
     common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
     settings: dict[str, Any] = {
@@ -143,7 +143,7 @@ def network(
 
     Example: iqcar inject network --for 20s --listen 127.0.0.2 --source 127.0.0.3 --rate 100MB
     """
-    from iqcar.inject.words import parse_size
+    from iqcar.inject.parsing import parse_size
 
     common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
     settings: dict[str, Any] = {
@@ -175,7 +175,7 @@ def memory(
 
     Example: iqcar inject memory --for 20s --size 4GB --log truth.jsonl
     """
-    from iqcar.inject.words import parse_size
+    from iqcar.inject.parsing import parse_size
 
     common = Common(for_, processes, cores, host, delay, start_at, log, json, force)
     inject_one(_anomaly("memory"), {"size_bytes": parse_size(size, "--size")}, common)
@@ -191,6 +191,6 @@ def _anomaly(name: str) -> Anomaly:
 
 
 def _rate(text: str) -> dict[str, Any]:
-    from iqcar.inject.words import parse_size
+    from iqcar.inject.parsing import parse_size
 
     return {"rate_bytes_per_s": float(parse_size(text, "--rate"))} if text else {}

@@ -97,15 +97,15 @@ def schedule(
 
     Example: iqcar inject schedule --seed 7 --hosts '127.0.0.2=0;127.0.0.3=1' --log truth.jsonl
     """
-    from iqcar.cli.injecting import carry_out, check_system, moment
+    from iqcar.cli.run_injection import carry_out, check_system, moment
     from iqcar.errors import UsageError
     from iqcar.inject.anomalies import Anomaly
 
     check_system()
+    from iqcar.attach.host_sampler import parse_time
+    from iqcar.inject.parsing import parse_size
     from iqcar.inject.plan import read_plan
-    from iqcar.inject.schedule import parse_hosts, random_plan
-    from iqcar.inject.words import parse_size
-    from iqcar.sampler import parse_time
+    from iqcar.inject.random_plans import parse_hosts, random_plan
 
     def ms(text: str, option: str) -> int:
         return round(min(parse_time(text, option), 1e9) * 1000)

@@ -93,7 +93,7 @@ def main() -> None:
     try:
         app()
     except IqcarError as error:
-        from iqcar.words import printable
+        from iqcar.formatting import printable
 
         typer.echo(f"iqcar: {printable(str(error))}", err=True)
         sys.exit(error.exit_code)
@@ -105,7 +105,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.OK)
     except Exception as error:
-        from iqcar.words import printable
+        from iqcar.formatting import printable
 
         # Here, not in the commands: whatever they do, nobody is shown a traceback unasked.
         typer.echo(f"iqcar: the analysis {printable(explain_bug(error))}", err=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iqcar.kinds import ImpactModel, Kind, QueryBy, SourceUsage
+from iqcar.enums import ImpactModel, Kind, QueryBy, SourceUsage
 
 
 def choices(kind: type[Kind]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import QueryBy
+from iqcar.enums import QueryBy
 
 
 def queries(
@@ -21,8 +21,8 @@ def queries(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
-    from iqcar.report.json_result import queries_to_json
-    from iqcar.report.text import print_queries
+    from iqcar.report.json.analyze import queries_to_json
+    from iqcar.report.terminal.analyze import print_queries
 
     check_writable(json, force)
     tables = read_for(paths, query_by)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from iqcar.enums import InputStatus
 from iqcar.errors import ExitCode, IqcarError
-from iqcar.kinds import InputStatus
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from iqcar.enums import QueryBy
     from iqcar.eventlog import ReadProgress
-    from iqcar.kinds import QueryBy
     from iqcar.tables import Tables
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 
 
 def report(
@@ -54,9 +54,10 @@ def report(
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.errors import UsageError
     from iqcar.pipeline import diagnose
-    from iqcar.report.page import render_page
-    from iqcar.report.page.naming import enough_for_topics, report_name
-    from iqcar.rules.advice_kinds import advice_kinds
+    from iqcar.report.html import render_page
+    from iqcar.report.html.output_name import report_name
+    from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+    from iqcar.topics.jobs import enough_for_topics
 
     file = out or report_name(paths)
     if show and file == "-":

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import QueryBy
+from iqcar.enums import QueryBy
 
 
 def check(
@@ -51,8 +51,8 @@ def check(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.replay import check_rules
-    from iqcar.report.check_text import print_check
-    from iqcar.report.json_result import check_to_json
+    from iqcar.report.json.analyze import check_to_json
+    from iqcar.report.terminal.rules_check import print_check
     from iqcar.rules import load_rules_file
 
     check_writable(json, force)

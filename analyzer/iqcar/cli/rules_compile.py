@@ -57,12 +57,12 @@ def compile_(
 
     Example: iqcar rules compile rules.json --out pools/
     """
+    from iqcar.attach.spark_conf import spark_url
     from iqcar.cli.writing import write_result
-    from iqcar.report.plan_text import print_plan
+    from iqcar.report.terminal.rules_compile import print_plan
     from iqcar.rules import compile_rules, dump_pools, load_rules_file
     from iqcar.rules.allocation_file import allocation_xml
     from iqcar.rules.how_to import how_to
-    from iqcar.spark_conf import spark_url
 
     file = load_rules_file(rules)
     folder = Path(out) if out else Path(rules).with_name(f"{Path(rules).stem}-pools")

@@ -32,10 +32,10 @@ def sample(
 
     Example: iqcar sample --out samples.jsonl --for 10min
     """
+    from iqcar.attach.host_sampler import parse_time, sample_host
     from iqcar.cli.writing import check_writable
-    from iqcar.derived import open_derived
     from iqcar.errors import IqcarError
-    from iqcar.sampler import parse_time, sample_host
+    from iqcar.files.derived import open_derived
 
     check_writable(out, force)
     period_s = parse_time(period, "--period")

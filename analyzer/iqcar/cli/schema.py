@@ -17,8 +17,8 @@ def schema(
     Example: iqcar schema > result.schema.json
     """
     from iqcar.errors import UsageError
-    from iqcar.report.json_result import check_schema, result_schema
-    from iqcar.rules.data import rule_schema
+    from iqcar.report.json.analyze import check_schema, result_schema
+    from iqcar.rules.vocabulary.data_files import rule_schema
 
     schemas = {"result": result_schema, "rules": rule_schema, "check": check_schema}
     if of not in schemas:

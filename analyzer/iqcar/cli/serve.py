@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 
 
 def serve(
@@ -58,13 +58,13 @@ def serve(
 
     Example: iqcar serve spark-events/
     """
-    from iqcar.cli.needs import need
+    from iqcar.cli.extras import need
 
     need("serve", "starlette", "uvicorn")
 
     from iqcar.diagnosis import Settings
     from iqcar.serve.cache import Cache, cache_folder
-    from iqcar.serve.places import Places
+    from iqcar.serve.served_paths import Places
     from iqcar.serve.server import address_of, listen, token_for
     from iqcar.serve.server import serve as serve_until_stopped
     from iqcar.serve.service import Service

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import QueryBy
+from iqcar.enums import QueryBy
 
 
 def stragglers(
@@ -66,8 +66,8 @@ def stragglers(
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.errors import ExitCode, UsageError
-    from iqcar.report.json_result import stragglers_to_json
-    from iqcar.report.straggler_text import print_stragglers
+    from iqcar.report.json.analyze import stragglers_to_json
+    from iqcar.report.terminal.stragglers import print_stragglers
     from iqcar.stragglers import StragglerSettings
     from iqcar.stragglers.trace_columns import TraceColumns
 
@@ -86,7 +86,7 @@ def stragglers(
             found.append(one)
         if trace:
             from iqcar.stragglers import explain
-            from iqcar.stragglers.traces import read_trace
+            from iqcar.stragglers.trace_features import read_trace
 
             found += [explain(read_trace(path, named), chosen) for path in trace]
     if json != "-":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.kinds import LearnerSet, QueryBy
+from iqcar.enums import LearnerSet, QueryBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,9 +106,9 @@ def topics(
     from iqcar.cli.reading import exit_code
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.errors import ExitCode, UsageError
-    from iqcar.report.json_result import topics_to_json
-    from iqcar.report.topic_text import print_topics
-    from iqcar.rules.topics import topic_vocabulary
+    from iqcar.report.json.analyze import topics_to_json
+    from iqcar.report.terminal.topics import print_topics
+    from iqcar.rules.vocabulary.topics import topic_vocabulary
     from iqcar.stragglers.trace_columns import TraceColumns
     from iqcar.topics import TopicSettings
 

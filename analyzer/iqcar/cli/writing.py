@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from iqcar.derived import is_stream, write_derived
 from iqcar.errors import ExitCode, IqcarError
+from iqcar.files.derived import is_stream, write_derived
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ def check_writable(target: str | None, force: bool) -> None:
 
 
 def write_result(target: str, content: str | bytes | Iterable[str | bytes]) -> None:
-    """Write to a file (:func:`~iqcar.derived.write_derived`); ``-`` is standard output."""
+    """Write to a file (:func:`~iqcar.files.derived.write_derived`); ``-`` is standard output."""
     sys.stdout.flush()  # what was printed before comes before, also where the target is the same
     if target == "-":
         for chunk in (content,) if isinstance(content, (str, bytes)) else content:

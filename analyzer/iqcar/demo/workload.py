@@ -1,7 +1,7 @@
 """One Spark application that runs a mix of queries: ``python -m iqcar.demo.workload PLAN.json``.
 
 It runs in a process of its own, so that every run has a fresh JVM. What it is to run, and where
-the result goes, stands in the plan (:mod:`iqcar.demo.running`).
+the result goes, stands in the plan (:mod:`iqcar.demo.run_mix`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from iqcar.derived import write_derived
+from iqcar.files.derived import write_derived
 
 
 def main() -> None:

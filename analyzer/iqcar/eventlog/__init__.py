@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from iqcar.eventlog.plugin.sample_files import join_samples
 from iqcar.eventlog.read import ReadProgress, read_logs
-from iqcar.eventlog.sample_files import join_samples
 
 __all__ = ["ReadProgress", "join_samples", "read_logs"]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from iqcar.eventlog import event_names as names
-from iqcar.eventlog import events as ev
-from iqcar.eventlog import lenient
-from iqcar.eventlog.descriptions import clean_description, connect_operation
-from iqcar.eventlog.records import Executor, Job, Listed, Stage
-from iqcar.eventlog.redact import redact_text
-from iqcar.eventlog.sql_collect import MAX_ERROR, SqlCollector
-from iqcar.eventlog.task_intake import TaskIntake
+from iqcar.eventlog.events import event_names as names
+from iqcar.eventlog.events import lenient
+from iqcar.eventlog.events import structs as ev
+from iqcar.eventlog.events.descriptions import clean_description, connect_operation
+from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
+from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
+from iqcar.eventlog.tasks.task_intake import TaskIntake
+from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iqcar.eventlog.lines import Block
+    from iqcar.eventlog.events.lines import Block
 
 LINES_TO_JUDGE = 200
 """Lines after which a file without a single event is given up: a Spark log starts with one."""

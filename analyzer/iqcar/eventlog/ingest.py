@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.eventlog.assemble import application_id, assemble
+from iqcar.eventlog.assemble.log_tables import application_id, assemble
 from iqcar.eventlog.collect import MAX_NAME, Collector, NotAnEventLogError
-from iqcar.eventlog.lines import LineTally, read_blocks
-from iqcar.eventlog.redact import redact_text
+from iqcar.eventlog.events.lines import LineTally, read_blocks
+from iqcar.eventlog.input_status import Verdict, judge, nothing_read
 from iqcar.eventlog.soundness import check_tables
-from iqcar.eventlog.verdict import Verdict, judge, nothing_read
-from iqcar.kinds import InputStatus
+from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iqcar.eventlog.locate import EventLog
+    from iqcar.eventlog.find.locate import EventLog
 
 COMPILED_FROM_BYTES = 32 << 20
 """Decoded size from which compiled code reads the tasks (32 MiB): loading it takes as long as

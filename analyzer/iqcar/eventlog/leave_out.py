@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar import tables as tb
+from iqcar.enums import InputStatus
 from iqcar.eventlog.merge import POINTS_TO
-from iqcar.eventlog.redact import redact_text
-from iqcar.kinds import InputStatus
+from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.eventlog.ingest import failed, ingest
-from iqcar.eventlog.locate import EventLog, locate
+from iqcar.eventlog.log_workers import ingest_in_processes
 from iqcar.eventlog.merge import merge
-from iqcar.eventlog.workers import ingest_in_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

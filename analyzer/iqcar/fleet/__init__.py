@@ -7,8 +7,8 @@ together by one, and base learners look at jobs by the bundle. Only what has to 
 once, the meta learner and the ensemble, runs on the driver (Hound §5, which did the same).
 """
 
+from iqcar.fleet.fleet_topics import topics_on_spark
 from iqcar.fleet.session import spark_session
-from iqcar.fleet.topics import topics_on_spark
-from iqcar.fleet.traces import trace_topics_on_spark
+from iqcar.fleet.trace_topics import trace_topics_on_spark
 
 __all__ = ["spark_session", "topics_on_spark", "trace_topics_on_spark"]

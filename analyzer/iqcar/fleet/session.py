@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import IqcarError, UsageError
-from iqcar.fleet.boot import MISSING
+from iqcar.fleet.executor_boot import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

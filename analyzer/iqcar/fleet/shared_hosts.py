@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.agenda import Agenda
-from iqcar.blame import speeds
-from iqcar.capacity import Capacity, host_capacity
-from iqcar.kinds import Request, SourceUsage
-from iqcar.pieces import Pieces
-from iqcar.ratp import TaskColumns
+from iqcar.blame.attribute import speeds
+from iqcar.blame.ratp import TaskColumns
+from iqcar.blame.schedule import Agenda
+from iqcar.blame.task_intervals import Pieces
+from iqcar.demand.capacity import Capacity, host_capacity
+from iqcar.enums import Request, SourceUsage
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class HostSpeeds:
 
     @classmethod
     def of(cls, tables: Tables, waits: pd.DataFrame) -> HostSpeeds:
-        """Collect them as :func:`iqcar.blame.attribute` does."""
+        """Collect them as :func:`iqcar.blame.attribute.attribute` does."""
         columns = TaskColumns.of(tables, waits)
         agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
         moved = {}

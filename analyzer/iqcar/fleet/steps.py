@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import attribute
-from iqcar.dag import add_critical_path
+from iqcar.blame.attribute import attribute
 from iqcar.eventlog.ingest import ingest
 from iqcar.eventlog.merge import merge
-from iqcar.fleet.bundles import bundles, look_at_all
-from iqcar.fleet.pieces import one_row, rows_of, unpack
+from iqcar.fleet.job_batches import bundles, look_at_all
 from iqcar.fleet.shared_hosts import HostSpeeds
-from iqcar.queries import identify
+from iqcar.fleet.transport import one_row, rows_of, unpack
+from iqcar.queries.critical_path import add_critical_path
+from iqcar.queries.identify import identify
 from iqcar.stragglers import StragglerSettings, build_features
-from iqcar.stragglers.clocks import clock_offsets
+from iqcar.stragglers.clock_offsets import clock_offsets
 from iqcar.stragglers.host_features import untold_tasks
 from iqcar.tables import SPECS, texts
 from iqcar.topics import Jobs
-from iqcar.topics.blamed import blamed_for
-from iqcar.topics.of_stragglers import straggler_topics
+from iqcar.topics.blame_of_topics import blamed_for
+from iqcar.topics.topic_of_straggler import straggler_topics
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iqcar.eventlog.locate import EventLog
+    from iqcar.enums import QueryBy
+    from iqcar.eventlog.find.locate import EventLog
     from iqcar.fleet.shared_hosts import Known
-    from iqcar.kinds import QueryBy
     from iqcar.tables import Tables
     from iqcar.topics import Tally, Topics, TopicSettings
 
@@ -146,7 +146,7 @@ class Asked:
     stage : row of the job's stage among the stages of all logs, once per topic of it
     topic : the topic
     share : its share of the job's mixture
-    words : DataFrame of :data:`iqcar.topics.result.TOPIC_WORDS`
+    words : DataFrame of :data:`iqcar.topics.topic_result.TOPIC_WORDS`
     settings : TopicSettings
     lacks : resource of each topic that is a lack of one
     """

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar.errors import IqcarError
-from iqcar.fleet.bundles import bundles
-from iqcar.fleet.pieces import one_row, rows_of
+from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.steps import JOBS, TOLD, Told
-from iqcar.stragglers.traces import codes_of, features_of, number_of
+from iqcar.fleet.transport import one_row, rows_of
+from iqcar.stragglers.trace_features import codes_of, features_of, number_of
 from iqcar.topics import Jobs
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def survey_step(
 
 
 def survey_of(table: pd.DataFrame, columns: TraceColumns) -> Survey:
-    """Tell what a table holds, in the terms of :func:`iqcar.stragglers.traces.features_of`."""
+    """Tell what a table holds, as :func:`iqcar.stragglers.trace_features.features_of` does."""
     if columns.latency:
         latency = number_of(table, columns.latency)
     else:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.enums import BlameKind
 from iqcar.graph.structure import RESOURCES, sum_by
-from iqcar.kinds import BlameKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

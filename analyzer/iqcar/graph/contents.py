@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from iqcar.enums import ImpactModel
     from iqcar.graph.impact import ByTarget, Flow
     from iqcar.graph.structure import Structure
-    from iqcar.kinds import ImpactModel
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -86,7 +86,7 @@ class Contents:
     by_stage, by_query : DOR and lost time per (source stage | source query, target).
     impact : ImpactModel
     names : Names
-    folded : DataFrame of :data:`iqcar.blame.FOLDED`
+    folded : DataFrame of :data:`iqcar.blame.attribute.FOLDED`
     """
 
     structure: Structure

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import BLAME_KINDS, OWN
+from iqcar.blame.attribute import BLAME_KINDS, OWN
+from iqcar.enums import LEVELS, REQUESTS, BlameKind
 from iqcar.graph.contents import pseudo_name
 from iqcar.graph.structure import RESOURCES, sum_by
-from iqcar.kinds import LEVELS, REQUESTS, BlameKind
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.blame import OWN, QUERY
+from iqcar.blame.attribute import OWN, QUERY
 from iqcar.graph.describe import PREFIXES, vertex_frame, vertex_ids
 from iqcar.graph.structure import sum_by
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.blame import UNATTRIBUTED
+from iqcar.blame.attribute import UNATTRIBUTED
+from iqcar.enums import ImpactModel
 from iqcar.graph.structure import EXPLAINED_LEVELS, non_negative, sum_by
-from iqcar.kinds import ImpactModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iqcar.blame import Blame
+    from iqcar.blame.attribute import Blame
     from iqcar.graph.structure import Structure
 
     Ints = NDArray[np.int64]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import KNOWN, SOURCES, UNATTRIBUTED, Blame
-from iqcar.folding import Reach
+from iqcar.blame.attribute import KNOWN, SOURCES, UNATTRIBUTED, Blame
+from iqcar.blame.folding import Reach
+from iqcar.enums import LEVELS, ImpactModel
 from iqcar.graph import blame_list, describe, export, views
 from iqcar.graph.contents import Contents, Names
 from iqcar.graph.impact import by_source, contributions, pass_up
 from iqcar.graph.paths import PathSearch
 from iqcar.graph.structure import chosen_targets, lay_out, sum_by
-from iqcar.kinds import LEVELS, ImpactModel
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import networkx as nx
     from numpy.typing import NDArray
 
-    from iqcar.blame import Weigh
-    from iqcar.kinds import Resource
+    from iqcar.blame.attribute import Weigh
+    from iqcar.enums import Resource
     from iqcar.tables import Tables
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.blame import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
-from iqcar.kinds import REQUESTS, Resource
+from iqcar.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.enums import REQUESTS, Resource
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from iqcar.blame import Blame
+    from iqcar.blame.attribute import Blame
     from iqcar.tables import Tables
 
     Ints = NDArray[np.int64]

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame import FOLDED, OWN
+from iqcar.blame.attribute import FOLDED, OWN
+from iqcar.enums import REQUESTS, BlameKind, Domain, ImpactModel
 from iqcar.graph.contents import rows_or_none
 from iqcar.graph.describe import source_query_labels, vertex_frame
 from iqcar.graph.impact import sum_pairs
 from iqcar.graph.structure import RESOURCES, sum_by
-from iqcar.kinds import REQUESTS, BlameKind, Domain, ImpactModel
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from iqcar.enums import Resource
     from iqcar.graph.contents import Contents
     from iqcar.graph.impact import ByTarget
-    from iqcar.kinds import Resource
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]

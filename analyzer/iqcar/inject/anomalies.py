@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from iqcar.enums import Kind
 from iqcar.errors import UsageError
-from iqcar.kinds import Kind
 
 if TYPE_CHECKING:
     import socket
 
-    from iqcar.inject.turn import Turn
+    from iqcar.inject.pacing import Turn
 
 LONGEST_S = 3600.0
 """An injection lasts an hour at most: the longest in BigRoots is 10 s (table IV)."""

@@ -11,7 +11,7 @@ from iqcar.errors import UsageError
 from iqcar.inject.anomalies import Anomaly, Order, Settings, usable_cores
 
 if TYPE_CHECKING:
-    from iqcar.inject.turn import Turn
+    from iqcar.inject.pacing import Turn
 
 NUMBERS = 2000
 """The paper's million numbers would fill the processor's caches too; these fit into them."""

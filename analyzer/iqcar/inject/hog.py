@@ -1,4 +1,4 @@
-"""One hog: the process that loads a host, started by :mod:`iqcar.inject.under_way`.
+"""One hog: the process that loads a host, started by :mod:`iqcar.inject.running_injection`.
 
 It reads its order, one line of JSON, from standard input, works from the start to the end that the
 order names, and writes two lines: when it started, and what it achieved. Standard input stays open
@@ -20,8 +20,8 @@ from typing import Any
 
 from iqcar.errors import IqcarError
 from iqcar.inject.anomalies import Anomaly, Order
+from iqcar.inject.pacing import Turn
 from iqcar.inject.plan import settings_of
-from iqcar.inject.turn import Turn
 
 GRACE_S = 2.0
 """A hog that was told to stop and is held up (by a slow disk, by swapping) is ended after this."""

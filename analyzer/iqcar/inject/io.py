@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from iqcar.errors import UsageError
 from iqcar.inject.anomalies import Anomaly, Order, Settings, check_rate
-from iqcar.inject.room import check_disk
-from iqcar.inject.turn import Pace
+from iqcar.inject.host_limits import check_disk
+from iqcar.inject.pacing import Pace
 
 if TYPE_CHECKING:
-    from iqcar.inject.turn import Turn
+    from iqcar.inject.pacing import Turn
 
 BLOCK_BYTES = 1 << 20
 """One write or read: long enough that the device counts, short enough to stop at once."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from iqcar.errors import UsageError
 from iqcar.inject.anomalies import Anomaly, Order, Settings
-from iqcar.inject.room import check_memory, memory_is_tight
+from iqcar.inject.host_limits import check_memory, memory_is_tight
 
 if TYPE_CHECKING:
-    from iqcar.inject.turn import Turn
+    from iqcar.inject.pacing import Turn
 
 STEP_BYTES = 8 << 20
 """A hog looks at its clock after touching this much: a few milliseconds."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.inject.anomalies import Anomaly, Order, Settings, check_rate
-from iqcar.inject.turn import STEP_S, Pace
+from iqcar.inject.pacing import STEP_S, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iqcar.inject.turn import Turn
+    from iqcar.inject.pacing import Turn
 
 MOST_MESSAGE_BYTES = 16 << 20
 """A message and its reply are held in memory by both ends."""

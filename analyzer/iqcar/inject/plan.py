@@ -12,10 +12,10 @@ import msgspec
 from iqcar.errors import UsageError
 from iqcar.inject.anomalies import LONGEST_S, Anomaly, Settings
 from iqcar.inject.cpu import CpuSettings
+from iqcar.inject.host_limits import check_disk, check_memory
 from iqcar.inject.io import IoSettings
 from iqcar.inject.memory import MemorySettings
 from iqcar.inject.network import NetworkSettings
-from iqcar.inject.room import check_disk, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

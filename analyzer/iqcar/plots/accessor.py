@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from iqcar.enums import Resource
 from iqcar.errors import UsageError
-from iqcar.kinds import Resource
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-    from iqcar.blame import Blame
+    from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from iqcar.enums import REQUESTS, Request
 from iqcar.errors import UsageError
-from iqcar.kinds import REQUESTS, Request
+from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, short
 from iqcar.plots.labels import distinct, label, safe
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, nothing, scale
 from iqcar.waits import MISSING, evidence_column
-from iqcar.words import REQUEST_NAMES, RESOURCE_NAMES, duration, short
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
     from numpy.typing import NDArray
 
-    from iqcar.blame import Blame
+    from iqcar.blame.attribute import Blame
+    from iqcar.enums import Resource
     from iqcar.graph import IQCGraph
-    from iqcar.kinds import Resource
     from iqcar.tables import Tables
 
     Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.stragglers.clocks import clock_offsets
+from iqcar.stragglers.clock_offsets import clock_offsets
 from iqcar.stragglers.host_features import sampled_quantities
 
 if TYPE_CHECKING:

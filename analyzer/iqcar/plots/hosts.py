@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.kinds import Resource
+from iqcar.enums import Resource
 from iqcar.plots.bins import Bins
 from iqcar.plots.host_series import HostSeries, host_series, span_of
 from iqcar.plots.labels import label

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.grouping import most_at_once
 from iqcar.tables import NONE, texts
+from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

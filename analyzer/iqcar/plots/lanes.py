@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from iqcar.errors import UsageError
+from iqcar.formatting import duration
 from iqcar.plots.bins import Bins
 from iqcar.plots.host_series import span_of
 from iqcar.plots.labels import label
@@ -15,7 +16,6 @@ from iqcar.plots.main_wait import MAIN_WAITS, main_waits
 from iqcar.plots.palette import OTHERS, query_colours
 from iqcar.plots.theme import FRAME_PX, figure, legend_above, nothing, theme
 from iqcar.tables import texts
-from iqcar.words import duration
 
 if TYPE_CHECKING:
     import pandas as pd

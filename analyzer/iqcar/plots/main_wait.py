@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.kinds import Resource
+from iqcar.enums import Resource
+from iqcar.formatting import RESOURCE_NAMES
 from iqcar.plots.palette import COMPUTING, MISSING, RESOURCE_COLOURS
 from iqcar.waits import IN_TASK_REQUESTS, requests_of, wait_column
 from iqcar.waits import MISSING as NOT_RECORDED
 from iqcar.waits.columns import evidence_column
-from iqcar.words import RESOURCE_NAMES
 
 if TYPE_CHECKING:
     import pandas as pd

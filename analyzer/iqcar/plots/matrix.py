@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.enums import BlameKind
 from iqcar.errors import UsageError
-from iqcar.kinds import BlameKind
+from iqcar.formatting import RESOURCE_NAMES, duration, short
 from iqcar.plots.labels import distinct, percent_text, safe
 from iqcar.plots.palette import BLAME_COLOURS
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, nothing, scale
-from iqcar.words import RESOURCE_NAMES, duration, short
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
     from numpy.typing import NDArray
 
+    from iqcar.enums import Resource
     from iqcar.graph import IQCGraph
-    from iqcar.kinds import Resource
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]

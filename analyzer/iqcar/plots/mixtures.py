@@ -10,8 +10,8 @@ from iqcar.errors import UsageError
 from iqcar.plots.labels import distinct, label, percent_text, safe
 from iqcar.plots.palette import stable_colours
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, legend_above, nothing
-from iqcar.rules.topics import topic_name
-from iqcar.topics.summary import mixture_matrix, query_mixtures
+from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.topics.topic_counts import mixture_matrix, query_mixtures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

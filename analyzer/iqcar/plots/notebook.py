@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
-from iqcar.kinds import BlameKind
+from iqcar.enums import BlameKind
+from iqcar.formatting import breakdown, duration, percent, resource_name, short
 from iqcar.plots.palette import BLAME_COLOURS, OTHERS, query_colours
 from iqcar.tables import texts
-from iqcar.words import breakdown, duration, percent, resource_name, short
 
 if TYPE_CHECKING:
     import pandas as pd

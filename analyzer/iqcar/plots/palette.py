@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from iqcar.kinds import BlameKind, Resource
+from iqcar.enums import BlameKind, Resource
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iqcar.kinds import BlameKind, FeatureKind
+from iqcar.enums import BlameKind, FeatureKind
+from iqcar.formatting import short
 from iqcar.plots.labels import label, safe
 from iqcar.plots.palette import BLAME_COLOURS, COMPUTING
 from iqcar.plots.theme import FRAME_PX, figure, nothing
-from iqcar.topics.ranks import Ranks
+from iqcar.topics.kernels.ranks import Ranks
 from iqcar.topics.validate import differences
-from iqcar.words import short
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar.formatting import RESOURCE_NAMES, duration, short
 from iqcar.plots.host_series import span_of
 from iqcar.plots.labels import distinct, hover, label, safe
 from iqcar.plots.palette import RESOURCE_COLOURS, mix, query_colours, rgba
@@ -13,7 +14,6 @@ from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, nothing, theme
 from iqcar.plots.waiting import query_waiting
 from iqcar.plots.waits import CRITICAL, RESOURCES
 from iqcar.tables import texts
-from iqcar.words import RESOURCE_NAMES, duration, short
 
 if TYPE_CHECKING:
     import pandas as pd

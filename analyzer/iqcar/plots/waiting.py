@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.kinds import Resource
+from iqcar.enums import Resource
+from iqcar.formatting import RESOURCE_NAMES
 from iqcar.plots.bins import Bins
 from iqcar.plots.main_wait import RESOURCES
 from iqcar.waits import requests_of, wait_column
-from iqcar.words import RESOURCE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.kinds import Resource
+from iqcar.enums import Resource
+from iqcar.formatting import RESOURCE_NAMES, duration, short
 from iqcar.plots.labels import label, percent_text, safe
 from iqcar.plots.palette import RESOURCE_COLOURS
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, legend_above, nothing, theme
-from iqcar.query_waits import TELLING
 from iqcar.tables import texts
 from iqcar.waits import MISSING, evidence_column, requests_of, wait_column
-from iqcar.words import RESOURCE_NAMES, duration, short
+from iqcar.waits.by_query import TELLING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageW
     Returns
     -------
     StageWaits
-        Sums over stages are those of :func:`iqcar.query_waits.sum_query_waits`, but for tasks of
+        Sums over stages are those of :func:`iqcar.waits.by_query.sum_query_waits`, but for tasks of
         no known stage.
     """
     of_stage = tables.tasks["stage"].to_numpy(np.int64)

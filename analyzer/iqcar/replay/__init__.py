@@ -1,8 +1,8 @@
 """Replaying a recorded run under other shares: the expected effect of scheduler rules."""
 
-from iqcar.replay.check import Check as Check
-from iqcar.replay.check import Verdict as Verdict
-from iqcar.replay.check import check_rules as check_rules
+from iqcar.replay.check_rules import Check as Check
+from iqcar.replay.check_rules import Verdict as Verdict
+from iqcar.replay.check_rules import check_rules as check_rules
 from iqcar.replay.effect import Prediction as Prediction
 from iqcar.replay.effect import predict as predict
 from iqcar.replay.expected import Expected as Expected

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.grouping import most_at_once
 from iqcar.replay.event_loop import Slots
+from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import BlameKind
+from iqcar.enums import BlameKind
 from iqcar.replay.expected import (
     ASSUMPTIONS,
     ITS,
@@ -25,9 +25,9 @@ from iqcar.replay.expected import (
     sentence_of,
 )
 from iqcar.replay.run import record, replay_errors
-from iqcar.replay.shares import chosen_pools
+from iqcar.replay.scheduling import chosen_pools
 from iqcar.rules import QueryType, compile_rules, recorded_scheduler, scheduler_rules
-from iqcar.rules.proposal import MIN_LOST_MS
+from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

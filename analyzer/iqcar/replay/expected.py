@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from iqcar.kinds import Kind
-from iqcar.rules.rule_words import in_a_sentence
+from iqcar.enums import Kind
+from iqcar.rules.rule_sentences import in_a_sentence
 
 SLOWER_SHARE = 0.05
 """A query counts as slower from this share of its duration on. Two runs of one query on a shared

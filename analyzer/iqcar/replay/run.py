@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.replay.event_loop import run
-from iqcar.replay.shares import (
+from iqcar.replay.recorded_workload import workload_of
+from iqcar.replay.scheduling import (
     chosen_pools,
     is_fair,
     planned_shares,
@@ -16,13 +17,12 @@ from iqcar.replay.shares import (
     recorded_pools,
     recorded_shares,
 )
-from iqcar.replay.workload import workload_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.replay.event_loop import Shares
-    from iqcar.replay.workload import Workload
+    from iqcar.replay.recorded_workload import Workload
     from iqcar.rules.pool_plan import PoolPlan
     from iqcar.tables import Tables
 

@@ -1,1 +1,1 @@
-"""What a person or a program reads of a diagnosis; nothing is computed here but its layout."""
+"""Results as people and programs read them: text on a terminal, JSON, and one HTML page."""

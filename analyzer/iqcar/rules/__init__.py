@@ -8,19 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from iqcar.rules.advice import advice_for as advice_for
-    from iqcar.rules.advice import cause_of as cause_of
-    from iqcar.rules.advice import vocabulary as vocabulary
-    from iqcar.rules.advising import advise as advise
-    from iqcar.rules.compile import compile_rules as compile_rules
+    from iqcar.rules.advice_rules import advise as advise
+    from iqcar.rules.compile_pools import compile_rules as compile_rules
     from iqcar.rules.compiled_file import dump_compiled as dump_compiled
     from iqcar.rules.pool_plan import Assignment as Assignment
     from iqcar.rules.pool_plan import Pool as Pool
     from iqcar.rules.pool_plan import PoolPlan as PoolPlan
     from iqcar.rules.priorities import recorded_priorities as recorded_priorities
-    from iqcar.rules.proposal import propose as propose
-    from iqcar.rules.recorded import Recorded as Recorded
-    from iqcar.rules.recorded import recorded_scheduler as recorded_scheduler
+    from iqcar.rules.propose_rules import propose as propose
+    from iqcar.rules.recorded_setup import Recorded as Recorded
+    from iqcar.rules.recorded_setup import recorded_scheduler as recorded_scheduler
     from iqcar.rules.rule import QueryType as QueryType
     from iqcar.rules.rule import Rule as Rule
     from iqcar.rules.rule import RuleType as RuleType
@@ -32,20 +29,22 @@ if TYPE_CHECKING:
     from iqcar.rules.rule_file import load_rules_file as load_rules_file
     from iqcar.rules.rule_file import parse_rules as parse_rules
     from iqcar.rules.rule_file import parse_rules_file as parse_rules_file
+    from iqcar.rules.vocabulary.lost_time import advice_for as advice_for
+    from iqcar.rules.vocabulary.lost_time import cause_of as cause_of
 
 _HOMES = {
     "Assignment": "pool_plan",
     "Pool": "pool_plan",
     "PoolPlan": "pool_plan",
     "QueryType": "rule",
-    "Recorded": "recorded",
+    "Recorded": "recorded_setup",
     "Rule": "rule",
     "RuleType": "rule",
     "RulesFile": "rule_file",
-    "advice_for": "advice",
-    "advise": "advising",
-    "cause_of": "advice",
-    "compile_rules": "compile",
+    "advice_for": "vocabulary.lost_time",
+    "advise": "advice_rules",
+    "cause_of": "vocabulary.lost_time",
+    "compile_rules": "compile_pools",
     "dump_pools": "rule_file",
     "dump_compiled": "compiled_file",
     "dump_rules": "rule_file",
@@ -53,11 +52,10 @@ _HOMES = {
     "load_rules_file": "rule_file",
     "parse_rules": "rule_file",
     "parse_rules_file": "rule_file",
-    "propose": "proposal",
+    "propose": "propose_rules",
     "recorded_priorities": "priorities",
-    "recorded_scheduler": "recorded",
+    "recorded_scheduler": "recorded_setup",
     "scheduler_rules": "rule",
-    "vocabulary": "advice",
 }
 __all__ = sorted(_HOMES)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iqcar.rules.compile import compile_rules
-from iqcar.rules.recorded import recorded_scheduler
+from iqcar.rules.compile_pools import compile_rules
+from iqcar.rules.recorded_setup import recorded_scheduler
 from iqcar.rules.rule_file import dump_rules
 
 if TYPE_CHECKING:

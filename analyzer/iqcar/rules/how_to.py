@@ -7,9 +7,9 @@ import shlex
 from string import Template
 from typing import TYPE_CHECKING
 
-from iqcar.rules.data import HOW_TO, read_data
 from iqcar.rules.rule import scheduler_rules
-from iqcar.rules.rule_words import in_a_sentence
+from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.vocabulary.data_files import HOW_TO, read_data
 from iqcar.version import __version__
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from iqcar.kinds import Kind
+from iqcar.enums import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

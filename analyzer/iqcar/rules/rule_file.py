@@ -10,7 +10,7 @@ import msgspec
 
 from iqcar.errors import IqcarError
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
-from iqcar.rules.recorded import MAX_POOL_NAME, Recorded
+from iqcar.rules.recorded_setup import MAX_POOL_NAME, Recorded
 from iqcar.rules.rule import JSON_NAMES, SCHEMA_VERSION, QueryType, Rule, RuleType
 from iqcar.version import __version__
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.kinds import BlameKind
+from iqcar.enums import BlameKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.kinds import BlameKind, Resource
+from iqcar.enums import BlameKind, Resource
 from iqcar.rules.rule import QueryType
-from iqcar.rules.topics import topic_name
+from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from iqcar.enums import Kind
 from iqcar.errors import IqcarError, is_debugging
-from iqcar.kinds import Kind
-from iqcar.serve.worker import START, Task
-from iqcar.words import printable
+from iqcar.formatting import printable
+from iqcar.serve.analysis_process import START, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable

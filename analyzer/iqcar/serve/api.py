@@ -15,12 +15,10 @@ from starlette.routing import Route
 
 from iqcar.errors import UsageError
 from iqcar.serve.analyses import FullError, State
-from iqcar.serve.answers import JSONResponse, Problem, problem
 from iqcar.serve.cache import RESULT as RESULT_FILE
 from iqcar.serve.endpoints import OPENAPI, RESULT, Endpoint, openapi
-from iqcar.serve.selection import Wanted, select
-from iqcar.serve.service import GoneError, Standing
-from iqcar.serve.shapes import (
+from iqcar.serve.responses import JSONResponse, Problem, problem
+from iqcar.serve.schemas import (
     AnalysisId,
     ApplicationAbout,
     ApplicationList,
@@ -32,6 +30,8 @@ from iqcar.serve.shapes import (
     list_of,
     progress_of,
 )
+from iqcar.serve.selection import Wanted, select
+from iqcar.serve.service import GoneError, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

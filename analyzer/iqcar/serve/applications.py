@@ -8,14 +8,14 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iqcar.eventlog.layouts import IN_PROGRESS
-from iqcar.eventlog.remote import is_url
-from iqcar.kinds import InputStatus
-from iqcar.serve.peek import Peek
+from iqcar.enums import InputStatus
+from iqcar.eventlog.find.layouts import IN_PROGRESS
+from iqcar.eventlog.find.remote import is_url
+from iqcar.serve.log_summary import Peek
 
 if TYPE_CHECKING:
-    from iqcar.eventlog.places import EventLog
-    from iqcar.serve.summary import Summary
+    from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.serve.result_summary import Summary
 
 KEY_BYTES = 12
 """Bytes of a key (12, in 24 hexadecimal digits): unlikely to be the same for two of a billion."""

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from iqcar.derived import write_derived
 from iqcar.errors import IqcarError
-from iqcar.opening import own_folder, read_own
-from iqcar.serve.summary import Summary
+from iqcar.files.derived import write_derived
+from iqcar.files.opening import own_folder, read_own
+from iqcar.serve.result_summary import Summary
 from iqcar.version import __version__
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from iqcar.report.json_result import result_schema
-from iqcar.serve.answers import Problem
+from iqcar.report.json.analyze import result_schema
+from iqcar.serve.responses import Problem
 from iqcar.version import __version__
 
 if TYPE_CHECKING:

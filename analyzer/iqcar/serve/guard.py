@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.responses import HTMLResponse, Response
 
-from iqcar.serve.answers import TITLES, error_page, problem
-from iqcar.words import printable
+from iqcar.formatting import printable
+from iqcar.serve.responses import TITLES, error_page, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

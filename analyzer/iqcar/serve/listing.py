@@ -7,21 +7,21 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError
-from iqcar.eventlog.locate import NO_LOG, locate
-from iqcar.eventlog.places import EventLog, Unreadable, printable
-from iqcar.eventlog.redact import redact_text
-from iqcar.eventlog.remote import is_url
-from iqcar.kinds import InputStatus
+from iqcar.eventlog.find.locate import NO_LOG, locate
+from iqcar.eventlog.find.log_parts import EventLog, Unreadable, printable
+from iqcar.eventlog.find.remote import is_url
+from iqcar.eventlog.text.redact import redact_text
 from iqcar.serve.applications import Application, identity_of, key_of
-from iqcar.serve.peek import Peek, peek
+from iqcar.serve.log_summary import Peek, peek
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iqcar.serve.applications import Identity
-    from iqcar.serve.places import Places
-    from iqcar.serve.summary import Summary
+    from iqcar.serve.result_summary import Summary
+    from iqcar.serve.served_paths import Places
 
 RESCAN_S = 5.0
 """Seconds after which a request makes the places be looked through again (5). A look takes 0.2 ms

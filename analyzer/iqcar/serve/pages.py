@@ -13,21 +13,21 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from iqcar.enums import InputStatus
 from iqcar.errors import UsageError
-from iqcar.eventlog.redact import redact_text
-from iqcar.kinds import InputStatus
-from iqcar.report.page.files import plotly
+from iqcar.eventlog.text.redact import redact_text
+from iqcar.formatting import printable
+from iqcar.report.html.files import plotly
 from iqcar.serve.analyses import FullError
-from iqcar.serve.answers import TITLES, error_page, problem, render
 from iqcar.serve.api import ENDPOINTS, compressed, read_query, service_of
-from iqcar.serve.bar import policy_with_bar, with_bar
 from iqcar.serve.cache import PAGE
 from iqcar.serve.endpoints import parameters_of
 from iqcar.serve.neighbours import neighbours_of
+from iqcar.serve.report_banner import policy_with_bar, with_bar
+from iqcar.serve.responses import TITLES, error_page, problem, render
+from iqcar.serve.schemas import Together, progress_of
 from iqcar.serve.selection import Order, SortBy, Wanted, select
 from iqcar.serve.service import MAX_TOGETHER, GoneError
-from iqcar.serve.shapes import Together, progress_of
-from iqcar.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

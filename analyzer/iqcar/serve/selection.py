@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from iqcar.kinds import InputStatus, Kind
+from iqcar.enums import InputStatus, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

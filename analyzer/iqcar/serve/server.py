@@ -15,11 +15,11 @@ import uvicorn
 from starlette.applications import Starlette
 
 from iqcar.errors import IqcarError, UsageError
+from iqcar.formatting import printable
 from iqcar.serve import api, pages
 from iqcar.serve.guard import Guard, is_loopback
-from iqcar.serve.impatience import MAX_HELD, ImpatientProtocol
+from iqcar.serve.head_timeout import MAX_HELD, ImpatientProtocol
 from iqcar.serve.service import Service
-from iqcar.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

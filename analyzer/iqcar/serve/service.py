@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from iqcar.errors import UsageError
 from iqcar.serve.analyses import Analyses, Analysis, State
+from iqcar.serve.analysis_process import Task, settings_text
 from iqcar.serve.cache import digest_of
 from iqcar.serve.listing import Listing
-from iqcar.serve.worker import Task, settings_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from iqcar.diagnosis import Settings
     from iqcar.serve.applications import Application, Identity
     from iqcar.serve.cache import Cache
-    from iqcar.serve.places import Places
-    from iqcar.serve.summary import Summary
+    from iqcar.serve.result_summary import Summary
+    from iqcar.serve.served_paths import Places
 
 MAX_TOGETHER = 32
 """Applications analysed together: as many as a person would choose, and a bound on memory."""

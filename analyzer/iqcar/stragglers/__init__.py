@@ -4,19 +4,20 @@
 
 A straggler takes more than 1.5 times its stage's median. Each of its features is compared with
 those of its peers; what stands out is a cause. The features are those of any trace as well
-(:mod:`iqcar.stragglers.traces`); :mod:`iqcar.stragglers.pcc` is the paper's baseline.
+(:mod:`iqcar.stragglers.trace_features`); :mod:`iqcar.stragglers.pearson_baseline` is the paper's
+baseline.
 """
 
 from iqcar.stragglers.feature_list import FEATURE_LIST, FEATURES, PAPER_FEATURES, Feature
 from iqcar.stragglers.features import TaskFeatures, build_features
-from iqcar.stragglers.find import explain, find_stragglers
-from iqcar.stragglers.result import (
+from iqcar.stragglers.find_stragglers import explain, find_stragglers
+from iqcar.stragglers.straggler_result import (
     STRAGGLER_CAUSES,
     STRAGGLER_SOURCES,
     STRAGGLERS,
     Stragglers,
 )
-from iqcar.stragglers.settings import StragglerSettings
+from iqcar.stragglers.straggler_settings import StragglerSettings
 
 __all__ = [
     "FEATURES",

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import CauseEvidence, FeatureKind
+from iqcar.enums import CauseEvidence, FeatureKind
+from iqcar.stragglers.cause_evidence import BOTH, ELSEWHERE, INTER, INTRA, Marks
 from iqcar.stragglers.feature_list import SLOW_HOST, after, before
-from iqcar.stragglers.marks import BOTH, ELSEWHERE, INTER, INTRA, Marks
-from iqcar.stragglers.measured import measured_causes, waits_known
-from iqcar.stragglers.worth import can_matter
+from iqcar.stragglers.measured_causes import measured_causes, waits_known
+from iqcar.stragglers.relevance import can_matter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iqcar.stragglers.feature_list import Feature
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.stragglers.peers import Compared
-    from iqcar.stragglers.settings import StragglerSettings
+    from iqcar.stragglers.straggler_settings import StragglerSettings
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]

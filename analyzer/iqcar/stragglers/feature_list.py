@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from iqcar.columns import Column, TableSpec, declare
-from iqcar.kinds import FeatureKind
+from iqcar.enums import FeatureKind
+from iqcar.tables.declarations import Column, TableSpec, declare
 
 NUMERICAL, TIME, RESOURCE, DISCRETE, WAIT = FeatureKind
 

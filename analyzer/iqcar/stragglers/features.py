@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import Request, WaitClass
-from iqcar.stragglers.clocks import clock_doubts, clock_offsets
+from iqcar.enums import Request, WaitClass
+from iqcar.stragglers.clock_offsets import clock_doubts, clock_offsets
 from iqcar.stragglers.feature_list import FEATURE_LIST, FEATURES, Feature
 from iqcar.stragglers.host_features import host_columns, sample_doubts, untold_tasks
 from iqcar.stragglers.labels import Labels, labels_of

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iqcar.grouping import by_group_and_time
-from iqcar.kinds import FeatureKind
+from iqcar.enums import FeatureKind
+from iqcar.tables.arrays import by_group_and_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.stragglers.feature_list import Feature
     from iqcar.stragglers.features import TaskFeatures
-    from iqcar.stragglers.settings import StragglerSettings
+    from iqcar.stragglers.straggler_settings import StragglerSettings
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]

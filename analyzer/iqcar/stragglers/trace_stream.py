@@ -11,8 +11,7 @@ import numpy as np
 
 from iqcar.stragglers.feature_list import Feature
 from iqcar.stragglers.trace_columns import UNITS_MS, TraceColumns
-from iqcar.stragglers.trace_files import is_parquet, parquet_file, read_pieces, settled_columns
-from iqcar.stragglers.traces import (
+from iqcar.stragglers.trace_features import (
     LARGEST,
     MAX_NAME,
     codes_of,
@@ -22,6 +21,7 @@ from iqcar.stragglers.traces import (
     no_task,
     number_of,
 )
+from iqcar.stragglers.trace_files import is_parquet, parquet_file, read_pieces, settled_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

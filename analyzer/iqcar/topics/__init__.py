@@ -7,17 +7,17 @@ many jobs is a topic, and stays one if several kinds of learners found it. P. Zh
 Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018.
 """
 
+from iqcar.topics.analyse_job import JobLook, look_at_job
+from iqcar.topics.build_topics import topics_from
 from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
-from iqcar.topics.conclude import topics_from
 from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
 from iqcar.topics.ensemble import TopicEnsemble
-from iqcar.topics.evidence import share_kept
-from iqcar.topics.find import find_topics, find_topics_in_trace
+from iqcar.topics.find_topics import find_topics, find_topics_in_trace
 from iqcar.topics.jobs import Job, Jobs, Tally, metric_names
-from iqcar.topics.look import JobLook, look_at_job
+from iqcar.topics.keyword_evidence import share_kept
 from iqcar.topics.meta import TopicModel
 from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
-from iqcar.topics.result import (
+from iqcar.topics.topic_result import (
     MIXTURES,
     STRAGGLER_TOPICS,
     TOPIC_JOBS,
@@ -27,7 +27,7 @@ from iqcar.topics.result import (
     VALIDATION,
     Topics,
 )
-from iqcar.topics.settings import TopicSettings
+from iqcar.topics.topic_settings import TopicSettings
 
 __all__ = [
     "MIXTURES",

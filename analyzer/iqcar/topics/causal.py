@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.boosting import boosted_effects, weighted_effect
+from iqcar.topics.kernels.adaboost import boosted_effects, weighted_effect
+from iqcar.topics.kernels.ranks import Ranks, codes_by_rank, medians, sides, two_means_cuts
 from iqcar.topics.profiles import as_profile, standardised
-from iqcar.topics.ranks import Ranks, codes_by_rank, medians, sides, two_means_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.copula import all_copula_distances, rank_bins
+from iqcar.topics.kernels.copula import all_copula_distances, rank_bins
+from iqcar.topics.kernels.ranks import Ranks, codes_by_rank
 from iqcar.topics.profiles import as_profile, standardised
-from iqcar.topics.ranks import Ranks, codes_by_rank
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

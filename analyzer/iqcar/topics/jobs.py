@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.ranks import Ranks
+from iqcar.topics.kernels.ranks import Ranks
+from iqcar.topics.topic_settings import TopicSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from iqcar.stragglers import TaskFeatures
     from iqcar.stragglers.feature_list import Feature
     from iqcar.stragglers.trace_stream import TraceBlock
-    from iqcar.topics.settings import TopicSettings
+    from iqcar.tables import Tables
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 PARTS_OF_LATENCY = frozenset({"run_ms"})
 """Features that are the latency but for a rest: they would explain every straggler by itself."""
+
+LEAST_TOPIC_STAGES = 3
+"""Stages with stragglers that a recurring cause needs at least: what happened in one or two is in
+the list of stragglers."""
 
 
 @dataclass(frozen=True)
@@ -201,3 +206,21 @@ class Jobs:
 def metric_names(features: tuple[Feature, ...]) -> tuple[str, ...]:
     """Features that can be a cause, in alphabetical order."""
     return tuple(sorted(f.name for f in features if f.name not in PARTS_OF_LATENCY))
+
+
+def enough_for_topics(tables: Tables) -> bool:
+    """Tell whether so many stages have stragglers that a cause can recur."""
+    settings = TopicSettings()
+    tasks = tables.tasks
+    stage = tasks["stage"].to_numpy(np.int64)
+    good = (tasks["status"] == "success").to_numpy(bool) & (stage >= 0)
+    life = (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)
+    counts = np.bincount(stage[good], minlength=len(tables.stages))
+    large = counts >= settings.least_tasks
+    if large.sum() < LEAST_TOPIC_STAGES:
+        return False
+    mine = good & large[np.maximum(stage, 0)]
+    frame = tasks.loc[mine, ["stage"]].assign(life=life[mine])
+    median = frame.groupby("stage")["life"].transform("median")
+    slow = frame[(frame["life"] > settings.straggler * median).to_numpy()]
+    return bool(slow["stage"].nunique() >= LEAST_TOPIC_STAGES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iqcar.kinds import BaseModel, LearnerSet
+from iqcar.enums import BaseModel, LearnerSet
 from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
 from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
 from iqcar.topics.predictive import BaggedElasticNet, LeastSquares

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.topics.result import TOPIC_SOURCES
+from iqcar.topics.topic_result import TOPIC_SOURCES
 
 if TYPE_CHECKING:
     from iqcar.stragglers import Stragglers
-    from iqcar.topics.result import Topics
+    from iqcar.topics.topic_result import Topics
 
 NO_CAUSE, NO_TOPIC = "", -1
 

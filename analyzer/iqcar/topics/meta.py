@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.sweeps import TINY, fold_in, sweeps
+from iqcar.topics.kernels.em import TINY, fold_in, sweeps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

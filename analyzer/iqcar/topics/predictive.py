@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.descent import fit_each, path_errors
-from iqcar.topics.draws import folds_and_draws
-from iqcar.topics.moments import covariances, products_about, second_moments
+from iqcar.topics.kernels.elastic_net import fit_each, path_errors
+from iqcar.topics.kernels.moments import covariances, products_about, second_moments
+from iqcar.topics.kernels.ranks import Ranks, standard_rows
+from iqcar.topics.kernels.resampling import folds_and_draws
 from iqcar.topics.profiles import as_profile, standardised
-from iqcar.topics.ranks import Ranks, standard_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

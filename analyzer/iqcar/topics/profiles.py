@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iqcar.topics.ranks import Ranks
+    from iqcar.topics.kernels.ranks import Ranks
 
     Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from iqcar.topics.copula import rank_bins
+from iqcar.topics.kernels.copula import rank_bins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,7 @@ def differences(order: Any, ordered: Any, slow: Any) -> Any:
 
     Parameters
     ----------
-    order, ordered : (metrics, tasks) as of :class:`iqcar.topics.ranks.Ranks`
+    order, ordered : (metrics, tasks) as of :class:`iqcar.topics.kernels.ranks.Ranks`
     slow : (tasks,) the stragglers: some, but not all
 
     Returns

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import REQUESTS, Request
+from iqcar.enums import REQUESTS, Request
 from iqcar.waits.budget import known
 from iqcar.waits.columns import (
     ACCOUNT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.kinds import EVIDENCES, REQUESTS, Evidence, Request, Resource
+from iqcar.enums import EVIDENCES, REQUESTS, Evidence, Request, Resource
 from iqcar.tables import Column, TableSpec
 
 MISSING, ESTIMATED, REPORTED, MEASURED = range(len(EVIDENCES))

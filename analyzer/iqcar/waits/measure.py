@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import Request
+from iqcar.enums import Request
 from iqcar.waits.budget import known
 from iqcar.waits.measured import from_records
 from iqcar.waits.reported import NEEDED, from_metrics

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import Request, WaitClass
+from iqcar.enums import Request, WaitClass
 from iqcar.waits.account import Account
 from iqcar.waits.budget import Budget
 from iqcar.waits.columns import IN_TASK_REQUESTS, MEASURED

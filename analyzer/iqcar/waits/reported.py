@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.kinds import Request
+from iqcar.enums import Request
 from iqcar.waits.account import Account
 from iqcar.waits.budget import Budget, known
 from iqcar.waits.columns import ESTIMATED, REPORTED

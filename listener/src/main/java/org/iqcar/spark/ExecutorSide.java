@@ -20,8 +20,8 @@ import org.apache.spark.util.TaskCompletionListener;
  * Watches the tasks of one executor.
  *
  * <p>{@link #init} runs before the executor takes tasks, and an exception there would end the
- * executor; {@link #onTaskStart} runs in the task's own thread and would fail the task. So nothing
- * leaves either.
+ * executor, so none leaves it. {@link #onTaskStart} runs in the task's own thread; Spark would log
+ * what it throws for every task, so it throws nothing and counts its failures.
  */
 public final class ExecutorSide implements ExecutorPlugin {
   /** Key under which the driver sends the accumulator that records travel in. */

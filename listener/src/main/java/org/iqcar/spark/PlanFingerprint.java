@@ -13,7 +13,7 @@ import java.util.regex.Pattern;
 /**
  * Hashes that recognise a recurring query: its plan without ids, literals, dates and run numbers.
  *
- * <p>The analyzer computes the same ones from event logs (analyzer/iqcar/eventlog/fingerprint.py);
+ * <p>The analyzer computes the same ones from event logs (analyzer/iqcar/eventlog/events/fingerprint.py);
  * a test holds the two together.
  */
 final class PlanFingerprint {

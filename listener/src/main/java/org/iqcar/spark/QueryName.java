@@ -8,7 +8,7 @@ import java.util.regex.Pattern;
 
 /**
  * What descriptions, groups and call sites say about a query, as the analyzer understands them
- * (analyzer/iqcar/eventlog/descriptions.py and analyzer/iqcar/queries.py).
+ * (analyzer/iqcar/eventlog/events/descriptions.py and analyzer/iqcar/queries/identify.py).
  */
 final class QueryName {
   /** Characters up to which a name stands in a fingerprint as it is; longer ones are hashed. */

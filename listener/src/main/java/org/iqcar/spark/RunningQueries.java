@@ -6,7 +6,7 @@ import java.util.concurrent.Callable;
 
 /**
  * Which query a job belongs to, told from the events that the event log holds and in their order,
- * so that the analyzer (analyzer/iqcar/queries.py) says the same of the log.
+ * so that the analyzer (analyzer/iqcar/queries/identify.py) says the same of the log.
  *
  * <p>Used by one thread. What was not asked for lately is forgotten, so memory stays bounded.
  */

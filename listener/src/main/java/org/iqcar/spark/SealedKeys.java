@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 
 /**
  * Takes keys out of calls that encrypt or decrypt, {@code aes_encrypt(text, 'key')}, as the analyzer
- * does (analyzer/iqcar/eventlog/sealed.py).
+ * does (analyzer/iqcar/eventlog/text/sealed_keys.py).
  */
 final class SealedKeys {
   private static final Pattern PIECE =

@@ -5,7 +5,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Takes secrets out of descriptions as the analyzer does (analyzer/iqcar/eventlog/redact.py): a
+ * Takes secrets out of descriptions as the analyzer does (analyzer/iqcar/eventlog/text/redact.py): a
  * name that held one is compared without it, so rules never need to hold it.
  *
  * <p>The analyzer's engine tries nothing twice; Java's does. So what is repeated here is possessive,

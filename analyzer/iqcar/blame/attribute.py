@@ -1,0 +1,372 @@
+"""Who made whom wait: blame of every target stage on every source stage (paper §4, app. A).
+
+For a target task tt and a source task st in the same contention domain, both of whose parts
+are given by :mod:`iqcar.blame.ratp` and :mod:`iqcar.blame.source_usage`::
+
+    β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
+
+The known part of a slowdown comes first, sources get at most the rest (scaled to it where they
+would exceed it), and what remains is unattributed (eq. 4). Sums over pairs of tasks come from
+a sweep (:mod:`iqcar.blame.sweep`); no pair of tasks is ever looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from iqcar.blame.blame_doubts import doubts_of
+from iqcar.blame.blame_sources import Ledger, Meeting, name_sources
+from iqcar.blame.blame_tables import (
+    BLAME_KINDS,
+    DEMANDS,
+    FOLDED,
+    KNOWN,
+    OWN,
+    QUERY,
+    REST,
+    SOURCES,
+    UNATTRIBUTED,
+)
+from iqcar.blame.folding import MOST_SOURCES, Reach
+from iqcar.blame.ratp import (
+    BYTES_REQUESTS,
+    ONE_DEVICE,
+    ROUNDING,
+    SHORTEST_MS,
+    TaskColumns,
+    data_processed,
+    measure_loss,
+)
+from iqcar.blame.schedule import Agenda
+from iqcar.blame.source_usage import explicable_share, used_share
+from iqcar.blame.stage_losses import stage_losses
+from iqcar.blame.sweep import usage_during
+from iqcar.blame.task_intervals import Pieces
+from iqcar.demand.capacity import host_capacity
+from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.tables.arrays import share_of, sum_by
+from iqcar.waits import evidence_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.blame.ratp import Loss
+    from iqcar.demand.capacity import Capacity
+    from iqcar.tables import Tables, TableSpec
+    from iqcar.tables.arrays import Schedule
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+__all__ = [
+    "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
+    "Blame", "Speeds", "attribute", "capacities", "speeds",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Blame of every target stage, as frames.
+
+    Attributes
+    ----------
+    demands : DataFrame of :data:`DEMANDS`
+    sources : DataFrame of :data:`SOURCES`
+        Every demand has exactly one known and one unattributed row; the rows of a demand sum
+        to its S (``beta``, over its tasks) and to its lost time. A row of the kind REST stands for
+        the smaller of more source queries than are named.
+    stages : DataFrame of :data:`iqcar.blame.stage_losses.STAGE_LOSSES`
+    doubts : tuple of str
+        What makes these numbers doubtful, one sentence each.
+    folded : DataFrame of :data:`FOLDED`
+        What the rest rows do not say of sources; no rows where there are none.
+    """
+
+    demands: pd.DataFrame
+    sources: pd.DataFrame
+    stages: pd.DataFrame
+    doubts: tuple[str, ...]
+    folded: pd.DataFrame = field(default_factory=FOLDED.empty)
+
+
+Weigh = Callable[["pd.DataFrame", "pd.DataFrame"], Reach]
+"""From demands and stage losses to what each demand is to its target query."""
+
+
+def attribute(
+    tables: Tables,
+    waits: pd.DataFrame,
+    source_usage: SourceUsage = SourceUsage.ACTIVE,
+    capacity: dict[Request, Capacity] | None = None,
+    most_sources: int | None = MOST_SOURCES,
+    weigh: Weigh | None = None,
+) -> Blame:
+    """Blame every stage's waits on the stages that held what it waited for.
+
+    Parameters
+    ----------
+    tables : Tables
+        With queries identified.
+    waits : DataFrame
+        From :func:`iqcar.waits.measure_waits`, aligned with ``tables.tasks``.
+    source_usage : SourceUsage
+        How a source's use of a resource is measured.
+    capacity : dict of Request to Capacity, optional
+        Of the hosts, where more is known of them than these tables tell; see :func:`speeds`.
+    most_sources : int, optional
+        Source queries named per target query, the largest; the others go into one rest row per
+        demand. None names all: that grows with the square of the queries at once.
+    weigh : callable, optional
+        Says what each demand is to its target query; by default the task time lost.
+
+    Returns
+    -------
+    Blame
+    """
+    columns = TaskColumns.of(tables, waits)
+    places = _Places.of(columns)
+    tasks = Pieces.one_each(columns)
+    # As the paper prints eq. 6, it takes a task's averages.
+    pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.of(columns)
+    agenda = Agenda(pieces, source_usage)
+    by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
+    if capacity is None:
+        capacity = capacities(columns, by_task.of(Request.IO_READ))
+    demands: list[pd.DataFrame] = []
+    ledgers: list[Ledger] = []
+    count = 0
+    for request in REQUESTS:
+        loss = measure_loss(columns, request, capacity, source_usage)
+        waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
+        if not waited.any():
+            continue
+        parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
+        rate = used_share(parts_of_tasks, request, capacity, source_usage)
+        shares = _share_out(parts_of_tasks, loss, rate, agenda.of(request), places, source_usage)
+        frame, ledger = _account(columns, loss, shares, places, waited, count)
+        demands.append(frame)
+        ledgers.append(ledger)
+        count += len(frame)
+    demand_table = _joined(demands, DEMANDS)
+    lost = sum_by(
+        demand_table["stage"].to_numpy(np.int64),
+        demand_table["lost_ms"].to_numpy(np.float64),
+        len(tables.stages),
+    )
+    losses = stage_losses(tables, waits, lost)
+    if weigh is None:
+        reach = Reach(np.zeros(count), demand_table["lost_ms"].to_numpy(np.float64))
+    else:
+        reach = weigh(demand_table, losses)
+    sources, folded = name_sources(ledgers, places.stage, tables, reach, most_sources)
+    return Blame(
+        demands=demand_table,
+        sources=_joined(sources, SOURCES),
+        stages=losses,
+        doubts=doubts_of(columns, capacity, demand_table),
+        folded=folded,
+    )
+
+
+def capacities(columns: TaskColumns, events: Schedule) -> dict[Request, Capacity]:
+    """Estimate every host's capacity for the requests that move bytes.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    events : Schedule
+        Launches and finishes by host: who else used the device during a task's life.
+    """
+    hosts = len(columns.tables.hosts)
+    return {
+        request: host_capacity(of.data, of.wait_ms, columns.host, hosts, of.crowd)
+        for request, of in speeds(columns, events).items()
+    }
+
+
+class Speeds(NamedTuple):
+    """What a capacity is estimated from.
+
+    Attributes
+    ----------
+    data : ndarray of float64, one per task
+    wait_ms : ndarray of float64, one per task
+    crowd : ndarray of float64, one per task
+        Mean number of others in the device during its life.
+    """
+
+    data: Floats
+    wait_ms: Floats
+    crowd: Floats
+
+
+def speeds(columns: TaskColumns, events: Schedule) -> dict[Request, Speeds]:
+    """Collect what the capacities are estimated from; parameters of :func:`capacities`."""
+    return {
+        request: Speeds(
+            data_processed(columns, request),
+            columns.wait(request),
+            _crowd(columns, request, events),
+        )
+        for request in BYTES_REQUESTS
+    }
+
+
+def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
+    """Mean number of other tasks in the request's device during each task's life."""
+    life = np.maximum(columns.span, SHORTEST_MS)
+    busy = sum(
+        (np.nan_to_num(columns.wait(part)) for part in ONE_DEVICE[request]), np.zeros(len(life))
+    )
+    share = np.clip(busy / life, 0.0, 1.0)
+    everyone = usage_during(events, share, np.ones(len(life), dtype=bool))
+    return np.maximum(everyone - share * columns.span, 0.0) / life
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Groups of target tasks: one per (stage, host) that ran tasks; task → group."""
+
+    stage: Rows
+    host: Rows
+    group: Rows
+
+    @classmethod
+    def of(cls, columns: TaskColumns) -> _Places:
+        width = len(columns.tables.hosts) + 1
+        key = np.maximum(columns.stage, 0) * width + columns.host + 1
+        unique, group = np.unique(key, return_inverse=True)
+        return cls(unique // width, unique % width - 1, group)
+
+    def total(self, values: Floats) -> Floats:
+        """Sum over the tasks of each group."""
+        return sum_by(self.group, values, len(self.stage))
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Blame of one request after conservation: per task Σ raw β, and what meets what."""
+
+    raw: Floats
+    room: Floats
+    meeting: Meeting
+    own_beta: Floats
+    own_lost: Floats
+
+
+def _share_out(
+    pieces: Pieces,
+    loss: Loss,
+    rate: Floats,
+    events: Schedule,
+    places: _Places,
+    source_usage: SourceUsage,
+) -> _Shares:
+    """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
+
+    A target counts in each piece by what it waited then; conservation is kept per task.
+    """
+    columns, request = pieces.columns, loss.request
+    room = loss.slowdown - loss.known
+    room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
+    is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
+    weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
+    weight = pieces.of_task(weight) * pieces.emphasis(request)
+    # As a source a task without a stage cannot be named: what it used stays unattributed.
+    stage = pieces.of_task(columns.stage)
+    rate = np.where(stage >= 0, rate, 0.0)
+    everyone = usage_during(events, rate, pieces.of_task(is_target))
+    # A piece is in its own task's way only where it is itself: pieces of a task do not overlap.
+    itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
+    others = everyone - itself
+    room = room * explicable_share(columns, request, pieces.total(everyone), source_usage)
+    raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
+    raw = pieces.total(raw_parts)
+    scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
+    beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
+    lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
+    group = pieces.of_task(places.group)
+    meeting = Meeting(
+        events,
+        rate,
+        stage,
+        (beta_weight, lost_weight),
+        group,
+        one_domain=request.domain is not Domain.EXECUTOR,
+    )
+    return _Shares(
+        raw=raw,
+        room=room,
+        meeting=meeting,
+        own_beta=places.total(pieces.total(beta_weight * itself)),
+        own_lost=places.total(pieces.total(lost_weight * itself)),
+    )
+
+
+def _account(
+    columns: TaskColumns,
+    loss: Loss,
+    shares: _Shares,
+    places: _Places,
+    waited: NDArray[np.bool_],
+    first: int,
+) -> tuple[pd.DataFrame, Ledger]:
+    """Turn one request's blame into its demands and what is to be divided among their sources."""
+    tasks = places.total(waited.astype(np.float64))
+    groups = np.flatnonzero(tasks > 0)
+    demand_of = np.full(len(tasks), -1)
+    demand_of[groups] = first + np.arange(len(groups))
+    stage = places.stage[groups]
+    query = columns.tables.stages["query"].to_numpy(np.int64)
+
+    def total(values: Floats) -> Floats:
+        return places.total(np.where(waited, values, 0.0))[groups]
+
+    slowdown, lost = total(loss.slowdown), total(loss.lost)
+    known = total(loss.known)
+    known_lost = total(loss.lost * share_of(loss.known, loss.slowdown))
+    time = total(loss.span)
+    weighted = total(loss.slowdown * loss.span)
+    exceeds = waited & (shares.raw > shares.room) & (shares.room > 0)
+    over = places.total(np.where(exceeds, shares.room, 0.0))[groups]
+    over_raw = places.total(np.where(exceeds, shares.raw, 0.0))[groups]
+    codes = columns.waits[evidence_column(loss.request)].to_numpy(np.int64)
+    evidence = np.full(len(tasks), np.iinfo(np.int8).max)
+    np.minimum.at(evidence, places.group[waited], codes[waited])
+    demands = DEMANDS.frame(
+        {
+            "stage": stage,
+            "query": query[stage],
+            "request": np.full(len(groups), REQUESTS.index(loss.request)),
+            "host": places.host[groups],
+            "tasks": tasks[groups],
+            "wait_ms": total(loss.wait),
+            "evidence": evidence[groups],
+            "ratp": total(loss.ratp),
+            "slowdown": np.where(time > 0, share_of(weighted, time), slowdown / tasks[groups]),
+            "lost_ms": lost,
+            "over_attribution": np.where(over > 0, share_of(over_raw, over), 1.0),
+        }
+    )
+    ledger = Ledger(
+        loss.request,
+        shares.meeting,
+        shares.own_beta,
+        shares.own_lost,
+        demand_of,
+        first,
+        slowdown,
+        lost,
+        known,
+        known_lost,
+    )
+    return demands, ledger
+
+
+def _joined(parts: list[pd.DataFrame], spec: TableSpec) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True) if parts else spec.empty()

@@ -1,0 +1,127 @@
+"""What makes the blame doubtful, in sentences for the person who reads the diagnosis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.blame.ratp import BYTES_REQUESTS, data_processed
+from iqcar.demand.capacity import ENOUGH_TASKS
+from iqcar.enums import REQUESTS, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from iqcar.blame.ratp import TaskColumns
+    from iqcar.demand.capacity import Capacity
+
+MUCH_OVER = 3.0
+"""Over-attribution from which a demand's shares say who, but hardly how much."""
+WORTH_SAYING = 0.05
+"""Share of task time, or of a wait, below which a doubt is not worth a sentence."""
+ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
+"""Host names that every machine gives itself."""
+
+_NAMES = {
+    Request.SLOT_WAIT: "slots",
+    Request.RUN_QUEUE: "the processor",
+    Request.MONITOR_BLOCKED: "locks",
+    Request.NOTIFICATION_WAIT: "other threads",
+    Request.EXECUTION_MEMORY: "execution memory",
+    Request.STORAGE_MEMORY: "storage memory",
+    Request.SHUFFLE_FETCH: "shuffle blocks",
+    Request.IO_READ: "reading",
+    Request.IO_WRITE: "writing",
+}
+
+
+def doubts_of(
+    columns: TaskColumns, capacity: dict[Request, Capacity], demands: pd.DataFrame
+) -> tuple[str, ...]:
+    """List what a reader should know before trusting the blame.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    capacity : dict
+        From :func:`iqcar.blame.attribute.capacities`.
+    demands : DataFrame of :data:`iqcar.blame.attribute.DEMANDS`
+
+    Returns
+    -------
+    tuple of str
+    """
+    if len(columns.stage) == 0:
+        return ()
+    return (
+        *_waits_without_data(columns),
+        *_thin_capacity(columns, capacity),
+        *_over_attribution(demands),
+        *_unknown_slots(columns),
+        *_one_machine(columns),
+    )
+
+
+def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
+    for request in BYTES_REQUESTS:
+        wait = np.nan_to_num(columns.wait(request))
+        blind = wait[~(data_processed(columns, request) > 0)].sum()
+        if blind > WORTH_SAYING * wait.sum():
+            yield (
+                f"for {100 * blind / wait.sum():.0f} % of the wait for {_NAMES[request]} no data "
+                "volume is recorded: it counts as waited, but how much of it was lost is unknown"
+            )
+
+
+def _thin_capacity(columns: TaskColumns, capacity: dict[Request, Capacity]) -> Iterator[str]:
+    for request, known in capacity.items():
+        if 0 < known.tasks < ENOUGH_TASKS:
+            yield (
+                f"what the hosts can do at {_NAMES[request]} is known from {known.tasks} task(s) "
+                "only: time lost to it is a guess"
+            )
+        used = np.unique(columns.host[(columns.wait(request) > 0) & (columns.host >= 0)])
+        borrowed = int(known.borrowed[used].sum())
+        if known.tasks >= ENOUGH_TASKS and 0 < borrowed < len(used):
+            yield (
+                f"{borrowed} of {len(used)} hosts had too few tasks to tell what they can do at "
+                f"{_NAMES[request]}: what all hosts together did was taken"
+            )
+
+
+def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
+    lost = demands["lost_ms"].to_numpy()
+    requests = demands["request"].to_numpy()
+    much = demands["over_attribution"].to_numpy() > MUCH_OVER
+    for code, request in enumerate(REQUESTS):
+        # A target is compared with one core, and a host has many: there it is the rule.
+        mine = (requests == code) & (request is not Request.RUN_QUEUE)
+        if lost[mine & much].sum() > WORTH_SAYING * max(lost[mine].sum(), 1.0):
+            yield (
+                f"for {100 * lost[mine & much].sum() / lost[mine].sum():.0f} % of the time lost to "
+                f"{_NAMES[request]}, others used over {MUCH_OVER:.0f} times what explains it: "
+                "trust the order of those blamed more than their shares"
+            )
+
+
+def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
+    if columns.slots.unknown_cores:
+        yield (
+            f"the cores of {columns.slots.unknown_cores} executors are not recorded: the most "
+            "slots they ever filled at once was taken"
+        )
+
+
+def _one_machine(columns: TaskColumns) -> Iterator[str]:
+    names = columns.tables.hosts["host"].to_numpy()
+    for row, name in enumerate(names):
+        if name in ONE_MACHINE_NAMES:
+            apps = len(np.unique(columns.app[columns.host == row]))
+            if apps > 1:
+                yield (
+                    f"{apps} applications ran on a host called {name}: they are taken to have "
+                    "shared one machine"
+                )

@@ -1,0 +1,54 @@
+"""When whom starts and stops to wait and to use, in each contention domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.enums import Domain, Request, SourceUsage
+from iqcar.tables.arrays import schedule
+
+if TYPE_CHECKING:
+    from iqcar.blame.task_intervals import Pieces
+    from iqcar.tables.arrays import Schedule
+
+
+class Agenda:
+    """The schedule of each contention domain, made once.
+
+    In an application whole tasks wait for slots and hold them; elsewhere pieces of tasks take part.
+    """
+
+    def __init__(self, pieces: Pieces, source_usage: SourceUsage) -> None:
+        self._pieces = pieces
+        self._paper = source_usage is SourceUsage.PAPER
+        self._made: dict[Domain, Schedule] = {}
+
+    def of(self, request: Request) -> Schedule:
+        """Return the schedule of the request's contention domain."""
+        domain = request.domain
+        if domain not in self._made:
+            self._made[domain] = self._make(request)
+        return self._made[domain]
+
+    def _make(self, request: Request) -> Schedule:
+        pieces, columns = self._pieces, self._pieces.columns
+        if request.domain is not Domain.APPLICATION:
+            return schedule(
+                pieces.domain(request),
+                (pieces.launch, TARGET_STARTS | SOURCE_STARTS),
+                (pieces.finish, TARGET_ENDS | SOURCE_ENDS),
+            )
+        slots = columns.slots
+        asked, launched, finished = slots.asked, slots.launched, slots.finished
+        if self._paper:
+            launched, finished = columns.launch, columns.finish
+            asked = np.where(np.isnan(columns.asked), launched, columns.asked)
+        return schedule(
+            columns.app,
+            (asked, TARGET_STARTS),
+            (launched, TARGET_ENDS | SOURCE_STARTS),
+            (finished, SOURCE_ENDS),
+        )

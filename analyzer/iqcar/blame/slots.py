@@ -1,0 +1,165 @@
+"""Who held the slots of an application while a task waited for one.
+
+Slots come and go with executors, so a second of waiting among 4 slots is not one among 400.
+The *slot clock* of an application advances by ``dt / N(t)``, N being its slots at that moment:
+on that clock a task that holds ``k`` slots for an overlap ``o`` takes ``k · o`` of the capacity.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.tables.arrays import by_group_and_time, most_at_once, running_total
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+NO_SLOTS = 1e-6
+"""Fewer slots than this are none; sums of slot counts are exact to far below it."""
+
+
+class SlotTimes(NamedTuple):
+    """Slot clock readings of each task; NaN where its times or application are unknown.
+
+    Attributes
+    ----------
+    asked, launched, finished : ndarray of float64, one per task
+        Reading when the task began to wait, was launched, finished.
+    no_executor_ms : ndarray of float64, one per task
+        Time it waited while its application had no slots at all.
+    held : ndarray of float64, one per task
+        Slots it held while it ran.
+    unknown_cores : int
+        Executors with tasks whose cores the log does not say.
+    """
+
+    asked: Floats
+    launched: Floats
+    finished: Floats
+    no_executor_ms: Floats
+    held: Floats
+    unknown_cores: int
+
+
+def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) -> SlotTimes:
+    """Read every task's slot clock.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``tasks``, ``executors`` and ``applications`` are used.
+    asked, launch, finish : ndarray of float64, one per task
+        ms since the epoch; a task with a time that is not finite is left out.
+
+    Returns
+    -------
+    SlotTimes
+    """
+    tasks, n = tables.tasks, len(tables.tasks)
+    app = tasks["app"].to_numpy(np.int64)
+    rows = np.flatnonzero((app >= 0) & np.isfinite(asked + launch + finish))
+    held = np.ones(n)
+    if len(tables.applications):
+        cpus = tables.applications["task_cpus"].to_numpy(np.float64)
+        held[rows] = np.where(cpus > 0, cpus, 1.0)[app[rows]]
+    blank = np.full(n, np.nan)
+    if len(rows) == 0:
+        return SlotTimes(blank, blank, blank, np.zeros(n), held, 0)
+
+    offers = _offers(tables, rows, held, asked, launch, finish)
+    k, zero = len(rows), np.zeros(len(rows))
+    group = np.concatenate([app[rows]] * 3 + [offers.app] * 2)
+    when = np.concatenate([asked[rows], launch[rows], finish[rows], offers.added, offers.removed])
+    takes = held[rows]
+    gone = np.zeros(2 * len(offers.app))
+    taken = np.concatenate([zero, takes, -takes, gone])
+    offered = np.concatenate([zero, zero, zero, offers.cores, -offers.cores])
+    order = by_group_and_time(group, when)
+    step = np.diff(when[order], append=0.0)
+    step[np.diff(group[order], append=-1) != 0] = 0.0
+    # What runs is proof of a slot even where the executor's record is missing or late.
+    slots = np.maximum(np.cumsum(offered[order]), np.cumsum(taken[order]))
+    open_ = slots > NO_SLOTS
+    readings = np.empty((2, len(order)))
+    for reading, rate in zip(readings, (open_ / np.where(open_, slots, 1.0), ~open_), strict=True):
+        reading[order] = running_total(step * rate)
+    clock, closed = readings
+
+    columns = []
+    for part in range(3):
+        column = blank.copy()
+        column[rows] = clock[part * k : (part + 1) * k]
+        columns.append(column)
+    no_executor = np.zeros(n)
+    no_executor[rows] = np.maximum(closed[k : 2 * k] - closed[:k], 0.0)
+    return SlotTimes(columns[0], columns[1], columns[2], no_executor, held, offers.unknown)
+
+
+class _Offers(NamedTuple):
+    app: Rows
+    cores: Floats
+    added: Floats
+    removed: Floats
+    unknown: int
+
+
+def _offers(
+    tables: Tables, rows: Rows, held: Floats, asked: Floats, launch: Floats, finish: Floats
+) -> _Offers:
+    """Slots that each executor offers, from when to when."""
+    executors = tables.executors
+    if len(executors) == 0:
+        nothing = np.zeros(0)
+        return _Offers(np.zeros(0, np.int64), nothing, nothing, nothing, 0)
+    cores = executors["cores"].to_numpy(np.float64).copy()
+    executor = tables.tasks["executor"].to_numpy(np.int64)[rows]
+    unknown = ~(cores > 0)
+    blind = np.flatnonzero(unknown)
+    seen = rows[(executor >= 0) & unknown[np.maximum(executor, 0)]]
+    if len(seen):
+        cores[unknown] = 0.0
+        most = most_at_once(
+            tables.tasks["executor"].to_numpy(np.int64)[seen],
+            launch[seen],
+            finish[seen],
+            held[seen],
+            len(cores),
+        )
+        cores[blind] = most[blind]
+    cores = np.where(cores > 0, cores, 0.0)
+    added = executors["added_ms"].to_numpy(np.float64)
+    removed = executors["removed_ms"].to_numpy(np.float64)
+    # An executor whose coming or going is not recorded was there all the time.
+    added = np.where(np.isfinite(added), added, asked[rows].min())
+    removed = np.where(np.isfinite(removed), removed, max(finish[rows].max(), added.max()))
+    removed = np.maximum(removed, added)
+    app = executors["app"].to_numpy(np.int64)
+    busy = np.count_nonzero(np.bincount(executor[executor >= 0], minlength=len(cores))[blind])
+    used = (app >= 0) & (cores > 0)
+    return _Offers(app[used], cores[used], added[used], removed[used], int(busy))
+
+
+def slots_offered(app: Rows, asked: Floats, launch: Floats) -> Floats:
+    """Count the slots handed out in each task's application while it waited, itself included.
+
+    This is the data processed of a slot wait (paper table 4); at least 1, NaN where the wait
+    is unknown.
+    """
+    offered = np.full(len(app), np.nan)
+    rows = np.flatnonzero((app >= 0) & np.isfinite(asked + launch))
+    rows = rows[by_group_and_time(app[rows], launch[rows])]
+    _, first = np.unique(app[rows], return_index=True)
+    for at, after in itertools.pairwise([*first, len(rows)]):
+        mine = rows[at:after]
+        until = np.searchsorted(launch[mine], launch[mine], side="right")
+        since = np.searchsorted(launch[mine], asked[mine], side="right")
+        offered[mine] = np.maximum(until - since, 1)
+    return offered

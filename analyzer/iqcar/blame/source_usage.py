@@ -1,0 +1,150 @@
+"""How much of a resource each task used: the source term of eq. 6, as a share of the capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.blame.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
+from iqcar.demand.capacity import best_seen, host_cores, of_domain
+from iqcar.enums import Request, SourceUsage
+from iqcar.tables.arrays import most_at_once, share_of
+from iqcar.waits import ESTIMATED, evidence_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.blame.ratp import TaskColumns, Users
+    from iqcar.demand.capacity import Capacity
+
+    Floats = NDArray[np.float64]
+
+
+def used_share(
+    columns: Users,
+    request: Request,
+    capacity: dict[Request, Capacity],
+    source_usage: SourceUsage,
+) -> Floats:
+    """Return ``u_st = c_st / C_h`` of each task, or piece of one, as a source, ≥ 0.
+
+    Parameters
+    ----------
+    columns : TaskColumns or Pieces
+    request : Request
+        What a target waits for.
+    capacity : dict
+        From :func:`iqcar.blame.attribute.capacities`.
+    source_usage : SourceUsage
+        How the use is measured.
+
+    Returns
+    -------
+    ndarray of float64, one per task or piece
+        Cores for the processor, slots for slots, else a share of the capacity; 0 for a task
+        that used nothing, and where nothing is known about its use.
+    """
+    if source_usage is SourceUsage.PAPER:
+        return _share_while_waiting(columns, request)
+    if request is Request.SLOT_WAIT:
+        return columns.slots.held
+    if request in ONE_DEVICE:
+        return _device_share(columns, request, capacity, source_usage)
+    life = np.maximum(columns.span, SHORTEST_MS)
+    if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
+        return _memory_share(columns)
+    if request is Request.RUN_QUEUE:
+        return np.minimum(_positive(columns.compute()) / life, 1.0)
+    # Who holds a lock is not recorded; a task can only hold it while it is not waiting for it.
+    return np.clip(1.0 - _positive(columns.wait(request)) / life, 0.0, 1.0)
+
+
+def explicable_share(
+    columns: TaskColumns, request: Request, everyone: Floats, source_usage: SourceUsage
+) -> Floats:
+    """Return the share of each task's slowdown that other tasks can explain at most.
+
+    An estimated CPU wait is all that is left of a task's time, and much of that may be no CPU wait
+    (calls to the driver, storage that reports no scan time). Where cores stood idle nobody was in
+    the way, so others take the blame for at most the share of the host's cores that was in use
+    meanwhile. A measured wait needs no such bound, and ``PAPER`` has none.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    request : Request
+    everyone : ndarray of float64, one per task
+        Use of the resource during the task's life by all, itself included: cores times ms.
+    source_usage : SourceUsage
+
+    Returns
+    -------
+    ndarray of float64, one per task
+        From 0 to 1; 1 for every other request, and where a host's cores are not recorded.
+    """
+    one = np.ones(len(everyone))
+    if request is not Request.RUN_QUEUE or source_usage is SourceUsage.PAPER:
+        return one
+    of_host = host_cores(columns.tables.executors, len(columns.tables.hosts))
+    cores = of_domain(of_host, columns.host)
+    estimated = columns.waits[evidence_column(request)].to_numpy() == ESTIMATED
+    busy = np.minimum(share_of(everyone, columns.span * np.nan_to_num(cores)), 1.0)
+    return np.where(estimated & np.isfinite(cores) & (columns.span > 0), busy, one)
+
+
+def _device_share(
+    columns: Users,
+    request: Request,
+    capacity: dict[Request, Capacity],
+    source_usage: SourceUsage,
+) -> Floats:
+    life = np.maximum(columns.span, SHORTEST_MS)
+    per_host = {part: capacity[part].per_host for part in ONE_DEVICE[request]}
+    share = np.zeros(len(life))
+    for part in ONE_DEVICE[request]:
+        speeds = per_host[part]
+        for other in ONE_DEVICE[request]:
+            # Nobody's writes were timed (output has no write time): the device is the same.
+            speeds = np.where(np.isnan(speeds), per_host[other], speeds)
+        ideal = _positive(data_processed(columns, part)) / of_domain(speeds, columns.host)
+        by_rate = np.minimum(_positive(ideal) / life, 1.0)
+        time = columns.wait(part)
+        active = _positive(time) / life
+        if source_usage is SourceUsage.ACTIVE:
+            share += np.where(time > 0, active, by_rate)
+        else:
+            share += by_rate
+    return np.minimum(share, 1.0)
+
+
+def _memory_share(columns: Users) -> Floats:
+    """Memory held, of the most that tasks of the same executor ever held at once."""
+    held = _positive(columns.held())
+    rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
+    executor = columns.executor[rows]
+    most = most_at_once(
+        executor,
+        columns.launch[rows],
+        columns.finish[rows],
+        held[rows],
+        int(executor.max(initial=-1)) + 1,
+    )
+    share = np.zeros(len(held))
+    share[rows] = held[rows] / most[executor]
+    return share
+
+
+def _share_while_waiting(columns: Users, request: Request) -> Floats:
+    """Eq. 6 as printed: DP / WT of the source; the capacity itself where it never waited."""
+    wait = columns.wait(request)
+    data = data_processed(columns, request)
+    domain = columns.domain(request)
+    best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
+    speed = data / np.where(wait > 0, wait, np.nan)
+    share = np.where(wait > 0, speed / best, 1.0)
+    return np.where((data > 0) & np.isfinite(wait), np.minimum(_positive(share), 1.0), 0.0)
+
+
+def _positive(values: Floats) -> Floats:
+    return np.where(np.isfinite(values) & (values > 0), values, 0.0)

@@ -1,0 +1,125 @@
+"""How much of a query's elapsed time each of its stages lost: what level 1 of iQC-Graph weighs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.enums import Request
+from iqcar.tables import Column, TableSpec
+from iqcar.tables.arrays import by_group_and_time, running_total, share_of, sum_by
+from iqcar.waits import wait_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+
+STAGE_LOSSES = TableSpec(
+    "stage_losses",
+    "One row per stage, aligned with `stages`: how much of its and its query's time was lost.",
+    (
+        Column("life_ms", "float64", "ms", "Task time: Σ over its tasks of slot wait + duration."),
+        Column("lost_task_ms", "float64", "ms", "Task time lost, over all requests."),
+        Column("elapsed_ms", "float64", "ms", "Its share of its query's elapsed time."),
+        Column("lost_ms", "float64", "ms", "Elapsed time lost: elapsed · lost task / life."),
+        Column("cpu_ms", "float64", "ms", "CPU time of its tasks; unknown counts as 0."),
+    ),
+)
+
+
+def stage_losses(
+    tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats, *, critical_only: bool = False
+) -> pd.DataFrame:
+    """Bring the time that tasks lost down to the elapsed time of their query.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``stages``, ``queries`` and ``tasks`` are used.
+    waits : DataFrame
+        From :func:`iqcar.waits.measure_waits`.
+    lost_task_ms : ndarray of float64, one per stage
+        Task time lost.
+    critical_only : bool
+        Only stages on the critical path get a share of the elapsed time.
+
+    Returns
+    -------
+    DataFrame of :data:`STAGE_LOSSES`
+    """
+    stage = tables.tasks["stage"].to_numpy(np.int64)
+    here = np.flatnonzero((stage >= 0) & (stage < len(tables.stages)))
+    parts = [waits[name].to_numpy(np.float64)[here] for name in _LIFE]
+    life = sum((np.nan_to_num(part, posinf=0.0, neginf=0.0) for part in parts), np.zeros(len(here)))
+    cpu = np.nan_to_num(waits["compute_ms"].to_numpy(np.float64)[here])
+    n = len(tables.stages)
+    life_ms = sum_by(stage[here], life, n)
+    elapsed_ms = elapsed_shares(tables, critical_only=critical_only)
+    share = share_of(lost_task_ms, life_ms)
+    return STAGE_LOSSES.frame(
+        {
+            "life_ms": life_ms,
+            "lost_task_ms": lost_task_ms,
+            "elapsed_ms": elapsed_ms,
+            "lost_ms": elapsed_ms * np.minimum(share, 1.0),
+            "cpu_ms": sum_by(stage[here], cpu, n),
+        }
+    )
+
+
+_LIFE = ("duration_ms", wait_column(Request.SLOT_WAIT))
+
+
+def elapsed_shares(tables: Tables, *, critical_only: bool = False) -> Floats:
+    """Split every instant of a query equally among its stages that are running then.
+
+    Parameters
+    ----------
+    tables : Tables
+    critical_only : bool
+        Only stages on the critical path take part; a query without one is split among all.
+
+    Returns
+    -------
+    ndarray of float64, one per stage
+        ms. Instants at which no stage runs (planning, driver) belong to none, so the shares of
+        a query's stages sum to at most its duration.
+    """
+    stages, queries = tables.stages, tables.queries
+    shares = np.zeros(len(stages))
+    query = stages["query"].to_numpy(np.int64)
+    start = stages["submission_ms"].to_numpy(np.float64)
+    start = np.where(np.isnan(start), stages["first_launch_ms"].to_numpy(np.float64), start)
+    end = stages["completion_ms"].to_numpy(np.float64)
+    if len(queries) == 0:
+        return shares
+    known = (query >= 0) & (query < len(queries))
+    own = np.where(known, query, 0)
+    for limit, bound in (("start_ms", np.fmax), ("end_ms", np.fmin)):
+        limits = queries[limit].to_numpy(np.float64)[own]
+        start, end = bound(start, limits), bound(end, limits)
+    with np.errstate(invalid="ignore"):
+        usable = known & np.isfinite(start) & np.isfinite(end) & (end > start)
+    if critical_only:
+        critical = stages["critical"].to_numpy(bool)
+        has_path = np.zeros(len(queries), dtype=bool)
+        has_path[query[usable & critical]] = True
+        usable &= critical | ~has_path[own]
+    rows = np.flatnonzero(usable)
+    if len(rows) == 0:
+        return shares
+    group = np.concatenate([query[rows], query[rows]])
+    when = np.concatenate([start[rows], end[rows]])
+    order = by_group_and_time(group, when)
+    running = np.cumsum(np.repeat([1, -1], len(rows))[order])
+    step = np.diff(when[order], append=0.0)
+    step[(np.diff(group[order], append=-1) != 0) | (running == 0)] = 0.0
+    clock = np.empty(len(order))
+    clock[order] = running_total(step / np.maximum(running, 1))
+    shares[rows] = np.maximum(clock[len(rows) :] - clock[: len(rows)], 0.0)
+    return shares

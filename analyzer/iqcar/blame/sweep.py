@@ -1,0 +1,395 @@
+"""Integrals over pairs of overlapping tasks, by sweeping time instead of listing pairs.
+
+For targets with weight w and sources with rate u, ``Σ_pairs overlap · w · u`` is the integral
+of ``(Σ active w) · (Σ active u)`` over time, per domain. All numba kernels and everything they
+call live in this one file: numba's cache does not notice that a callee in another file changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+
+from iqcar.tables.arrays import sum_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables.arrays import Schedule
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+TARGET_STARTS, TARGET_ENDS, SOURCE_STARTS, SOURCE_ENDS = 1, 2, 4, 8
+"""What an event does; bits, because a launch ends a slot wait and starts a source at once."""
+
+SEEN, FIRST, SECOND = 0, 1, 2
+"""Rows of a group's table: each source's integral when last seen, and the two sums so far."""
+USED, LEVEL, SINCE = 0, 1, 2
+"""Rows of the sources' state: integral of the rate up to a moment, the rate since, the moment."""
+
+
+def usage_during(events: Schedule, rate: Floats, is_target: NDArray[np.bool_]) -> Floats:
+    """Integrate the total rate of all sources in its domain over each target's interval.
+
+    Parameters
+    ----------
+    events : Schedule
+    rate : ndarray of float64, one per task
+        Rate as a source, ≥ 0.
+    is_target : ndarray of bool, one per task
+
+    Returns
+    -------
+    ndarray of float64, one per task
+        ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
+    """
+    row = events.row
+    result = np.zeros(len(rate))
+    result[row] = _usage_during(*events[1:], rate[row], is_target[row])
+    return result
+
+
+class Pairs(NamedTuple):
+    """Sparse sums over pairs: one entry per (group, source), each at most once."""
+
+    group: NDArray[np.int64]
+    source: NDArray[np.int64]
+    first: Floats
+    second: Floats
+
+
+def pairs_of_groups(
+    events: Schedule,
+    rate: Floats,
+    source: Rows,
+    weight: Floats,
+    group: Rows,
+    n_sources: int,
+    n_groups: int,
+) -> Rows:
+    """Count the sources that each group can be paired with; parameters of :func:`pair_integrals`.
+
+    Returns
+    -------
+    ndarray of int64, one per group
+        At least as many as :func:`pair_integrals` finds. O(events).
+    """
+    row = events.row
+    left = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
+    columns = (rate[row], source[row], weight[row], group[row])
+    task, what, domain_start = events.task, events.what, events.domain_start
+    met: Rows = _room_needed(task, what, domain_start, *columns, *left)[3]
+    return met
+
+
+def pair_integrals(
+    events: Schedule,
+    rate: Floats,
+    source: Rows,
+    weights: tuple[Floats, Floats],
+    group: Rows,
+    n_sources: int,
+    n_groups: int,
+    *,
+    one_domain: bool,
+) -> Pairs:
+    """Sum ``overlap · rate · weight`` over all pairs of tasks, per target group and source.
+
+    Parameters
+    ----------
+    events : Schedule
+    rate : ndarray of float64, one per task
+        Rate as a source, ≥ 0.
+    source : ndarray of int64, one per task
+        What the task counts as when it is a source (its stage); −1 = no source.
+    weights : two ndarrays of float64, one per task
+        Weights as a target, ≥ 0; a task with a zero first weight is no target.
+    group : ndarray of int64, one per task
+        What the task counts as when it is a target.
+    n_sources, n_groups : int
+        Numbers of sources and groups.
+    one_domain : bool
+        Whether each group lies in one domain, so that no pair can be met twice.
+
+    Returns
+    -------
+    Pairs
+        Pairs of a task with itself included. Cost: events × sources alive in the domain at
+        the time; memory: groups alive × sources alive, plus the pairs that
+        were alive together.
+    """
+    row = events.row
+    columns = (rate[row], source[row], weights[0][row], weights[1][row], group[row])
+    pair, sums = _pair_integrals(*events[1:], *columns, n_sources, n_groups)
+    pairs = Pairs(pair[:, 0], pair[:, 1], sums[:, 0], sums[:, 1])
+    return pairs if one_domain else _merged(pairs, n_sources)
+
+
+def _merged(pairs: Pairs, n_sources: int) -> Pairs:
+    """Add up pairs that were met in several domains (a stage on two executors of one host)."""
+    key = pairs.group * n_sources + pairs.source
+    unique, place = np.unique(key, return_inverse=True)
+    return Pairs(
+        unique // max(n_sources, 1),
+        unique % max(n_sources, 1),
+        sum_by(place, pairs.first, len(unique)),
+        sum_by(place, pairs.second, len(unique)),
+    )
+
+
+@numba.njit(cache=True)
+def _usage_during(
+    task: Any, what: Any, when: Any, domain_start: Any, rate: Any, is_target: Any
+) -> Any:
+    """Carry the running integral as a sum of two doubles.
+
+    It grows with the whole log while a target is interested in milliseconds of it: one double
+    would leave a short task late in a long log with nothing but rounding.
+    """
+    at_start = np.zeros((len(rate), 2))
+    result = np.zeros(len(rate))
+    for d in range(len(domain_start) - 1):
+        total, total_rest, now, level, active = 0.0, 0.0, 0.0, 0.0, 0
+        for e in range(domain_start[d], domain_start[d + 1]):
+            step = level * (when[e] - now)
+            now = when[e]
+            moved = total + step
+            gone = moved - total
+            total_rest += (total - (moved - gone)) + (step - gone)
+            total = moved
+            i = task[e]
+            if is_target[i]:
+                if what[e] & TARGET_ENDS:
+                    since = (total - at_start[i, 0]) + (total_rest - at_start[i, 1])
+                    result[i] = max(since, 0.0)
+                if what[e] & TARGET_STARTS:
+                    at_start[i, 0] = total
+                    at_start[i, 1] = total_rest
+            if rate[i] > 0.0:
+                if what[e] & SOURCE_STARTS:
+                    active += 1
+                    level += rate[i]
+                if what[e] & SOURCE_ENDS:
+                    active -= 1
+                    # Exactly nothing when nobody is there: rounding must not blame the absent.
+                    level = level - rate[i] if active > 0 else 0.0
+    return result
+
+
+@numba.njit(cache=True)
+def _count_ends(
+    first: int,
+    after: int,
+    task: Any,
+    what: Any,
+    rate: Any,
+    source: Any,
+    weight: Any,
+    group: Any,
+    left_of_source: Any,
+    left_of_group: Any,
+) -> None:
+    """Count how often each source and each group of a domain will end."""
+    for e in range(first, after):
+        i = task[e]
+        if what[e] & SOURCE_ENDS and rate[i] > 0.0 and source[i] >= 0:
+            left_of_source[source[i]] += 1
+        if what[e] & TARGET_ENDS and weight[i] > 0.0:
+            left_of_group[group[i]] += 1
+
+
+@numba.njit(cache=True)
+def _room_needed(
+    task: Any,
+    what: Any,
+    domain_start: Any,
+    rate: Any,
+    source: Any,
+    weight: Any,
+    group: Any,
+    left_of_source: Any,
+    left_of_group: Any,
+) -> Any:
+    """Count the most sources and groups alive at once, and the pairs alive together, per group too.
+
+    Knowing the room beforehand the sweep needs no growing arrays, whose reference counts would
+    cost several times its arithmetic.
+    """
+    alive_s, alive_g = (
+        np.zeros(len(left_of_source), np.uint8),
+        np.zeros(len(left_of_group), np.uint8),
+    )
+    most_s = most_g = pairs = begun = 0
+    met = np.zeros(len(left_of_group), np.int64)
+    begun_before = np.zeros(len(left_of_group), np.int64)
+    for d in range(len(domain_start) - 1):
+        first, after = domain_start[d], domain_start[d + 1]
+        _count_ends(
+            first, after, task, what, rate, source, weight, group, left_of_source, left_of_group
+        )
+        s = g = 0
+        for e in range(first, after):
+            i = task[e]
+            if what[e] & (TARGET_STARTS | TARGET_ENDS) and weight[i] > 0.0:
+                if not alive_g[group[i]]:
+                    alive_g[group[i]] = 1
+                    g += 1
+                    pairs += s
+                    met[group[i]] += s
+                    begun_before[group[i]] = begun
+                    most_g = max(most_g, g)
+                if what[e] & TARGET_ENDS:
+                    left_of_group[group[i]] -= 1
+                    if left_of_group[group[i]] == 0:
+                        alive_g[group[i]] = 0
+                        g -= 1
+                        met[group[i]] += begun - begun_before[group[i]]
+            if what[e] & (SOURCE_STARTS | SOURCE_ENDS) and rate[i] > 0.0 and source[i] >= 0:
+                if not alive_s[source[i]]:
+                    alive_s[source[i]] = 1
+                    s += 1
+                    begun += 1
+                    pairs += g
+                    most_s = max(most_s, s)
+                if what[e] & SOURCE_ENDS:
+                    left_of_source[source[i]] -= 1
+                    if left_of_source[source[i]] == 0:
+                        alive_s[source[i]] = 0
+                        s -= 1
+    return most_s, most_g, pairs, met
+
+
+@numba.njit(cache=True)
+def _free_slot(taken: Any) -> int:
+    slot = 0
+    while taken[slot] >= 0:
+        slot += 1
+    return slot
+
+
+@numba.njit(cache=True)
+def _advance(
+    table: Any, g: int, usage: Any, sources: int, now: float, first: float, second: float
+) -> None:
+    """Bring one group up to now: add what each source used since the group's last event.
+
+    The hot loop: whole arrays and an index, because slicing them costs more than the loop.
+    """
+    for s in range(sources):
+        current = usage[USED, s] + usage[LEVEL, s] * (now - usage[SINCE, s])
+        more = current - table[g, SEEN, s]
+        table[g, SEEN, s] = current
+        table[g, FIRST, s] += first * more
+        table[g, SECOND, s] += second * more
+
+
+@numba.njit(cache=True)
+def _pair_integrals(
+    task: Any,
+    what: Any,
+    when: Any,
+    domain_start: Any,
+    rate: Any,
+    source: Any,
+    weight: Any,
+    weight_two: Any,
+    group: Any,
+    n_sources: int,
+    n_groups: int,
+) -> Any:
+    """Give every living group and source a slot in a small table, and empty it when one dies.
+
+    A source's integral is only brought up to date where it is read: at its own events, and at
+    the events of a group. Slots are reused, so the table has the size of what lives at once.
+    """
+    left_of_source, left_of_group = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
+    slot_of_source, slot_of_group = np.full(n_sources, -1), np.full(n_groups, -1)
+    room_s, room_g, pairs, _ = _room_needed(
+        task, what, domain_start, rate, source, weight, group, left_of_source, left_of_group
+    )
+    source_in, group_in = np.full(room_s, -1), np.full(room_g, -1)
+    running, waiting = np.zeros(room_s, np.int64), np.zeros(room_g, np.int64)
+    pull, synced = np.zeros((2, room_g)), np.zeros(room_g)
+    usage, table = np.zeros((3, room_s)), np.zeros((room_g, 3, room_s))
+    out_pair, out_sums, found = np.empty((pairs, 2), np.int64), np.empty((pairs, 2)), 0
+
+    for d in range(len(domain_start) - 1):
+        begin, after = domain_start[d], domain_start[d + 1]
+        _count_ends(
+            begin, after, task, what, rate, source, weight, group, left_of_source, left_of_group
+        )
+        high_s = high_g = 0
+        for e in range(begin, after):
+            i, now, bits = task[e], when[e], what[e]
+            if bits & (TARGET_STARTS | TARGET_ENDS) and weight[i] > 0.0:
+                g = slot_of_group[group[i]]
+                if g < 0:
+                    g = _free_slot(group_in)
+                    high_g = max(high_g, g + 1)
+                    group_in[g], slot_of_group[group[i]] = group[i], g
+                    waiting[g], synced[g] = 0, -1.0
+                    pull[0, g] = pull[1, g] = 0.0
+                    for s in range(room_s):
+                        table[g, FIRST, s] = table[g, SECOND, s] = 0.0
+                if now != synced[g]:
+                    _advance(table, g, usage, high_s, now, pull[0, g], pull[1, g])
+                    synced[g] = now
+                if bits & TARGET_ENDS:
+                    waiting[g] -= 1
+                    left_of_group[group[i]] -= 1
+                    if waiting[g] == 0:
+                        # Exactly nothing: rounding must not blame for a wait that is over.
+                        pull[0, g] = pull[1, g] = 0.0
+                    else:
+                        pull[0, g] -= weight[i]
+                        pull[1, g] -= weight_two[i]
+                    if left_of_group[group[i]] == 0:
+                        for s in range(high_s):
+                            if source_in[s] >= 0 and table[g, FIRST, s] > 0.0:
+                                out_pair[found, 0], out_pair[found, 1] = group[i], source_in[s]
+                                out_sums[found, 0] = table[g, FIRST, s]
+                                out_sums[found, 1] = table[g, SECOND, s]
+                                found += 1
+                        slot_of_group[group[i]] = group_in[g] = -1
+                if bits & TARGET_STARTS:
+                    waiting[g] += 1
+                    pull[0, g] += weight[i]
+                    pull[1, g] += weight_two[i]
+            if bits & (SOURCE_STARTS | SOURCE_ENDS) and rate[i] > 0.0 and source[i] >= 0:
+                s = slot_of_source[source[i]]
+                if s < 0:
+                    s = _free_slot(source_in)
+                    high_s = max(high_s, s + 1)
+                    source_in[s], slot_of_source[source[i]] = source[i], s
+                    running[s] = 0
+                    usage[USED, s], usage[LEVEL, s], usage[SINCE, s] = 0.0, 0.0, now
+                    for g in range(room_g):
+                        table[g, SEEN, s] = table[g, FIRST, s] = table[g, SECOND, s] = 0.0
+                usage[USED, s] += usage[LEVEL, s] * (now - usage[SINCE, s])
+                usage[SINCE, s] = now
+                if bits & SOURCE_STARTS:
+                    running[s] += 1
+                    usage[LEVEL, s] += rate[i]
+                if bits & SOURCE_ENDS:
+                    running[s] -= 1
+                    left_of_source[source[i]] -= 1
+                    usage[LEVEL, s] = usage[LEVEL, s] - rate[i] if running[s] > 0 else 0.0
+                    if left_of_source[source[i]] == 0:
+                        for g in range(high_g):
+                            if group_in[g] >= 0:
+                                more = usage[USED, s] - table[g, SEEN, s]
+                                first = table[g, FIRST, s] + pull[0, g] * more
+                                if first > 0.0:
+                                    out_pair[found, 0], out_pair[found, 1] = group_in[g], source[i]
+                                    out_sums[found, 0] = first
+                                    out_sums[found, 1] = table[g, SECOND, s] + pull[1, g] * more
+                                    found += 1
+                        # A column of zeros adds nothing until the slot is given away again.
+                        slot_of_source[source[i]] = source_in[s] = -1
+                        usage[USED, s] = 0.0
+                        for g in range(room_g):
+                            table[g, SEEN, s] = table[g, FIRST, s] = table[g, SECOND, s] = 0.0
+    return out_pair[:found], out_sums[:found]

@@ -1,0 +1,164 @@
+"""How fast a host serves a resource when nobody is in the way (the paper's ``C_h``)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.tables.arrays import most_at_once, share_of, sum_by
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+CAPACITY_QUANTILE = 0.9
+"""Quantile of the speeds seen, each weighted by its time in the resource, that is called the
+capacity. Higher values follow contention-free tasks better but let page-cache reads in: reads
+at memory speed take so little time that they would have to be most of all bytes to weigh 10 %.
+"""
+UNCROWDED_QUANTILE = 0.7
+"""The quantile where crowding explains the speeds fully: what is left is noise both ways."""
+LEAST_VARIATION = 1e-4
+"""Variance of log(1 + others) from which crowding differs enough between tasks to be fitted."""
+ENOUGH_BYTES = 65536.0
+"""Bytes below which a speed says more about latency than about the device (one small block)."""
+ENOUGH_MS = 2.0
+"""Waits below this are rounding: Spark reports whole milliseconds."""
+ENOUGH_TASKS = 8
+"""Tasks a host needs before its own speeds set its capacity; else all hosts together do."""
+
+
+class Capacity(NamedTuple):
+    """Capacity of each host for one request.
+
+    Attributes
+    ----------
+    per_host : ndarray of float64, one per host
+        Data units per ms; NaN where no task anywhere moved data for this request.
+    borrowed : ndarray of bool, one per host
+        Whether the host had too few tasks and took the capacity of all hosts together.
+    tasks : int
+        Tasks that the estimate rests on, over all hosts.
+    """
+
+    per_host: Floats
+    borrowed: NDArray[np.bool_]
+    tasks: int
+
+
+def host_capacity(
+    data: Floats, wait_ms: Floats, host: Rows, n_hosts: int, crowd: Floats | None = None
+) -> Capacity:
+    """Estimate each host's capacity from the speeds of its tasks (paper §4.1, ``1/RATP_h``).
+
+    On a device that is always contended no task ever shows its capacity. Where speeds fall as
+    ``(1 + crowd)^−γ``, they are taken back to an empty device; where they do not (γ = 0: each
+    task has its own limit, as with object stores), they are taken as they are.
+
+    Parameters
+    ----------
+    data : ndarray of float64, one per task
+        Data each task moved (bytes; NaN = unknown).
+    wait_ms : ndarray of float64, one per task
+        Time each task spent in the resource (NaN = unknown).
+    host : ndarray of int64, one per task
+        Host row, −1 = unknown.
+    n_hosts : int
+        Number of hosts.
+    crowd : ndarray of float64, one per task, or None
+        Mean number of others in the resource during the task's life; None = unknown.
+
+    Returns
+    -------
+    Capacity
+        A time-weighted quantile of DP / WT over tasks with enough data.
+    """
+    moved = (data > 0) & (wait_ms > 0)
+    enough = moved & (data >= ENOUGH_BYTES) & (wait_ms >= ENOUGH_MS)
+    chosen = np.flatnonzero(enough if enough.any() else moved)
+    per_host = np.full(n_hosts, np.nan)
+    borrowed = np.ones(n_hosts, dtype=bool)
+    if len(chosen) == 0:
+        return Capacity(per_host, borrowed, 0)
+    speed, weight, place = data[chosen] / wait_ms[chosen], wait_ms[chosen], host[chosen]
+    others = np.zeros(len(chosen)) if crowd is None else np.log1p(crowd[chosen])
+    gamma = _slowed_by_crowding(np.log(speed), others, weight, place)
+    speed = speed * np.exp(gamma * others)
+    quantile = CAPACITY_QUANTILE - gamma * (CAPACITY_QUANTILE - UNCROWDED_QUANTILE)
+    order = np.argsort(speed, kind="stable")
+    speed, weight, place = speed[order], weight[order], place[order]
+    per_host[:] = weighted_quantile(speed, weight, quantile)
+    by_host = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[by_host], np.arange(n_hosts + 1))
+    for row, (first, after) in enumerate(itertools.pairwise(bounds)):
+        if after - first >= ENOUGH_TASKS:
+            mine = by_host[first:after]
+            per_host[row] = weighted_quantile(speed[mine], weight[mine], quantile)
+            borrowed[row] = False
+    return Capacity(per_host, borrowed, len(chosen))
+
+
+def _slowed_by_crowding(log_speed: Floats, others: Floats, weight: Floats, host: Rows) -> float:
+    """Fit γ of ``speed ~ (1 + crowd)^−γ`` within hosts; 0 (alone) to 1 (equal sharing)."""
+    if len(host) < ENOUGH_TASKS:
+        return 0.0
+    place = host - host.min()
+    n = int(place.max()) + 1
+    mass = sum_by(place, weight, n)
+
+    def around_host_mean(values: Floats) -> Floats:
+        mean: Floats = share_of(sum_by(place, values * weight, n), mass)[place]
+        return np.subtract(values, mean)
+
+    x, y = around_host_mean(others), around_host_mean(log_speed)
+    variance = float((weight * x * x).sum() / weight.sum())
+    if variance < LEAST_VARIATION:
+        return 0.0
+    return float(np.clip(-(weight * x * y).sum() / (weight * x * x).sum(), 0.0, 1.0))
+
+
+def weighted_quantile(ascending: Floats, weight: Floats, quantile: float) -> float:
+    """Return the first of the ascending values at which this share of the weight is reached."""
+    reached = np.cumsum(weight)
+    at = np.searchsorted(reached, quantile * reached[-1])
+    return float(ascending[min(int(at), len(ascending) - 1)])
+
+
+def best_seen(data: Floats, wait_ms: Floats, domain: Rows, n_domains: int) -> Floats:
+    """Return the best DP / WT in each domain, as the paper's eq. 3 has it (NaN where none)."""
+    moved = np.flatnonzero((data > 0) & (wait_ms > 0) & (domain >= 0))
+    best = np.full(n_domains, -np.inf)
+    np.maximum.at(best, domain[moved], data[moved] / wait_ms[moved])
+    return np.where(np.isfinite(best), best, np.nan)
+
+
+def of_domain(per_domain: Floats, domain: Rows) -> Floats:
+    """Look up each task's domain; NaN where it has none."""
+    if len(per_domain) == 0:
+        return np.full(len(domain), np.nan)
+    return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
+
+
+def host_cores(executors: pd.DataFrame, hosts: int) -> Floats:
+    """Return the cores of each host: what executors offered there at once, at most.
+
+    NaN where a host has no executor, or one whose cores are not recorded. A host can have more
+    cores than it offers as slots, or fewer: nothing in an event log tells.
+    """
+    host = executors["host"].to_numpy(np.int64)
+    cores = executors["cores"].to_numpy(np.float64)
+    added = executors["added_ms"].to_numpy(np.float64)
+    removed = executors["removed_ms"].to_numpy(np.float64)
+    there = (host >= 0) & (host < hosts)
+    known = there & (cores > 0)
+    since = np.where(np.isfinite(added), added, -np.inf)
+    until = np.where(np.isfinite(removed), np.maximum(removed, since), np.inf)
+    most = most_at_once(host[known], since[known], until[known], cores[known], hosts)
+    unknown = np.bincount(host[there & ~known], minlength=hosts) > 0
+    cores_of_host: Floats = np.where(unknown | (most <= 0), np.nan, most)
+    return cores_of_host

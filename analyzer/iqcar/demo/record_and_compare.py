@@ -1,0 +1,103 @@
+"""The demo from beginning to end: record, diagnose, run again with the rules, compare."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iqcar.demo.data import data_folder, make_data
+from iqcar.demo.mix import SCHEDULE, queries_of
+from iqcar.demo.run_mix import run_mix, slots_here
+from iqcar.files.derived import write_derived
+from iqcar.pipeline import diagnose, read
+from iqcar.replay import Verdict, check_rules
+from iqcar.rules import dump_compiled, load_rules_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from iqcar.demo.run_mix import Run
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.replay import Check
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the demo did and found.
+
+    Attributes
+    ----------
+    before, after : Run
+        The same queries without and with the rules.
+    diagnosis : Diagnosis
+        Of the run before.
+    rules : Path
+        The rules that the run after was given.
+    check : Check
+        What the rules changed, next to what was predicted.
+    """
+
+    before: Run
+    after: Run
+    diagnosis: Diagnosis
+    rules: Path
+    check: Check
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other processes loaded the machine differently in the two runs."""
+        return any(rule.verdict == Verdict.DISTURBED.value for rule in self.check.rules)
+
+    @property
+    def most_hurt(self) -> str:
+        """Name of the query that lost most to others in the run before; empty if none did."""
+        if not self.diagnosis.targets:
+            return ""
+        return str(self.diagnosis.tables.queries["name"].iloc[self.diagnosis.targets[0]])
+
+
+def tell(
+    out: Path,
+    scale: float,
+    *,
+    say: Callable[[str], None],
+    show: Callable[[Diagnosis], None],
+) -> Story:
+    """Record the demo's mix, diagnose it, and run it again with the proposed rules.
+
+    Parameters
+    ----------
+    out : Path
+        Folder for data, event logs and rules.
+    scale : float
+        TPC-DS scale factor.
+    say : callable
+        Called with each line of progress.
+    show : callable
+        Called with the diagnosis as soon as there is one.
+
+    Raises
+    ------
+    IqcarError
+        If the data cannot be made, Spark does not start, or a query fails.
+    """
+    folder = data_folder(out, scale)
+    doing = "reusing" if folder.is_dir() else "making"
+    say(f"TPC-DS data, scale {scale:g}: {doing} {folder}")
+    data = make_data(out, scale)
+    tpcds = json.loads((data / "queries.json").read_text("utf-8"))
+    queries = queries_of(SCHEDULE, tpcds, slots_here(), scale)
+    say(f"\nFirst run: {len(queries)} queries on {slots_here()} task slots, waits measured")
+    before = run_mix(queries, data, out, name="before", say=say)
+    diagnosis = diagnose(read([before.log]))
+    show(diagnosis)
+    rules = out / "rules.json"
+    write_derived(rules, dump_compiled(diagnosis.tables, diagnosis.rules))
+    say("\nSecond run: the same queries at the same times, with the rules")
+    after = run_mix(
+        queries, data, out, name="after", conf={"spark.iqcar.rules": str(rules.resolve())}, say=say
+    )
+    check = check_rules(load_rules_file(str(rules)), diagnosis.tables, read([after.log]))
+    return Story(before, after, diagnosis, rules, check)

@@ -1,0 +1,1 @@
+"""Reasons to doubt a diagnosis: lost events, estimated waits, incomplete recordings."""

@@ -1,0 +1,1 @@
+"""Tables of one log, from what was collected of it."""

@@ -1,0 +1,254 @@
+"""From what was collected of one log to its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar import tables as tb
+from iqcar.eventlog.assemble.plugin_records import add_records
+from iqcar.eventlog.assemble.stage_graph import link_stages
+from iqcar.eventlog.assemble.task_table import Rows, build_tasks
+from iqcar.eventlog.collect import MAX_NAME
+from iqcar.eventlog.events.job_state import Executor, Stage
+from iqcar.eventlog.events.sql_collect import total, user_named
+from iqcar.eventlog.plugin.plugin_samples import decode_samples, samples_frame
+from iqcar.eventlog.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.eventlog.collect import Collector
+
+MOST_CORES = 2**31
+"""Bound of the cores of a task: Spark counts them in 32-bit integers."""
+DEFAULT_SCHEDULER = "FIFO"
+"""Spark's default for spark.scheduler.mode."""
+
+
+@dataclass
+class Assembled:
+    """The tables of one log, and what was found out while building them."""
+
+    frames: dict[str, pd.DataFrame]
+    hosts_of_tasks: int
+    bad_times: int
+
+
+def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
+    """Build the tables of one log, without its ``inputs`` row.
+
+    Parameters
+    ----------
+    log : Collector
+        A log read to its end.
+    path : str
+        Names the application if the log does not.
+    attempt_id : str
+        Attempt of the application as its file name tells; the log itself knows better.
+
+    Returns
+    -------
+    Assembled
+        All tables of :data:`iqcar.tables.SPECS` but ``inputs`` and ``queries``; row numbers count
+        from 0 in each.
+    """
+    hosts: dict[str, int] = {}
+    executors: dict[str, int] = {}
+    stages: dict[tuple[int, int], int] = {}
+    for key in log.stages:
+        stages.setdefault(key, len(stages))
+    for executor_id in log.executors:
+        executors.setdefault(executor_id, len(executors))
+    rows = Rows(stages, hosts, executors)
+    tasks, facts = build_tasks(log, rows)
+    for key in stages:
+        log.stages.setdefault(key, Stage())
+    for executor_id in executors:
+        executor = log.executors.setdefault(executor_id, Executor())
+        executor.host = executor.host or facts.host_of_executor.get(executor_id, "")
+    for executor in log.executors.values():
+        if executor.host:
+            hosts.setdefault(executor.host, len(hosts))
+    samples = samples_frame(decode_samples(log.plugin_events), 0, hosts, executors)
+    job_rows = {number: row for row, number in enumerate(log.jobs)}
+    sql_rows = {number: row for row, number in enumerate(log.sql.executions)}
+    stage_frame, parents = _stages(log, stages, job_rows, facts.first_launch, facts.last_finish)
+    frames = {
+        "applications": _application(log, path, attempt_id, facts.first_time, facts.last_time),
+        "hosts": tb.HOSTS.frame({"host": [redact_text(host, MAX_NAME) for host in hosts]}),
+        "executors": _executors(log, list(executors), hosts),
+        "sql_executions": _sql(log),
+        "jobs": _jobs(log, sql_rows),
+        "stages": stage_frame,
+        "stage_parents": parents,
+        "tasks": tasks,
+        "sql_metrics": _metrics(log, sql_rows),
+        "samples": samples,
+    }
+    add_records(log, frames)
+    return Assembled(frames, facts.hosts, facts.bad_times)
+
+
+def _application(
+    log: Collector, path: str, attempt_id: str, first_time: float, last_time: float
+) -> pd.DataFrame:
+    start = log.application
+    end = log.end if isfinite(log.end) else last_time
+    return tb.APPLICATIONS.frame(
+        {
+            "application_id": [application_id(log, path)],
+            "attempt_id": [redact_text(start.attempt if start else "", MAX_NAME) or attempt_id],
+            "name": [redact_text(start.name if start else "", MAX_NAME)],
+            "user": [redact_text(start.user if start else "", MAX_NAME)],
+            "spark_version": [log.version],
+            "start_ms": [start.time if start and isfinite(start.time) else first_time],
+            "end_ms": [end],
+            "ended": [log.ended],
+            "task_cpus": [_positive(log.spark.task_cpus)],
+            "scheduler_mode": [
+                redact_text(log.spark.scheduler_mode or DEFAULT_SCHEDULER, MAX_NAME).upper()
+            ],
+        }
+    )
+
+
+def application_id(log: Collector, path: str) -> str:
+    """Return the id Spark gave, else the file's name without its endings."""
+    if log.application is not None and log.application.id:
+        return redact_text(log.application.id, MAX_NAME)
+    name = path.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1]
+    return name.removesuffix(".inprogress").split(".", 1)[0] or name
+
+
+def _positive(text: str | None) -> float:
+    """Parse spark.task.cpus, 1 by default."""
+    try:
+        value = float(text) if text else 1.0
+    except ValueError:
+        return 1.0
+    return value if 0 < value < MOST_CORES else 1.0
+
+
+def _executors(log: Collector, ids: Sequence[str], hosts: dict[str, int]) -> pd.DataFrame:
+    found = [log.executors[executor_id] for executor_id in ids]
+    return tb.EXECUTORS.frame(
+        {
+            "app": np.zeros(len(ids)),
+            "executor_id": [redact_text(executor_id, MAX_NAME) for executor_id in ids],
+            "host": [hosts.get(executor.host, tb.NONE) for executor in found],
+            "cores": [executor.cores for executor in found],
+            "added_ms": [executor.added for executor in found],
+            "removed_ms": [executor.removed for executor in found],
+            "removed_reason": [executor.reason for executor in found],
+        }
+    )
+
+
+def _sql(log: Collector) -> pd.DataFrame:
+    executions = log.sql.executions
+    found = list(executions.values())
+    return tb.SQL_EXECUTIONS.frame(
+        {
+            "app": np.zeros(len(found)),
+            "execution_id": list(executions),
+            "root_execution_id": [
+                int(one.root) if isfinite(one.root) else number
+                for number, one in executions.items()
+            ],
+            "description": [one.description for one in found],
+            "user_named": [user_named(one) for one in found],
+            "plan_hash": [one.plan_hash for one in found],
+            "start_ms": [one.start for one in found],
+            "end_ms": [one.end for one in found],
+            "error": [one.error for one in found],
+        }
+    )
+
+
+def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
+    jobs = list(log.jobs.values())
+    return tb.JOBS.frame(
+        {
+            "app": np.zeros(len(jobs)),
+            "job_id": list(log.jobs),
+            "query": np.full(len(jobs), tb.NONE),
+            "sql_execution": [
+                sql_rows.get(int(job.execution), tb.NONE) if isfinite(job.execution) else tb.NONE
+                for job in jobs
+            ],
+            "connect_operation": [job.connect for job in jobs],
+            "job_group": [job.group for job in jobs],
+            "description": [job.description for job in jobs],
+            "pool": [job.pool for job in jobs],
+            "submission_ms": [job.submission for job in jobs],
+            "completion_ms": [job.completion for job in jobs],
+            "succeeded": [job.succeeded for job in jobs],
+        }
+    )
+
+
+def _stages(
+    log: Collector,
+    rows: dict[tuple[int, int], int],
+    job_rows: dict[int, int],
+    first_launch: np.ndarray[Any, np.dtype[np.float64]],
+    last_finish: np.ndarray[Any, np.dtype[np.float64]],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    keys = list(rows)
+    stages = [log.stages[key] for key in keys]
+    completion = np.array([stage.completion for stage in stages], np.float64)
+    submission = np.array([stage.submission for stage in stages], np.float64)
+    jobs = [
+        stage.job if stage.job >= 0 else log.job_of_stage(stage_id)
+        for stage, (stage_id, _) in zip(stages, keys, strict=True)
+    ]
+    job_pool = {number: job.pool for number, job in log.jobs.items()}
+    readers, writers = link_stages(
+        keys, submission, [stage.parents for stage in stages], log.last_rdd
+    )
+    frame = tb.STAGES.frame(
+        {
+            "app": np.zeros(len(keys)),
+            "stage_id": [stage_id for stage_id, _ in keys],
+            "attempt": [attempt for _, attempt in keys],
+            "name": [stage.name for stage in stages],
+            "job": [job_rows.get(job, tb.NONE) for job in jobs],
+            "query": np.full(len(keys), tb.NONE),
+            "pool": [
+                stage.pool or job_pool.get(job, "") for stage, job in zip(stages, jobs, strict=True)
+            ],
+            "declared_tasks": [
+                int(stage.tasks) if isfinite(stage.tasks) else tb.NONE for stage in stages
+            ],
+            "submission_ms": submission,
+            "first_launch_ms": first_launch,
+            "completion_ms": np.where(np.isnan(completion), last_finish, completion),
+            "completed": [stage.completed for stage in stages],
+            "failure_reason": [stage.failure for stage in stages],
+            "python": [stage.python for stage in stages],
+            "depth": np.full(len(keys), tb.NONE),
+            "critical": np.zeros(len(keys), bool),
+        }
+    )
+    return frame, tb.STAGE_PARENTS.frame({"stage": readers, "parent": writers})
+
+
+def _metrics(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
+    metrics = log.sql.metrics
+    found = list(metrics.values())
+    return tb.SQL_METRICS.frame(
+        {
+            "app": np.zeros(len(found)),
+            "sql_execution": [sql_rows.get(one.execution, tb.NONE) for one in found],
+            "accumulator_id": list(metrics),
+            "node": [one.node for one in found],
+            "metric": [one.name for one in found],
+            "unit": [one.unit for one in found],
+            "total": [total(one) for one in found],
+        }
+    )

@@ -1,0 +1,1 @@
+"""Decompression of stored streams: every codec Spark writes event logs with."""

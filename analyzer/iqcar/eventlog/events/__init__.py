@@ -1,0 +1,1 @@
+"""Events of a log: lines, typed structs, jobs, stages and SQL executions."""

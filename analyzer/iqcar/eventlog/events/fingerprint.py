@@ -1,0 +1,186 @@
+"""Hashes that recognise a recurring query: its plan without ids, literals, dates and run numbers.
+
+Two runs of the same query with other constants hash equal; different queries differ. Of an
+adaptive query the initial plan is hashed, because the final one depends on what a run measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from iqcar.eventlog.text.linear import (
+    BLANK,
+    END,
+    START,
+    STOP,
+    WORD,
+    Replacement,
+    compiled,
+    encoded,
+    replacement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.eventlog.events.structs import PlanNode
+
+HASH_DIGITS = 32
+"""Hex digits kept of SHA-256: 128 bits never collide by chance."""
+
+MAX_LINE = 1_000_000
+"""Characters kept of one line of a plan, so that a line needs no more than some seconds whatever it
+holds: a list of 100,000 constants fits."""
+
+_REMEMBERED, _SHORT = 4096, 300
+"""So many lines of up to so many characters are remembered with what became of them: a plan names
+the same few operators again and again. 5 MB at most."""
+
+_OPERAND = r"[^#()\[\],]*?"
+_COMPARISON = "<=>|<=|>=|=|<|>"
+_DIGIT = r"\p{Nd}"
+
+_LITERALS = (
+    # A scan's filters, which its Filter repeats: Spark cuts them at 100 characters, ids and
+    # constants included, so only the first column is the same in every run.
+    replacement(
+        "Filters: [",
+        rf"{START}((DataFilters|PartitionFilters|PushedFilters): "
+        rf"\[(\*?\(*[{WORD}]*\(*[{WORD}]+)[^\n]*?)(?:, [A-Z][{WORD}]*: |{END})",
+        r"\2: [\3",
+    ),
+    # Where files lie: only the first path is kept, the number of paths differs from run to run.
+    replacement(
+        "Location: ",
+        rf"(Location: ([{WORD}]+)[{BLANK}]*(?:\({_DIGIT}+ paths\))?[{BLANK}]*"
+        r"\[([^,\]]*)[^\]]*\]?)",
+        r"Location: \2[\3]",
+    ),
+    # Pushed filters name the column without an id, and the constant without quotes.
+    replacement(
+        "(",
+        rf"{START}((EqualTo|EqualNullSafe|GreaterThan|GreaterThanOrEqual|LessThan|LessThanOrEqual"
+        r"|StringStartsWith|StringEndsWith|StringContains)\(([^,()]+),[^()]*\))",
+        r"\2(\3,?)",
+        back=True,
+    ),
+    replacement(
+        "In(",
+        rf"{START}(In\(([^,()\[\]]+),[{BLANK}]*\[[^\]]*\]?\)?)",
+        r"In(\2,?)",
+        back=True,
+    ),
+    # A constant beside an operator: a column there would carry `#` and its id.
+    replacement(
+        " ",
+        rf"(?:{_COMPARISON}|{START}(?:LIKE|RLIKE|THEN|ELSE)) ({_OPERAND})"
+        rf"(?:\)|\]|,| AND | OR | WHEN | THEN | ELSE | END|{END})",
+        "?",
+    ),
+    replacement("#", rf"(\({_OPERAND} ({_COMPARISON}) )[^ ]*#", r"(? \2 "),
+    replacement("IN", rf"{START}((IN|INSET) \([^()#]*\))", r"\2 (?)", back=True),
+    replacement("IN", rf"{START}(?:IN|INSET) ([^()#,\]]*)[)\],]", "?"),
+    replacement(
+        "(",
+        rf"{START}((Contains|StartsWith|EndsWith|like|rlike)\(([{WORD}]+#{_DIGIT}+L?), "
+        rf"{_OPERAND}\))",
+        r"\2(\3, ?)",
+        back=True,
+    ),
+    replacement("'", r"('(?:[^'\\]|\\[^\n]|'')*')", "?"),
+    replacement('"', r'("(?:[^"\\]|\\[^\n])*")', "?"),
+)
+_HEX = r"[0-9a-fA-F]"
+_DATE = rf"{_DIGIT}{{4}}-{_DIGIT}{{1,2}}-{_DIGIT}{{1,2}}"
+_TIME = rf"[T ]{_DIGIT}{{1,2}}(?::{_DIGIT}{{1,2}}){{1,2}}(?:\.{_DIGIT}+)?Z?"
+_IDS = (
+    # Attributes: name#12, name#12L; plan ids: [plan_id=12], [id=#12]
+    replacement("id=", rf"(,?[{BLANK}]*\[(?:plan_id|id)=#?{_DIGIT}+\])", ""),
+    replacement("#", rf"(#x?{_DIGIT}+L?)", ""),
+    replacement("-", rf"{START}({_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}){STOP}", "?"),
+    replacement("Lambda", rf"(\$\$?Lambda[$/{WORD}.@]*)", "Lambda"),
+    replacement("@", rf"(@[0-9a-f]{{4,}}){STOP}", "@?"),
+    # Names made up anew for each run: letters and digits of hex, at least eight of them.
+    Replacement(
+        b"",
+        compiled(r"(?:^|[^0-9A-Za-z])([0-9a-f]{8,})(?:\z|[^0-9A-Za-z])"),
+        lambda match: b"?" if _is_made_up(match[1]) else match[1],
+    ),
+    # Dates and times, with or without separators
+    replacement("-", rf"{START}({_DATE}(?:{_TIME})?)", "?"),
+    # Numbers that are no part of a name
+    replacement(
+        "",
+        rf"(?:^|[^{WORD}$])(-?{_DIGIT}+(?:\.{_DIGIT}+)?(?:[eE][+\-]?{_DIGIT}+)?(?:BD|[LDSBdf])?)"
+        rf"{STOP}",
+        "?",
+    ),
+    # Numbers at the end of a file's or folder's name: part-00012, year=2024
+    replacement("", rf"[\-=/.]({_DIGIT}+)(?:[/\-.\]]|{END})", "?"),
+    # Digits before a slash, but the first one where nothing stands before that belongs to a name
+    replacement("/", rf"(?:[{WORD}\-])({_DIGIT}+)/", "?"),
+    replacement("?", rf"(\?(?:[{BLANK}]*,[{BLANK}]*\?)+)", "?"),
+)
+_CODEGEN = replacement("(", rf"([{BLANK}]*\({_DIGIT}+\))\z", "")
+
+
+def normalise(text: str) -> str:
+    """Return a line of a plan without what differs from run to run.
+
+    >>> normalise("Filter (isnotnull(d_year#12) AND (d_year#12 = 2001))")
+    'Filter (isnotnull(d_year) AND (d_year = ?))'
+    """
+    if len(text) <= _SHORT:
+        return _remembered(text)
+    return _normalised(text[:MAX_LINE])
+
+
+def _normalised(text: str) -> str:
+    line = encoded(text)
+    for each in _LITERALS:
+        line = each.apply(line)
+    for each in _IDS:
+        line = each.apply(line)
+    return " ".join(line.decode("utf-8", "replace").split())
+
+
+_remembered = lru_cache(_REMEMBERED)(_normalised)
+
+
+def _is_made_up(name: bytes) -> bool:
+    """Tell whether digits of hex are no number and no word."""
+    return not name.isdigit() and not name.isalpha()
+
+
+def hash_plan(plan: PlanNode) -> str:
+    """Hash a plan tree: each node's depth, name and text, in the order Spark prints them."""
+    return _hash(_lines(plan))
+
+
+def hash_plan_text(text: str) -> str:
+    """Hash a plan that is known only as text."""
+    lines = (normalise(line) for line in text.splitlines())
+    return _hash(line for line in lines if line)
+
+
+def _lines(plan: PlanNode) -> Iterable[str]:
+    stack = [(0, plan)]
+    while stack:
+        depth, node = stack.pop()
+        name = normalise(_without_number(node.name))
+        yield f"{depth} {name}: {normalise(node.text)}"
+        stack.extend((depth + 1, child) for child in reversed(node.children))
+
+
+def _without_number(name: str) -> str:
+    """Return a node's name without the number of its generated code."""
+    return _CODEGEN.apply(encoded(name)).decode("utf-8") if name.endswith(")") else name
+
+
+def _hash(lines: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode("utf-8", "replace") + b"\n")
+    return digest.hexdigest()[:HASH_DIGITS]

@@ -1,0 +1,242 @@
+"""Collecting SQL executions: descriptions, plans, and the metrics that carry waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from iqcar.eventlog.events.descriptions import clean_description, is_user_named
+from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text
+from iqcar.eventlog.events.structs import NOT_FITTING
+from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
+from iqcar.eventlog.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.eventlog.events.structs import (
+        Accumulable,
+        DriverAccumUpdates,
+        PlanMetric,
+        PlanNode,
+        SqlAdaptive,
+        SqlEnd,
+        SqlMetricUpdates,
+        SqlStart,
+    )
+
+MAX_ERROR = 2_000
+"""Characters kept of an error message: the rest is a stack trace."""
+
+_NS_PER_MS = 1e6
+_LARGEST = 2.0**63
+"""No sum of a metric reaches this: Spark counts in 64-bit integers."""
+_UNITS = {"timing": "ms", "nsTiming": "ms", "size": "bytes", "sum": "count", "count": "count"}
+"""Unit of a metric type in the table; ns are converted."""
+
+MAX_METRIC = 200
+"""Characters kept of a metric's name and of the name of its plan node."""
+
+_WAIT = compiled(
+    r"scan time|metadata time|spill|fetch wait|shuffle write time|remote (?:bytes|reqs|merged)"
+    r"|shuffle bytes written|time to |sort time|peak memory|commit time|python|cloud storage"
+    r"|filesystem read|broadcast|data size|number of tasks"
+)
+"""Metrics that are a wait, or what a wait is due to: reading, spilling, shuffling, broadcasting,
+feeding Python."""
+_IN_NAME = compiled(
+    rf"[{BLANK}]*(?:total )?\(min, med, max[^\n]*\){END}|[{BLANK}]*\((ms|bytes)\){END}"
+)
+_CACHED_SCAN = "InMemoryTableScan"
+_SCAN = "scan time"
+
+
+@dataclass
+class Execution:
+    """One SQL execution, as far as the events so far tell."""
+
+    root: float = nan
+    description: str = ""
+    plan_hash: str = ""
+    start: float = nan
+    end: float = nan
+    error: str = ""
+    has_plan: bool = False
+    may_scan: bool = False
+    """Whether a task of it may report scan time."""
+
+
+@dataclass
+class Metric:
+    """A SQL metric of a plan node, and its value."""
+
+    execution: int
+    node: str
+    name: str
+    unit: str
+    factor: float
+    stages: float = nan
+    """Spark's own sum over all tasks so far, as the last completed stage told it."""
+    driver: float = nan
+
+
+@dataclass
+class SqlCollector:
+    """All SQL executions of one log."""
+
+    executions: dict[int, Execution] = field(default_factory=dict)
+    metrics: dict[int, Metric] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    """Execution ids that SQL events named; jobs may name more."""
+    nanosecond_scans: set[int] = field(default_factory=set)
+
+    def execution(self, number: float, *, seen: bool = True) -> Execution | None:
+        """Return the execution of a number, made if new; None if it is no number."""
+        if not isfinite(number) or number < 0:
+            return None
+        key = int(number)
+        if seen:
+            self.seen.add(key)
+        return self.executions.setdefault(key, Execution())
+
+    def start(self, event: SqlStart) -> None:
+        """Take in the start of an execution, with its initial plan."""
+        execution = self.execution(event.execution)
+        if execution is None:
+            return
+        execution.description = clean_description(event.description)
+        execution.start = event.time
+        if event.root is not None and event.root >= 0:
+            execution.root = event.root
+        if event.plan is not None and event.plan.name:
+            execution.plan_hash = hash_plan(event.plan)
+            self._add_plan(int(event.execution), execution, event.plan)
+        else:
+            text = _text(event.plan_text)
+            if text:
+                execution.plan_hash = hash_plan_text(text)
+                execution.may_scan = True
+
+    def adapt(self, event: SqlAdaptive) -> None:
+        """Take in the metrics of a plan that was changed while running."""
+        execution = self.execution(event.execution)
+        if execution is not None and event.plan is not None:
+            self._add_plan(int(event.execution), execution, event.plan)
+
+    def update_metrics(self, event: SqlMetricUpdates) -> None:
+        """Take in metrics declared without a plan."""
+        execution = self.execution(event.execution)
+        if execution is not None:
+            self._add_metrics(int(event.execution), execution, "", event.metrics)
+
+    def end(self, event: SqlEnd) -> None:
+        """Take in the end of an execution."""
+        execution = self.execution(event.execution)
+        if execution is not None:
+            execution.end = event.time
+            execution.error = redact_text(event.error, MAX_ERROR)
+
+    def driver(self, event: DriverAccumUpdates) -> None:
+        """Take in values that the driver set."""
+        self.execution(event.execution)
+        for update in event.updates:
+            metric = self.metrics.get(int(update[0])) if _is_pair(update) else None
+            if metric is not None and update[1] >= 0:
+                metric.driver = update[1] if isnan(metric.driver) else metric.driver + update[1]
+
+    def stage(self, accumulables: Iterable[Accumulable]) -> None:
+        """Take in Spark's sums over all tasks so far, which a completed stage repeats."""
+        for one in accumulables:
+            metric = self.metrics.get(int(one.id)) if isfinite(one.id) else None
+            if metric is not None:
+                value = _number(one.value)
+                if value >= 0:
+                    metric.stages = value
+
+    def may_scan(self, number: float) -> bool:
+        """Tell whether tasks of this execution may report scan time; yes if it is unknown."""
+        execution = self.executions.get(int(number)) if isfinite(number) else None
+        return execution is None or not execution.has_plan or execution.may_scan
+
+    def _add_plan(self, number: int, execution: Execution, plan: PlanNode) -> None:
+        execution.has_plan = True
+        stack = [plan]
+        while stack:
+            node = stack.pop()
+            # A cached table is scanned by whoever needs it first, with metrics of its own plan.
+            execution.may_scan = execution.may_scan or node.name.startswith(_CACHED_SCAN)
+            if node.metrics:
+                self._add_metrics(number, execution, node.name, node.metrics)
+            stack.extend(node.children)
+
+    def _add_metrics(
+        self, number: int, execution: Execution, node: str, metrics: list[PlanMetric]
+    ) -> None:
+        for metric in metrics:
+            name, shown = wait_name(metric.name[:MAX_METRIC])
+            if not name or not isfinite(metric.id) or metric.id < 0:
+                continue
+            key = int(metric.id)
+            nanoseconds = metric.type == "nsTiming"
+            if metric.name.startswith(_SCAN):
+                execution.may_scan = True
+                if nanoseconds:
+                    self.nanosecond_scans.add(key)
+            unit = _UNITS.get(metric.type)
+            if unit is None or key in self.metrics:
+                continue
+            factor = 1 / _NS_PER_MS if nanoseconds else 1.0
+            node = redact_text(node, MAX_METRIC)
+            self.metrics[key] = Metric(number, node, name, shown or unit, factor)
+
+
+@lru_cache(maxsize=1024)
+def wait_name(metric: str) -> tuple[str, str]:
+    """Return a metric's name without what Spark 2 shows behind it, and the unit it shows there.
+
+    Both are empty where the metric has nothing to do with waits.
+
+    >>> wait_name("scan time total (min, med, max (stageId: taskId))"), wait_name("rows")
+    (('scan time', ''), ('', ''))
+    """
+    stored = encoded(metric)
+    if not _WAIT.search(stored):
+        return "", ""
+    shown = _IN_NAME.search(stored)
+    name = stored[: shown.start()] if shown else stored
+    unit: bytes = (shown and shown[1]) or b""
+    return redact_text(name.decode("utf-8")), unit.decode("ascii")
+
+
+def user_named(execution: Execution) -> bool:
+    """Tell whether a user named the execution."""
+    return is_user_named(execution.description)
+
+
+def total(metric: Metric) -> float:
+    """Return a metric's sum in its unit: over tasks, or what the driver set; NaN if neither."""
+    value = metric.driver if isnan(metric.stages) else metric.stages
+    return value * metric.factor if value < _LARGEST else nan
+
+
+def _is_pair(update: list[float]) -> bool:
+    return len(update) == 2 and isfinite(update[0]) and isfinite(update[1])
+
+
+def _number(raw: msgspec.Raw) -> float:
+    text = bytes(raw).strip(b'"')
+    try:
+        return float(text)
+    except ValueError:
+        return nan
+
+
+def _text(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str) if bytes(raw) else ""
+    except NOT_FITTING:
+        return ""

@@ -1,0 +1,84 @@
+"""Opening what a log is stored in, and telling from its first bytes what it is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from iqcar.errors import IqcarError
+from iqcar.eventlog.decode.codecs import decoded_chunks
+from iqcar.eventlog.decode.streams import DamageError, StoredStream, why
+from iqcar.eventlog.find import archive
+from iqcar.eventlog.find.remote import is_url, open_url
+from iqcar.files.opening import open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.eventlog.find.log_parts import LogPart
+
+SNIFF_BYTES = 64 << 10
+"""Decoded bytes looked at to tell an event log from any other file (64 KiB)."""
+
+SNIFF_LINES = 3
+"""Lines of which one must be an event: a damaged first line is forgiven, while a text that quotes
+an event somewhere is no log."""
+
+_EVENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{.{0,1000}?"Event"\s*:\s*"', re.DOTALL)
+
+
+def open_source(source: str, within: Sequence[str] = ()) -> BinaryIO:
+    """Open a local file (see :func:`~iqcar.files.opening.open_file`) or a URL for reading.
+
+    Raises what the storage raises.
+    """
+    return open_url(source) if is_url(source) else open_file(source, within)
+
+
+def open_part(part: LogPart) -> StoredStream:
+    """Open one part of a log.
+
+    Raises
+    ------
+    DamageError
+        If it cannot be opened.
+    IqcarError
+        If what reads its kind of URL is not installed.
+    """
+    try:
+        file = open_source(part.source, part.within)
+        return archive.open_member(file, part.member) if part.member else StoredStream(file)
+    except (DamageError, IqcarError):
+        raise
+    except Exception as error:  # any backend's own error type
+        raise DamageError(f"it cannot be opened: {why(error)}") from error
+
+
+def zip_members(source: str, within: Sequence[str] = ()) -> list[tuple[str, int]] | None:
+    """List name and stored size of the files in a zip; None if the file is no zip.
+
+    Raises
+    ------
+    DamageError
+        If it is a zip that cannot be read. Errors of the storage are raised as they are.
+    """
+    with open_source(source, within) as file:
+        if file.read(len(archive.ZIP_MAGICS[0])) not in archive.ZIP_MAGICS:
+            return None
+    with open_source(source, within) as file:
+        return archive.members(file)
+
+
+def looks_like_log(part: LogPart) -> bool:
+    """Tell whether the first decoded bytes of a file start with Spark events."""
+    text = b""
+    try:
+        with open_part(part) as stream:
+            for chunk in decoded_chunks(stream):
+                text += chunk[:SNIFF_BYTES]
+                if len(text) >= SNIFF_BYTES:
+                    break
+    except DamageError:
+        pass
+    lines = [line for line in text[:SNIFF_BYTES].split(b"\n") if line.strip()]
+    return any(_EVENT.match(line) for line in lines[:SNIFF_LINES])

@@ -1,0 +1,1 @@
+"""What the plugin recorded: task records with interval profiles, host samples, scheduler pools."""

@@ -1,0 +1,1 @@
+"""Task events: from lines to columns of the tasks table."""

@@ -1,0 +1,1 @@
+"""Texts from logs: matched in linear time, and redacted."""

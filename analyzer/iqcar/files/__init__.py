@@ -1,0 +1,1 @@
+"""Opening untrusted files, and writing derived ones: never through a planted link."""

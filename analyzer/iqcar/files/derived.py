@@ -1,0 +1,183 @@
+"""Writes files of results: whole or not at all, and never through a link that somebody laid.
+
+The content goes to a new file beside the target, which then takes the target's name. Whatever stood
+there is replaced, not written into: of a link only the link. Streams are the exception, because a
+name beside them means nothing: ``/dev/stdout`` and other descriptors, ``/dev/null``, terminals, and
+named pipes of the user's own are written into.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from iqcar.files.opening import NOFOLLOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NEW_MODE = 0o666
+"""Permissions of a new file (read and write for all), of which the user's umask takes away."""
+
+_DESCRIPTORS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})\Z")
+_DEVICES = Path("/dev")
+_NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0)
+
+
+def write_derived(target: str | Path, content: str | bytes | Iterable[str | bytes]) -> None:
+    """Write a file of results.
+
+    Parameters
+    ----------
+    target : path
+        Where: a file is replaced, so is a link; a stream is written into.
+    content : str, bytes, or iterable of them
+        What; text becomes UTF-8, of which lone surrogates become question marks. Chunks are written
+        as they come; if making one fails, the target stays as it was.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    with _whole(Path(target)) as file:
+        for chunk in (content,) if isinstance(content, (str, bytes)) else content:
+            file.write(chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk)
+
+
+def open_derived(target: str | Path) -> BinaryIO:
+    """Open a file to write into over time: a new one that has taken the target's name already.
+
+    As :func:`write_derived`, but what is written is there at once; raises OSError.
+    """
+    path = Path(target)
+    if (stream := _stream(path)) is not None:
+        return stream
+    partial, file = _beside(path)
+    try:
+        partial.replace(path)
+    except BaseException:
+        _drop(partial, file)
+        raise
+    return file
+
+
+def open_to_append(target: str | Path) -> int:
+    """Open a file that grows, made if it is missing; a link is refused; raises OSError.
+
+    Returns
+    -------
+    int
+        A descriptor; each write through it goes to the end.
+    """
+    path = Path(target)
+    if (stream := _stream(path)) is not None:
+        with stream:
+            return os.dup(stream.fileno())
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(path))
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NOFOLLOW, 0o644)
+
+
+def is_stream(path: Path) -> bool:
+    """Tell whether something takes in what is written to it instead of being replaced by it.
+
+    A named pipe of another user is none: it may have been laid to catch what is written.
+    """
+    if _descriptor(path) is not None:
+        return True
+    try:
+        return _takes_in(path, path.lstat())
+    except (OSError, ValueError):
+        return False
+
+
+def _takes_in(path: Path, status: os.stat_result) -> bool:
+    if stat.S_ISFIFO(status.st_mode):
+        return status.st_uid == os.geteuid()
+    return stat.S_ISCHR(status.st_mode) and path.absolute().parent == _DEVICES
+
+
+def _descriptor(path: Path) -> int | None:
+    text = str(path)
+    if (match := _DESCRIPTOR.match(text)) is not None:
+        return int(match[1])
+    return _DESCRIPTORS.get(text)
+
+
+def _stream(path: Path) -> BinaryIO | None:
+    """Open a stream; None if the path is none."""
+    if (descriptor := _descriptor(path)) is not None:
+        # Not opened again by its name, which would begin at the start of a file once more.
+        return cast("BinaryIO", os.fdopen(os.dup(descriptor), "wb"))
+    if not is_stream(path):
+        return None
+    stream = cast("BinaryIO", os.fdopen(os.open(path, os.O_WRONLY | NOFOLLOW), "wb"))
+    if not _takes_in(path, os.fstat(stream.fileno())):
+        stream.close()
+        raise OSError(errno.EINVAL, "it has become something else", str(path))
+    return stream
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write into, which takes its name at the end; a failure leaves no trace."""
+    if (stream := _stream(path)) is not None:
+        with stream:
+            yield stream
+        return
+    partial, file = _beside(path)
+    try:
+        with file:
+            yield file
+        partial.replace(path)
+    except BaseException:
+        _drop(partial, file)
+        raise
+
+
+def _beside(path: Path) -> tuple[Path, BinaryIO]:
+    """Make a new file in the folder of a path, with the permissions of what it will replace."""
+    status = _replaced(path)
+    partial = path.with_name(f".iqcar-{secrets.token_hex(8)}")
+    file = cast("BinaryIO", os.fdopen(os.open(partial, _NEW, NEW_MODE), "wb"))
+    if status is not None:
+        try:
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode) & NEW_MODE)
+        except BaseException:
+            _drop(partial, file)
+            raise
+    return partial, file
+
+
+def _replaced(path: Path) -> os.stat_result | None:
+    """Return the status of the user's own file at a path; None if there is nothing, or a link.
+
+    Raises
+    ------
+    OSError
+        If it is what a file must not replace: a folder, a device, a pipe.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+    return status if own else None
+
+
+def _drop(partial: Path, file: BinaryIO) -> None:
+    with suppress(OSError):
+        file.close()
+    partial.unlink(missing_ok=True)

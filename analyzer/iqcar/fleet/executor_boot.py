@@ -1,0 +1,87 @@
+"""What Spark's Python workers run first: it finds iqcar's code there, then hands over to it.
+
+This module is pickled by value, because a worker cannot import it before it has run: it imports
+nothing of iqcar, and only the standard library and pyspark inside its functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MISSING = "iqcar-on-an-executor"
+"""Marks what went wrong in a worker before any of iqcar's code could run."""
+
+
+def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any], Any]:
+    """Make the function that Spark runs on each partition.
+
+    Parameters
+    ----------
+    home : str
+        Folder that holds the package, if executors run on this machine; else empty.
+    archive : str
+        File that was shipped by :func:`iqcar.fleet.send_code.ship`; else empty.
+    name : str
+        Module and function in :mod:`iqcar.fleet`, as ``steps.read_step``.
+    arguments : bytes
+        Its first arguments, pickled; they can hold iqcar's own classes.
+    """
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        function = find(home, archive, name)
+        import pickle
+
+        yield from function(*pickle.loads(arguments), batches)  # noqa: S301
+
+    return run
+
+
+def find(home: str, archive: str, name: str) -> Callable[..., Any]:
+    """Import a step, from the package's folder or from the archive that was shipped."""
+    import sys
+    from importlib import import_module
+
+    folder = home or unpacked(archive)
+    known = sys.modules.get("iqcar")
+    origin = getattr(known, "__file__", "") or ""
+    if known is not None and not origin.startswith(folder):
+        # Another iqcar was imported in this worker before: its modules would be mixed with ours.
+        for loaded in [m for m in sys.modules if m == "iqcar" or m.startswith("iqcar.")]:
+            del sys.modules[loaded]
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module, _, function_name = name.partition(".")
+    try:
+        steps = import_module(f"iqcar.fleet.{module}")
+    except ImportError as error:
+        raise RuntimeError(f"{MISSING}: {error} (Python {sys.executable})") from None
+    function: Callable[..., Any] = getattr(steps, function_name)
+    return function
+
+
+def unpacked(archive: str) -> str:
+    """Unpack the archive beside itself, once per executor; return the folder.
+
+    Compiled code is cached beside the sources, which it cannot be inside an archive.
+    """
+    import os
+    import tempfile
+    import zipfile
+
+    from pyspark import SparkFiles
+
+    path = SparkFiles.get(archive)
+    folder = f"{path}.unpacked"
+    if not os.path.isdir(folder):  # noqa: PTH112 (no pathlib: the less a worker needs, the better)
+        partial = tempfile.mkdtemp(dir=os.path.dirname(path))  # noqa: PTH120
+        with zipfile.ZipFile(path) as packed:
+            packed.extractall(partial)
+        try:
+            os.rename(partial, folder)  # noqa: PTH104
+        except OSError:
+            # Another worker of this executor was faster; ours goes with the executor's folder.
+            return folder if os.path.isdir(folder) else partial  # noqa: PTH112
+    return folder

@@ -1,0 +1,159 @@
+"""Topics of many logs on Spark, with the numbers of the local engine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.enums import QueryBy
+from iqcar.eventlog.find.locate import EventLog, locate
+from iqcar.eventlog.ingest import failed
+from iqcar.eventlog.merge import merge
+from iqcar.fleet import steps
+from iqcar.fleet.packing import pack_by_size
+from iqcar.fleet.send_code import ship
+from iqcar.fleet.session import working_on
+from iqcar.fleet.shuffle import at_one_place, partitions
+from iqcar.fleet.spark_progress import watched
+from iqcar.fleet.topic_sources import sources_on_spark
+from iqcar.fleet.transport import objects, stepped
+from iqcar.queries.identify import identify
+from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.stragglers import FEATURE_LIST
+from iqcar.stragglers.clock_offsets import clock_doubts
+from iqcar.stragglers.host_features import sample_doubts
+from iqcar.stragglers.labels import labels_of
+from iqcar.tables import texts
+from iqcar.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iqcar.eventlog.find.locate import Unreadable
+    from iqcar.fleet.send_code import Shipped
+    from iqcar.tables import Tables
+    from iqcar.topics import JobLook, Topics
+
+
+def topics_on_spark(
+    spark: Any,
+    paths: str | Path | Sequence[str | Path],
+    settings: TopicSettings | None = None,
+    *,
+    query_by: QueryBy | str = QueryBy.SQL,
+    names: str = "",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[Tables, Topics | None]:
+    """Find what keeps making tasks slow in many logs, reading and learning on Spark.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Not of Spark Connect.
+    paths : path, or sequence of paths
+        As :func:`iqcar.pipeline.read` takes them. They are looked for here and read on the
+        executors: both have to reach them under the same name.
+    settings : TopicSettings, optional
+    query_by : QueryBy or str
+        What counts as one query.
+    names : str
+        File with names of topics in the format of ``rules/topics.json``; ours by default.
+    progress : callable, optional
+        Called from another thread with what is being done, the Spark tasks done, and those in all.
+
+    Returns
+    -------
+    Tables
+        With an ``inputs`` row per log found, applications, hosts, executors, jobs, stages and
+        queries; ``tasks`` and what belongs to tasks is empty: it stayed on the executors. A query
+        counts no tasks, and its times are those of its jobs and stages.
+    Topics or None
+        None if no log could be read.
+
+    Raises
+    ------
+    IqcarError
+        If a URL needs a package that is not installed, or Spark fails.
+    """
+    found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
+    if not any(isinstance(one, EventLog) for one in found):
+        return _outlined(found, {}), None
+    chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
+    with working_on(spark, "iqcar topics"), ExitStack() as held:
+        doing = held.enter_context(watched(spark, progress))
+        shipped = ship(spark)
+        doing("reading logs")
+        read = _keep(_read(spark, found, shipped), held)
+        outlines = dict(objects(read, steps.OUTLINE))
+        tables = identify(_outlined(found, outlines), query_by)
+        if not len(tables.applications):
+            return tables, None
+        placed = _keep(at_one_place(spark, read, outlines), held)
+        doing("measuring waits")
+        jobs = _keep(stepped(placed, shipped.step("steps.jobs_step", chosen, query_by)), held)
+        told: list[steps.Told] = [one for _, one in objects(jobs, steps.TOLD)]
+        doing("learning from stages")
+        spread = partitions(spark, sum(outline.tasks for outline in outlines.values()))
+        kept = share_kept(sum(one.jobs for one in told))
+        bundles = jobs.where(jobs["kind"] == steps.JOBS).repartition(spread)
+        looked = stepped(bundles, shipped.step("steps.look_step", chosen, kept))
+        topics = topics_from(
+            _at_rows([look for _, bundle in objects(looked) for look in bundle], tables),
+            metric_names(FEATURE_LIST),
+            chosen,
+            sum((one.tally for one in told), Tally(0, 0, 0)),
+            labels_of(tables),
+            _doubts(tables, told),
+        )
+        doing("asking who was in the way")
+        named = [topic_name(topics.words_of(one), names) for one in range(len(topics.topics))]
+        lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
+        return tables, sources_on_spark(placed, shipped, topics, lacks, tables, query_by)
+
+
+def _read(spark: Any, found: Sequence[EventLog | Unreadable], shipped: Shipped) -> Any:
+    """Read every log on some executor; the largest are started first."""
+    logs = [(number, one) for number, one in enumerate(found) if isinstance(one, EventLog)]
+    cores = spark.sparkContext.defaultParallelism
+    shares = pack_by_size([log.size_bytes for _, log in logs], cores)
+    step = shipped.step("steps.read_step", [[logs[row] for row in share] for share in shares])
+    return stepped(spark.range(0, len(shares), 1, len(shares)), step)
+
+
+def _keep(frame: Any, held: ExitStack) -> Any:
+    """Keep what a step made, in memory or on the executors' disks, until all is done."""
+    kept = frame.persist()
+    held.callback(kept.unpersist)
+    return kept
+
+
+def _outlined(found: Sequence[EventLog | Unreadable], outlines: dict[int, steps.Outline]) -> Tables:
+    """Put together what the driver knows of all logs."""
+    return merge(
+        [
+            failed(one.path, one.message)
+            if not isinstance(one, EventLog)
+            else outlines[number].tables
+            for number, one in enumerate(found)
+        ]
+    )
+
+
+def _at_rows(looks: Sequence[JobLook], tables: Tables) -> list[JobLook]:
+    """Give each look the rows of its application and query among those of all logs."""
+    app = tables.stages["app"].tolist()
+    query = tables.stages["query"].tolist()
+    return [replace(one, app=app[one.stage], query=query[one.stage]) for one in looks]
+
+
+def _doubts(tables: Tables, told: Sequence[steps.Told]) -> tuple[str, ...]:
+    """Say of all groups together what the local engine says."""
+    offsets = {host: offset for one in told for host, offset in one.offsets.items()}
+    hosts = texts(tables.hosts, "host")
+    clocks = clock_doubts(tables, np.array([offsets.get(host, 0.0) for host in hosts]))
+    untold, sampled = sum(one.untold for one in told), sum(one.sampled for one in told)
+    return (*clocks, *sample_doubts(untold, sampled))

@@ -1,0 +1,73 @@
+"""Bringing iqcar's own code to the executors: a zip of the package, made on the fly."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import pickle
+import shutil
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iqcar.fleet import executor_boot
+from iqcar.fleet.session import is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PACKAGE = Path(__file__).resolve().parents[1]
+SOURCES, COMPILED = (".py", ".json"), (".nbi", ".nbc")
+"""What is shipped: sources, and what numba made of them, which saves every executor some ten
+seconds of compiling; numba itself drops it where the processor or its version differs."""
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Where a worker finds the package: a folder of this machine, or a shipped archive."""
+
+    home: str
+    archive: str
+
+    def step(self, name: str, *arguments: Any) -> Callable[[Any], Any]:
+        """Make the function that runs a step, ``module.function`` here, on each partition."""
+        packed = pickle.dumps(arguments, protocol=5)
+        return executor_boot.step(self.home, self.archive, name, packed)
+
+
+def ship(spark: Any) -> Shipped:
+    """Make the package known to the executors of a session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where it runs on this machine alone (``local[…]``), nothing is shipped.
+    """
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(executor_boot)  # type: ignore[no-untyped-call]
+    context = spark.sparkContext
+    if is_local(context.master):
+        return Shipped(str(PACKAGE.parent), "")
+    files = package_files()
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
+    name = f"iqcar-{digest.hexdigest()[:16]}.zip"
+    if not any(str(known).endswith(f"/{name}") for known in context.listFiles):
+        folder = Path(tempfile.mkdtemp(prefix="iqcar-"))
+        # Executors can come, and ask for it, as long as the application lives.
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as packed:
+            for path in files:
+                packed.write(path, Path("iqcar") / path.relative_to(PACKAGE))
+        context.addFile(str(folder / name))
+    return Shipped("", name)
+
+
+def package_files() -> list[Path]:
+    """Files of the package that an executor needs, in the order of names."""
+    found = (path for path in PACKAGE.rglob("*") if path.suffix in (*SOURCES, *COMPILED))
+    return sorted(path for path in found if path.is_file())

@@ -1,0 +1,90 @@
+"""Who was in the way, asked on the executors once it is known which topics lack a resource."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.fleet.shared_hosts import capacities_of
+from iqcar.fleet.steps import Asked
+from iqcar.fleet.transport import objects, stepped
+from iqcar.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iqcar.enums import QueryBy
+    from iqcar.fleet.send_code import Shipped
+    from iqcar.tables import Tables
+    from iqcar.topics import Topics
+
+
+def sources_on_spark(
+    placed: Any,
+    shipped: Shipped,
+    found: Topics,
+    lacks: Mapping[int, str],
+    tables: Tables,
+    query_by: QueryBy,
+) -> Topics:
+    """Find the topic of every straggler, and link those that lack a resource to who is blamed.
+
+    Parameters
+    ----------
+    placed : DataFrame of Spark
+        Tables of each group of logs.
+    shipped : Shipped
+    found : Topics
+    lacks : mapping of topic to :class:`iqcar.enums.Resource`
+    tables : Tables
+        Of all logs, without tasks.
+    query_by : QueryBy
+
+    Returns
+    -------
+    Topics
+        With sources and stragglers.
+    """
+    mixture = found.mixtures
+    if not len(mixture):
+        return found
+    stage = found.jobs["stage"].to_numpy(np.int64)
+    asked = Asked(
+        stage[mixture["job"].to_numpy(np.int64)],
+        mixture["topic"].to_numpy(np.int64),
+        mixture["share"].to_numpy(np.float64),
+        found.words,
+        found.settings,
+        dict(lacks),
+    )
+    measured = stepped(placed, shipped.step("steps.speeds_step", query_by))
+    known = capacities_of([speeds for _, speeds in objects(measured)])
+    answered = stepped(placed, shipped.step("steps.sources_step", asked, known, query_by))
+    parts = [part for _, part in objects(answered)]
+    if not parts:
+        return found
+    row_of = {int(one): row for row, one in enumerate(stage.tolist())}
+    blamed = _by_job([part for part, _ in parts], row_of)
+    query = np.append(tables.stages["query"].to_numpy(np.int64), -1)
+    blamed["query"] = query[blamed["query"].to_numpy(np.int64)]
+    slow = _by_job([part for _, part in parts], row_of)
+    return replace(
+        found,
+        sources=TOPIC_SOURCES.frame(
+            {name: blamed[name].to_numpy() for name in TOPIC_SOURCES.column_names()}
+        ),
+        stragglers=STRAGGLER_TOPICS.frame(
+            {name: slow[name].to_numpy() for name in STRAGGLER_TOPICS.column_names()}
+        ),
+    )
+
+
+def _by_job(parts: Sequence[pd.DataFrame], row_of: Mapping[int, int]) -> pd.DataFrame:
+    """Put the answers of all groups together, jobs by their rows instead of their stages."""
+    whole = pd.concat(parts, ignore_index=True)
+    whole["job"] = [row_of[int(one)] for one in whole["job"].tolist()]
+    ordered: pd.DataFrame = whole.iloc[np.argsort(whole["job"].to_numpy(), kind="stable")].copy()
+    return ordered

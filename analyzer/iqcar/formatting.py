@@ -1,0 +1,108 @@
+"""Numbers in words: durations, shares and lists as people read them."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from iqcar.enums import Request, Resource
+
+SECOND_MS = 1_000.0
+MINUTE_MS = 60_000.0
+HOUR_MS = 3_600_000.0
+DAY_MS = 24 * HOUR_MS
+
+APPLICATION_WIDTH = 4
+"""Last characters of an application's id that tell it from others: they count up."""
+NAME_WIDTH = 48
+"""Characters of a query's name in a table; SQL texts are longer than any screen."""
+
+RESOURCE_NAMES = {
+    Resource.SLOTS: "slots",
+    Resource.CPU: "CPU",
+    Resource.MEMORY: "memory",
+    Resource.NETWORK: "network",
+    Resource.IO: "IO",
+}
+
+REQUEST_NAMES = {
+    Request.SLOT_WAIT: "a free slot",
+    Request.RUN_QUEUE: "the processor",
+    Request.MONITOR_BLOCKED: "a lock",
+    Request.NOTIFICATION_WAIT: "another thread's signal",
+    Request.EXECUTION_MEMORY: "execution memory",
+    Request.STORAGE_MEMORY: "storage memory",
+    Request.SHUFFLE_FETCH: "shuffle blocks",
+    Request.IO_READ: "reading",
+    Request.IO_WRITE: "writing",
+}
+
+
+def duration(ms: float | None) -> str:
+    """Write a duration: ``640 ms``, ``41.2 s``, ``12.5 min``, ``3.1 h``, ``9.0 days``.
+
+    NaN is ``unknown``.
+    """
+    if ms is None or math.isnan(ms):
+        return "unknown"
+    if ms < SECOND_MS:
+        return f"{ms:.0f} ms"
+    if ms < 2 * MINUTE_MS:
+        return f"{ms / SECOND_MS:.1f} s"
+    if ms < 2 * HOUR_MS:
+        return f"{ms / MINUTE_MS:.1f} min"
+    if ms < 4 * DAY_MS:
+        return f"{ms / HOUR_MS:.1f} h"
+    return f"{ms / DAY_MS:.1f} days"
+
+
+def percent(share: float) -> str:
+    """Write a share: ``62 %``; what is little but not nothing is ``<1 %``."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    return f"{share:.0%}".replace("%", " %")
+
+
+def short(name: str, width: int = NAME_WIDTH) -> str:
+    """One line of a name, cut to a width, without control characters."""
+    line = " ".join(printable(name).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Replace what a terminal would act on: names in logs are not ours."""
+    return "".join(
+        " " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text
+    )
+
+
+def resource_name(value: str) -> str:
+    """Return the resource as people write it."""
+    return RESOURCE_NAMES[Resource(value)]
+
+
+def breakdown(parts: Mapping[str, float], names: Mapping[str, str] | None = None) -> str:
+    """Write the parts of a sum, the largest first, leaving out those under a hundredth."""
+    total = sum(parts.values())
+    kept = [
+        f"{(names or {}).get(key, key)} {duration(value)}"
+        for key, value in sorted(parts.items(), key=lambda item: -item[1])
+        if total > 0 and value >= total / 100
+    ]
+    return ", ".join(kept)
+
+
+def run_numbers(ids: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What tells runs of one query apart: the end of each query's id, such as ``sql-14``.
+
+    Where runs in several applications have one name and number, the end of the application's id
+    goes before it: ``…1047/sql-14``.
+    """
+    ends = [one.rpartition("/")[2] for one in ids]
+    times = Counter(zip(names, ends, strict=True))
+    return [
+        f"…{one.partition('/')[0][-APPLICATION_WIDTH:]}/{end}" if times[name, end] > 1 else end
+        for one, name, end in zip(ids, names, ends, strict=True)
+    ]

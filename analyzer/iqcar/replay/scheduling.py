@@ -1,0 +1,164 @@
+"""Who goes first in a replay: the recorded mode and pools, or those of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay.event_loop import Shares
+from iqcar.rules.pool_plan import Pool
+from iqcar.rules.priorities import DEFAULT_POOL, FAIR
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from iqcar.replay.recorded_workload import Workload
+    from iqcar.rules.pool_plan import Assignment, PoolPlan
+    from iqcar.tables import Tables
+
+    Rows = NDArray[np.int64]
+
+
+def recorded_shares(tables: Tables, workload: Workload) -> Shares:
+    """Shares as they were: FIFO, or FAIR among the pools that the record names.
+
+    Weights are those that the plugin saw last; without it, Spark's defaults.
+    """
+    return _shares(
+        tables,
+        workload,
+        is_fair(tables, workload.app),
+        recorded_pools(tables, workload.app),
+        ran_in_pools(tables, workload.order.stage),
+    )
+
+
+def planned_shares(
+    tables: Tables, workload: Workload, plan: PoolPlan, chosen: Mapping[int, str]
+) -> Shares:
+    """Shares under a plan: FAIR, queries with an assignment in its pool.
+
+    The others stay in the pool they asked for themselves; rules that put them elsewhere in the
+    recorded run are not those of the plan.
+
+    Parameters
+    ----------
+    tables : Tables
+    workload : Workload
+    plan : PoolPlan
+    chosen : mapping of query row to pool, from :func:`chosen_pools`
+    """
+    stage = workload.order.stage
+    query = tables.stages["query"].to_numpy(np.int64)[stage].tolist()
+    asked = texts(tables.stages.iloc[stage], "pool")
+    pools = {**recorded_pools(tables, workload.app), **{pool.name: pool for pool in plan.pools}}
+    after = [chosen.get(q, pool or DEFAULT_POOL) for q, pool in zip(query, asked, strict=True)]
+    return _shares(tables, workload, True, pools, after)
+
+
+def chosen_pools(tables: Tables, plan: PoolPlan) -> dict[int, str]:
+    """Pool of each query that an assignment matches: the first that does, as the plan has them."""
+    queries, jobs = tables.queries, tables.jobs
+    fingerprints = texts(queries, "fingerprint")
+    said: dict[str, dict[int, set[str]]] = {"description": {}, "job_group": {}}
+    for field, of_query in said.items():
+        if any(getattr(assignment, field) for assignment in plan.assignments):
+            for query, text in zip(jobs["query"].tolist(), texts(jobs, field), strict=True):
+                of_query.setdefault(query, set()).add(text)
+
+    def matches(assignment: Assignment, query: int) -> bool:
+        wanted = (assignment.fingerprint, assignment.description, assignment.job_group)
+        return any(wanted) and (
+            assignment.fingerprint in ("", fingerprints[query])
+            and all(
+                not text or text in said[field].get(query, ())
+                for field, text in zip(said, wanted[1:], strict=True)
+            )
+        )
+
+    found: dict[int, str] = {}
+    for query in range(len(fingerprints)):
+        pool = next((a.pool for a in plan.assignments if matches(a, query)), None)
+        if pool is not None:
+            found[query] = pool
+    return found
+
+
+def is_fair(tables: Tables, app: int) -> bool:
+    """Whether an application ran with spark.scheduler.mode=FAIR."""
+    return bool(tables.applications["scheduler_mode"].iloc[app] == FAIR)
+
+
+def recorded_pools(tables: Tables, app: int) -> dict[str, Pool]:
+    """Pools of an application that the plugin saw, as they were last."""
+    pools = tables.pools[(tables.pools["app"] == app).to_numpy()]
+    pools = pools.iloc[np.argsort(pools["time_ms"].to_numpy(), kind="stable")]
+    return {
+        name: Pool(name, max(1, int(weight)), max(0, int(min_share)), mode)
+        for name, weight, min_share, mode in zip(
+            texts(pools, "name"),
+            np.nan_to_num(pools["weight"].to_numpy(np.float64), nan=1.0).tolist(),
+            np.nan_to_num(pools["min_share"].to_numpy(np.float64)).tolist(),
+            texts(pools, "mode"),
+            strict=True,
+        )
+    }
+
+
+def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
+    """Pool that each stage's tasks ran in: as the plugin saw it at the executor, else as set.
+
+    Rules act after Spark has written down which pool a job asked for: only the executor tells.
+    """
+    measured = np.full(len(tables.stages), -1, np.int64)
+    records = tables.task_records
+    named = np.flatnonzero((records["pool"] != "").to_numpy(bool))
+    if len(named):
+        of_stage = tables.tasks["stage"].to_numpy(np.int64)[records["task"].to_numpy()[named]]
+        measured[of_stage[of_stage >= 0]] = named[of_stage >= 0]
+    record = measured[stage]
+    seen = iter(texts(records.iloc[record[record >= 0]], "pool"))
+    asked = texts(tables.stages.iloc[stage], "pool")
+    return [
+        next(seen) if known else pool or DEFAULT_POOL
+        for known, pool in zip((record >= 0).tolist(), asked, strict=True)
+    ]
+
+
+def _shares(
+    tables: Tables, workload: Workload, fair: bool, pools: dict[str, Pool], stage_pool: list[str]
+) -> Shares:
+    """Number pools and rank everything that names decide."""
+    order = workload.order
+    names = sorted({*stage_pool, DEFAULT_POOL})
+    number = {name: at for at, name in enumerate(names)}
+    # A pool that nobody declared is made by Spark with its defaults: FIFO, weight 1, no minShare.
+    declared = [pools.get(name, Pool(name)) for name in names]
+    n = len(order.begin)
+    pool, by_stage, by_name = (np.zeros(n, np.int64) for _ in range(3))
+    pool[order.stage_step] = [number[name] for name in stage_pool]
+    by_stage[order.stage_step] = np.arange(len(order.stage))
+    stages = tables.stages.iloc[order.stage]
+    called = [
+        f"TaskSet_{stage}.{attempt}"
+        for stage, attempt in zip(
+            stages["stage_id"].tolist(), stages["attempt"].tolist(), strict=True
+        )
+    ]
+    by_name[order.stage_step[sorted(range(len(called)), key=called.__getitem__)]] = np.arange(
+        len(called)
+    )
+    return Shares(
+        fair,
+        pool,
+        by_stage,
+        by_name,
+        np.array([one.mode == FAIR for one in declared], bool),
+        np.array([one.weight for one in declared], np.float64),
+        np.array([one.min_share for one in declared], np.float64),
+        np.arange(len(names)),
+    )

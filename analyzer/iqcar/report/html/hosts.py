@@ -1,0 +1,182 @@
+"""Hosts and resources: where time was lost, what to, and how busy the hosts were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.enums import Resource
+from iqcar.formatting import duration, percent, printable, resource_name
+from iqcar.report.html import limits
+from iqcar.rules.vocabulary.lost_time import advice_for
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.tables import Tables
+
+    Floats = NDArray[np.float64]
+
+BUSY = 0.9
+"""Share of its slots, processors or disks from which a host is called full."""
+STANDS_OUT = 2.0
+"""A host on which more than twice the mean was lost, slots apart, is called slow."""
+WORTH_SAYING = 0.01
+"""Share of all lost time below which a host is not worth a sentence."""
+
+
+def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay out hot resources, slow nodes and utilisation.
+
+    Returns
+    -------
+    dict
+        sentence; resources and hosts: rows for tables, the largest loss first; left_out: hosts
+        beyond the table; sampled: whether any host was sampled.
+    """
+    hot = diagnosis.graph.hot_resources()
+    resources = [
+        {
+            "resource": str(row["resource"]),
+            "name": resource_name(row["resource"]),
+            "sentence": Resource(row["resource"]).sentence,
+            "lost_ms": float(row["lost_ms"]),
+            "share": float(row["share"]),
+            "targets": int(row["targets"]),
+        }
+        for row in hot.to_dict("records")
+        if row["lost_ms"] > 0
+    ]
+    use = utilisation(diagnosis.tables)
+    names = texts(diagnosis.tables.hosts, "host")
+    rows = {name: number for number, name in enumerate(names)}
+    nodes = diagnosis.graph.slow_nodes().to_dict("records")
+    listed = {row["host"] for row in nodes}
+    ran = np.bincount(
+        np.maximum(diagnosis.tables.tasks["host"].to_numpy(np.int64), 0), minlength=len(names)
+    )
+    others = [name for name in names if name not in listed and ran[rows[name]]]
+    nodes += [
+        {"host": name, "lost_ms": 0.0, "share": 0.0, "slots_lost_ms": 0.0, "resource": ""}
+        for name in others
+    ]
+    hosts = [_host(row, rows.get(row["host"], -1), use, ran) for row in nodes]
+    return {
+        "sentence": _sentence(resources, hosts),
+        "advice": advice_for(str(resources[0]["resource"])) if resources else "",
+        "resources": resources,
+        "hosts": hosts[: limits.MOST_HOST_ROWS],
+        "left_out": max(0, len(hosts) - limits.MOST_HOST_ROWS),
+        "sampled": bool(len(diagnosis.tables.samples)),
+        "series": bool(len(diagnosis.tables.tasks)),
+    }
+
+
+def utilisation(tables: Tables) -> dict[str, Floats]:
+    """How busy each host was, as shares or bytes per second; NaN where nobody recorded it.
+
+    Returns
+    -------
+    dict
+        Arrays by host row: slots (share of its executors' slot time that tasks held), cpu and
+        cpu_most (share of the processors that was busy: the mean, and nine tenths of the time no
+        more), disk (share of the time the busiest disk was busy), network (bytes per second, in
+        and out).
+    """
+    n = len(tables.hosts)
+    found = {name: np.full(n, np.nan) for name in ("slots", "cpu", "cpu_most", "disk", "network")}
+    found["slots"] = _slots_held(tables, n)
+    samples = tables.samples
+    if len(samples):
+        for host, mine in samples.groupby("host", sort=False):
+            if not 0 <= host < n:
+                continue
+            weight = mine["duration_ms"].to_numpy(np.float64)
+            busy = 1 - (mine["cpu_idle"] + mine["cpu_iowait"]).to_numpy(np.float64) / 100
+            found["cpu"][host] = _mean(busy, weight)
+            known = busy[np.isfinite(busy)]
+            found["cpu_most"][host] = np.quantile(known, 0.9) if len(known) else np.nan
+            found["disk"][host] = _mean(mine["disk_busy"].to_numpy(np.float64), weight)
+            moved = (mine["net_in_bytes"] + mine["net_out_bytes"]).to_numpy(np.float64)
+            seconds = weight / 1e3
+            rate = np.divide(moved, seconds, out=np.full(len(moved), np.nan), where=seconds > 0)
+            found["network"][host] = _mean(rate, weight)
+    return found
+
+
+def _slots_held(tables: Tables, n: int) -> Floats:
+    """Share of the time that executors' slots were there in which tasks held them."""
+    executors, tasks, apps = tables.executors, tables.tasks, tables.applications
+    offered = np.zeros(n)
+    if len(executors):
+        app = executors["app"].to_numpy(np.int64)
+        start, end = apps["start_ms"].to_numpy(np.float64), apps["end_ms"].to_numpy(np.float64)
+        added = executors["added_ms"].to_numpy(np.float64)
+        removed = executors["removed_ms"].to_numpy(np.float64)
+        since = np.where(np.isfinite(added), added, start[app])
+        until = np.where(np.isfinite(removed), removed, end[app])
+        room = executors["cores"].to_numpy(np.float64) * np.maximum(until - since, 0)
+        host = executors["host"].to_numpy(np.int64)
+        for row, ms in zip(host.tolist(), room.tolist(), strict=True):
+            if row >= 0:
+                offered[row] += ms
+    host = tasks["host"].to_numpy(np.int64)
+    here = host >= 0
+    cpus = apps["task_cpus"].to_numpy(np.float64)
+    life = (tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64)
+    held = np.nan_to_num(life * cpus[tasks["app"].to_numpy(np.int64)]) if len(tasks) else life
+    busy = np.bincount(host[here], held[here], minlength=n)
+    # An executor's cores that are not recorded make the whole host's share unknown.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share: Floats = np.where(offered > 0, np.minimum(busy / offered, 1.0), np.nan)
+    return share
+
+
+def _mean(values: Floats, weight: Floats) -> float:
+    known = np.isfinite(values) & np.isfinite(weight) & (weight > 0)
+    return float(np.average(values[known], weights=weight[known])) if known.any() else np.nan
+
+
+def _host(
+    row: dict[Any, Any], number: int, use: dict[str, Floats], ran: NDArray[np.int64]
+) -> dict[str, Any]:
+    shares = {
+        name: (float(values[number]) if number >= 0 and np.isfinite(values[number]) else None)
+        for name, values in use.items()
+    }
+    return {
+        "name": printable(row["host"]),
+        "tasks": int(ran[number]) if number >= 0 else None,
+        "lost_ms": float(row["lost_ms"]),
+        "share": float(row["share"]),
+        "slots_lost_ms": float(row["slots_lost_ms"]),
+        "bound_ms": max(float(row["lost_ms"]) - float(row["slots_lost_ms"]), 0.0),
+        "resource": resource_name(row["resource"]) if row["resource"] else "",
+        **shares,
+    }
+
+
+def _sentence(resources: list[dict[str, Any]], hosts: list[dict[str, Any]]) -> str:
+    if not resources:
+        return "No resource was short: no query lost time that could be measured."
+    first = resources[0]
+    text = (
+        f"Most time was lost to {first['name']}: {duration(first['lost_ms'])}, "
+        f"{percent(first['share'])} of all that was lost."
+    )
+    bound = [host["bound_ms"] for host in hosts]
+    total = sum(host["lost_ms"] for host in hosts)
+    if len(hosts) == 1:
+        return text + f" All of it was lost on one host, {hosts[0]['name']}."
+    worst = max(hosts, key=lambda host: host["bound_ms"])
+    mean = sum(bound) / len(bound)
+    if worst["bound_ms"] > max(STANDS_OUT * mean, WORTH_SAYING * total):
+        return text + (
+            f" {worst['name']} stands out: {duration(worst['bound_ms'])} were lost there apart "
+            f"from slots, {worst['bound_ms'] / mean:.1f} times the mean of {len(hosts)} hosts. "
+            "Look at its disks, network and neighbours."
+        )
+    return text + f" None of {len(hosts)} hosts stands out."

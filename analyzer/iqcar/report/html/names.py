@@ -1,0 +1,153 @@
+"""Names that the page shows: queries, stages and hosts, each once, shortened and printable."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.enums import Resource
+from iqcar.formatting import printable, run_numbers, short
+from iqcar.plots.palette import query_colours
+from iqcar.report.html import limits
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.diagnosis import Diagnosis
+
+NUMBER_WIDTH = 24
+"""Characters of what tells two queries of one name apart; ids of job groups can be long."""
+
+
+class People:
+    """Looks names up by row, and remembers which rows the page has to know.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    """
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self._diagnosis = diagnosis
+        self._queries = _Index()
+        self._stages = _Index()
+        self._hosts = _Index()
+        self._text_left = limits.TEXT_CHARACTERS
+
+    def query(self, row: int) -> int:
+        """Position on the page of a query; negative rows stay what they are."""
+        return self._queries.of(row)
+
+    def stage(self, row: int) -> int:
+        """Position on the page of a stage."""
+        return self._stages.of(row)
+
+    def host(self, row: int) -> int:
+        """Position on the page of a host."""
+        return self._hosts.of(row)
+
+    def name(self, row: int) -> str:
+        """Name of a query as the page shows it: one line."""
+        return short(self._names[row], limits.NAME_CHARACTERS) or self.number(row)
+
+    def number(self, row: int) -> str:
+        """What tells runs of one query apart; see :func:`iqcar.formatting.run_numbers`."""
+        return short(self._numbers[row], NUMBER_WIDTH)
+
+    @cached_property
+    def _numbers(self) -> list[str]:
+        return run_numbers(self._ids, self._names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lay out everything that was asked for, in order of position."""
+        return {
+            "queries": [self._query(row) for row in self._queries.rows],
+            "stages": [self._stage(row) for row in self._stages.rows],
+            "hosts": [printable(self._host_names[row]) for row in self._hosts.rows],
+        }
+
+    def _query(self, row: int) -> dict[str, Any]:
+        queries = self._diagnosis.tables.queries
+        duration = float(queries["duration_ms"].iloc[row])
+        known = bool(np.isfinite(duration))
+        lost = float(self._lost[row])
+        size = len(Resource)
+        waits = self._diagnosis.query_waits.iloc[row * size : (row + 1) * size]
+        one = {
+            "id": printable(self._ids[row]),
+            "name": self.name(row),
+            "number": self.number(row),
+            "colour": self._colours[row],
+            "ran": round(duration, 3) if known else None,
+            # Rounding of summed times can lift the loss over the duration by a hair.
+            "lost": round(min(lost, duration) if duration > 0 else lost, 3),
+            "toOthers": round(min(float(self._to_others[row]), lost), 3),
+            "ended": bool(queries["ended"].iloc[row]),
+            "failed": bool(queries["failed"].iloc[row]),
+            "waits": [
+                None if np.isnan(wait) else round(float(wait), 3) for wait in waits["wait_ms"]
+            ],
+            "evidence": waits["evidence"].tolist(),
+            "unknown": [round(float(share), 4) for share in waits["missing_share"]],
+        }
+        text = "".join(c if c == "\n" else printable(c) for c in self._names[row])
+        if text != one["name"] and len(text) <= self._text_left:
+            self._text_left -= len(text)
+            one["text"] = text
+        return one
+
+    def _stage(self, row: int) -> dict[str, Any]:
+        stages = self._diagnosis.tables.stages
+        query = int(stages["query"].iloc[row])
+        return {
+            "id": f"{stages['stage_id'].iloc[row]}.{stages['attempt'].iloc[row]}",
+            "name": short(str(stages["name"].iloc[row]), limits.NAME_CHARACTERS),
+            "query": self._queries.known(query),
+            "critical": bool(stages["critical"].iloc[row]),
+        }
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return texts(self._diagnosis.tables.queries, "name")
+
+    @cached_property
+    def _ids(self) -> list[str]:
+        return texts(self._diagnosis.tables.queries, "query_id")
+
+    @cached_property
+    def _host_names(self) -> list[str]:
+        return texts(self._diagnosis.tables.hosts, "host")
+
+    @cached_property
+    def _colours(self) -> list[str]:
+        return query_colours(self._diagnosis.tables.queries)
+
+    @cached_property
+    def _lost(self) -> NDArray[np.float64]:
+        return self._diagnosis.lost_ms()
+
+    @cached_property
+    def _to_others(self) -> NDArray[np.float64]:
+        return self._diagnosis.lost_to_others_ms()
+
+
+class _Index:
+    """Gives each row a position in the order in which rows are asked for."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self._at: dict[int, int] = {}
+
+    def of(self, row: int) -> int:
+        if row < 0:
+            return row
+        if row not in self._at:
+            self._at[row] = len(self.rows)
+            self.rows.append(row)
+        return self._at[row]
+
+    def known(self, row: int) -> int:
+        return self._at.get(row, -1)

@@ -1,0 +1,198 @@
+"""One HTML file that shows a diagnosis and needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from iqcar.blame.attribute import QUERY
+from iqcar.eventlog.text.redact import redact_text
+from iqcar.formatting import duration, percent, printable, short
+from iqcar.report.html import files, limits
+from iqcar.report.html.blame_rows import facts_of
+from iqcar.report.html.embed import json_for_html, source_hash
+from iqcar.report.html.hosts import hosts_section
+from iqcar.report.html.inputs import inputs_section
+from iqcar.report.html.payload import page_payload
+from iqcar.report.html.rules import rules_section
+from iqcar.report.html.stragglers import stragglers_section, topics_section
+from iqcar.report.html.timeline_sentences import timeline_sentence
+from iqcar.report.html.verdict import verdict_of
+from iqcar.report.html.verdict_bars import bars_of
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+
+TITLE_CHARACTERS = 80
+
+
+def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home: str = "") -> str:
+    """Render a diagnosis as one HTML page.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    title : str
+        Heading; the applications' names by default.
+    assets : str
+        URL of the folder that serves ``plotly.js`` (:func:`iqcar.report.html.files.plotly`), with
+        a slash at its end. By default the page holds everything and opens from a disk.
+    home : str
+        URL of a list of applications to lead back to; none by default.
+
+    Returns
+    -------
+    str
+        Names from logs are text in it, never markup or program.
+    """
+    facts = facts_of(diagnosis.graph, len(diagnosis.tables.queries))
+    verdict = verdict_of(diagnosis, facts)
+    payload = page_payload(diagnosis, facts)
+    doubts = [
+        printable(redact_text(doubt))
+        for doubt in dict.fromkeys([*diagnosis.doubts, *diagnosis.stragglers.doubts])
+    ]
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=printable(title) if title else page_title(diagnosis),
+            home=home,
+            assets=assets,
+            policy=page_policy(assets),
+            style=files.style(),
+            plotly="" if assets else files.plotly(),
+            program=files.program(),
+            unwanted_styles=files.unwanted_styles(),
+            payload=json_for_html(payload),
+            version=__version__,
+            counts=_counts(diagnosis),
+            verdict=verdict,
+            bars=bars_of(verdict, diagnosis),
+            hosts=hosts_section(diagnosis),
+            stragglers=stragglers_section(diagnosis),
+            topics=topics_section(diagnosis),
+            rules=rules_section(diagnosis),
+            inputs=inputs_section(diagnosis),
+            doubts=doubts[: limits.MOST_DOUBTS],
+            doubts_left_out=max(0, len(doubts) - limits.MOST_DOUBTS),
+            **_explored(payload),
+            **_matrix(payload),
+            payload_resources=payload["resources"],
+            boxes=payload["fixed"]["boxes"],
+            timeline_sentence=timeline_sentence(diagnosis.tables),
+        )
+    )
+
+
+def page_policy(assets: str = "") -> str:
+    """Content Security Policy of the page: nothing but what stands in it, by hash.
+
+    Plotly sets style attributes on what it draws, hence ``style-src-attr``; nothing of a log can
+    become an attribute. It also makes an empty style element, hence the hash of no text.
+    """
+    scripts = ["'self'"] if assets else [source_hash(files.plotly())]
+    scripts.append(source_hash(files.program()))
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(scripts)}",
+            f"style-src {source_hash(files.style())} {source_hash('')}",
+            "style-src-attr 'unsafe-inline'",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def page_title(diagnosis: Diagnosis) -> str:
+    """What the page is called: the applications' names."""
+    names = [name for name in diagnosis.tables.applications["name"].tolist() if name]
+    distinct = list(dict.fromkeys(names))
+    if not distinct:
+        return "iqcar report"
+    more = len(distinct) - 1
+    first = short(redact_text(str(distinct[0])), TITLE_CHARACTERS)
+    return first if not more else f"{first} and {more} more"
+
+
+def _explored(payload: dict[str, Any]) -> dict[str, Any]:
+    """Options of the list of queries, and what is not in it."""
+    queries = payload["people"]["queries"]
+    options = []
+    for one in payload["explore"]["targets"]:
+        query = queries[one["query"]]
+        ran, lost = query["ran"], query["lost"]
+        of = f" of {duration(ran)} ({percent(lost / ran)})" if ran else ""
+        label = f"{short(query['name'], 60)} ({query['number']}) lost {duration(lost)}{of}"
+        options.append({"id": query["id"], "label": label})
+    left = payload["explore"]["left_out"]
+    said = []
+    if left:
+        said.append(f"{left:,} more queries lost less; name one with --target to see it here.")
+    if payload["explore"]["folded"]:
+        said.append("Small parts are joined (other stages, other hosts); every sum is whole.")
+    return {"explored": options, "explored_left_out": " ".join(said)}
+
+
+def _matrix(payload: dict[str, Any]) -> dict[str, str]:
+    """What the matrix shows in a sentence, and what was folded in it."""
+    matrix, queries = payload["matrix"], payload["people"]["queries"]
+    pairs: dict[tuple[int, int], float] = {}
+    cells = matrix["cells"]
+    for source, kind, target, lost in zip(*cells.values(), strict=True):
+        if kind == QUERY and source >= 0 and target >= 0:
+            pairs[source, target] = pairs.get((source, target), 0.0) + sum(lost)
+    left = matrix["left_out"]
+    folded = ", ".join(
+        f"{left[key]:,} {word}"
+        for key, word in (("sources", "that were in the way"), ("targets", "that lost time"))
+        if left[key]
+    )
+    said = f"Queries joined under “other queries”: {folded}." if folded else ""
+    if not pairs:
+        return {
+            "matrix_sentence": "No query lost time to another query.",
+            "matrix_left_out": said,
+        }
+    (source, target), ms = max(pairs.items(), key=lambda item: item[1])
+    hurt = queries[matrix["targets"][target]]["name"]
+    by = queries[matrix["sources"][source]]["name"]
+    sentence = (
+        f"A row was in the way, a column lost the time. Most was lost by {short(hurt, 60)} to "
+        f"{short(by, 60)}: {duration(ms)}. Choose a cell to see where and for what."
+    )
+    return {"matrix_sentence": sentence, "matrix_left_out": said}
+
+
+def _counts(diagnosis: Diagnosis) -> list[str]:
+    tables = diagnosis.tables
+    numbers = (
+        (len(tables.applications), "application", "applications"),
+        (len(tables.queries), "query", "queries"),
+        (int(tables.inputs["tasks"].sum()), "task", "tasks"),
+        (len(set(tables.tasks["host"].tolist()) - {-1}), "host", "hosts"),
+    )
+    return [f"{n:,} {one if n == 1 else several}" for n, one, several in numbers]
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("iqcar.report.html"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {"duration": duration, "percent": percent, "bytes": _rate}
+    made.filters.update(filters)
+    return made
+
+
+def _rate(bytes_per_second: float) -> str:
+    return f"{bytes_per_second / 1e6:.1f} MB/s"

@@ -1,0 +1,55 @@
+"""Everything the page's program works on, as one JSON object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iqcar.blame.attribute import BLAME_KINDS, REST
+from iqcar.enums import REQUESTS, Resource
+from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES
+from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
+from iqcar.report.html.names import People
+from iqcar.report.html.payload_explore import code_names, explore_payload, explored_queries
+from iqcar.report.html.payload_figures import figures_payload
+from iqcar.report.html.payload_fixed import fixed_figures
+from iqcar.report.html.payload_matrix import matrix_payload
+from iqcar.report.html.timeline import timeline_payload
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.report.html.blame_rows import Facts
+
+
+def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
+    """Lay out the data of every picture; its size depends on what is shown, not on the tasks."""
+    people = People(diagnosis)
+    codes = code_names()
+    for one, request in zip(codes["requests"], REQUESTS, strict=True):
+        one["name"] = REQUEST_NAMES[request]
+    explore = explore_payload(diagnosis, facts, people)
+    matrix = matrix_payload(facts, people)
+    lost = diagnosis.lost_ms()
+    with_loss = [query for query in explored_queries(diagnosis) if lost[query] > 0]
+    return {
+        **codes,
+        "resources": [
+            {
+                "key": str(one),
+                "name": RESOURCE_NAMES[one],
+                "colour": RESOURCE_COLOURS[one],
+                "sentence": one.sentence,
+            }
+            for one in Resource
+        ],
+        "kinds": [
+            {"key": str(one), "colour": BLAME_COLOURS[one], "sentence": one.sentence}
+            for one in BLAME_KINDS[:REST]  # facts show a rest as other queries
+        ],
+        "othersColour": OTHERS,
+        "explore": explore,
+        "matrix": matrix,
+        "figures": figures_payload(diagnosis, with_loss),
+        "fixed": fixed_figures(diagnosis),
+        "timeline": timeline_payload(diagnosis),
+        "people": people.to_dict(),
+    }

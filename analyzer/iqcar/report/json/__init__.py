@@ -1,0 +1,1 @@
+"""JSON results: one module per command."""

@@ -1,0 +1,1 @@
+"""Text on a terminal: one module per command."""

@@ -1,0 +1,163 @@
+"""Stragglers as text on a terminal: counts per cause, stage, query and host; then the worst."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
+from rich.text import Text
+
+from iqcar.formatting import duration, percent, printable, short
+from iqcar.report.terminal.analyze import terminal
+from iqcar.report.terminal.plain_table import plain_table
+from iqcar.report.terminal.straggler_section import cause_table, headline
+from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.stragglers.straggler_counts import by_cause, by_group
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    from iqcar.stragglers import Stragglers
+
+NOTHING = "nothing recorded explains it"
+MAX_CAUSES = 4
+"""Causes named for a group; the rest is counted."""
+
+
+def print_stragglers(found: Stragglers, top: int, console: Console | None = None) -> None:
+    """Print, per application, where and why tasks straggled, then the worst with evidence."""
+    console = console or terminal()
+    for app in dict.fromkeys(found.compared_stages["app"].tolist()):
+        _application(found, int(app), top, console)
+    print_doubts(found, console)
+
+
+def _application(found: Stragglers, app: int, top: int, console: Console) -> None:
+    mine = found.stragglers[found.stragglers["app"] == app]
+    stages = found.compared_stages[found.compared_stages["app"] == app]
+    console.print(Text(printable(found.labels.app(app)), style="bold"))
+    _indented(console, Text(headline(found, mine, int(stages["tasks"].sum()))))
+    if not len(mine):
+        console.print()
+        return
+    _section(console, "Causes", cause_table(found, app, top))
+    labels = found.labels
+
+    def query(row: int) -> str:
+        return f"{short(labels.query(row), 32)} {labels.query_id(row).rpartition('/')[2]}"
+
+    names = {"stage": labels.stage, "query": query, "host": labels.host}
+    titles = {"stage": "Stages", "query": "Queries", "host": "Hosts"}
+    for group, name in names.items():
+        frame = by_group(found, group, app)
+        frame = frame[(frame[group] >= 0).to_numpy()]
+        if len(frame):
+            _section(console, titles[group], _group_table(frame, group, name, top))
+    console.print()
+    _indented(console, Text(f"The {min(top, len(mine))} most delayed", style="italic"))
+    for row in mine.head(top).index.tolist():
+        _straggler(found, int(row), console)
+    _advice(found, app, top, console)
+    console.print()
+
+
+def _group_table(frame: pd.DataFrame, group: str, name: Any, top: int) -> Table:
+    table = plain_table(group, ">stragglers", ">of tasks", ">over the median", "causes")
+    for row in frame.head(top).to_dict("records"):
+        table.add_row(
+            short(name(row[group]), 44),
+            f"{row['stragglers']:,}",
+            percent(row["stragglers"] / row["tasks"]),
+            duration(row["delay_ms"]),
+            Text(_causes_of(row["causes"])),
+        )
+    return table
+
+
+def _causes_of(counts: dict[str, int]) -> str:
+    listed = [f"{short(straggler_cause(key).name, 30)} {n:,}" for key, n in counts.items()]
+    more = len(listed) - MAX_CAUSES
+    return ", ".join(listed[:MAX_CAUSES]) + (f", {more} more" if more > 0 else "")
+
+
+def _straggler(found: Stragglers, row: int, console: Console) -> None:
+    one = found.stragglers.iloc[row]
+    labels = found.labels
+    title = Text(f"task {short(labels.task(int(one['task']), int(one['task_id'])))}", style="bold")
+    host = labels.host(int(one["host"]))
+    where = f" on {short(host, 40)}" if host else ""
+    title.append(
+        f": {duration(one['duration_ms'])} where the median is {duration(one['median_ms'])}"
+        f"{where}, stage {short(labels.stage(int(one['stage'])), 40)}"
+    )
+    if labels.query(int(one["query"])):
+        title.append(f", query {short(labels.query(int(one['query'])), 32)}")
+    console.print(Padding(title, (0, 0, 0, 3)))
+    mine = found.causes[found.causes["straggler"] == row]
+    if not len(mine):
+        console.print(Padding(Text(f"- {NOTHING}{_time_went(one)}"), (0, 0, 0, 5)))
+    for number, cause in zip(mine.index.tolist(), mine.to_dict("records"), strict=True):
+        name = straggler_cause(cause["cause"]).name
+        words = f"- {name}: {cause['sentence'].removeprefix(f'{name} ')}"
+        blamed = _blamed(found, int(number))
+        whole = f"{words}; iQCAR blames {blamed}" if blamed else words
+        console.print(Padding(Text(printable(whole)), (0, 0, 0, 5)))
+
+
+def _time_went(one: pd.Series) -> str:
+    """Where the time of a straggler went that nothing explains, as far as Spark tells."""
+    ran, computed = float(one["run_ms"]), float(one["cpu_ms"])
+    if math.isnan(ran):
+        return ""
+    on_cpu = (
+        "CPU time unknown" if math.isnan(computed) else f"{duration(computed)} on the processor"
+    )
+    return f": its code ran {duration(ran)}, {on_cpu}"
+
+
+_WHO = {
+    "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
+    "rest": "other queries",
+}  # fmt: skip
+
+
+def _blamed(found: Stragglers, cause: int, shown: int = 3) -> str:
+    mine = found.sources[found.sources["cause"] == cause]
+    parts = []
+    for row in mine.head(shown).to_dict("records"):
+        who = _WHO.get(row["kind"]) or short(found.labels.query(int(row["query"])) or "a stage", 32)
+        parts.append(f"{who} {percent(row['share'])}")
+    return ", ".join(parts)
+
+
+def _advice(found: Stragglers, app: int, top: int, console: Console) -> None:
+    frame = by_cause(found, app)
+    keys = [key for key in frame["cause"].tolist() if key][:top]
+    advised = [(key, known) for key in keys if (known := straggler_cause(key)).advice]
+    if not advised:
+        return
+    console.print()
+    _indented(console, Text("What to do (advice to people; no pool is made from it)", "italic"))
+    for _, known in advised:
+        _indented(console, Text(printable(f"- {known.name}: {known.advice}")))
+
+
+def print_doubts(found: Stragglers, console: Console) -> None:
+    """Print what is doubtful about stragglers."""
+    if found.doubts:
+        console.print(Text("What is doubtful", style="bold"))
+    for doubt in found.doubts:
+        _indented(console, Text(f"- {printable(doubt)}"))
+
+
+def _section(console: Console, title: str, table: Table) -> None:
+    console.print()
+    _indented(console, Text(title, style="italic"))
+    _indented(console, table)
+
+
+def _indented(console: Console, what: Any) -> None:
+    console.print(Padding(what, (0, 0, 0, 3)))

@@ -1,0 +1,315 @@
+"""From stragglers and their causes to ADVICE rules: what a person could change, worst first.
+
+They are in the form of scheduler rules but no scheduler acts on them, and no pool is made. Nobody
+can replay what a person's change will do: their expected effect is always None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.enums import Resource
+from iqcar.rules.recorded_setup import sure_slots
+from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.slow_hosts import slow_hosts
+from iqcar.rules.straggler_delays import cause_parts, held_up_ms, kind_parts, tasks_at_once
+from iqcar.rules.task_sizes import large_tasks, small_tasks
+from iqcar.rules.vocabulary.advice_kinds import advice_kinds, filled, fits, version_of
+from iqcar.stragglers.blame_of_causes import RESOURCE_OF
+from iqcar.stragglers.feature_list import MEMORY
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pandas as pd
+
+    from iqcar.rules.slow_hosts import SlowHost
+    from iqcar.rules.vocabulary.advice_kinds import AdviceKind
+    from iqcar.stragglers import Stragglers
+    from iqcar.tables import Tables
+
+LEAST_DELAY_MS = 1_000.0
+"""Time over the median from which on advice is worth reading."""
+LEAST_SHARE = 0.05
+"""… and the share of its queries' duration by which stages can have ended later for it. Two runs of
+one query on a shared cluster differ by as much."""
+RESOURCES = {**RESOURCE_OF, MEMORY: Resource.MEMORY}
+"""Resources that causes are a lack of."""
+OF_HOSTS = {*RESOURCE_OF, "host-memory"}
+"""Causes that are of a host."""
+MOST_SHARE = 0.5
+"""Part of the time from which on the host with most of it is named."""
+SMALL_KIND, LARGE_KIND = "fewer-tasks", "more-tasks"
+"""Kinds of advice that are not about stragglers but about :mod:`iqcar.rules.task_sizes`."""
+
+
+def advise(
+    tables: Tables,
+    found: Stragglers,
+    *,
+    top: int,
+    topics: pd.DataFrame | None = None,
+    kinds: str = "",
+) -> tuple[Rule, ...]:
+    """Make ADVICE rules from stragglers and their causes.
+
+    Parameters
+    ----------
+    tables : Tables
+    found : Stragglers
+        Of these tables.
+    top : int
+        At most this many.
+    topics : DataFrame, optional
+        task, key: names of the stragglers' topics; reasons count those that say the same.
+    kinds : str
+        File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
+
+    Returns
+    -------
+    tuple of Rule
+        What explains most time over the median first; none where nothing reaches
+        :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
+    """
+    vocabulary = advice_kinds(kinds)
+    hosts = {one.host: one for one in slow_hosts(tables, found)}
+    parts = kind_parts(cause_parts(found), vocabulary, found, set(hosts))
+    writer = _Writer(tables, found, hosts, vocabulary, topics)
+    pieces = writer.sizes()
+    for key in vocabulary:
+        pieces += writer.pieces(key, parts[(parts["kind"] == key).to_numpy(bool)])
+    pieces.sort(key=lambda one: (-one.delay_ms, one.key, one.fingerprint, one.host))
+    return tuple(writer.rule(one, order) for order, one in enumerate(pieces[: max(top, 0)], 1))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What becomes one rule."""
+
+    key: str
+    delay_ms: float
+    query: int
+    """Row of the run with most evidence."""
+    apps: frozenset[int]
+    queries: frozenset[int]
+    host: str
+    reason: str
+    fingerprint: str
+
+
+class _Writer:
+    def __init__(
+        self,
+        tables: Tables,
+        found: Stragglers,
+        hosts: Mapping[int, SlowHost],
+        vocabulary: Mapping[str, AdviceKind],
+        topics: pd.DataFrame | None,
+    ) -> None:
+        queries = tables.queries
+        self.tables, self.found, self.hosts, self.vocabulary = tables, found, hosts, vocabulary
+        self.fingerprints = texts(queries, "fingerprint")
+        self.runs: dict[str, list[int]] = {}
+        for row, fingerprint in enumerate(self.fingerprints):
+            self.runs.setdefault(fingerprint, []).append(row)
+        self.names = texts(queries, "name")
+        self.ids = texts(queries, "query_id")
+        self.app = queries["app"].to_numpy(np.int64)
+        self.app_names = texts(tables.applications, "name")
+        self.duration = np.nan_to_num(queries["duration_ms"].to_numpy(np.float64))
+        self.at_once = tasks_at_once(tables)
+        listed = topics.itertuples(index=False) if topics is not None else ()
+        self.topic = {int(task): str(key) for task, key in listed}
+
+    def pieces(self, key: str, parts: pd.DataFrame) -> list[_Piece]:
+        """Make the pieces of advice of one kind: per query, application or host."""
+        kind = self.vocabulary[key]
+        query = parts["query"].to_numpy(np.int64)
+        group: list[object]
+        if kind.scope == "query":
+            group = [self.fingerprints[row] for row in query]
+        elif kind.scope == "application":
+            group = [self.app_names[row] for row in self.app[query]]
+        else:
+            group = parts["host"].tolist()
+        made = []
+        for name, mine in parts.groupby(np.array(group, object), sort=True):
+            total = self._duration(kind, name, mine)
+            held = held_up_ms(mine, self.at_once)
+            delay = float(mine["delay_ms"].sum())
+            worth = delay >= LEAST_DELAY_MS and total > 0 and held >= LEAST_SHARE * total
+            if worth and mine["stage"].nunique() >= kind.stages:
+                host = self.found.labels.host(int(str(name))) if kind.scope == "host" else ""
+                reason = self._reason(kind, mine, held, total, host)
+                made.append(self._piece(key, mine, delay, host, reason))
+        return [one for one in made if one.fingerprint]
+
+    def sizes(self) -> list[_Piece]:
+        """Make the pieces of advice about tasks that are too small or too large."""
+        small = small_tasks(self.tables).rename(columns={"start_ms": "delay_ms"})
+        found = {app: sure_slots(self.tables, app) for app in sorted(set(self.app.tolist()))}
+        large = large_tasks(self.tables, {app: n for app, n in found.items() if n is not None})
+        large = large.assign(held_ms=large["delay_ms"])
+        made = [
+            *self._of_sizes(SMALL_KIND, small, self._too_small),
+            *self._of_sizes(LARGE_KIND, large, self._too_large),
+        ]
+        return [one for one in made if one.fingerprint]
+
+    def _of_sizes(
+        self, key: str, stages: pd.DataFrame, said: Callable[[pd.DataFrame], str]
+    ) -> Iterator[_Piece]:
+        if key not in self.vocabulary:
+            return
+        names = np.array([self.fingerprints[row] for row in stages["query"].tolist()], object)
+        for name, mine in stages.groupby(names, sort=True):
+            delay, held = float(mine["delay_ms"].sum()), float(mine["held_ms"].sum())
+            total = self._duration(self.vocabulary[key], name, mine)
+            if delay >= LEAST_DELAY_MS and total > 0 and held >= LEAST_SHARE * total:
+                part = f"about {_time(held)} ({held / total:.0%}) of the {_time(total)} it ran."
+                yield self._piece(key, mine, delay, "", f"{said(mine)}, {part}")
+
+    def _too_small(self, mine: pd.DataFrame) -> str:
+        return (
+            f"{_count(int(mine['tasks'].sum()), 'task')} in {_count(len(mine), 'stage')} of "
+            f"{self._who(mine)} ran {mine['run_ms'].median():.0f} ms each (median) and took "
+            f"{_time(float(mine['delay_ms'].sum()))} of slots to be started and ended"
+        )
+
+    def _too_large(self, mine: pd.DataFrame) -> str:
+        worst = mine.iloc[0]
+        stage = in_a_sentence(self.found.labels.stage(int(worst["stage"])))
+        return (
+            f"{_count(int(mine['tasks'].sum()), 'task')} in {_count(len(mine), 'stage')} of "
+            f"{self._who(mine)} read {mine['bytes'].median() / 2**20:,.0f} MB each (median) while "
+            f"most slots had nothing to do ({worst['busy']:.1f} of {int(worst['slots'])} busy in "
+            f"stage {stage}): on all of them they would have taken less"
+        )
+
+    def _duration(self, kind: AdviceKind, name: object, mine: pd.DataFrame) -> float:
+        """Duration of the queries that a group's share is of."""
+        if kind.scope == "query":
+            rows = self.runs[str(name)]
+        else:
+            rows = np.flatnonzero(np.isin(self.app, mine["app"].unique())).tolist()
+        return float(self.duration[rows].sum())
+
+    def _piece(self, key: str, mine: pd.DataFrame, delay: float, host: str, reason: str) -> _Piece:
+        by_query = mine.groupby("query", sort=True)["delay_ms"].sum()
+        by_query = by_query[[bool(self.fingerprints[int(row)]) for row in by_query.index]]
+        worst = int(by_query.idxmax()) if len(by_query) else -1
+        return _Piece(
+            key, delay, worst,
+            frozenset(int(row) for row in mine["app"].unique()),
+            frozenset(int(row) for row in mine["query"].unique()),
+            host, reason, self.fingerprints[worst] if worst >= 0 else "",
+        )  # fmt: skip
+
+    def _reason(
+        self, kind: AdviceKind, mine: pd.DataFrame, held: float, total: float, host: str
+    ) -> str:
+        delay = float(mine["delay_ms"].sum())
+        by_stage = mine.groupby("stage", sort=True)["delay_ms"].sum()
+        where = f"in {_count(len(by_stage), 'stage')} of {self._who(mine)}"
+        text = (
+            f"{_count(mine['straggler'].nunique(), 'straggler')} {where} took {_time(delay)} over "
+            f"the median, {filled(kind.how, host)}"
+        )
+        if len(by_stage) > 1:
+            stage = in_a_sentence(self.found.labels.stage(int(by_stage.idxmax())))
+            text += f", most in stage {stage} ({_time(float(by_stage.max()))})"
+        text += self._on_host(kind, mine)
+        slow = self.hosts.get(int(mine["host"].iloc[0])) if kind.scope == "host" else None
+        if slow is not None:
+            text += (
+                f"; tasks there took {slow.ratio:.1f} times as long as those of the same stages "
+                f"elsewhere, in {slow.slower} of {slow.stages} stages of {_count(slow.jobs, 'job')}"
+            )
+        whose = "it" if kind.scope == "query" else "that all queries"
+        text += (
+            f"; stages ended about {_time(held)} later for that, {held / total:.0%} of the "
+            f"{_time(total)} {whose} ran"
+        )
+        return text + self._recurring(kind, mine) + "."
+
+    def _on_host(self, kind: AdviceKind, mine: pd.DataFrame) -> str:
+        """Name the host with most of it, where the causes are those of hosts."""
+        if kind.scope == "host" or not set(kind.causes) & OF_HOSTS:
+            return ""
+        by_host = mine.groupby("host", sort=True)["delay_ms"].sum()
+        part = float(by_host.max() / by_host.sum())
+        name = self.found.labels.host(int(by_host.idxmax()))
+        return f", {part:.0%} of it on {name}" if name and part >= MOST_SHARE else ""
+
+    def _recurring(self, kind: AdviceKind, mine: pd.DataFrame) -> str:
+        """Say how many of the stragglers have a topic that says the same."""
+        task = self.found.stragglers["task"].to_numpy(np.int64)
+        of = {int(task[row]) for row in mine["straggler"].tolist()}
+        same = sum(self.topic.get(row) in kind.topics for row in of)
+        if not same:
+            return ""
+        return f"; a recurring topic says the same of {same} of them"
+
+    def _who(self, mine: pd.DataFrame) -> str:
+        """Name the query with most, and count the other recurring queries and the runs."""
+        rows = mine.groupby("query", sort=True)["delay_ms"].sum()
+        worst = int(rows.idxmax())
+        name = in_a_sentence(self.names[worst]) or self.ids[worst]
+        prints = {self.fingerprints[int(row)] for row in rows.index}
+        if len(prints) > 1:
+            others = _count(len(prints) - 1, "other query", "other queries")
+            return f"{name} and {others}"
+        return f"{len(rows)} runs of {name}" if len(rows) > 1 else name
+
+    def rule(self, piece: _Piece, order: int) -> Rule:
+        """Write one rule."""
+        kind = self.vocabulary[piece.key]
+        version = version_of(
+            texts(self.tables.applications, "spark_version")[self.app[piece.query]]
+        )
+        sql, local = self._has_sql(piece.queries), self._is_local(piece.apps)
+        settings = tuple(
+            {"name": one.name, "value": filled(one.value, piece.host), "why": one.why}
+            for one in kind.settings
+            if fits(one, version, sql, local)
+        )
+        resources = {str(RESOURCES[cause]) for cause in kind.causes if cause in RESOURCES}
+        return Rule(
+            id=f"{RuleType.ADVICE}-{order}",
+            rule_type=RuleType.ADVICE,
+            query_id=self.ids[piece.query],
+            query_type=QueryType.TARGET,
+            rule_value=round(piece.delay_ms, 3),
+            rule_order=order,
+            fingerprint=piece.fingerprint,
+            query_name=self.names[piece.query],
+            resource=resources.pop() if len(resources) == 1 else "",
+            reason=piece.reason,
+            helps_pools=False,
+            advice=filled(kind.do, piece.host),
+            kind=piece.key,
+            host=piece.host,
+            settings=settings,
+        )
+
+    def _has_sql(self, queries: frozenset[int]) -> bool:
+        jobs = self.tables.jobs
+        return bool((jobs["query"].isin(queries) & (jobs["sql_execution"] >= 0)).any())
+
+    def _is_local(self, apps: frozenset[int]) -> bool:
+        executors = self.tables.executors
+        mine = executors[executors["app"].isin(apps).to_numpy(bool)]
+        return bool(len(mine)) and set(texts(mine, "executor_id")) == {"driver"}
+
+
+def _count(number: int, word: str, words: str = "") -> str:
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms"

@@ -1,0 +1,202 @@
+"""From rules to FAIR pools: which pools with which weights, and which query goes into which.
+
+Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
+minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back
+and knows no cap, so a share is only ever a proportion to the *other pools that want slots*:
+
+* ``AGG``: to give a source 1/n of the slots, everybody else has to have a weight too. The pool
+  ``default`` weighs as much as all queries that stay in it at the busiest moment.
+* ``DYNP``: a priority is a weight in proportion to that of one ordinary query. Weights alone do
+  not help a victim against many queries in one heavy ``default`` pool when few of them run; so
+  where the number of slots is known, victims also get a minShare: together half of the slots are
+  offered to them first, and the other half stays for everybody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iqcar.rules.pool_names import PREFIX, pool_name
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
+from iqcar.rules.priorities import DEFAULT_POOL
+from iqcar.rules.recorded_setup import default_of
+from iqcar.rules.rule import QueryType, Rule, RuleType, scheduler_rules
+from iqcar.rules.rule_sentences import (
+    under_earlier_rules,
+    what_it_gets,
+    what_the_rest_gets,
+    why_first,
+    why_no_pool,
+)
+from iqcar.rules.weights import MAX_RATIO, bounded_ratios, whole_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+VICTIMS_FIRST = 0.5
+"""Share of the slots that victims together are offered first (minShare). A pool that lacks its
+minShare goes before all others, whatever their weights: half of the slots must stay for them."""
+
+_TYPES = tuple(RuleType)
+
+
+def compile_rules(
+    rules: Iterable[Rule],
+    slots: int | None = None,
+    running: int | None = None,
+    pools: Sequence[Pool] = (),
+) -> PoolPlan:
+    """Compile rules to FAIR pools.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+        In any order: rule-type, rule-order, fingerprint and id decide, in this order. ADVICE rules
+        are skipped: they make no pool.
+    slots : int, optional
+        Tasks that can run at once for sure; without it no pool gets a minShare.
+    running : int, optional
+        Queries that ran at once at most. By default what AGG rules say (their share is 1/n), and
+        one more than there are pools of rules at least.
+    pools : sequence of Pool
+        The application's own pools. They keep their mode and minShare, and share with each other
+        what the rules leave in the proportion of their weights. Pools of rules work as
+        ``default`` does inside: FIFO unless it was FAIR.
+
+    Returns
+    -------
+    PoolPlan
+        Pools of rules, the worst first, then ``default`` and the application's own. Empty where
+        no rule acts through pools. Ratios of weights are those of the shares within
+        :data:`iqcar.rules.weights.RATIO_ERROR`.
+
+    Notes
+    -----
+    With shares s of AGG rules, the rest 1 - Σs is that of the n - k other queries at the busiest
+    moment, and one of them has the share u = (1 - Σs) / (n - k), which is 1/n again. A priority p
+    weighs u·p and ``default`` u for each query that has no pool of its own. While every pool wants
+    slots and no priority is raised a source gets exactly its share; it gets less when victims are
+    raised, and more when others want nothing.
+    """
+    chosen, notes = _choose(rules)
+    if not chosen:
+        return PoolPlan(notes=tuple(notes))
+    running = _queries_at_once(chosen, running)
+    rest = max(running - len(chosen), 1)
+    shares = _Shares.of(chosen, running)
+    notes += [*shares.notes, *under_earlier_rules(pools)]
+    default = default_of(pools)
+    own = [default, *_kept(pools)]
+    of_own = sum(pool.weight for pool in own)
+    wanted = [shares.of_rule(rule) for rule in chosen]
+    wanted += [shares.ordinary * rest * pool.weight / of_own for pool in own]
+    if bounded_ratios(wanted) != [value / max(wanted) for value in wanted]:
+        notes.append(
+            f"Weights that differ more than {MAX_RATIO:.0f} times are brought to that: a query "
+            "with less would hardly ever run."
+        )
+    weights = whole_weights(wanted)
+    min_shares = _min_shares(chosen, slots)
+    taken = {pool.name for pool in own}
+    made, assignments = [], []
+    for rule, weight, min_share in zip(chosen, weights, min_shares, strict=False):
+        name = pool_name(rule.query_name, taken)
+        taken.add(name)
+        made.append(Pool(name, weight, min_share, default.mode))
+        assignments.append(Assignment(name, rule.id, rule.fingerprint))
+        notes.append(what_it_gets(rule, made[-1], sum(weights), slots))
+    kept = [
+        replace(pool, weight=weight)
+        for pool, weight in zip(own, weights[len(chosen) :], strict=True)
+    ]
+    notes.append(what_the_rest_gets(kept, running, len(chosen)))
+    return PoolPlan((*made, *kept), tuple(assignments), tuple(notes))
+
+
+def _choose(rules: Iterable[Rule]) -> tuple[list[Rule], list[str]]:
+    """Return one rule per fingerprint that acts through pools, and why the others do not act."""
+    ordered = sorted(
+        scheduler_rules(rules),
+        key=lambda r: (_TYPES.index(r.rule_type), r.rule_order, r.fingerprint, r.id),
+    )
+    chosen: dict[str, Rule] = {}
+    notes = []
+    for rule in ordered:
+        first = chosen.get(rule.fingerprint)
+        if not rule.helps_pools:
+            notes.append(why_no_pool(rule))
+        elif first is None:
+            chosen[rule.fingerprint] = rule
+        else:
+            notes.append(why_first(first, rule))
+    return list(chosen.values()), notes
+
+
+def _queries_at_once(chosen: Sequence[Rule], running: int | None) -> int:
+    """Queries at once at most: as recorded, else what shares of 1/n say."""
+    if running is None:
+        shares = [rule.rule_value for rule in chosen if rule.rule_type is RuleType.AGG]
+        running = max((round(1 / max(share, 1 / MAX_RATIO)) for share in shares), default=0)
+        running = max(running, len(chosen) + 1)
+    return max(running, 1)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """What each rule asks for, as a share of the slots while everybody wants some."""
+
+    ordinary: float
+    """Share of one query without a rule."""
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, chosen: Sequence[Rule], running: int) -> _Shares:
+        shares = [rule.rule_value for rule in chosen if rule.rule_type is RuleType.AGG]
+        if not shares:
+            return cls(1.0 / running, ())
+        left = 1.0 - sum(shares)
+        # Shares of 1/n that sum to one leave a rounding error.
+        if left > min(shares) * 1e-9:
+            return cls(left / max(running - len(shares), 1), ())
+        note = (
+            f"The AGG rules ask for {sum(shares):.0%} of the slots together: everybody else "
+            "counts as one more query, so each source gets less than its share."
+        )
+        return cls(min(shares), (note,) if len(shares) > 1 else ())
+
+    def of_rule(self, rule: Rule) -> float:
+        if rule.rule_type is RuleType.AGG:
+            return rule.rule_value
+        return self.ordinary * rule.rule_value
+
+
+def _min_shares(chosen: Sequence[Rule], slots: int | None) -> list[int]:
+    """Divide the slots that victims are offered first, in proportion to their priorities."""
+    raised = [rule.rule_value if _is_raised(rule) else 0.0 for rule in chosen]
+    if not any(raised):
+        return [0] * len(chosen)
+    most = MAX_RATIO * min(value for value in raised if value)
+    raised = [min(value, most) for value in raised]
+    budget = int((slots or 0) * VICTIMS_FIRST)
+    exact = [budget * value / sum(raised) for value in raised]
+    found = [int(value) for value in exact]
+    # What rounding down left over goes to the largest remainders, the worst-hit first.
+    by_remainder = sorted(
+        (i for i, value in enumerate(raised) if value), key=lambda i: (found[i] - exact[i], i)
+    )
+    for i in by_remainder[: budget - sum(found)]:
+        found[i] += 1
+    return found
+
+
+def _is_raised(rule: Rule) -> bool:
+    is_victim = rule.rule_type is RuleType.DYNP and rule.query_type is QueryType.TARGET
+    return is_victim and rule.rule_value > 1
+
+
+def _kept(pools: Sequence[Pool]) -> list[Pool]:
+    """Return the application's own pools: those of earlier rules are made anew or gone."""
+    return [
+        pool for pool in pools if pool.name != DEFAULT_POOL and not pool.name.startswith(PREFIX)
+    ]

@@ -1,0 +1,261 @@
+"""From who hurts whom to rules for the scheduler (iQCAR §6.3).
+
+``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
+the most queries that ran at once in its application. ``DYNP`` raises the priority of the top
+victims and lowers that of the top sources. Most queries are both: they count as the one they are
+more of (time that others lost to them, less time they lost to others), because a query cannot
+get more and less at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.enums import ImpactModel, Resource
+from iqcar.rules.losses_between_queries import gather, most_at_once
+from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, vocabulary
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.graph import IQCGraph
+    from iqcar.rules.losses_between_queries import Evidence
+    from iqcar.tables import Tables
+
+TOP = 3
+"""Rules per kind (top-k); the paper's experiments use k = 3 (§7.1)."""
+
+MIN_LOST_SHARE = 0.01
+"""A query is a victim from this share of its duration on, lost to other queries. Two runs of one
+query on an idle cluster differ by more than 1 %: less cannot be told from chance."""
+
+MIN_LOST_MS = 100.0
+"""… and from this many ms on, below which a person does not notice a delay. The same holds for
+what a source cost its victims."""
+
+ORDINARY_PRIORITY = 1.0
+"""Priority of a query whose earlier priority is not known: the weight of a FAIR pool by default."""
+
+
+def propose(
+    tables: Tables,
+    graph: IQCGraph,
+    *,
+    top: int = TOP,
+    priorities: Mapping[str, float] | None = None,
+) -> tuple[Rule, ...]:
+    """Propose rules for the next run of this workload.
+
+    Parameters
+    ----------
+    tables : Tables
+        The tables the graph was built from.
+    graph : IQCGraph
+        With every query whose loss should count as a target.
+    top : int
+        At most this many sources, and this many victims.
+    priorities : mapping of fingerprint to float, optional
+        Priorities of the run that was recorded, above 0; :data:`ORDINARY_PRIORITY` by default.
+
+    Returns
+    -------
+    tuple of Rule
+        AGG rules, then DYNP rules for victims, then for sources, each with the worst first; none
+        where hardly anything was lost to other queries. The same input gives the same rules.
+
+    Notes
+    -----
+    A victim's priority is P + i as in the paper, i counted so that the worst-hit gets most. The
+    paper does not say by how much to lower a source: here P / (1 + i), the mirror image, which
+    stays above 0 as a weight must.
+    """
+    evidence = gather(tables, graph)
+    counted = (evidence.suffered_ms >= MIN_LOST_MS) & (
+        evidence.suffered_ms >= MIN_LOST_SHARE * evidence.duration_ms
+    )
+    writer = _Writer(tables, evidence, counted, priorities or {})
+    victims = writer.victims(graph.impact, top)
+    sources = writer.sources(graph.impact, top)
+    agg = [writer.own_pool(source, order) for order, source in enumerate(sources, 1)]
+    dynp = [
+        writer.priority(side, order, step)
+        for order, (side, step) in enumerate(
+            [(v, len(victims) - i) for i, v in enumerate(victims)]
+            + [(s, len(sources) - i) for i, s in enumerate(sources)],
+            1,
+        )
+    ]
+    return (*agg, *dynp)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One recurring query as a victim or as a source, with its evidence."""
+
+    query_type: QueryType
+    group: int
+    pairs: pd.DataFrame
+    """Its rows of the evidence."""
+    lost_ms: float
+    some_unnamed: bool  # whether more was lost than the pairs name
+
+    def most(self, column: str) -> tuple[Any, float]:
+        """Return the value of a column with most lost time, and that time; equals: the first."""
+        sums = self.pairs.groupby(column, sort=True)["lost_ms"].sum()
+        return sums.idxmax(), float(sums.max())
+
+    @property
+    def run(self) -> int:
+        """Query row of the run with most evidence."""
+        return int(self.most(self.query_type.value)[0])
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(self.most("resource")[0])
+
+    @property
+    def other(self) -> QueryType:
+        is_target = self.query_type is QueryType.TARGET
+        return QueryType.SOURCE if is_target else QueryType.TARGET
+
+
+class _Writer:
+    def __init__(
+        self,
+        tables: Tables,
+        evidence: Evidence,
+        counted: NDArray[np.bool_],
+        priorities: Mapping[str, float],
+    ) -> None:
+        self.tables = tables
+        self.evidence = evidence
+        self.counted = counted
+        self.priorities = priorities
+        self.names = texts(tables.queries, "name")
+        self.called = [in_a_sentence(name) for name in self.names]
+        self.ids = texts(tables.queries, "query_id")
+        self.app = tables.queries["app"].to_numpy(np.int64)
+
+    def victims(self, impact: ImpactModel, top: int) -> list[_Side]:
+        """Return recurring queries that lost more to others than others lost to them."""
+        wanted = self.counted & (self.evidence.net_ms() < 0)
+        pairs = self.evidence.pairs
+        return self._ranked(QueryType.TARGET, pairs, wanted, impact, top)
+
+    def sources(self, impact: ImpactModel, top: int) -> list[_Side]:
+        """Return recurring queries that cost the counted victims more than they lost."""
+        pairs = self.evidence.pairs
+        pairs = pairs[self.counted[pairs["target_group"].to_numpy(np.int64)]]
+        return self._ranked(QueryType.SOURCE, pairs, self.evidence.net_ms() > 0, impact, top)
+
+    def _ranked(
+        self,
+        query_type: QueryType,
+        pairs: pd.DataFrame,
+        wanted: NDArray[np.bool_],
+        impact: ImpactModel,
+        top: int,
+    ) -> list[_Side]:
+        fingerprints = self.evidence.fingerprints
+        group = pairs[f"{query_type}_group"].to_numpy(np.int64)
+        named = np.bincount(group, pairs["lost_ms"], minlength=len(fingerprints))
+        # Where nobody is named nothing can be said of the other side.
+        unnamed = np.where(named > 0, self.evidence.unnamed_ms[query_type.value], 0.0)
+        lost = named + unnamed
+        by_dor = impact is ImpactModel.PAPER and query_type is QueryType.SOURCE
+        weight = np.bincount(group, pairs["dor"], minlength=len(lost)) if by_dor else lost
+        # Rules match on the fingerprint: a run without one cannot be recognised when it recurs.
+        candidates = [
+            int(g) for g in np.flatnonzero(wanted & (lost >= MIN_LOST_MS)) if fingerprints[g]
+        ]
+        candidates.sort(key=lambda g: (-weight[g], fingerprints[g]))
+        return [
+            _Side(query_type, g, pairs[group == g], float(lost[g]), bool(unnamed[g] > 0))
+            for g in candidates[: max(top, 0)]
+        ]
+
+    def own_pool(self, side: _Side, order: int) -> Rule:
+        """AGG: a pool of its own with the share it is entitled to."""
+        n = most_at_once(self.tables, int(self.app[side.run]))
+        entitled = f"; at most {n} queries of its application ran at once, so its share is 1/{n}"
+        return self._rule(RuleType.AGG, side, order, 1.0 / n, entitled)
+
+    def priority(self, side: _Side, order: int, step: int) -> Rule:
+        """DYNP: a priority raised or lowered by a number of steps."""
+        fingerprint = self.evidence.fingerprints[side.group]
+        before = self.priorities.get(fingerprint, ORDINARY_PRIORITY)
+        raised = side.query_type is QueryType.TARGET
+        value = before + step if raised else before / (1 + step)
+        return self._rule(RuleType.DYNP, side, order, value, "")
+
+    def _rule(
+        self, rule_type: RuleType, side: _Side, order: int, value: float, addition: str
+    ) -> Rule:
+        run, resource = side.run, side.resource
+        # Slots are contended within one application only, which is where pools act.
+        helps_pools = resource is Resource.SLOTS
+        return Rule(
+            id=f"{rule_type}-{order}",
+            rule_type=rule_type,
+            query_id=self.ids[run],
+            query_type=side.query_type,
+            rule_value=float(value),
+            rule_order=order,
+            fingerprint=self.evidence.fingerprints[side.group],
+            query_name=self.names[run],
+            resource=resource.value,
+            reason=self._reason(side) + addition + ".",
+            helps_pools=helps_pools,
+            advice="" if helps_pools else self._advice(side),
+        )
+
+    def _advice(self, side: _Side) -> str:
+        """What helps against the resource, and first of all if the other is elsewhere."""
+        rows = side.pairs
+        across = self.app[rows["source"]] != self.app[rows["target"]]
+        elsewhere = float(rows["lost_ms"].to_numpy()[across].sum())
+        texts_ = [advice_for(OTHER_APPLICATION)] if elsewhere > side.lost_ms / 2 else []
+        return " ".join([*texts_, advice_for(side.resource.value)])
+
+    def _reason(self, side: _Side) -> str:
+        rows, name = side.pairs, self.called[side.run]
+        own, other = side.query_type.value, side.other.value
+        runs = rows[own].nunique()
+        every = int(np.count_nonzero(self.evidence.group == side.group))
+        counted = f"{runs} of {every} runs" if runs < every else f"{runs} runs"
+        who = f"{counted} of {name} (one rule for all)" if every > 1 else name
+        partner, partner_ms = side.most(f"{other}_group")
+        partner_run = int(rows[rows[f"{other}_group"] == partner][other].iloc[0])
+        cause = vocabulary()[side.resource.value].name
+        lost, caused = _time(side.lost_ms), _time(side.most("resource")[1])
+        if side.some_unnamed:
+            caused = f"at least {caused}"
+        worst = f"{self.called[partner_run]} ({_time(partner_ms)})"
+        if side.query_type is QueryType.TARGET:
+            # The share is of the runs that lost time; the floor counts every run.
+            duration = float(self.tables.queries["duration_ms"].iloc[rows[own].unique()].sum())
+            share = f" ({side.lost_ms / duration:.0%})" if duration > 0 else ""
+            text = f"{who} lost {lost} of {_time(duration)}{share} to other queries, "
+            text += f"{caused} of it {cause}, most to {worst}"
+            back = self.evidence.inflicted_ms[side.group]
+            return text + (f"; others lost {_time(back)} to it" if back >= MIN_LOST_MS else "")
+        others = rows[f"{other}_group"].nunique()
+        victims = f"{others} other queries" if others > 1 else "Another query"
+        if side.some_unnamed:
+            victims = f"{others} and more other queries"
+        text = f"{victims} lost {lost} to {who}, {caused} of it {cause}, most {worst}"
+        back = self.evidence.suffered_ms[side.group]
+        return text + (f"; it lost {_time(back)} to others" if back >= MIN_LOST_MS else "")
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms"

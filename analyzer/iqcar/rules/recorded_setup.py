@@ -1,0 +1,133 @@
+"""What the scheduler of the recorded run had: slots, queries at once, and its own pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.rules.losses_between_queries import most_at_once
+from iqcar.rules.pool_plan import Pool
+from iqcar.rules.priorities import DEFAULT_POOL, FAIR
+from iqcar.rules.rule import scheduler_rules
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.rules.rule import Rule
+    from iqcar.tables import Tables
+
+SURE_SHARE = 0.9
+"""Slots count that were there for this share of the time in which tasks ran: executors that are
+still starting do not lower the number, executors that came for a peak do not raise it."""
+
+MAX_KEPT_POOLS = 100
+"""Pools of the application's own that a plan keeps. People who name pools by hand have fewer; more
+come from programs that make one per user, and those make them again."""
+
+MAX_POOL_NAME = 256
+"""Characters of a pool's name that a plan takes over."""
+
+_INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a plan has to fit: facts of the recorded run."""
+
+    slots: int | None = None
+    """Tasks that could run at once nearly all of the time; None where the log does not say."""
+    running: int | None = None
+    """Queries that ran at once at most; None where that is not known."""
+    pools: tuple[Pool, ...] = ()
+    """The application's own pools, ``default`` among them if it was seen."""
+
+
+def recorded_scheduler(tables: Tables, rules: Sequence[Rule]) -> Recorded:
+    """Look up what the scheduler had in the applications that rules are for.
+
+    Parameters
+    ----------
+    tables : Tables
+        What the rules were proposed from.
+    rules : sequence of Rule
+        Their ``query_id`` names the applications; ADVICE rules are for no scheduler.
+
+    Returns
+    -------
+    Recorded
+        Of several applications the fewest slots and the most queries at once; a pool that two of
+        them have is that of the first.
+    """
+    app_of = dict(zip(texts(tables.queries, "query_id"), tables.queries["app"], strict=True))
+    acting = scheduler_rules(rules)
+    apps = sorted({int(app_of[rule.query_id]) for rule in acting if rule.query_id in app_of})
+    slots = [found for app in apps if (found := sure_slots(tables, app)) is not None]
+    pools: dict[str, Pool] = {}
+    for app in apps:
+        for pool in _pools(tables, app):
+            pools.setdefault(pool.name, pool)
+    return Recorded(
+        min(slots) if len(slots) == len(apps) and slots else None,
+        max((most_at_once(tables, app) for app in apps), default=None),
+        tuple(sorted(pools.values(), key=lambda pool: pool.name))[:MAX_KEPT_POOLS],
+    )
+
+
+def sure_slots(tables: Tables, app: int) -> int | None:
+    """Count tasks that fit at once nearly all of the time in which tasks ran."""
+    of_app = tables.tasks["app"].to_numpy() == app
+    launch = tables.tasks["launch_ms"].to_numpy(np.float64)[of_app]
+    finish = tables.tasks["finish_ms"].to_numpy(np.float64)[of_app]
+    executors = tables.executors[tables.executors["app"] == app]
+    cores = executors["cores"].to_numpy(np.float64)
+    task_cpus = float(tables.applications["task_cpus"].iloc[app])
+    known = np.isfinite(launch).any() and np.isfinite(finish).any() and len(cores)
+    if not known or not (cores > 0).all():
+        return None
+    first, last = float(np.nanmin(launch)), float(np.nanmax(finish))
+    added = executors["added_ms"].to_numpy(np.float64)
+    removed = executors["removed_ms"].to_numpy(np.float64)
+    came = np.clip(np.where(np.isnan(added), first, added), first, last)
+    went = np.clip(np.where(np.isnan(removed), last, removed), first, last)
+    times = np.concatenate([[first], came, went])
+    steps = np.concatenate([[0.0], cores, -cores])
+    order = np.argsort(times, kind="stable")
+    offered = np.cumsum(steps[order])
+    lasted = np.diff(np.append(times[order], last))
+    if lasted.sum() <= 0:
+        return None
+    most_first = np.argsort(-offered, kind="stable")
+    sure = np.searchsorted(np.cumsum(lasted[most_first]), SURE_SHARE * lasted.sum())
+    tasks = offered[most_first][min(int(sure), len(offered) - 1)] / max(task_cpus, 1.0)
+    return min(int(tasks), _INT_MAX) if tasks >= 1 else None
+
+
+def _pools(tables: Tables, app: int) -> list[Pool]:
+    """Return the pools that the plugin saw last; none under FIFO, where pools do not count."""
+    if texts(tables.applications, "scheduler_mode")[app] != FAIR:
+        return []
+    rows = tables.pools[tables.pools["app"] == app].sort_values("time_ms", kind="stable")
+    pools = {
+        name: Pool(name, _whole(weight, 1), _whole(share, 0), FAIR if mode == FAIR else "FIFO")
+        for name, mode, weight, share in zip(
+            texts(rows, "name"),
+            texts(rows, "mode"),
+            rows["weight"].tolist(),
+            rows["min_share"].tolist(),
+            strict=True,
+        )
+        if name.isprintable() and name.strip() and len(name) <= MAX_POOL_NAME
+    }
+    return list(pools.values())
+
+
+def _whole(value: float, least: int) -> int:
+    return int(min(max(value, least), _INT_MAX)) if np.isfinite(value) else least
+
+
+def default_of(recorded: Sequence[Pool]) -> Pool:
+    """Return the recorded pool ``default``, else the one that Spark makes."""
+    return next((p for p in recorded if p.name == DEFAULT_POOL), Pool(DEFAULT_POOL))

@@ -1,0 +1,1 @@
+"""Names, sentences and advice for causes of lost time, causes of stragglers, and topics."""

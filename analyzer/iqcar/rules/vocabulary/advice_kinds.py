@@ -1,0 +1,135 @@
+"""Kinds of advice: against which causes of stragglers, and with which settings of Spark."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from iqcar.errors import IqcarError
+from iqcar.rules.vocabulary.data_files import read_data
+from iqcar.rules.vocabulary.stragglers import straggler_causes
+from iqcar.rules.vocabulary.topics import topic_vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ADVICE_KINDS = "advice_kinds.json"
+"""Kinds of advice: causes and topics that each is against, what to do, settings."""
+HOST = "$host"
+"""Stands for the host's name in texts."""
+MOST_BYTES = 1_000_000
+"""A vocabulary larger than this is none."""
+
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+_Version = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
+
+
+class AdviceSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One setting of Spark: what to set it to, why, and for which Sparks and queries."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^spark\.", max_length=100)]
+    value: _Text
+    why: _Text
+    since: _Version | None = None
+    until: _Version | None = None
+    only: Literal["sql", "rdd", "cluster", "local"] | None = None
+
+
+class AdviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One kind of advice."""
+
+    name: _Text
+    how: _Text
+    causes: tuple[str, ...]
+    topics: tuple[str, ...]
+    scope: Literal["query", "application", "host"]
+    stages: Annotated[int, msgspec.Meta(ge=1)]
+    do: _Text
+    settings: tuple[AdviceSetting, ...]
+
+
+class _Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
+    schema_version: Literal["1"]
+    acts_on: Literal["advice"]
+    kinds: Annotated[dict[str, AdviceKind], msgspec.Meta(min_length=1)]
+
+
+@cache
+def advice_kinds(path: str = "") -> Mapping[str, AdviceKind]:
+    """Read the kinds of advice: ours, or those of a file in the same format.
+
+    Raises
+    ------
+    IqcarError
+        If the file cannot be read, is no such vocabulary, or names a cause or topic that does not
+        exist; names the place.
+    """
+    if not path:
+        return msgspec.json.decode(read_data(ADVICE_KINDS), type=_Vocabulary).kinds
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise IqcarError(f"cannot be read: {reason}", path, "check the path") from error
+    if len(data) > MOST_BYTES:
+        raise IqcarError("is too large for kinds of advice", path)
+    see = "see rules/advice_kinds.json for the format"
+    try:
+        kinds = msgspec.json.decode(data, type=_Vocabulary).kinds
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise IqcarError(f"is no vocabulary of advice: {error}", path, see) from error
+    if problem := problem_of(kinds):
+        raise IqcarError(f"is no vocabulary of advice: {problem}", path, see)
+    return kinds
+
+
+def problem_of(kinds: Mapping[str, AdviceKind]) -> str:
+    """What the types of the fields cannot tell: unknown causes, topics and placeholders."""
+    known = {"causes": straggler_causes(), "topics": topic_vocabulary()}
+    for key, kind in kinds.items():
+        for field, names in known.items():
+            for number, name in enumerate(getattr(kind, field)):
+                if name not in names:
+                    at = f"`$.kinds.{key}.{field}[{number}]`"
+                    return f"there is no {field[:-1]} {name!r} - at {at}"
+        texts = {"do": kind.do, "how": kind.how}
+        texts |= {f"settings[{n}].value": one.value for n, one in enumerate(kind.settings)}
+        for place, text in texts.items():
+            if text.count("$") != text.count(HOST):
+                return f"only {HOST} can be filled in - at `$.kinds.{key}.{place}`"
+    return ""
+
+
+def version_of(text: str) -> tuple[int, int] | None:
+    """Major and minor number of a version of Spark; None if the log does not say."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def fits(setting: AdviceSetting, version: tuple[int, int] | None, sql: bool, local: bool) -> bool:
+    """Tell whether a setting is there, and does something, where the stragglers were.
+
+    Parameters
+    ----------
+    setting : AdviceSetting
+    version : (major, minor), optional
+        Of Spark; one that is not known is taken for the newest.
+    sql : whether a query of Spark SQL is among those it is for
+    local : whether the driver's JVM ran the tasks
+    """
+    newest = (9999, 0)
+    mine = version or newest
+    since = version_of(setting.since or "") or (0, 0)
+    until = version_of(setting.until or "") or (newest[0] + 1, 0)
+    of_place = {"sql": sql, "rdd": not sql, "cluster": not local, "local": local}
+    return since <= mine < until and (setting.only is None or of_place[setting.only])
+
+
+def filled(text: str, host: str) -> str:
+    """Text with the host's name in its place; nothing else in it is touched."""
+    return text.replace(HOST, host)

@@ -1,0 +1,70 @@
+"""Causes of lost time in plain words, and what helps against each."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from iqcar.enums import BlameKind, Resource
+from iqcar.rules.vocabulary.data_files import ADVICE, read_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
+UNATTRIBUTED, OTHER_KNOWN = "unattributed", "other-known"
+OTHER_APPLICATION = "other-application"
+
+
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One cause: what it is called, what it means, and what to do about it."""
+
+    name: str
+    sentence: str
+    advice: str
+
+
+class _Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
+    schema_version: str
+    causes: dict[str, Advice]
+
+
+@cache
+def vocabulary() -> Mapping[str, Advice]:
+    """All causes by key."""
+    return msgspec.json.decode(read_data(ADVICE), type=_Vocabulary).causes
+
+
+def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
+    """Key of the cause of a part of lost time.
+
+    Parameters
+    ----------
+    kind : BlameKind
+        Whom the part is put down to.
+    resource : Resource
+        What was waited for.
+
+    Returns
+    -------
+    str
+        The resource where another query held it; ``own-stage``, ``unattributed``; for known
+        causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``other-known``.
+    """
+    kind, resource = BlameKind(kind), Resource(resource)
+    if kind is BlameKind.OWN:
+        return OWN_STAGE
+    if kind is BlameKind.UNATTRIBUTED:
+        return UNATTRIBUTED
+    if kind is BlameKind.KNOWN:
+        known = {Resource.CPU: GARBAGE_COLLECTION, Resource.SLOTS: NO_EXECUTORS}
+        return known.get(resource, OTHER_KNOWN)
+    return str(resource)
+
+
+def advice_for(cause: str) -> str:
+    """What helps against a cause, as a sentence or two."""
+    helps: str = vocabulary()[cause].advice
+    return helps

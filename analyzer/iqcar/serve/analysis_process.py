@@ -1,0 +1,149 @@
+"""One analysis in a process of its own: logs are not trusted, and memory is given back at its end.
+
+The server starts ``main`` and writes one line of JSON to its standard input: a :class:`Task`. Lines
+of JSON come back through its standard output: how far it is, and at last that it is done or why
+not. The results are files. It ends when its standard input does, so it does not outlive the server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from iqcar.errors import IqcarError, explain_bug
+from iqcar.eventlog.find.log_parts import EventLog, LogPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+START = (
+    "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.analysis_process import main; main()"
+)
+"""What the process runs, given this process's ``sys.path`` as arguments."""
+
+ASSETS, HOME = "/static/", "/"
+"""Where reports find Plotly's program, and the list that they lead back to."""
+
+TELL_S = 0.2
+"""Seconds between two reports of progress (0.2): as often as a page asks for it."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to analyse, how, and where the files go."""
+
+    keys: tuple[str, ...]
+    logs: tuple[EventLog, ...]
+    settings: dict[str, Any]
+    folder: str
+
+    def to_line(self) -> bytes:
+        """Write it as one line; names that are no UTF-8 pass, as Python's JSON escapes them."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Task:
+        """Read what :meth:`to_line` wrote."""
+        task = json.loads(line)
+        logs = tuple(
+            EventLog(**{**log, "parts": tuple(map(_part, log["parts"]))}) for log in task["logs"]
+        )
+        return cls(**{**task, "keys": tuple(task["keys"]), "logs": logs})
+
+
+def main() -> None:
+    """Do the task that comes in through standard input, and tell how it went."""
+    task = Task.from_line(sys.stdin.buffer.readline())
+    outgoing, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    threading.Thread(target=_end_with_server, daemon=True).start()
+
+    def tell(**news: Any) -> None:
+        _tell(outgoing, news)
+
+    try:
+        run(task, tell)
+    except IqcarError as error:
+        tell(failed=str(error))
+    except Exception as error:
+        tell(failed=f"the analysis {explain_bug(error)}")
+    else:
+        tell(done=True)
+
+
+def run(task: Task, tell: Callable[..., None]) -> None:
+    """Read the logs, diagnose, and write the files of a cache entry.
+
+    Parameters
+    ----------
+    task : Task
+    tell : callable
+        Called with ``phase`` and ``share``: what is being done, and how far it is (0 to 1).
+
+    Raises
+    ------
+    IqcarError
+        If nothing in the logs can be analysed.
+    """
+    from iqcar.eventlog.ingest import ingest
+    from iqcar.eventlog.merge import merge
+    from iqcar.pipeline import diagnose
+    from iqcar.report.html import page_policy, render_page
+    from iqcar.report.json.analyze import json_chunks
+    from iqcar.serve.cache import write_entry
+    from iqcar.serve.result_summary import summarize
+    from iqcar.tables import texts
+
+    total = sum(log.size_bytes for log in task.logs) or 1
+    before, told_at = 0, 0.0
+
+    def progress(read: int) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at > TELL_S:
+            told_at = time.monotonic()
+            tell(phase="reading", share=min(1.0, (before + read) / total))
+
+    read = []
+    for log in task.logs:
+        tell(phase="reading", share=before / total)
+        read.append(ingest(log, progress))
+        before += log.size_bytes
+    tables = merge(read)
+    if len(tables.applications) == 0:
+        messages = texts(tables.inputs, "message")
+        raise IqcarError(messages[0].rstrip(".") if messages else "no event log to analyse")
+    tell(phase="analysing", share=0.0)
+    diagnosis = diagnose(tables, **task.settings)
+    tell(phase="writing", share=0.0)
+    page = render_page(diagnosis, assets=ASSETS, home=HOME).encode()
+    summary = summarize(diagnosis, task.keys, settings_text(task.settings), page_policy(ASSETS))
+    write_entry(Path(task.folder), json_chunks(diagnosis), page, summary)
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Write settings as text that is the same for the same settings."""
+    return json.dumps({name: str(value) for name, value in settings.items()}, sort_keys=True)
+
+
+def _part(fields: dict[str, Any]) -> LogPart:
+    return LogPart(**{**fields, "within": tuple(fields["within"])})
+
+
+def _tell(outgoing: TextIO, news: dict[str, Any]) -> None:
+    try:
+        outgoing.write(json.dumps(news) + "\n")
+        outgoing.flush()
+    except (OSError, ValueError):
+        os._exit(1)  # the server has gone
+
+
+def _end_with_server() -> None:
+    """End this process when the server closes its standard input, whatever it is doing."""
+    while os.read(0, 1):  # not sys.stdin, whose lock must be free at the end
+        pass
+    os._exit(1)

@@ -1,0 +1,193 @@
+"""From features to stragglers with causes; from the tables of event logs to both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.enums import CauseEvidence, FeatureKind
+from iqcar.stragglers.bigroots import cause_names, feature_of, find_marks
+from iqcar.stragglers.blame_of_causes import blamed_queries
+from iqcar.stragglers.evidence_sentences import sentence_of, unit_of
+from iqcar.stragglers.feature_list import SLOW_HOST
+from iqcar.stragglers.features import build_features
+from iqcar.stragglers.peers import Compared
+from iqcar.stragglers.straggler_result import (
+    PEERS,
+    STRAGGLER_CAUSES,
+    STRAGGLER_SOURCES,
+    STRAGGLERS,
+    Stragglers,
+)
+from iqcar.stragglers.straggler_settings import StragglerSettings
+
+if TYPE_CHECKING:
+    from iqcar.blame.attribute import Blame
+    from iqcar.stragglers.cause_evidence import Marks
+    from iqcar.stragglers.features import TaskFeatures
+    from iqcar.tables import Tables
+
+COLD = "cold-executor"
+DEFAULT = StragglerSettings()
+
+
+def find_stragglers(
+    tables: Tables,
+    waits: pd.DataFrame,
+    blame: Blame,
+    settings: StragglerSettings = DEFAULT,
+) -> Stragglers:
+    """Find the stragglers of event logs, their causes, and who iQCAR blames for those of hosts.
+
+    Parameters
+    ----------
+    tables : Tables
+        With queries identified.
+    waits : DataFrame of :data:`iqcar.waits.WAITS`
+    blame : Blame
+        From :func:`iqcar.blame.attribute.attribute`.
+    settings : StragglerSettings
+    """
+    features = build_features(tables, waits, settings.edge_ms)
+    found = explain(features, settings)
+    sources = blamed_queries(found.stragglers, found.causes, tables, blame)
+    return replace(found, sources=sources)
+
+
+def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> Stragglers:
+    """Find the stragglers among tasks of any origin, and their causes; nobody is blamed.
+
+    Parameters
+    ----------
+    features : TaskFeatures
+        Of event logs (:func:`iqcar.stragglers.build_features`) or of a trace
+        (:func:`iqcar.stragglers.read_trace`).
+    settings : StragglerSettings
+    """
+    compared = Compared.of(features, settings)
+    marks = find_marks(features, compared, settings)
+    stragglers, number = _stragglers(features, compared)
+    causes = _causes(features, marks, number, stragglers)
+    count = np.bincount(causes["straggler"].to_numpy(np.int64), minlength=len(stragglers))
+    return Stragglers(
+        stragglers=stragglers.assign(causes=count.astype(np.int32)),
+        causes=causes,
+        sources=STRAGGLER_SOURCES.empty(),
+        compared_stages=_count(features, compared, ["stage", "app", "query"]),
+        compared_hosts=_count(features, compared, ["host", "app"]),
+        labels=features.labels,
+        settings=settings,
+        doubts=(*features.doubts, *_doubts(features, compared)),
+    )
+
+
+def _stragglers(
+    features: TaskFeatures, compared: Compared
+) -> tuple[pd.DataFrame, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Table of stragglers, the most delayed first; and the row of each compared task in it."""
+    of = np.flatnonzero(compared.straggler)
+    delay = compared.duration[of] - compared.median[of]
+    task_id = features.frame["task_id"].to_numpy(np.int64)[compared.rows[of]]
+    of = of[np.lexsort((compared.rows[of], task_id, -delay))]
+    mine = features.frame.iloc[compared.rows[of]]
+    unknown = np.full(len(of), np.nan)
+    columns = {"run_ms": unknown, "cpu_ms": unknown}
+    columns.update({c.name: mine[c.name] for c in STRAGGLERS.columns if c.name in mine})
+    median = compared.median[of]
+    frame = STRAGGLERS.frame(
+        {
+            **columns,
+            "median_ms": median,
+            "delay_ms": compared.duration[of] - median,
+            "causes": np.zeros(len(of)),
+        }
+    )
+    number = np.full(len(compared.rows), -1)
+    number[of] = np.arange(len(of))
+    return frame.reset_index(drop=True), number
+
+
+def _causes(
+    features: TaskFeatures,
+    marks: Marks,
+    number: np.ndarray[tuple[int], np.dtype[np.int64]],
+    stragglers: pd.DataFrame,
+) -> pd.DataFrame:
+    """Fold marks into causes: of the features that are evidence of one cause the first is named."""
+    straggler = number[marks.task]
+    known = {int(p): feature_of(features, int(p)) for p in np.unique(marks.feature)}
+    named = cause_names(features, marks)
+    numbers = {cause: n for n, cause in enumerate(dict.fromkeys(named))}
+    cause = np.array([numbers[name] for name in named], np.int64)
+    if COLD in numbers and SLOW_HOST.cause in numbers:
+        # A cold executor is why all its tasks are slow: no need of another reason for its host.
+        is_cold = np.isin(straggler, straggler[cause == numbers[COLD]])
+        cause = np.where(is_cold & (cause == numbers[SLOW_HOST.cause]), numbers[COLD], cause)
+    order = np.lexsort((marks.feature, -np.nan_to_num(marks.explained), straggler))
+    both = straggler[order] * max(len(numbers), 1) + cause[order]
+    _, first = np.unique(both, return_index=True)
+    kept = order[np.sort(first)]
+    causes = list(numbers)
+    delay = stragglers["delay_ms"].to_numpy(np.float64)[straggler[kept]]
+    listed = [known[int(p)] for p in marks.feature[kept]]
+    numeric = [
+        column[kept].tolist()
+        for column in (marks.value, marks.peer_mean, marks.ratio, marks.peers, marks.explained)
+    ]
+    sentences = [
+        sentence_of(feature, *row)
+        for feature, *row in zip(listed, *numeric, delay.tolist(), strict=True)
+    ]
+    waited = [feature.kind is FeatureKind.WAIT for feature in listed]
+    return STRAGGLER_CAUSES.frame(
+        {
+            "straggler": straggler[kept],
+            "cause": [causes[n] for n in cause[kept].tolist()],
+            "feature": [feature.name for feature in listed],
+            "unit": [unit_of(feature) for feature in listed],
+            "value": marks.value[kept],
+            "peer_mean": marks.peer_mean[kept],
+            "quantile": marks.quantile[kept],
+            "ratio": marks.ratio[kept],
+            "peers": [PEERS[p] for p in marks.peers[kept].tolist()],
+            "explained": marks.explained[kept],
+            "evidence": [str(CauseEvidence.MEASURED if w else CauseEvidence.PAPER) for w in waited],
+            "sentence": sentences,
+        }
+    )
+
+
+def _count(features: TaskFeatures, compared: Compared, by: list[str]) -> pd.DataFrame:
+    mine = features.frame.iloc[compared.rows][by]
+    counted: pd.DataFrame = mine.groupby(by, sort=True).size().rename("tasks").reset_index()
+    return counted
+
+
+def _doubts(features: TaskFeatures, compared: Compared) -> list[str]:
+    """Say what could not be compared, in sentences."""
+    doubts = []
+    left_out = int(features.frame["compared"].sum()) - len(compared.rows)
+    if not len(compared.rows):
+        return ["no stage has enough tasks that succeeded: there is no median to be slower than"]
+    if left_out:
+        doubts.append(
+            f"{left_out} tasks are in stages of too few tasks to have stragglers: they were not "
+            "looked at"
+        )
+    cells = np.unique(np.stack([compared.stage, compared.cell]), axis=1)[0]
+    alone = int((np.bincount(cells, minlength=compared.stages) == 1).sum())
+    if alone == compared.stages:
+        doubts.append("every stage ran on one host: tasks have no peers on other hosts")
+    known = [f.name for f in features.features if f.kind is FeatureKind.RESOURCE and f.cause]
+    rows = compared.rows[compared.straggler]
+    sampled = [name for name in known if np.isfinite(features.column(name)[rows]).any()]
+    measured = bool(features.frame["measured"].to_numpy(bool)[rows].any())
+    if len(rows) and known and not sampled and not measured:
+        doubts.append(
+            "neither samples of hosts nor measured waits are in the input: a busy host can only be "
+            "told from its other tasks (record with the iqcar plugin)"
+        )
+    return doubts

@@ -1,0 +1,47 @@
+"""Tables of the reader: each column declared once; array operations on columns."""
+
+from iqcar.tables.declarations import NONE, Column, TableSpec, texts
+from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+from iqcar.tables.specs import (
+    APPLICATIONS,
+    EXECUTORS,
+    HOSTS,
+    INPUTS,
+    JOBS,
+    LAST_PLAUSIBLE_MS,
+    QUERIES,
+    SPECS,
+    SQL_EXECUTIONS,
+    SQL_METRICS,
+    STAGE_PARENTS,
+    STAGES,
+    TASKS,
+    Tables,
+    recurring_queries,
+)
+
+__all__ = [
+    "APPLICATIONS",
+    "EXECUTORS",
+    "HOSTS",
+    "INPUTS",
+    "INTERVALS",
+    "JOBS",
+    "LAST_PLAUSIBLE_MS",
+    "NONE",
+    "POOLS",
+    "QUERIES",
+    "SAMPLES",
+    "SPECS",
+    "SQL_EXECUTIONS",
+    "SQL_METRICS",
+    "STAGES",
+    "STAGE_PARENTS",
+    "TASKS",
+    "TASK_RECORDS",
+    "Column",
+    "TableSpec",
+    "Tables",
+    "recurring_queries",
+    "texts",
+]

@@ -1,0 +1,112 @@
+"""The tables that only the plugin fills: task records, intervals, pools and host samples."""
+
+from __future__ import annotations
+
+from iqcar.enums import REQUESTS, Request, WaitClass
+from iqcar.tables.declarations import TableSpec, declare
+
+TASK_RECORDS = TableSpec(
+    "task_records",
+    "One row per task attempt that the iqcar plugin measured.",
+    declare(
+        ("task", "int32", "row", "The task."),
+        ("start_ms", "float64", "ms", "When the measuring began, by the executor's clock."),
+        ("wall_ms", "float64", "ms", "From there to the end of the task's code."),
+        ("cpu_ms", "float64", "ms", "Its thread on the processor."),
+        ("run_queue_ms", "float64", "ms", "Its thread runnable, not running; NaN off Linux."),
+        ("off_cpu_ms", "float64", "ms", "The rest of `wall_ms`: its thread was asleep."),
+        *(
+            (f"{kind}_ms", "float64", "ms", f"Part of `off_cpu_ms`: {kind.sentence}")
+            for kind in WaitClass
+        ),
+        ("samples", "int64", "count", "Looks at the task."),
+        ("off_samples", "int64", "count", "Those that found it in a wait of a known class."),
+        ("chars_read_bytes", "float64", "bytes", "Read by system calls of its thread."),
+        ("chars_written_bytes", "float64", "bytes", "Written by system calls of its thread."),
+        ("disk_read_bytes", "float64", "bytes", "Of those, read from devices."),
+        ("disk_written_bytes", "float64", "bytes", "Of those, written to devices."),
+        ("blocked_ms", "float64", "ms", "In monitors, by the JVM's count; NaN if off."),
+        ("waited_ms", "float64", "ms", "In waits, by the JVM's count; NaN if off."),
+        ("gc_ms", "float64", "ms", "Collections that stopped the JVM meanwhile."),
+        ("peak_held_bytes", "float64", "bytes", "Most execution memory it was seen to hold."),
+        ("mean_held_bytes", "float64", "bytes", "Execution memory held, mean of `wall_ms`."),
+        ("pool", "str", "", "FAIR pool that was set; empty if none."),
+        ("sampler", "str", "", "off or dead where waits could not be told apart; else empty."),
+        ("failures", "int64", "count", "Failures of the plugin's own code in its JVM so far."),
+    ),
+)
+
+INTERVALS = TableSpec(
+    "intervals",
+    "One row per interval of a measured task: what it did and waited for then.",
+    declare(
+        ("task", "int32", "row", "The task; its intervals follow one another."),
+        ("start_ms", "float64", "ms", "Start, by the executor's clock."),
+        ("end_ms", "float64", "ms", "End."),
+        ("cpu_ms", "float64", "ms", "Time on the processor, that of its Python worker too."),
+        *(
+            (f"{request}_ms", "float64", "ms", request.sentence)
+            for request in REQUESTS
+            if request is not Request.SLOT_WAIT
+        ),
+        ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if nobody looked."),
+    ),
+)
+
+POOLS = TableSpec(
+    "pools",
+    "One row per FAIR pool whenever the plugin saw the scheduler's pools change.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("time_ms", "float64", "ms", "From when on."),
+        ("name", "str", "", "Name of the pool."),
+        ("mode", "str", "", "FIFO or FAIR among its own jobs."),
+        ("weight", "float64", "", "Its weight among the pools."),
+        ("min_share", "float64", "slots", "Slots it gets before weights count."),
+    ),
+)
+
+SAMPLES = TableSpec(
+    "samples",
+    "One row per sample of a host, of an executor's processes, or of both (the iqcar plugin, or "
+    "`iqcar sample` outside Spark); of several executors on a host one samples the host.",
+    declare(
+        ("app", "int32", "row", "Its application; −1 for samples taken outside Spark."),
+        ("host", "int32", "row", "The machine."),
+        ("executor", "int32", "row", "The executor whose plugin took it; −1 outside Spark."),
+        ("time_ms", "float64", "ms", "When it was taken, by the host's clock."),
+        ("duration_ms", "float64", "ms", "The time before it that it tells about."),
+        ("cores", "float64", "count", "Processors."),
+        ("busiest_core", "float64", "percent", "Share of the time the busiest one was busy."),
+        ("cpu_user", "float64", "percent", "Processor time in programs, niced or not."),
+        ("cpu_system", "float64", "percent", "Processor time in the kernel, interrupts too."),
+        ("cpu_iowait", "float64", "percent", "Processor time idle while a disk was waited for."),
+        ("cpu_steal", "float64", "percent", "Processor time that other virtual machines took."),
+        ("cpu_idle", "float64", "percent", "Processor time with nothing to do."),
+        ("load1", "float64", "count", "Load average of the last minute."),
+        ("mem_total_bytes", "float64", "bytes", "Memory of the host."),
+        ("mem_used_bytes", "float64", "bytes", "Memory in use, without caches."),
+        ("mem_available_bytes", "float64", "bytes", "Memory programs could still get."),
+        ("disk_read_bytes", "float64", "bytes", "Read from all disks."),
+        ("disk_write_bytes", "float64", "bytes", "Written to all disks."),
+        ("disk_busy", "float64", "share", "Share of the time the busiest disk was busy, 0 to 1."),
+        ("net_in_bytes", "float64", "bytes", "Received over all interfaces but loopback."),
+        ("net_out_bytes", "float64", "bytes", "Sent over all interfaces but loopback."),
+        ("psi_cpu", "float64", "percent", "Time in the last 10 s in which some waited for CPU."),
+        ("psi_io", "float64", "percent", "The same for IO."),
+        ("psi_memory", "float64", "percent", "The same for memory."),
+        ("stalled_cpu_ms", "float64", "ms", "Time since the last sample some waited for CPU."),
+        ("stalled_io_ms", "float64", "ms", "The same for IO."),
+        ("stalled_memory_ms", "float64", "ms", "The same for memory."),
+        ("cgroup_cpus", "float64", "count", "Processors the container may use; NaN if no limit."),
+        ("cgroup_mem_limit_bytes", "float64", "bytes", "Memory the container may use."),
+        ("cgroup_mem_used_bytes", "float64", "bytes", "Memory the container uses."),
+        ("cgroup_throttled_ms", "float64", "ms", "Time its processes were held back by the limit."),
+        ("jvm_cpu_ms", "float64", "ms", "Processor time of the executor's JVM."),
+        ("jvm_rss_bytes", "float64", "bytes", "Memory of the executor's JVM."),
+        ("python_cpu_ms", "float64", "ms", "Processor time of the executor's Python workers."),
+        ("python_rss_bytes", "float64", "bytes", "Memory of the executor's Python workers."),
+        ("own_cpu_ms", "float64", "ms", "Processor time of the sampling itself."),
+        ("dropped", "int64", "count", "Samples lost before this one because the driver was slow."),
+    ),
+)

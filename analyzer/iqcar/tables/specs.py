@@ -1,0 +1,303 @@
+"""The tables that everything after the reader works on: each column declared once.
+
+A table is a pandas frame with a ``RangeIndex``; an integer column that names another table
+(``app``, ``stage``, ``query`` ...) holds the row number there, and −1 means "none". Times are
+milliseconds since the epoch, durations milliseconds, sizes bytes. A number the log does not
+hold is NaN, never zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.enums import QueryBy
+from iqcar.tables.declarations import TableSpec, declare, texts
+from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+LAST_PLAUSIBLE_MS = 1e14
+"""A time beyond it (the year 5138) is damage, not a time; so is a longer duration."""
+
+INPUTS = TableSpec(
+    "inputs",
+    "One row per event log that was found, readable or not.",
+    declare(
+        ("path", "str", "", "Where the log is: a file, a rolling directory or a member of a zip."),
+        ("app", "int32", "row", "Its application; −1 where nothing could be read."),
+        ("application_id", "str", "", "Application id as Spark wrote it."),
+        ("application_name", "str", "", "Application name as the user gave it."),
+        ("spark_version", "str", "", "Spark version that wrote the log; empty if not recorded."),
+        ("status", "str", "", "complete, in_progress, truncated or failed."),
+        ("message", "str", "", "What was lost or doubtful, in one sentence; empty if nothing."),
+        ("events", "int64", "count", "Well-formed events read."),
+        ("skipped_events", "int64", "count", "Events of a kind iqcar does not know."),
+        ("malformed_lines", "int64", "count", "Lines that are not an event."),
+        ("tasks", "int64", "count", "Task-end events."),
+        ("stages", "int64", "count", "Distinct stage attempts seen."),
+        ("jobs", "int64", "count", "Distinct job starts."),
+        ("sql_executions", "int64", "count", "Distinct SQL execution ids."),
+        ("hosts", "int64", "count", "Hosts that ran tasks."),
+        ("executors", "int64", "count", "Distinct executors added or running tasks."),
+    ),
+)
+
+APPLICATIONS = TableSpec(
+    "applications",
+    "One row per application attempt that could be read.",
+    declare(
+        ("application_id", "str", "", "Application id; made from the path if not recorded."),
+        ("attempt_id", "str", "", "Attempt of the application; empty if it has only one."),
+        ("name", "str", "", "Application name."),
+        ("user", "str", "", "User that ran it."),
+        ("spark_version", "str", "", "Spark version; empty if not recorded."),
+        ("start_ms", "float64", "ms", "When the application started."),
+        ("end_ms", "float64", "ms", "When it ended; the last event's time if it did not end."),
+        ("ended", "bool", "", "Whether the log holds the application's end."),
+        ("task_cpus", "float64", "slots", "spark.task.cpus: slots that one task holds."),
+        ("scheduler_mode", "str", "", "spark.scheduler.mode: FIFO or FAIR."),
+    ),
+)
+
+HOSTS = TableSpec(
+    "hosts",
+    "One row per machine, shared by every application in the input.",
+    declare(("host", "str", "", "Host name or address as Spark reports it.")),
+)
+
+EXECUTORS = TableSpec(
+    "executors",
+    "One row per executor of an application.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("executor_id", "str", "", "Executor id; `driver` in local mode."),
+        ("host", "int32", "row", "The machine it runs on."),
+        ("cores", "float64", "slots", "Task slots it offers; NaN if not recorded."),
+        ("added_ms", "float64", "ms", "When it was added; NaN if not recorded."),
+        ("removed_ms", "float64", "ms", "When it was removed; NaN if it was not."),
+        ("removed_reason", "str", "", "Why it was removed."),
+    ),
+)
+
+SQL_EXECUTIONS = TableSpec(
+    "sql_executions",
+    "One row per SQL execution.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("execution_id", "int64", "", "Spark's SQL execution id."),
+        ("root_execution_id", "int64", "", "The execution it was started by; itself if none."),
+        ("description", "str", "", "Description: the user's, else Spark's call site."),
+        ("user_named", "bool", "", "Whether the description was set by the user."),
+        ("plan_hash", "str", "", "Hash of the physical plan without ids and literals."),
+        ("start_ms", "float64", "ms", "When it started."),
+        ("end_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
+        ("error", "str", "", "Error message if it failed and Spark recorded it."),
+    ),
+)
+
+JOBS = TableSpec(
+    "jobs",
+    "One row per Spark job.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("job_id", "int64", "", "Spark's job id."),
+        ("query", "int32", "row", "The query it belongs to."),
+        ("sql_execution", "int32", "row", "Its SQL execution; −1 if none."),
+        ("connect_operation", "str", "", "Spark Connect operation id; empty if none."),
+        ("job_group", "str", "", "Job group; empty if none."),
+        ("description", "str", "", "Job description, as the user or Spark set it."),
+        ("pool", "str", "", "Scheduler pool; empty if not recorded."),
+        ("submission_ms", "float64", "ms", "When it was submitted."),
+        ("completion_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
+        ("succeeded", "bool", "", "Whether it ended well."),
+    ),
+)
+
+QUERIES = TableSpec(
+    "queries",
+    "One row per query: what a user would call one (see `--query-by`).",
+    declare(
+        ("query_id", "str", "", "Unique in the input: application id, kind and number."),
+        ("app", "int32", "row", "Its application."),
+        ("name", "str", "", "What the user calls it: description, job group or call site."),
+        ("kind", "str", "", "sql, connect, job-group, job or app."),
+        ("fingerprint", "str", "", "Equal for every run of the same recurring query."),
+        ("pool", "str", "", "Scheduler pool of its first job; empty if not recorded."),
+        ("start_ms", "float64", "ms", "Start of the execution or of its first job."),
+        ("end_ms", "float64", "ms", "Its end; the application's last event if it did not end."),
+        ("duration_ms", "float64", "ms", "End less start."),
+        ("ended", "bool", "", "Whether the log holds its end."),
+        ("failed", "bool", "", "Whether it, or a job of it, failed."),
+        ("jobs", "int64", "count", "Jobs."),
+        ("stages", "int64", "count", "Stage attempts."),
+        ("tasks", "int64", "count", "Task attempts that ended."),
+    ),
+)
+
+STAGES = TableSpec(
+    "stages",
+    "One row per stage attempt that was submitted or ran a task.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("stage_id", "int64", "", "Spark's stage id."),
+        ("attempt", "int32", "", "Stage attempt number."),
+        ("name", "str", "", "Stage name (call site)."),
+        ("job", "int32", "row", "The job that ran it."),
+        ("query", "int32", "row", "Its query."),
+        ("pool", "str", "", "Scheduler pool; empty if not recorded."),
+        ("declared_tasks", "int64", "count", "Tasks Spark planned; −1 if not recorded."),
+        ("submission_ms", "float64", "ms", "When it was submitted to the scheduler."),
+        ("first_launch_ms", "float64", "ms", "Launch of its first task; NaN if none ran."),
+        ("completion_ms", "float64", "ms", "When it completed, or its last task ended."),
+        ("completed", "bool", "", "Whether the log holds its completion."),
+        ("failure_reason", "str", "", "Why it failed; empty if it did not."),
+        ("python", "bool", "", "Whether its tasks run Python workers."),
+        ("depth", "int32", "", "Most stages on a path from it to the query's last stage."),
+        ("critical", "bool", "", "Whether it lies on its query's critical path."),
+    ),
+)
+
+STAGE_PARENTS = TableSpec(
+    "stage_parents",
+    "The stage DAG: one row per edge from a stage to one it reads from.",
+    declare(
+        ("stage", "int32", "row", "The stage that reads."),
+        ("parent", "int32", "row", "The stage that wrote what it reads."),
+    ),
+)
+
+TASKS = TableSpec(
+    "tasks",
+    "One row per task attempt.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("stage", "int32", "row", "Its stage attempt."),
+        ("query", "int32", "row", "Its query."),
+        ("host", "int32", "row", "The machine it ran on."),
+        ("executor", "int32", "row", "The executor it ran in."),
+        ("task_id", "int64", "", "Spark's task id."),
+        ("index", "int32", "", "Partition number within the stage."),
+        ("attempt", "int32", "", "Attempt number of that partition."),
+        ("status", "category", "", "success, failed, killed or running."),
+        ("locality", "category", "", "Locality level it was launched at."),
+        ("speculative", "bool", "", "Whether it is a speculative copy."),
+        ("launch_ms", "float64", "ms", "When it was launched."),
+        ("finish_ms", "float64", "ms", "When it ended; the log's last event if still running."),
+        ("getting_result_ms", "float64", "ms", "Time to fetch its result from the executor."),
+        ("deserialize_ms", "float64", "ms", "Time to deserialise the task."),
+        ("deserialize_cpu_ms", "float64", "ms", "CPU time to deserialise it (Spark ≥ 2.1)."),
+        ("run_ms", "float64", "ms", "Time its code ran."),
+        ("cpu_ms", "float64", "ms", "CPU time of its code (Spark ≥ 2.1)."),
+        ("gc_ms", "float64", "ms", "Garbage collection of its JVM while it ran."),
+        ("result_serialize_ms", "float64", "ms", "Time to serialise its result."),
+        ("result_bytes", "float64", "bytes", "Size of its result."),
+        ("peak_memory_bytes", "float64", "bytes", "Peak execution memory it held."),
+        ("memory_spilled_bytes", "float64", "bytes", "Size in memory of what it spilled."),
+        ("disk_spilled_bytes", "float64", "bytes", "Size on disk of what it spilled."),
+        ("input_bytes", "float64", "bytes", "Bytes read from input."),
+        ("input_records", "float64", "count", "Records read from input."),
+        ("output_bytes", "float64", "bytes", "Bytes written to output."),
+        ("output_records", "float64", "count", "Records written to output."),
+        ("remote_bytes", "float64", "bytes", "Shuffle bytes read from other hosts."),
+        ("local_bytes", "float64", "bytes", "Shuffle bytes read from its own host."),
+        ("remote_blocks", "float64", "count", "Shuffle blocks read from other hosts."),
+        ("local_blocks", "float64", "count", "Shuffle blocks read from its own host."),
+        ("fetch_wait_ms", "float64", "ms", "Time it waited for remote shuffle blocks."),
+        ("shuffle_read_records", "float64", "count", "Shuffle records read."),
+        ("shuffle_write_bytes", "float64", "bytes", "Shuffle bytes written."),
+        ("shuffle_write_ms", "float64", "ms", "Time it spent writing shuffle files."),
+        ("shuffle_write_records", "float64", "count", "Shuffle records written."),
+        ("scan_ms", "float64", "ms", "SQL scan time; NaN if its scans do not report it."),
+    ),
+)
+
+SQL_METRICS = TableSpec(
+    "sql_metrics",
+    "One row per SQL metric that carries a wait or its cause (scan, spill, shuffle, broadcast).",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("sql_execution", "int32", "row", "Its SQL execution."),
+        ("accumulator_id", "int64", "", "Spark's accumulator id."),
+        ("node", "str", "", "Plan node that owns it."),
+        ("metric", "str", "", "Metric name as Spark shows it."),
+        ("unit", "str", "", "ms, ns, bytes or count."),
+        ("total", "float64", "as `unit`", "Sum over tasks and driver; NaN if never updated."),
+    ),
+)
+
+SPECS: tuple[TableSpec, ...] = (
+    INPUTS,
+    APPLICATIONS,
+    HOSTS,
+    EXECUTORS,
+    QUERIES,
+    SQL_EXECUTIONS,
+    JOBS,
+    STAGES,
+    STAGE_PARENTS,
+    TASKS,
+    SQL_METRICS,
+    TASK_RECORDS,
+    INTERVALS,
+    POOLS,
+    SAMPLES,
+)
+"""Every table, in the order of the documentation."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Everything read from the event logs: one frame per :data:`SPECS` entry.
+
+    ``query_by`` says what ``queries`` counts as one query.
+    """
+
+    inputs: pd.DataFrame
+    applications: pd.DataFrame
+    hosts: pd.DataFrame
+    executors: pd.DataFrame
+    queries: pd.DataFrame
+    sql_executions: pd.DataFrame
+    jobs: pd.DataFrame
+    stages: pd.DataFrame
+    stage_parents: pd.DataFrame
+    tasks: pd.DataFrame
+    sql_metrics: pd.DataFrame
+    task_records: pd.DataFrame
+    intervals: pd.DataFrame
+    pools: pd.DataFrame
+    samples: pd.DataFrame
+    query_by: QueryBy = QueryBy.SQL
+
+    def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Iterate over (name, frame)."""
+        for spec in SPECS:
+            yield spec.name, getattr(self, spec.name)
+
+    def with_(self, **frames: pd.DataFrame) -> Tables:
+        """Return a copy with some frames replaced."""
+        return replace(self, **frames)
+
+    @classmethod
+    def empty(cls) -> Tables:
+        """Return tables without rows."""
+        return cls(**{spec.name: spec.empty() for spec in SPECS})
+
+    def __repr__(self) -> str:
+        """Name each table with its number of rows."""
+        return "Tables(" + ", ".join(f"{name}: {len(frame)}" for name, frame in self) + ")"
+
+
+def recurring_queries(tables: Tables) -> NDArray[np.int64]:
+    """Number the recurring query of each run: equal fingerprints, or a run of its own without."""
+    numbers: dict[tuple[str, str], int] = {}
+    runs = zip(texts(tables.queries, "fingerprint"), texts(tables.queries, "query_id"), strict=True)
+    keys = [(fingerprint, "") if fingerprint else ("", query) for fingerprint, query in runs]
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)

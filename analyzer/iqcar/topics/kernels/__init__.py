@@ -1,0 +1,1 @@
+"""Compiled numerical kernels of the topic learners."""

@@ -1,0 +1,261 @@
+"""Blame: the sweep against the formulas, and what must hold whatever the input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from iqcar.blame.attribute import (
+    DEMANDS,
+    KNOWN,
+    OWN,
+    QUERY,
+    SOURCES,
+    UNATTRIBUTED,
+    Blame,
+    attribute,
+)
+from iqcar.blame.ratp import ROUNDING
+from iqcar.blame.stage_losses import STAGE_LOSSES, elapsed_shares, stage_losses
+from iqcar.enums import REQUESTS, Request, SourceUsage
+from iqcar.tables import Tables
+from iqcar.waits import WAITS
+from tests.support.naive_blame import naive_blame
+from tests.support.random_tables import RandomInput, random_input, tables_and_waits
+
+USAGES = st.sampled_from(list(SourceUsage))
+RELATIVE = 1e-7
+
+
+def close(value: float, expected: float, scale: float) -> bool:
+    return bool(abs(value - expected) <= max(RELATIVE * abs(scale), ROUNDING))
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables_and_waits(), USAGES)
+def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
+    random: RandomInput, usage: SourceUsage
+) -> None:
+    tables, waits, _ = random
+    blame = attribute(tables, waits, usage)
+    expected = naive_blame(tables, waits, usage)
+    demands = blame.demands
+    keys = [
+        (s, REQUESTS[r], h)
+        for s, r, h in zip(demands["stage"], demands["request"], demands["host"], strict=True)
+    ]
+    assert set(keys) == set(expected)
+    for row, key in enumerate(keys):
+        want = expected[key]
+        assert close(demands["wait_ms"][row], want.wait, want.wait)
+        assert close(demands["ratp"][row], want.ratp, want.ratp)
+        assert close(demands["lost_ms"][row], want.lost, want.wait)
+        mine = blame.sources[blame.sources["demand"] == row]
+        found = dict(zip(mine["source_stage"], mine["beta"], strict=True))
+        found_lost = dict(zip(mine["source_stage"], mine["lost_ms"], strict=True))
+        stages = {stage for stage in found if stage >= 0}
+        for stage in stages | set(want.beta):
+            assert close(found.get(stage, 0.0), want.beta[stage], want.slowdown), (key, stage)
+            assert close(found_lost.get(stage, 0.0), want.beta_lost[stage], want.lost)
+        known = mine[mine["kind"] == KNOWN]
+        assert close(known["beta"].sum(), want.known, want.slowdown)
+        assert close(known["lost_ms"].sum(), want.known_lost, want.lost)
+        assert close(mine["beta"].sum(), want.slowdown, want.slowdown)
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables_and_waits(30), USAGES)
+def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
+    random: RandomInput, usage: SourceUsage
+) -> None:
+    blame = attribute(random.tables, random.waits, usage)
+    demands, sources = blame.demands, blame.sources
+    assert (sources["beta"] >= 0).all()
+    assert (sources["lost_ms"] >= 0).all()
+    n = len(demands)
+    lost = np.bincount(sources["demand"], sources["lost_ms"], n)
+    np.testing.assert_allclose(lost, demands["lost_ms"], rtol=RELATIVE, atol=1e-9)
+    for kind in (KNOWN, UNATTRIBUTED):
+        only = sources[sources["kind"] == kind]
+        assert sorted(only["demand"]) == list(range(n))
+        assert (only["source_stage"] == -1).all()
+    named = sources[sources["kind"].isin([QUERY, OWN])]
+    assert not named.duplicated(["demand", "source_stage"]).any()
+    assert (demands["over_attribution"] >= 1).all()
+    assert (demands["lost_ms"] <= demands["wait_ms"] + random.waits["gc_ms"].sum() + 1e-6).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(30), USAGES)
+def test_frames_have_the_declared_columns_and_dtypes(
+    random: RandomInput, usage: SourceUsage
+) -> None:
+    blame = attribute(random.tables, random.waits, usage)
+    for frame, spec in (
+        (blame.demands, DEMANDS),
+        (blame.sources, SOURCES),
+        (blame.stages, STAGE_LOSSES),
+    ):
+        assert [(c, str(frame[c].dtype)) for c in frame] == [
+            (c.name, c.dtype) for c in spec.columns
+        ]
+    assert len(blame.stages) == len(random.tables.stages)
+    assert np.isfinite(blame.stages.to_numpy()).all()
+    assert (blame.stages["lost_ms"] <= blame.stages["elapsed_ms"] + 1e-9).all()
+
+
+def by_name(
+    blame: Blame, hosts: np.ndarray | None = None
+) -> dict[tuple[int, int, int, int, int], tuple[float, float]]:
+    """Blame by (stage, request, host, kind, source stage), independent of the order of rows."""
+    demands = blame.demands.iloc[blame.sources["demand"].to_numpy()]
+    host = demands["host"].to_numpy()
+    if hosts is not None and len(host):
+        host = np.where(host >= 0, hosts[host], -1)
+    columns = [demands["stage"], demands["request"], host]
+    columns += [blame.sources["kind"], blame.sources["source_stage"]]
+    values = zip(blame.sources["beta"], blame.sources["lost_ms"], strict=True)
+    keys = zip(*(np.asarray(c).tolist() for c in columns), strict=True)
+    return dict(zip(keys, values, strict=True))
+
+
+def assert_same(one: dict[tuple[int, ...], tuple], two: dict[tuple[int, ...], tuple]) -> None:
+    scale = max((max(v) for v in one.values()), default=1.0)
+    for key in set(one) | set(two):
+        # A pair whose blame is all rounding may be there or not.
+        a, b = one.get(key, (0.0, 0.0)), two.get(key, (0.0, 0.0))
+        np.testing.assert_allclose(a, b, rtol=RELATIVE, atol=1e-9 * scale, err_msg=str(key))
+
+
+def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
+    tables = random.tables.with_(tasks=random.tables.tasks.iloc[order].reset_index(drop=True))
+    return random._replace(tables=tables, waits=random.waits.iloc[order].reset_index(drop=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(30), USAGES, st.randoms(use_true_random=False))
+def test_the_order_of_tasks_changes_nothing(
+    random: RandomInput, usage: SourceUsage, shuffle: st.randoms
+) -> None:
+    order = list(range(len(random.waits)))
+    shuffle.shuffle(order)
+    other = rows(random, np.array(order, dtype=int))
+    assert_same(
+        by_name(attribute(random.tables, random.waits, usage)),
+        by_name(attribute(other.tables, other.waits, usage)),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(30), USAGES)
+def test_numbering_applications_and_hosts_differently_changes_nothing(
+    random: RandomInput, usage: SourceUsage
+) -> None:
+    tables = random.tables
+    n_apps, n_hosts = len(tables.applications), len(tables.hosts)
+
+    def renumbered(frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame.copy()
+        for column, n in (("app", n_apps), ("host", n_hosts)):
+            if column in frame and frame[column].dtype.kind == "i":
+                old = frame[column].to_numpy()
+                frame[column] = np.where(old >= 0, n - 1 - old, -1).astype(old.dtype)
+        return frame
+
+    other = Tables(**{name: renumbered(frame) for name, frame in tables})
+    other = other.with_(
+        applications=tables.applications.iloc[::-1].reset_index(drop=True),
+        hosts=tables.hosts.iloc[::-1].reset_index(drop=True),
+    )
+    assert_same(
+        by_name(attribute(tables, random.waits, usage)),
+        by_name(attribute(other, random.waits, usage), np.arange(n_hosts)[::-1]),
+    )
+
+
+def quiet(random: RandomInput, row: int, compute_ms: float) -> RandomInput:
+    """Make one task wait for nothing and move nothing, so that it is only a source."""
+    tasks, waits = random.tables.tasks.copy(), random.waits.copy()
+    for column in tasks.columns[tasks.columns.str.endswith("_bytes")]:
+        tasks.loc[row, column] = 0.0
+    for request in REQUESTS:
+        waits.loc[row, f"{request}_ms"] = np.nan if request is Request.SLOT_WAIT else 0.0
+    waits.loc[row, "gc_ms"] = 0.0
+    waits.loc[row, "compute_ms"] = compute_ms
+    return random._replace(tables=random.tables.with_(tasks=tasks), waits=waits)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
+def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: SourceUsage) -> None:
+    assume(len(random.waits) > 0)
+    tasks = random.tables.tasks
+    span = tasks["finish_ms"][0] - tasks["launch_ms"][0]
+    assume(span >= 4)
+    whole = quiet(random, 0, span * 0.6)
+    first, second = (t.iloc[[0]].copy() for t in (whole.tables.tasks, whole.tables.tasks))
+    first["finish_ms"] = second["launch_ms"] = tasks["launch_ms"][0] + 1
+    waits = [whole.waits.iloc[[0]].copy() for _ in range(2)]
+    waits[0]["compute_ms"], waits[1]["compute_ms"] = 0.6, (span - 1) * 0.6
+    cut_tasks = pd.concat([first, second, whole.tables.tasks.iloc[1:]], ignore_index=True)
+    cut_waits = pd.concat([*waits, whole.waits.iloc[1:]], ignore_index=True)
+    # Locks are held by whoever runs and does not wait: the same for both halves.
+    assert_same(
+        by_name(attribute(whole.tables, whole.waits, usage)),
+        by_name(attribute(whole.tables.with_(tasks=cut_tasks), cut_waits, usage)),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
+def test_a_source_that_used_nothing_gets_nothing(random: RandomInput, usage: SourceUsage) -> None:
+    assume((random.tables.tasks["stage"] == 0).any())
+    for row in np.flatnonzero(random.tables.tasks["stage"] == 0):
+        random = quiet(random, row, 0.0)
+    blame = attribute(random.tables, random.waits, usage)
+    held_by_running = [Request.SLOT_WAIT, Request.MONITOR_BLOCKED, Request.NOTIFICATION_WAIT]
+    codes = [REQUESTS.index(r) for r in held_by_running]
+    blamed = blame.sources[blame.sources["source_stage"] == 0]
+    requests = blame.demands["request"].to_numpy()[blamed["demand"].to_numpy()]
+    assert set(requests) <= set(codes)
+
+
+def test_tables_without_tasks_have_no_blame() -> None:
+    blame = attribute(Tables.empty(), WAITS.empty())
+    assert len(blame.demands) == len(blame.sources) == len(blame.stages) == 0
+    assert blame.doubts == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables_and_waits(10), st.booleans())
+def test_the_stages_of_a_query_share_at_most_its_duration(
+    random: RandomInput, critical_only: bool
+) -> None:
+    tables = random.tables
+    shares = elapsed_shares(tables, critical_only=critical_only)
+    query = tables.stages["query"].to_numpy()
+    assert (shares >= 0).all()
+    assert (shares[query < 0] == 0).all()
+    begin = np.fmax(tables.stages["submission_ms"], tables.queries["start_ms"].iloc[0]).to_numpy()
+    end = np.fmin(tables.stages["completion_ms"], tables.queries["end_ms"].iloc[0]).to_numpy()
+    for q in range(len(tables.queries)):
+        mine = query == q
+        covered = {t for a, b in zip(begin[mine], end[mine], strict=True) for t in np.arange(a, b)}
+        limit = len(covered)
+        if critical_only:
+            assert shares[mine].sum() <= limit + 1e-3
+        else:
+            assert shares[mine].sum() == pytest.approx(limit, abs=1e-3)
+
+
+def test_lost_time_of_a_stage_is_its_elapsed_time_by_the_share_its_tasks_lost() -> None:
+    random = random_input(20, 1, 1, 2, 1, 2, 7)
+    lost = np.array([10.0, 0.0])
+    frame = stage_losses(random.tables, random.waits, lost)
+    np.testing.assert_allclose(
+        frame["lost_ms"], frame["elapsed_ms"] * lost / frame["life_ms"], rtol=1e-12
+    )
+    assert frame["lost_ms"][0] > 0

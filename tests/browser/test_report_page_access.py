@@ -1,0 +1,181 @@
+"""The report for everybody: no serious finding of axe-core, and the whole path by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import iqcar
+from iqcar.diagnosis import Diagnosis
+from tests.support.browsing import needs_chromium, open_browser
+from tests.support.crowded_log import crowded_log
+from tests.support.shown_page import Shown, show, write_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = needs_chromium
+
+SERIOUS = ("serious", "critical")
+MOST_TABS = 400
+"""Steps of the tabulator after which whatever was looked for is out of reach."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
+    path = tmp_path_factory.mktemp("crowded") / "app-1"
+    return iqcar.diagnose(iqcar.read(crowded_log().write(path)), topics=True)
+
+
+@pytest.fixture(scope="module")
+def file(crowded: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(crowded, tmp_path_factory.mktemp("page") / "report.html")
+
+
+def serious(shown: Shown) -> list[str]:
+    """What axe-core finds serious or critical, each with the elements."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    # Playwright's own way into the page: the page's policy lets no other script in.
+    found: dict[str, Any] = Axe().run(shown.page).response
+    return [
+        f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']][:4]}"
+        for one in found["violations"]
+        if one["impact"] in SERIOUS
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 800])
+def test_axe_finds_nothing_serious(browser: Browser, file: Path, scheme: Any, width: int) -> None:
+    shown = show(browser, file, color_scheme=scheme, viewport={"width": width, "height": 768})
+    shown.page.evaluate(
+        "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+    )
+    shown.pick("#stages-numbers", "◆ stage 1.0")
+    assert serious(shown) == []
+
+
+def tab_to(shown: Shown, selector: str) -> None:
+    """Press the tabulator until an element has the focus."""
+    for _ in range(MOST_TABS):
+        if shown.page.evaluate("s => document.activeElement.matches(s)", selector):
+            return
+        shown.page.keyboard.press("Tab")
+    raise AssertionError(f"{selector} can not be reached with the tabulator")
+
+
+def test_the_whole_path_can_be_walked_by_keyboard(browser: Browser, file: Path) -> None:
+    shown = show(browser, file)
+    press = shown.page.keyboard.press
+    press("Tab")
+    assert shown.page.evaluate("document.activeElement.className") == "skip"
+    press("Enter")
+    tab_to(shown, "#verdict a.button")
+    press("Enter")
+    tab_to(shown, "#target")
+    press("ArrowDown")
+    press("ArrowUp")
+    assert shown.chosen() == {"target": "app-1/sql-1"}
+    tab_to(shown, "#stages-numbers tbody th button")
+    press("Enter")
+    assert shown.chosen()["stage"] == "1.0"
+    # The choice redraws the table; the keyboard stays where it was.
+    assert shown.page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+    tab_to(shown, "#hosts-numbers tbody th button")
+    press("Enter")
+    tab_to(shown, "#source-stages-numbers tbody th button")
+    press("Space")
+    tab_to(shown, "#sources-numbers tbody th button")
+    press("Enter")
+    assert shown.chosen().keys() == {"target", "stage", "request", "host", "sourceStage", "source"}
+    tab_to(shown, "#sources-next button")
+    press("Enter")
+    assert shown.chosen() == {"target": "app-1/sql-0"}
+    shown.check_nothing_went_wrong()
+
+
+def test_what_has_the_focus_can_be_seen(browser: Browser, file: Path) -> None:
+    shown = show(browser, file)
+    for _ in range(60):
+        shown.page.keyboard.press("Tab")
+        outline = shown.page.evaluate(
+            "(() => { const s = getComputedStyle(document.activeElement);"
+            " return [document.activeElement.outerHTML.slice(0, 80), s.outlineStyle,"
+            " parseFloat(s.outlineWidth)]; })()"
+        )
+        assert outline[1] != "none" and outline[2] >= 1, outline
+
+
+def test_headings_follow_one_another_without_a_gap(browser: Browser, file: Path) -> None:
+    shown = show(browser, file)
+    levels = shown.page.locator("h1, h2, h3, h4").evaluate_all(
+        "all => all.map((one) => Number(one.tagName[1]))"
+    )
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_every_table_says_what_it_is_and_what_its_rows_and_columns_are(
+    browser: Browser, file: Path
+) -> None:
+    shown = show(browser, file)
+    tables = shown.page.locator("main table:not(.iqt-table)").evaluate_all(
+        "all => all.map((one) => [one.caption?.textContent ?? '', "
+        "[...one.querySelectorAll('th')].every((cell) => cell.scope), "
+        "[...one.querySelectorAll('tbody tr')].every((row) => row.querySelector('th'))])"
+    )
+    assert len(tables) >= 8
+    assert all(caption and scoped and named for caption, scoped, named in tables)
+
+
+def test_colour_is_never_the_only_sign(browser: Browser, file: Path) -> None:
+    shown = show(browser, file)
+    badges = shown.page.locator(".severity").evaluate_all(
+        "all => all.map((one) => [one.textContent.trim(), one.querySelectorAll('path').length])"
+    )
+    assert badges
+    assert all(word and shapes for word, shapes in badges)
+
+
+def test_without_javascript_the_words_are_still_there(browser: Browser, file: Path) -> None:
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.resolve().as_uri())
+    text = page.locator("main").inner_text()
+    assert "report lost 12.0 s of its 14.0 s" in text
+    assert "Pictures and exploring need JavaScript" in text
+    assert page.locator("#hosts-table tbody tr").count() == 3
+
+
+def test_on_paper_the_controls_are_left_out(browser: Browser, file: Path) -> None:
+    shown = show(browser, file, color_scheme="dark")
+    shown.page.emulate_media(media="print")
+    shown.until("document.getElementById('sankey-picture').dataset.drawn === 'light'")
+    assert not shown.page.locator(".top").is_visible()
+    assert not shown.page.locator("#link").is_visible()
+    paper = shown.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+
+
+def test_pictures_fit_on_paper_and_have_their_width_again_afterwards(
+    browser: Browser, file: Path
+) -> None:
+    shown = show(browser, file, viewport={"width": 1280, "height": 768})
+    width = "document.querySelector('#sankey-picture .main-svg').clientWidth"
+    before = shown.page.evaluate(width)
+    shown.page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {width}; }})")
+    shown.page.pdf(format="A4")
+    # An A4 page is 794 pixels wide, less its margins.
+    assert shown.page.evaluate("window.printed") <= 718 < before
+    shown.until(f"{width} === {before}")

@@ -1,0 +1,113 @@
+"""What reads texts from logs needs time in proportion to their length, whatever they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iqcar.eventlog.events import descriptions, fingerprint, lenient, sql_collect
+from iqcar.eventlog.find import storage
+from iqcar.eventlog.tasks import task_lines
+from iqcar.eventlog.tasks import task_templates as templates
+from iqcar.eventlog.text import redact as redacting
+from iqcar.fleet import session
+from iqcar.queries import identify
+from iqcar.rules import pool_names
+from iqcar.serve import log_summary
+from tests.support.hostile_texts import hostile, least_cost
+
+PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
+
+BACKTRACKING = {
+    "attach/host_sampler.py": "what the user typed",
+    "attach/spark_conf.py": "paths that the user gave",
+    "demo/workload.py": "our own SQL",
+    "eventlog/events/lenient.py": "every start of a token is one",
+    "eventlog/find/folders.py": "names of files, which are short",
+    "eventlog/find/layouts.py": "names of files, which are short",
+    "eventlog/find/remote.py": "paths that the user gave",
+    "eventlog/find/storage.py": "at most 1,000 places",
+    "eventlog/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
+    "eventlog/tasks/task_templates.py": "what is repeated ends at the next quote",
+    "files/derived.py": "paths that the user gave",
+    "fleet/session.py": "20,000 characters, one start a line",
+    "inject/parsing.py": "what the user typed",
+    "queries/identify.py": "36 characters at each place",
+    "report/html/files.py": "our own JavaScript",
+    "report/html/output_name.py": "paths that the user gave",
+    "rules/pool_names.py": "one class of letters",
+    "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
+    "serve/cache.py": "names of our own files",
+    "serve/endpoints.py": "our own schema",
+    "serve/log_summary.py": "500 bytes",
+    "serve/report_banner.py": "our own page",
+    "stragglers/trace_columns.py": "one class of letters",
+}
+"""Modules that may use Python's `re`, and why it costs no more there than the text's length."""
+
+SLACK = 10
+"""A text of four times the length may cost so many times as much: its square is 16 times, and what
+is in proportion 4 times, give or take the neighbours on the machine."""
+
+SHORT, LONG = 4_000, 16_000
+"""Characters; redacting looks at 10,000, so its own shorter one is 2,500."""
+
+
+def test_no_other_module_matches_with_backtracking() -> None:
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(r"^\s*(?:import re\b|from re import)", file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert found == set(BACKTRACKING)
+
+
+def finds(pattern: re.Pattern[Any]) -> Callable[[str], object]:
+    """Everything a pattern finds."""
+    as_bytes = isinstance(pattern.pattern, bytes)
+    return lambda text: sum(1 for _ in pattern.finditer(text.encode() if as_bytes else text))
+
+
+MATCHERS: dict[str, Callable[[str], object]] = {
+    "redact": lambda text: redacting._redacted(text[: redacting.MAX_TEXT]),
+    "normalise": fingerprint._normalised,
+    "plan text": fingerprint.hash_plan_text,
+    "codegen": lambda text: fingerprint._without_number(text + ")"),
+    "clean": descriptions.clean_description,
+    "user named": descriptions.is_user_named,
+    "connect": lambda text: descriptions.connect_operation(text, None),
+    "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
+    "uuid": finds(identify._UUID),
+    "token": finds(lenient._TOKEN),
+    "value": finds(templates._VALUE),
+    "event": lambda text: storage._EVENT.match(("{" + text).encode()),
+    "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
+    "digits": lambda text: task_lines._DIGITS.match(text.encode()),
+    "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
+    "others": finds(pool_names._OTHERS),
+    "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
+}
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
+    work = MATCHERS[name]
+    short, long = (2_500, 10_000) if name == "redact" else (SHORT, LONG)
+    plain = least_cost(lambda text: text.encode().hex(), "x" * long) * SLACK
+    slow = []
+    for one in hostile(200):
+        few, many = (least_cost(work, one.text(n), 1) for n in (short, long))
+        if many > SLACK * few + plain:  # look again before saying so
+            few, many = (least_cost(work, one.text(n)) for n in (short, long))
+            if many > SLACK * few + plain:
+                slow.append((one, few, many))
+    assert slow == []
+
+
+def test_a_text_that_hung_is_told_at_once() -> None:
+    assert descriptions.is_user_named("/* a */ " * 1000 + "CALL p()")
+    assert redacting.redact_text("password" * 1200).startswith("password")

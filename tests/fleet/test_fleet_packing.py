@@ -1,0 +1,127 @@
+"""Sharing work out: every log once, evenly, and with those that share a host; without a Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iqcar.fleet import send_code, transport
+from iqcar.fleet.job_batches import bundles
+from iqcar.fleet.packing import ENOUGH_BYTES, even_shares, pack_by_size, together
+from iqcar.fleet.session import failure
+from iqcar.topics import Jobs, Tally
+
+HOSTS = st.dictionaries(
+    st.integers(0, 30), st.lists(st.sampled_from("abcdefgh"), max_size=4), max_size=12
+)
+
+
+@given(HOSTS)
+def test_logs_are_together_exactly_if_hosts_connect_them(hosts: dict[int, list[str]]) -> None:
+    graph = nx.Graph()
+    for log, names in hosts.items():
+        graph.add_node(log)
+        graph.add_edges_from((log, name) for name in names)
+    expected = {
+        frozenset(one for one in part if isinstance(one, int))
+        for part in nx.connected_components(graph)
+    }
+    groups = together(hosts)
+    found: dict[int, set[int]] = {}
+    for log, group in groups.items():
+        found.setdefault(group, set()).add(log)
+    assert {frozenset(part) for part in found.values()} == expected
+    assert sorted(found) == list(range(len(found)))
+    assert [min(found[group]) for group in sorted(found)] == sorted(map(min, found.values()))
+
+
+@given(st.lists(st.integers(0, 3 * ENOUGH_BYTES), min_size=1, max_size=40), st.integers(1, 8))
+def test_every_log_is_read_once_and_small_ones_share_a_task(sizes: list[int], cores: int) -> None:
+    tasks = pack_by_size(sizes, cores)
+    assert sorted(row for task in tasks for row in task) == list(range(len(sizes)))
+    for task in tasks:
+        assert len(task) == 1 or max(sizes[row] for row in task) < ENOUGH_BYTES
+    small = [size for size in sizes if size < ENOUGH_BYTES]
+    with_small = [task for task in tasks if sizes[task[0]] < ENOUGH_BYTES]
+    assert len(with_small) <= max(cores, -(-sum(small) // ENOUGH_BYTES))
+    assert len(tasks) >= min(cores, len(sizes))
+    largest = [max(sizes[row] for row in task) for task in tasks if task not in with_small]
+    assert largest == sorted(largest, reverse=True)
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=30), st.integers(1, 6))
+def test_shares_are_even(weights: list[float], count: int) -> None:
+    shares = even_shares(weights, count, range(len(weights)))
+    assert sorted(one for share in shares for one in share) == list(range(len(weights)))
+    loads = [sum(weights[one] for one in share) for share in shares]
+    # Whoever is given the heaviest to whoever has least is at most one thing above the others.
+    if len(shares) == count:
+        assert max(loads) - min(loads) <= max(weights) + 1e-9
+
+
+@given(st.lists(st.integers(1, 9), max_size=20), st.integers(1, 20))
+def test_bundles_hold_every_job_once_and_whole(sizes: list[int], most: int) -> None:
+    rng = np.random.default_rng(0)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    n = int(starts[-1])
+    numbers = np.arange(len(sizes))
+    jobs = Jobs(
+        ("a", "b"), rng.random((n, 2)), np.sort(rng.random(n)) + 1, rng.random(len(sizes)), starts,
+        numbers + 5, numbers, numbers, Tally(len(sizes), 0, 0), 1.5,
+    )  # fmt: skip
+    cut = list(bundles(jobs, most))
+    again = [job for bundle in cut for job in bundle]
+    assert [job.stage for job in again] == [job.stage for job in jobs]
+    for one, other in zip(again, jobs, strict=True):
+        np.testing.assert_array_equal(one.metrics, other.metrics)
+        np.testing.assert_array_equal(one.latency_ms, other.latency_ms)
+        assert one.median_ms == other.median_ms
+    assert all(len(bundle) == 1 or bundle.starts[-1] <= most for bundle in cut)
+
+
+@given(st.binary(max_size=3000), st.integers(1, 100), st.randoms())
+def test_an_object_comes_back_whole_from_its_pieces(content: bytes, size: int, random: Any) -> None:
+    kept, transport.PIECE_BYTES = transport.PIECE_BYTES, size
+    try:
+        rows = pd.concat([*transport.rows_of(3, "a", content), *transport.rows_of(1, "b", "other")])
+    finally:
+        transport.PIECE_BYTES = kept
+    assert rows["content"].map(len).max() <= size
+    listed = list(rows.itertuples(index=False))
+    random.shuffle(listed)
+    assert transport.objects(_frame(listed)) == [(1, "other"), (3, content)]
+
+
+def _frame(rows: list[Any]) -> Any:
+    """As much of a DataFrame of Spark as brings these rows to the driver."""
+    selected = SimpleNamespace(collect=lambda: [(r.log, r.part, r.content) for r in rows])
+    return SimpleNamespace(select=lambda *names: selected)
+
+
+def test_what_is_shipped_is_the_package_with_its_data_and_nothing_else() -> None:
+    names = {path.relative_to(send_code.PACKAGE).as_posix() for path in send_code.package_files()}
+    package = send_code.PACKAGE
+    modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
+    assert modules <= names
+    assert {name.rpartition(".")[2] for name in names} <= {"py", "json", "nbi", "nbc"}
+
+
+def test_what_went_wrong_on_an_executor_is_one_line() -> None:
+    trace = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        "  File \"worker.py\", line 1, in main\nModuleNotFoundError: No module named 'pyarrow'\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)\n"
+    )
+    assert "lacks something: No module named 'pyarrow'" in str(failure(Exception(trace)))
+    other = trace.replace("ModuleNotFoundError: No module named 'pyarrow'", "MemoryError: ")
+    assert "a step failed on an executor: MemoryError" in str(failure(Exception(other)))
+    plain = "Job aborted: Stage cancelled because SparkContext was shut down.\n\nDriver stack…"
+    assert str(failure(Exception(plain))) == (
+        "--on-spark: Spark failed: Job aborted: Stage cancelled because SparkContext was shut down"
+    )

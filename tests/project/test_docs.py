@@ -1,0 +1,43 @@
+"""Documentation cannot rot: printed pages equal the code, and links and commands exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from iqcar.cli.main import app
+from tests.conftest import REPO
+
+spec = importlib.util.spec_from_file_location("write_docs", REPO / "scripts" / "write_docs.py")
+write_docs = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(write_docs)
+
+MARKDOWN = [*REPO.glob("*.md"), *REPO.glob("docs/*.md")]
+
+
+@pytest.mark.parametrize("page", write_docs.PAGES)
+def test_a_printed_page_equals_what_the_code_prints(page: str) -> None:
+    stored = (REPO / "docs" / page).read_text(encoding="utf-8")
+    assert stored == write_docs.PAGES[page](), "run scripts/write_docs.py"
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda p: p.name)
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_command_and_option_the_readme_names_exists() -> None:
+    commands = get_command(app).commands
+    text = (REPO / "README.md").read_text(encoding="utf-8")
+    used = re.findall(r"^ {4}(?:\S*/)?iqcar ([a-z]+)([^#]*)", text, re.MULTILINE)
+    assert used
+    for name, rest in used:
+        assert name in commands, f"README names iqcar {name}"
+        options = {o for param in commands[name].params for o in param.opts} | {"--help"}
+        for option in re.findall(r"(?<!\S)--[a-z-]+", rest):
+            assert option in options, f"README names iqcar {name} {option}"

@@ -1,0 +1,233 @@
+"""Data flow one way: a module imports only from modules to its left in FLOW, rooms included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+PACKAGE = REPO / "analyzer" / "iqcar"
+
+FLOW = (
+    "errors → files → enums → formatting → tables → eventlog → queries → waits → demand →"
+    " blame → graph → stragglers → topics → rules → replay → doubts → plots → diagnosis →"
+    " pipeline → fleet → report → serve → attach → inject → demo → cli → __main__"
+)
+"""The architecture in one line; a room counts by its own name, whatever is inside."""
+
+ROOMS = {
+    "eventlog": ("text → decode → find → events → plugin → tasks → collect → assemble"),
+    "rules": "vocabulary",
+    "report": "json → terminal → html",
+    "topics": "kernels",
+}
+"""The flow inside rooms that have rooms; their other modules stand to the right of all named."""
+
+FROM_ANYWHERE = "version"
+"""The one module that everybody may import; it imports nothing."""
+
+FACE = "iqcar"
+"""The package's `__init__`: it may import everything, and nothing imports from it."""
+
+NAMED_FOR_THE_COMMAND = ("cli", "report", "plots")
+"""Rooms whose files share the name of the command or picture that they serve."""
+
+
+def violations(package: Path, flow: str) -> list[str]:
+    """Every import against the flow and every module without a place in it, one line each."""
+    order = [FROM_ANYWHERE, *flow.split(" → "), FACE]
+    found = []
+    for file in sorted(package.rglob("*.py")):
+        module = module_of(file, package)
+        if module not in order:
+            found.append(f"{file.name}: module {module} has no place in FLOW")
+            continue
+        for line, parts in imports(file, package):
+            imported = top_name(parts, package)
+            if imported == module:
+                continue
+            if imported not in order:
+                found.append(f"{file.name}:{line}: {imported} has no place in FLOW")
+            elif order.index(imported) > order.index(module):
+                found.append(f"{file.name}:{line}: {module} imports {imported}, to its right")
+    return list(dict.fromkeys(found))  # one statement can import several names
+
+
+def violations_inside(package: Path, rooms: Mapping[str, str]) -> list[str]:
+    """Every import against the flow inside a room, and every room in it without a place."""
+    found = []
+    for room, flow in rooms.items():
+        order = flow.split(" → ")
+        for file in sorted((package / room).rglob("*.py")):
+            inner = file.relative_to(package / room).parts
+            unit = inner[0].removesuffix(".py")
+            if len(inner) > 1 and unit not in order:
+                found.append(f"{room}/{unit}: no place in the flow of {room}")
+                continue
+            if unit not in order:
+                continue
+            for line, parts in imports(file, package):
+                if parts[1:2] != [room] or len(parts) < 3 or parts[2] == unit:
+                    continue
+                allowed = order[: order.index(unit)]
+                if parts[2] not in allowed:
+                    found.append(f"{room}/{'/'.join(inner)}:{line}: {unit} imports {parts[2]}")
+    return list(dict.fromkeys(found))
+
+
+def module_of(file: Path, package: Path) -> str:
+    """The name in FLOW that a file belongs to."""
+    top = file.relative_to(package).parts[0].removesuffix(".py")
+    return FACE if top == "__init__" else top
+
+
+def imports(file: Path, package: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and dotted name of every import of the package, in functions and TYPE_CHECKING too."""
+    inside = (FACE, *file.relative_to(package).parts[:-1])
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+        if isinstance(node, ast.Import):
+            dotted = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = list(inside[: len(inside) - node.level + 1]) if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            dotted = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in dotted:
+            parts = name.split(".")
+            if parts[0] == FACE:
+                yield node.lineno, parts
+
+
+def top_name(parts: list[str], package: Path) -> str:
+    """`iqcar.tables.Tables` → tables; what `__init__` itself offers (`iqcar.read`) → iqcar."""
+    if len(parts) == 1:
+        return FACE
+    is_module = (package / parts[1]).is_dir() or (package / f"{parts[1]}.py").is_file()
+    return parts[1] if is_module else FACE
+
+
+def test_modules_import_only_from_their_left() -> None:
+    assert violations(PACKAGE, FLOW) == []
+
+
+def test_rooms_inside_rooms_import_only_from_their_left() -> None:
+    assert violations_inside(PACKAGE, ROOMS) == []
+
+
+def test_every_name_in_the_flow_is_a_module() -> None:
+    assert [name for name in FLOW.split(" → ") if top_name([FACE, name], PACKAGE) == FACE] == []
+    for room, flow in ROOMS.items():
+        names = {file.stem for file in (PACKAGE / room).iterdir()}
+        assert set(flow.split(" → ")) <= names
+
+
+def test_every_room_with_rooms_has_a_flow() -> None:
+    with_rooms = {
+        init.parent.parent.name
+        for init in PACKAGE.glob("*/*/__init__.py")
+        if init.parent.parent != PACKAGE
+    }
+    assert with_rooms == set(ROOMS)
+
+
+def test_no_file_name_stands_twice() -> None:
+    named: dict[str, list[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        path = file.relative_to(PACKAGE)
+        if path.parts[0] not in NAMED_FOR_THE_COMMAND and path.stem not in ("__init__", "__main__"):
+            named.setdefault(path.stem, []).append(path.as_posix())
+    assert {name: files for name, files in named.items() if len(files) > 1} == {}
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A package with a module `left`, a package `right` and a face."""
+    package = tmp_path / "iqcar"
+    (package / "right").mkdir(parents=True)
+    (package / "__init__.py").write_text("from iqcar.right.inner import thing\n")
+    (package / "version.py").write_text("")
+    (package / "left.py").write_text("from iqcar import version\nimport numpy\n")
+    (package / "right" / "__init__.py").write_text("")
+    (package / "right" / "inner.py").write_text("from iqcar.left import x\nfrom . import y\n")
+    assert violations(package, "left → right") == []
+    return package
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from iqcar.right import thing",
+        "from iqcar.right.inner import thing",
+        "from iqcar import right",
+        "from . import right",
+        "from .right.inner import thing",
+        "import iqcar.right.inner as r",
+        "def late():\n    from iqcar.right import thing",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import iqcar.right",
+    ],
+)
+def test_an_import_to_the_right_is_found_wherever_it_hides(planted: Path, source: str) -> None:
+    (planted / "left.py").write_text(source)
+    assert [v.split(": ", 1)[1] for v in violations(planted, "left → right")] == [
+        "left imports right, to its right"
+    ]
+
+
+def test_a_relative_import_out_of_a_package_is_resolved(planted: Path) -> None:
+    (planted / "right" / "inner.py").write_text("from ..left import x\n")
+    assert violations(planted, "left → right") == []
+    assert violations(planted, "right → left") == ["inner.py:1: right imports left, to its right"]
+
+
+def test_the_face_is_imported_by_nobody(planted: Path) -> None:
+    (planted / "left.py").write_text("import iqcar\nfrom iqcar import read\n")
+    assert violations(planted, "left → right") == [
+        "left.py:1: left imports iqcar, to its right",
+        "left.py:2: left imports iqcar, to its right",
+    ]
+
+
+def test_a_module_without_a_place_is_found(planted: Path) -> None:
+    (planted / "stray.py").write_text("")
+    (planted / "left.py").write_text("import iqcar.stray\n")
+    assert violations(planted, "left → right") == [
+        "left.py:1: stray has no place in FLOW",
+        "stray.py: module stray has no place in FLOW",
+    ]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A package with a room that has two rooms and a file of its own."""
+    package = tmp_path / "iqcar"
+    for inner in ("first", "second"):
+        (package / "room" / inner).mkdir(parents=True)
+        (package / "room" / inner / "__init__.py").write_text("")
+    (package / "room" / "first" / "one.py").write_text("import numpy\n")
+    (package / "room" / "second" / "two.py").write_text("from iqcar.room.first.one import x\n")
+    (package / "room" / "own.py").write_text("from iqcar.room.second import two\n")
+    assert violations_inside(package, {"room": "first → second"}) == []
+    return package
+
+
+def test_an_import_to_the_right_inside_a_room_is_found(house: Path) -> None:
+    assert violations_inside(house, {"room": "second → first"}) == [
+        "room/second/two.py:1: second imports first"
+    ]
+
+
+def test_an_import_of_a_rooms_own_file_by_a_room_inside_is_found(house: Path) -> None:
+    (house / "room" / "first" / "one.py").write_text("from ..own import x\n")
+    assert violations_inside(house, {"room": "first → second"}) == [
+        "room/first/one.py:1: first imports own"
+    ]
+
+
+def test_a_room_inside_a_room_without_a_place_is_found(house: Path) -> None:
+    assert violations_inside(house, {"room": "first"}) == [
+        "room/second: no place in the flow of room"
+    ]

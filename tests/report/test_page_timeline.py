@@ -1,0 +1,386 @@
+"""The timeline of a page: its payload holds the tables' numbers, and a browser draws them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iqcar
+from iqcar.enums import Resource
+from iqcar.plots.bins import Bins
+from iqcar.plots.lane_rows import lanes_of, rows_within
+from iqcar.plots.main_wait import HARDLY, MAIN_WAITS, UNKNOWN, main_waits, resource_waits
+from iqcar.report.html import timeline as module
+from iqcar.report.html.timeline import timeline_payload, timeline_program, timeline_style
+from tests.conftest import shared_logs_folder
+from tests.support.browsing import Watched, needs_chromium, open_browser
+from tests.support.many_tasks import many_tasks
+from tests.support.plotted import HOSTILE, diagnosis_of, nothing_read
+from tests.support.random_tables import RandomInput, random_input, tables_and_waits
+from tests.support.timeline_page import write_page
+
+KINDS = {"u1": np.uint8, "u2": "<u2", "u4": "<u4", "f4": "<f4"}
+LOGS = (
+    sorted(p.name for p in shared_logs_folder().iterdir() if p.name != "README.md")
+    if shared_logs_folder().is_dir()
+    else []
+)
+
+
+def column(packed: dict[str, str]) -> np.ndarray:
+    """Unpack a column as the page does."""
+    return np.frombuffer(base64.b64decode(packed["b"]), KINDS[packed["t"]])
+
+
+spans = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.floats(-20, 120), st.floats(-20, 120), st.floats(0, 5)
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(spans=spans, count=st.integers(1, 9))
+def test_bins_hold_what_a_naive_integral_holds(spans, count: int) -> None:
+    bins = Bins.over(0.0, 100.0, count)
+    group, start, end, weight = (np.array(x) for x in zip(*spans, strict=True)) if spans else (
+        np.zeros(0, int), np.zeros(0), np.zeros(0), np.zeros(0))  # fmt: skip
+    found = bins.amounts(group.astype(int), 3, start, end, weight)
+    edges = bins.edges()
+    expected = np.zeros((3, count))
+    for g, a, b, w in spans:
+        for i in range(count):
+            expected[g, i] += w * max(min(b, edges[i + 1]) - max(a, edges[i]), 0.0)
+    # Sums of differences round at the size of the largest sum, not of each bin.
+    assert found == pytest.approx(expected, abs=1e-9)
+    values = np.where(weight > 4, np.nan, weight)
+    means = bins.means(group.astype(int), 3, start, end, values)
+    assert not (means > 4.0 + 1e-9).any()
+
+
+@given(made=tables_and_waits(max_tasks=30))
+def test_tasks_in_one_row_of_a_lane_never_overlap_and_rows_are_no_more_than_needed(
+    made: RandomInput,
+) -> None:
+    tasks = made.tables.tasks
+    launch = tasks["launch_ms"].to_numpy(float)
+    finish = np.maximum(tasks["finish_ms"].to_numpy(float), launch)
+    lanes = lanes_of(made.tables, most=50)
+    rows = rows_within(lanes.of_task, launch, finish)
+    timed = np.isfinite(launch) & np.isfinite(finish)
+    assert ((lanes.of_task >= 0) == timed).all()
+    for lane in range(len(lanes.names)):
+        mine = np.flatnonzero(lanes.of_task == lane)
+        for row in np.unique(rows[mine]):
+            at = mine[rows[mine] == row]
+            at = at[np.lexsort((finish[at], launch[at]))]
+            assert (launch[at][1:] >= finish[at][:-1]).all()
+        # A task of no time counts for a moment, as it does while rows are given out.
+        moments = [((launch[mine] <= t) & (np.maximum(finish, launch + 1)[mine] > t)).sum()
+                   for t in launch[mine]]  # fmt: skip
+        assert rows[mine].max(initial=0) + 1 <= max([*moments, 1])
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@given(made=tables_and_waits(max_tasks=30))
+@settings(max_examples=25)
+def test_lanes_are_hosts_where_executors_are_many_and_no_task_is_lost(
+    most: int, made: RandomInput
+) -> None:
+    lanes = lanes_of(made.tables, most=most)
+    assert len(lanes.names) <= most
+    tasks = made.tables.tasks
+    timed = np.isfinite(tasks[["launch_ms", "finish_ms"]].to_numpy(float)).all(axis=1)
+    assert (lanes.of_task[timed] >= 0).all()
+    assert (lanes.of_task[timed] < max(len(lanes.names), 1)).all()
+
+
+@given(made=tables_and_waits())
+def test_the_main_wait_is_the_longest_wait_unless_it_is_short_or_unknown(made: RandomInput) -> None:
+    sums = resource_waits(made.waits)
+    codes = main_waits(made.waits)
+    duration = made.waits["duration_ms"].to_numpy(float)
+    for task, code in enumerate(codes.tolist()):
+        waited = {r: sums[task, i] for i, r in enumerate(Resource) if np.isfinite(sums[task, i])}
+        longest = max(waited.values(), default=0.0)
+        life = duration[task] + waited.get(Resource.SLOTS, 0.0)
+        if longest > 0 and longest >= 0.1 * life:
+            assert sums[task, code] == longest
+        else:
+            assert code in (HARDLY, UNKNOWN)
+            assert (code == UNKNOWN) == (not set(waited) - {Resource.SLOTS})
+    assert len(MAIN_WAITS) == len(Resource) + 2
+
+
+@given(made=tables_and_waits(max_tasks=20))
+@settings(max_examples=30)
+def test_the_payload_holds_every_task_with_its_times_and_query(made: RandomInput) -> None:
+    diagnosis = diagnosis_of(made)
+    payload = json.loads(json.dumps(timeline_payload(diagnosis)))
+    tasks = made.tables.tasks
+    times = tasks[["launch_ms", "finish_ms"]].to_numpy(float)
+    timed = np.isfinite(times).all(axis=1)
+    packed = payload["tasks"]
+    assert packed["count"] == timed.sum()
+    launch = column(packed["launch"]) * payload["tick_ms"] + payload["origin_ms"]
+    end = column(packed["end"]) * payload["tick_ms"] + payload["origin_ms"]
+    assert sorted(launch) == pytest.approx(sorted(times[timed, 0]))
+    assert (end - launch).sum() == pytest.approx((times[timed, 1] - times[timed, 0]).sum())
+    names = [*payload["queries"]["id"], None]
+    ids = made.tables.queries["query_id"].tolist()
+    of = [names[q] for q in column(packed["query"])]
+    expected = [ids[q] if q >= 0 else None for q in tasks["query"][timed]]
+    assert sorted(map(str, of)) == sorted(map(str, expected))
+    lost = column(payload["queries"]["lost_ms"])
+    assert lost.sum() == pytest.approx(diagnosis.lost_ms().sum(), rel=1e-5)
+
+
+@given(made=tables_and_waits(max_tasks=20))
+@settings(max_examples=30)
+def test_waits_over_time_sum_to_the_querys_waits_within_its_run(made: RandomInput) -> None:
+    diagnosis = diagnosis_of(made)
+    payload = timeline_payload(diagnosis)
+    ids = payload["queries"]["id"]
+    for number, one in payload["waiting"].items():
+        row = diagnosis.find_query(ids[int(number)])[0]
+        waits = diagnosis.query_waits[diagnosis.query_waits["query"] == row]
+        for at, (_, wait) in enumerate(waits.iterrows()):
+            name = module.RESOURCE_NAMES[Resource(wait["resource"])]
+            assert (name in one["missing"]) == np.isnan(wait["wait_ms"])
+            shares = column(one["series"][at]).astype(float)
+            total = shares.sum() / 250 * one["most"] * one["width"] * payload["tick_ms"]
+            # A byte per bin rounds each to half a 250th of the largest; what lies before the
+            # query's start or after its end is cut.
+            slack = len(shares) * one["most"] * one["width"] * payload["tick_ms"] / 500
+            assert total <= np.nan_to_num(wait["wait_ms"]) + slack + 1e-6
+
+
+def test_bins_of_large_applications_hold_the_same_task_time_at_every_width(monkeypatch) -> None:
+    monkeypatch.setattr(module, "MOST_TASKS", 100)
+    diagnosis = many_tasks(5_000)
+    payload = timeline_payload(diagnosis)
+    assert "tasks" not in payload
+    tasks = diagnosis.tables.tasks
+    busy = (tasks["finish_ms"] - tasks["launch_ms"]).sum()
+    slots = np.array(payload["lanes"]["slots"])
+    for level in payload["bins"]:
+        used = column(level["busy"]).reshape(len(slots), level["count"]) / 250
+        total = (used.sum(axis=1) * slots).sum() * level["width"] * payload["tick_ms"]
+        assert total == pytest.approx(busy, rel=0.01)  # a byte per cell: 0.4 % of the largest
+        assert column(level["query"]).max() <= len(payload["queries"]["id"])
+    widths = [level["width"] for level in payload["bins"]]
+    assert widths == sorted(widths)
+
+
+@pytest.mark.parametrize("tasks", [100_000, 250_000])
+def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
+    payload = timeline_payload(many_tasks(tasks, hosts=40, executors=200, cores=8))
+    assert len(json.dumps(payload)) < 3_000_000
+    assert ("tasks" in payload) == (tasks <= module.MOST_TASKS)
+
+
+def test_a_payload_of_many_queries_with_long_names_stays_small_and_says_what_is_folded() -> None:
+    diagnosis = many_tasks(20_000, queries=3_000)
+    names = [f"query {q} {'x' * 5_000}" for q in range(3_000)]
+    tables = diagnosis.tables.with_(
+        queries=diagnosis.tables.queries.assign(name=names),
+        stages=diagnosis.tables.stages.assign(name=names),
+    )
+    payload = timeline_payload(replace(diagnosis, tables=tables))
+    assert len(payload["queries"]["id"]) == module.MOST_QUERIES
+    assert payload["folded_queries"] == 3_000 - module.MOST_QUERIES
+    # Of 3 MB in all, 2 are the tasks' where there are most of them.
+    rest = {key: value for key, value in payload.items() if key != "tasks"}
+    assert len(json.dumps(rest)) < 1_000_000
+
+
+def test_nothing_read_is_a_sentence() -> None:
+    assert timeline_payload(nothing_read())["empty"] == "No query ran in this input."
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_payload_of_a_real_log(name: str, shared_logs: Path) -> None:
+    diagnosis = iqcar.diagnose(iqcar.read(shared_logs / name), expected=False)
+    payload = timeline_payload(diagnosis)
+    json.dumps(payload, allow_nan=False)
+    if "empty" in payload:
+        assert not len(diagnosis.tables.queries)
+        return
+    assert payload["tasks"]["count"] == len(diagnosis.tables.tasks)
+
+
+def test_the_program_writes_no_markup_and_runs_no_text() -> None:
+    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+                      "new Function", "http:", "https:", "import("):  # fmt: skip
+        assert forbidden not in timeline_program()
+    assert "url(" not in timeline_style()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as opened:
+        yield opened
+
+
+def opened(browser, path: Path) -> Watched:
+    """Open a page and wait until it was drawn."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    watched = Watched(page)
+    page.goto(path.as_uri())
+    page.wait_for_function("document.querySelector('.iqt-top, .iqt-empty') !== null")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
+    return watched
+
+
+def state_of(watched: Watched) -> dict:
+    """What the timeline says of itself, after the next frame."""
+    watched.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+    )
+    watched.page.evaluate("document.body.dispatchEvent(new Event('ask'))")
+    return json.loads(watched.page.evaluate("document.body.dataset.state"))
+
+
+@needs_chromium
+def test_a_browser_draws_100_000_tasks_and_keys_move_through_them(browser, tmp_path: Path) -> None:
+    path = write_page(tmp_path / "page.html", timeline_payload(many_tasks(100_000)))
+    watched = opened(browser, path)
+    page = watched.page
+    whole = state_of(watched)
+    assert whole["tasks"] == 100_000
+    assert whole["drawn"] > 10_000
+    assert whole["from_ms"] == 0
+    page.locator(".iqt-area").focus()
+    page.keyboard.press("+")
+    closer = state_of(watched)
+    assert closer["to_ms"] - closer["from_ms"] == pytest.approx(whole["to_ms"] / 1.4, rel=1e-3)
+    page.keyboard.press("ArrowRight")
+    later = state_of(watched)
+    assert later["from_ms"] > closer["from_ms"]
+    assert later["to_ms"] - later["from_ms"] == pytest.approx(closer["to_ms"] - closer["from_ms"])
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert state_of(watched)["from_ms"] < closer["from_ms"]
+    page.keyboard.press("0")
+    assert state_of(watched)["to_ms"] == whole["to_ms"]
+    page.keyboard.press("-")
+    assert state_of(watched)["from_ms"] == 0, "there is nothing beyond the whole time"
+    watched.screenshot("timeline-100k")
+    assert watched.errors == []
+    assert watched.requests == [path.as_uri()]
+
+
+@needs_chromium
+def test_wheel_drag_and_click_act_on_what_is_under_the_pointer(browser, tmp_path: Path) -> None:
+    payload = timeline_payload(many_tasks(2_000))
+    watched = opened(browser, write_page(tmp_path / "page.html", payload))
+    page = watched.page
+    box = page.locator(".iqt-top").bounding_box()
+    page.mouse.move(box["x"] + 600, box["y"] + 40)
+    page.mouse.wheel(0, -200)
+    assert state_of(watched)["from_ms"] == 0, "a reader who scrolls past is not caught"
+    page.locator(".iqt-area").focus()
+    page.mouse.wheel(0, -200)
+    page.wait_for_timeout(100)
+    zoomed = state_of(watched)
+    assert zoomed["from_ms"] > 0
+    page.mouse.down()
+    page.mouse.move(box["x"] + 700, box["y"] + 40, steps=4)
+    page.mouse.up()
+    dragged = state_of(watched)
+    assert dragged["from_ms"] < zoomed["from_ms"]
+    assert dragged["heard"] == []
+    page.keyboard.press("0")
+    state_of(watched)
+    box = page.locator(".iqt-top").bounding_box()
+    page.mouse.click(box["x"] + 220, box["y"] + 33)
+    assert state_of(watched)["heard"] == ["app-1/sql-0"]
+    assert page.locator(".iqt-tip").is_visible() or page.locator(".iqt-chosen").count() == 1
+
+
+@needs_chromium
+def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Path) -> None:
+    diagnosis = many_tasks(40, hosts=1, executors=1, cores=1, queries=2)
+    payload = timeline_payload(diagnosis)
+    watched = opened(browser, write_page(tmp_path / "page.html", payload))
+    page = watched.page
+    box = page.locator(".iqt-lanes").bounding_box()
+    tasks = diagnosis.tables.tasks.sort_values("launch_ms").iloc[5]
+    whole = state_of(watched)["to_ms"]
+    left = min(170, round(box["width"] * 0.2))
+    middle = (tasks["launch_ms"] + tasks["finish_ms"]) / 2 - payload["origin_ms"]
+    page.mouse.move(box["x"] + left + middle / whole * (box["width"] - left - 8), box["y"] + 26)
+    said = page.locator(".iqt-tip").inner_text()
+    assert f"query {int(tasks['query'])}" in said
+    ran = tasks["finish_ms"] - tasks["launch_ms"]
+    assert (f"{ran / 1e3:.1f} s" if ran >= 1000 else f"{ran:.0f} ms") in said
+    assert "executor 0 on host-00" in said
+    assert "not recorded: memory" in said
+
+
+@needs_chromium
+def test_the_table_holds_the_same_and_chooses_by_keyboard(browser, tmp_path: Path) -> None:
+    diagnosis = many_tasks(2_000)
+    path = write_page(tmp_path / "page.html", timeline_payload(diagnosis), "app-1/sql-3")
+    watched = opened(browser, path)
+    page = watched.page
+    assert state_of(watched)["selected"] == "app-1/sql-3"
+    page.locator(".iqt-details summary").press("Enter")
+    rows = page.locator(".iqt-table tbody tr")
+    first = rows.nth(0).inner_text()
+    ran = float(diagnosis.tables.queries["duration_ms"].iloc[3])
+    assert "query 3" in first
+    assert f"{ran / 1e3:.1f} s" in first
+    assert "stage 3.0 (critical path)" in rows.nth(1).inner_text()
+    assert rows.count() == len(diagnosis.tables.queries) + 1
+    page.get_by_label("Show query 5").press("Enter")
+    assert state_of(watched)["heard"] == ["app-1/sql-5"]
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('update', {detail: 'app-1/sql-7'}))")
+    chosen = state_of(watched)
+    assert chosen["selected"] == "app-1/sql-7"
+    assert chosen["heard"] == ["app-1/sql-5"], "being told is not asking"
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_hostile_names_stay_text_and_nothing_is_wrong_for_readers(
+    dark: bool, browser, tmp_path: Path
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    made = random_input(160, 2, 3, 4, len(HOSTILE), 6, 7)
+    tables = made.tables.with_(
+        queries=made.tables.queries.assign(name=list(HOSTILE)),
+        hosts=made.tables.hosts.assign(host=list(HOSTILE[: len(made.tables.hosts)])),
+        stages=made.tables.stages.assign(name=list(HOSTILE[: len(made.tables.stages)])),
+    )
+    diagnosis = diagnosis_of(RandomInput(tables, made.waits, "hostile"))
+    payload = timeline_payload(diagnosis)
+    path = write_page(tmp_path / "page.html", payload, "q0", dark=dark)
+    watched = opened(browser, path)
+    watched.page.locator(".iqt-details summary").click()
+    said = watched.page.locator(".iqt-table").inner_text()
+    assert "<script>alert(1)</script>" in said
+    assert watched.page.locator(".iqt script, .iqt a, .iqt b").count() == 0
+    watched.page.get_by_label("by what they waited for most").check()
+    watched.screenshot(f"timeline-hostile-{'dark' if dark else 'light'}")
+    grave = [v for v in Axe().run(watched.page).response["violations"]
+             if v["impact"] in ("serious", "critical")]  # fmt: skip
+    # The page's title is the test's, not the timeline's.
+    assert [(v["id"], [n["target"] for n in v["nodes"]]) for v in grave] == []
+    assert watched.errors == []
+
+
+@needs_chromium
+def test_an_empty_input_is_a_sentence_on_the_page(browser, tmp_path: Path) -> None:
+    path = write_page(tmp_path / "page.html", timeline_payload(nothing_read()))
+    watched = opened(browser, path)
+    assert watched.page.locator("#timeline").inner_text() == "No query ran in this input."
+    assert watched.errors == []

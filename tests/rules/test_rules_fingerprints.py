@@ -1,0 +1,234 @@
+"""The plugin makes the same names and fingerprints as the analyzer, of any text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iqcar.eventlog.events.descriptions import clean_description, connect_operation, is_user_named
+from iqcar.eventlog.events.fingerprint import hash_plan_text, normalise
+from iqcar.queries.identify import _fingerprint_of
+from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
+from tests.support.hostile_texts import hostile
+from tests.support.listener_spark import JAR, TEST_JAR, build_jar, spark_homes
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        not (shutil.which("java") and spark_homes()), reason="needs a JDK and pyspark"
+    ),
+]
+
+ANALYZER = {
+    "normalise": normalise,
+    "plan-text": hash_plan_text,
+    "clean": clean_description,
+    "user-named": lambda text: str(is_user_named(text)).lower(),
+    "fingerprint": lambda text: _fingerprint_of("name", text),
+    "connect": lambda text: connect_operation(text, None),
+}
+
+LINES = [line for pair in SAME + DIFFERENT for line in pair]
+MARKS = ["'", '"', "''", "\\", "(", ")", "[", "]", ", ", " ", "\n", "\u2028", "\x1c", "\xa0", "?"]
+WORDS = [
+    " = ",
+    " <=> ",
+    "THEN ",
+    " AND ",
+    " IN ",
+    "INSET ",
+    "-",
+    "/",
+    "=",
+    ".",
+    ":",
+    "_",
+    "$",
+    "Kill ",
+    "PushedFilters: [",
+    ", A: ",
+    "Location: a ",
+    "In(",
+    "EqualTo(",
+    "a#1",
+    "( ",
+    " END",
+    "like(",
+    " [id=",
+    "plan_id=",
+    "\\'",
+]
+NUMBERS = [
+    "12",
+    "1e-5",
+    "3.14D",
+    "2024-01-02T03:04:05.6Z",
+    "٣",
+    "½",
+    "#12L",
+    "a#1",
+    "@1f2e",
+    "cafe1234",
+]
+LETTERS = ["é", "ſ", "𝒳", "\u0301", "part-00012", "year=2024/", "$$Lambda$7/0x00@1f", "[plan_id=4]"]
+SECRETS = [
+    *("password = ", "token: 'x''y", '"se\\"cret" -> ', "Bearer ", "abcdefgh12345678"),
+    *("s3://u:p@h", "?sig=", "--api-key v ", "AKIAABCDEFGHIJKLMNOP", "IDENTIFIED BY 'x'"),
+    *("A" * 86 + "==", "aB3" * 13 + "x", "-----BEGIN RSA PRIVATE KEY-----"),
+]
+SECRETS += [
+    *("password is x", "token IS NOT ", "sfPassword '", "'password' ", "passcode=1 ", "token->"),
+    *("secret == ", "pwd := ", "api_key ::", "encryption_key", "=>,", "-access_key v", "--pwd ="),
+    *("Cookie: a=b;c=d", "Set-Cookie:", "basic ", "negotiate", "authorization: token ", "x=="),
+    *("mysql -u r -pPW ", "mysqldump\n", " -p", "-p'a b", "sshpass -p x ", "curl ", " -u a:b "),
+    *(
+        "--user=ann:x",
+        "jdbc:oracle:thin:",
+        "scott/tiger@",
+        "db:1521/x",
+        "//h",
+        "sqlplus -s ",
+        "conn ",
+    ),
+    *(
+        "user:pa@ss@host",
+        "@",
+        "s3://a:b@c@d",
+        "?x-goog-a=",
+        "&se=1",
+        "aes_encrypt(",
+        "aes_decrypt (",
+        "),",
+    ),
+    *(
+        "glpat-" + "a" * 20,
+        "eyJ" + "a" * 20,
+        "sk_live_" + "b" * 12,
+        "dapi" + "0" * 32 + "-",
+        "ghp_",
+    ),
+    *(
+        "hooks.slack.com/services/T0/B0/" + "x" * 20,
+        "-----END PRIVATE KEY-----",
+        "-----BEGIN A PRIVATE KEY",
+    ),
+]
+NAMES = [
+    *(ID, ID.upper(), f"id = {ID}", f"<br/>runId = {ID}", "<br/>batch = 3"),
+    *(
+        "count at App.scala:12",
+        "SELECT 1 ",
+        "/* x */ ",
+        "-- x\n",
+        "/*",
+        "*/",
+        "( ",
+        "(",
+        " at ",
+        ":1",
+    ),
+    *("User_", "_Operation_", f"_Operation_{ID}", f"_Session_{ID}", f"_Request_{ID}", "runId = "),
+    f"SparkConnect_OperationTag_User_a_Session_{ID}_Operation_{ID}",
+    f"User_a_Session_{ID}_Request_{ID}",
+]
+PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES]
+
+
+class Plugin:
+    """The plugin's code in a JVM of its own, asked over its standard input."""
+
+    def __init__(self) -> None:
+        build_jar()
+        path = f"{JAR}:{TEST_JAR}:{spark_homes()[0]}/jars/*"
+        self.words = ["java", "-cp", path, "org.iqcar.spark.FingerprintMain"]
+
+    def answers(self, questions: list[tuple[str, str]]) -> list[str]:
+        """What the plugin makes of each text."""
+        asked = "".join(f"{kind} {encode(text)}\n" for kind, text in questions)
+        done = subprocess.run(self.words, input=asked, capture_output=True, text=True, check=True)
+        return [base64.b64decode(line).decode("utf-8") for line in done.stdout.splitlines()]
+
+
+def encode(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8")).decode("ascii")
+
+
+def check(texts: list[str]) -> None:
+    """Compare everything the plugin and the analyzer make of some texts."""
+    questions = [(kind, text) for text in texts for kind in ANALYZER]
+    found = Plugin().answers(questions)
+    expected = [ANALYZER[kind](text) for kind, text in questions]
+    different = [
+        (*question, theirs, ours)
+        for question, theirs, ours in zip(questions, found, expected, strict=True)
+        if theirs != ours
+    ]
+    assert different == []
+
+
+def test_the_plans_and_names_of_the_analyzers_tests_come_out_the_same() -> None:
+    check(PIECES)
+
+
+def test_texts_put_together_from_what_matters_come_out_the_same() -> None:
+    choose = random.Random(11)
+    check(["".join(choose.choices(PIECES, k=choose.randint(2, 12))) for _ in range(4000)])
+
+
+@settings(max_examples=3)
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=80), min_size=200, max_size=300))
+def test_any_text_comes_out_the_same(texts: list[str]) -> None:
+    check(texts)
+
+
+def test_long_texts_come_out_the_same() -> None:
+    names = ", ".join(str(n) for n in range(20_000))
+    quoted = "'" + "it''s \\' " * 3_000 + "'"
+    check([f"Filter a#1 IN ({names})", f"[{names}]", quoted, quoted[:-1], "x'" + "y" * 20_000])
+
+
+@pytest.mark.parametrize("kind", ANALYZER)
+def test_the_plugin_needs_four_times_as_long_for_four_times_the_text(kind: str) -> None:
+    short, long = 2_000, 8_000
+    texts = hostile(60)
+    asked = [(f"cost-of-{kind}", one.text(n)) for one in texts for n in (short, long)]
+    cost = [float(answer) for answer in Plugin().answers(asked)]
+    floor = 1e6  # ns: compiling and collecting garbage come in between
+    slow = [
+        (one, few, many)
+        for one, few, many in zip(texts, cost[::2], cost[1::2], strict=True)
+        if many > 10 * few + floor
+    ]
+    assert slow == []
+
+
+def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:
+    stack = [plan]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack.extend(one.get("children") or [])  # type: ignore[arg-type]
+
+
+def test_the_plans_of_real_logs_come_out_the_same(shared_logs: Path) -> None:
+    texts: set[str] = set()
+    for path in sorted(shared_logs.rglob("*")):
+        if not path.is_file():
+            continue
+        for line in path.read_bytes().splitlines():
+            if b'SQLExecutionStart"' in line[:200]:
+                event = json.loads(line)
+                texts.add(event["description"])
+                for node in nodes(event.get("sparkPlanInfo") or {}):
+                    texts |= {str(node.get("nodeName", "")), str(node.get("simpleString", ""))}
+    assert len(texts) > 20
+    check(sorted(texts))

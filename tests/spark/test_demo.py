@@ -1,0 +1,94 @@
+"""The demo on a real Spark: recorded, diagnosed, run again with the rules, compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE
+from iqcar.formatting import duration
+from iqcar.rules import load_rules_file
+from tests.support.browsing import needs_chromium, open_browser
+from tests.support.shown_page import show
+
+PATIENCE_S = 900
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command leaves; with little data, so that it takes a minute."""
+    folder = tmp_path_factory.mktemp("demo") / "with a space"
+    command = [sys.executable, "-m", "iqcar", "demo", "--scale", "0.05", "--out", str(folder)]
+    result = folder.parent / "demo.json"
+    done = subprocess.run(
+        [*command, "--json", str(result)], capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    (folder / "said.txt").write_text(done.stdout, "utf-8")
+    return folder
+
+
+@pytest.mark.spark
+def test_both_runs_are_recorded_and_compared_query_by_query(out: Path) -> None:
+    result = json.loads((out.parent / "demo.json").read_text("utf-8"))
+    names = {arrival.name for arrival in SCHEDULE}
+    assert {query["name"] for query in result["queries"]} == names
+    assert all(query["before_s"] > 0 and query["after_s"] > 0 for query in result["queries"])
+    assert {row["name"] for row in result["check"]["queries"]} == names
+    assert Path(result["logs"]["before"]).is_file() and Path(result["logs"]["after"]).is_file()
+    assert "What the rules changed" in (out / "said.txt").read_text("utf-8")
+
+
+@pytest.mark.spark
+def test_the_second_run_was_scheduled_by_the_rules(out: Path) -> None:
+    plan = load_rules_file(str(out / "rules.json")).plan
+    result = json.loads((out.parent / "demo.json").read_text("utf-8"))
+    ruled = {assignment.rule_id for assignment in plan.assignments}
+    assert ruled, "with every slot taken by one query there is something to rule"
+    applied = {rule["id"]: rule["applied"] for rule in result["check"]["rules"]}
+    assert {applied[rule] for rule in ruled} == {"yes"}
+
+
+@needs_chromium
+@pytest.mark.spark
+def test_the_first_run_can_be_explored_in_a_browser(out: Path) -> None:
+    diagnosis = json.loads((out / "diagnosis.json").read_text("utf-8"))
+    queries = [query for query in diagnosis["queries"] if query["target"]]
+    worst = max(queries, key=lambda query: query["lost_to_others_ms"])
+    with open_browser() as browser:
+        shown = show(browser, out / "report.html")
+        assert "The demo, before the rules" in shown.page.title()
+        shown.page.select_option("#target", worst["query_id"])
+        facts = shown.page.locator("#target-facts").inner_text()
+        lost, ran = duration(worst["lost_ms"]), duration(worst["duration_ms"])
+        assert f"lost {lost} of its {ran}" in facts
+        assert f"CPU {duration(worst['waits']['cpu']['ms'])} (measured" in facts
+        sources = {row[0]: row[1] for row in shown.rows("#sources-numbers")}
+        for part in worst["blame"]:
+            if part["kind"] == "query" and part["lost_ms"] > 0:
+                assert sources[part["source_name"]] == duration(part["lost_ms"])
+        (host,) = shown.rows("#hosts-table")
+        assert "not recorded" not in host, "the plugin sampled it"
+        shown.screenshot("report-demo")
+        shown.check_nothing_went_wrong()
+
+
+@pytest.mark.spark
+def test_the_heavy_hitter_is_found(out: Path) -> None:
+    diagnosis = json.loads((out / "diagnosis.json").read_text("utf-8"))
+    worst = diagnosis["aggressive_queries"][0]
+    assert worst["name"] == HEAVY_HITTER
+
+
+def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from iqcar.cli import extras
+    from iqcar.errors import IqcarError
+
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "duckdb" else object())
+    with pytest.raises(IqcarError, match=r"needs duckdb.*pip install 'iqcar\[demo\]'"):
+        extras.need("demo", "pyspark", "duckdb")

@@ -1,0 +1,272 @@
+"""The plugin on a standalone cluster of two hosts: loopback addresses of one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.support import SUPPORT
+from tests.support.listener_spark import (
+    APP_TIMEOUT_S,
+    JAR,
+    PLUGIN,
+    TEST_JAR,
+    WORKLOADS,
+    App,
+    build_jar,
+    command,
+    environment,
+    read_events,
+    records_of,
+    run,
+    run_workloads,
+    samples_of,
+    share,
+    spark_params,
+    wait_until_no_sampler_runs,
+)
+from tests.support.standalone_cluster import HOSTS, Cluster, standalone_cluster, wait_until
+
+pytestmark = pytest.mark.spark
+
+SERVER_STOPS_S = 3
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    home = request.param
+    with standalone_cluster(home, tmp_path_factory.mktemp("cluster"), environment(home)) as running:
+        yield running
+
+
+def check_all_measured(app: App) -> None:
+    assert app.exit_code == 0, app.errors[-3000:]
+    for end in app.ends:
+        (record,) = records_of(end)
+        assert record["host"] == end["Task Info"]["Host"]
+        assert record["executor"] == end["Task Info"]["Executor ID"]
+        assert "sampler" not in record
+
+
+def test_records_name_the_hosts_and_executors_of_their_tasks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        *("nap", "many"),
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+    )
+    check_all_measured(app)
+    assert {r["host"] for r in app.records("nap")} == set(HOSTS)
+    assert app.own_events()[-1]["slots"] == len(HOSTS)
+
+
+def test_each_host_has_one_series_of_samples_and_no_process_left(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        *("nap", "many"),
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+    )
+    check_all_measured(app)
+    samples = samples_of(app)
+    for host in HOSTS:
+        times = sorted(s["t"] for s in samples if s["host"] == host and "cpu" in s)
+        # One after the other, a second apart: two series at once would come closer.
+        assert len(times) >= 2
+        assert min(later - time for time, later in pairwise(times)) > 100
+    assert {s["executor"] for s in samples} == {e["Task Info"]["Executor ID"] for e in app.ends}
+    wait_until_no_sampler_runs(app)
+
+
+def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: Path) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        *("nap", "many"),
+        master="local-cluster[2,1,512]",
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+    )
+    check_all_measured(app)
+    samples = samples_of(app)
+    assert {s["executor"] for s in samples} == {"0", "1"}
+    assert len({s["host"] for s in samples}) == 1
+    assert len({s["executor"] for s in samples if "cpu" in s}) == 1
+    assert {row[1] for s in samples for row in s.get("procs", ())} == {"0", "1"}
+    wait_until_no_sampler_runs(app)
+
+
+def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    app = run_workloads(
+        cluster.home,
+        tmp_path,
+        "many",
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+        options=["--driver-class-path", str(JAR)],
+    )
+    check_all_measured(app)
+    assert not [e for e in app.events if e["Event"] == "SparkListenerExecutorRemoved"]
+
+
+def test_an_executor_killed_midway_costs_its_tasks_records_only(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    build_jar()
+    words = command(
+        cluster.home,
+        tmp_path,
+        [str(TEST_JAR), "nap"],
+        master=cluster.master,
+        conf={**PLUGIN, "spark.executor.memory": "512m"},
+        options=["--jars", str(JAR), *WORKLOADS],
+    )
+    errors = tmp_path / "errors"
+    with errors.open("w") as out:
+        running = subprocess.Popen(
+            words,
+            env=environment(cluster.home),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=out,
+            text=True,
+        )
+        wait_until(lambda: "Finished task" in errors.read_text(), "finished task")
+        os.kill(executor_pid(errors.read_text()), signal.SIGKILL)
+        output, _ = running.communicate(timeout=APP_TIMEOUT_S)
+    assert running.returncode == 0, errors.read_text()[-3000:]
+    assert "DONE nap" in output
+    events = read_events(tmp_path)
+    ends = [e for e in events if e["Event"] == "SparkListenerTaskEnd"]
+    lost = [e for e in ends if e["Task End Reason"]["Reason"] == "ExecutorLostFailure"]
+    done = [e for e in ends if e["Task End Reason"]["Reason"] == "Success"]
+    assert lost
+    assert not any(records_of(end) for end in lost)
+    assert [len(records_of(end)) for end in done] == [1] * len(done)
+    assert len({end["Task Info"]["Index"] for end in done}) == 12
+
+
+def executor_pid(driver_log: str, host: str = "") -> int:
+    """Process id of an executor, on that host if named, of the application that wrote this log."""
+    application = re.search(r"app-\d+-\d+", driver_log)
+    assert application
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if (
+                b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words
+                and application.group().encode() in words
+                and (not host or host.encode() in words)
+            ):
+                return int(entry.name)
+    raise AssertionError("no executor is running")
+
+
+def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    build_jar()
+    server, reader = HOSTS
+    go = tmp_path / "go"
+    words = command(
+        cluster.home,
+        tmp_path,
+        [str(TEST_JAR), f"fetch:{go}"],
+        master=cluster.master,
+        conf={
+            **PLUGIN,
+            "spark.executor.memory": "512m",
+            "spark.cores.max": "2",
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        },
+        options=["--jars", str(JAR), *WORKLOADS],
+    )
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    with output.open("w") as out, errors.open("w") as err:
+        running = subprocess.Popen(
+            words, env=environment(cluster.home), cwd=tmp_path, stdout=out, stderr=err
+        )
+        wait_until(lambda: "WRITTEN" in output.read_text(), "shuffle files")
+        started = errors.read_text().count("Starting task")
+        pid = executor_pid(errors.read_text(), server)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            go.touch()
+            wait_until(
+                lambda: errors.read_text().count("Starting task") == started + 2, "two readers"
+            )
+            time.sleep(SERVER_STOPS_S)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        running.wait(APP_TIMEOUT_S)
+    app = App(running.returncode, output.read_text(), errors.read_text(), read_events(tmp_path))
+    check_all_measured(app)
+    (end,) = (e for e in app.group("fetched") if e["Task Info"]["Host"] == reader)
+    (record,) = records_of(end)
+    # It starts to fetch within a second: the same code ran in the job before.
+    assert record["waits_ns"]["shuffle_fetch"] > (SERVER_STOPS_S - 1) * 1e9
+    assert share(record, "shuffle_fetch") > 0.8
+    # Spark counts the same wait.
+    reported_ns = end["Task Metrics"]["Shuffle Read Metrics"]["Fetch Wait Time"] * 1e6
+    assert 0.7 < record["waits_ns"]["shuffle_fetch"] / reported_ns < 1.3
+
+
+JOBS = SUPPORT / "life_jobs.py"
+
+
+def test_both_attempts_of_a_speculative_task_are_measured(cluster: Cluster, tmp_path: Path) -> None:
+    conf = {
+        **PLUGIN,
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.2",
+    }
+    app = run(cluster.home, tmp_path, [str(JOBS), "speculate"], master=cluster.master, conf=conf)
+    assert "RESULT speculate [1, 5, 9, 13]" in app.output, app.errors[-3000:]
+    attempts = [end for end in app.group("speculate") if end["Task Info"]["Index"] == 3]
+    assert {end["Task Info"]["Speculative"] for end in attempts} == {False, True}
+    reasons = {end["Task End Reason"]["Reason"] for end in attempts}
+    assert reasons == {"Success", "TaskKilled"}
+    assert [len(records_of(end)) for end in attempts] == [1] * len(attempts)
+
+
+def test_executors_that_come_and_go_measure_all_their_tasks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    conf = {
+        **PLUGIN,
+        "spark.executor.memory": "512m",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+        "spark.dynamicAllocation.executorIdleTimeout": "2s",
+        "spark.dynamicAllocation.minExecutors": "0",
+    }
+    app = run(cluster.home, tmp_path, [str(JOBS), "grow"], master=cluster.master, conf=conf)
+    assert "RESULT grow [79800, 79800]" in app.output, app.errors[-3000:]
+    kinds = [event["Event"] for event in app.events]
+    assert "SparkListenerExecutorRemoved" in kinds
+    assert kinds.count("SparkListenerExecutorAdded") >= 2
+    check_all_measured(app)

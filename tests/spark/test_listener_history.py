@@ -1,0 +1,128 @@
+"""A real History Server reads logs that the plugin wrote, without its jar and with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.listener_spark import (
+    JAR,
+    PLUGIN,
+    App,
+    environment,
+    records_of,
+    run_workloads,
+    samples_of,
+    spark_params,
+)
+from tests.support.standalone_cluster import free_port, wait_until
+
+pytestmark = pytest.mark.spark
+
+SERVER = "org.apache.spark.deploy.history.HistoryServer"
+ANSWER_TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def recorded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path, App]:
+    """A Spark, a folder of event logs, and the application that was recorded there."""
+    folder = tmp_path_factory.mktemp("history")
+    conf = {**PLUGIN, "spark.iqcar.host.period": "500ms"}
+    names = ("failed", "long:3000", "many:5")
+    app = run_workloads(request.param, folder, *names, master="local[2,2]", conf=conf)
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert samples_of(app)
+    assert app.own_events("Scheduler")
+    return request.param, folder / "log", app
+
+
+@pytest.fixture(params=[False, True], ids=["without the jar", "with the jar"])
+def server(
+    request: pytest.FixtureRequest, recorded: tuple[Path, Path, App], tmp_path: Path
+) -> Iterator[tuple[str, Path, bool]]:
+    """Start a History Server; its address, its log, and whether it has the jar."""
+    home, logs, _ = recorded
+    port = free_port()
+    settings = {
+        "spark.history.fs.logDirectory": logs.as_uri(),
+        "spark.history.ui.port": str(port),
+        "spark.history.fs.update.interval": "1s",
+    }
+    env = {
+        **environment(home),
+        "SPARK_HISTORY_OPTS": " ".join(f"-D{key}={value}" for key, value in settings.items()),
+        "SPARK_DAEMON_MEMORY": "512m",
+        "SPARK_DAEMON_CLASSPATH": str(JAR) if request.param else "",
+    }
+    log = tmp_path / "server.log"
+    with log.open("w") as out:
+        start = [str(home / "bin" / "spark-class"), SERVER]
+        running = subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=tmp_path)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        wait_until(lambda: lists_an_application(address, running, log), "list of applications")
+        yield address, log, request.param
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def get(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=ANSWER_TIMEOUT_S) as answer:  # noqa: S310
+        return bytes(answer.read())
+
+
+def rest(address: str, path: str) -> Any:
+    return json.loads(get(f"{address}/api/v1/applications{path}"))
+
+
+def lists_an_application(address: str, running: subprocess.Popen[bytes], log: Path) -> bool:
+    assert running.poll() is None, log.read_text()[-3000:]
+    try:
+        return bool(rest(address, ""))
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def test_the_application_its_tasks_and_their_records_are_served(
+    server: tuple[str, Path, bool], recorded: tuple[Path, Path, App]
+) -> None:
+    address, log, has_jar = server
+    _, _, app = recorded
+    (start,) = (e for e in app.events if e["Event"] == "SparkListenerApplicationStart")
+    (listed,) = rest(address, "")
+    assert listed["id"] == start["App ID"]
+    assert listed["attempts"][0]["completed"]
+    stages = rest(address, f"/{listed['id']}/stages")
+    tasks = [
+        task
+        for stage in stages
+        for task in rest(
+            address,
+            f"/{listed['id']}/stages/{stage['stageId']}/{stage['attemptId']}/taskList?length=1000",
+        )
+    ]
+    served = {
+        task["taskId"]: [
+            json.loads(update["update"])
+            for update in task["accumulatorUpdates"]
+            if update["name"] == "iqcar.task"
+        ]
+        for task in tasks
+    }
+    assert served == {end["Task Info"]["Task ID"]: records_of(end) for end in app.ends}
+    assert b"</html>" in get(f"{address}/history/{listed['id']}/jobs/")
+    text = log.read_text()
+    # Without the jar the server says what it does not know, and goes on.
+    for event in ("IqcarEventScheduler", "IqcarEventSamples"):
+        assert (event in text) != has_jar
+    assert " ERROR " not in text

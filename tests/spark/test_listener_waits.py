@@ -1,0 +1,291 @@
+"""Known waits in, the same waits out: workloads on a real Spark with the plugin."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import SUPPORT
+from tests.support.listener_spark import (
+    LISTENER_ONLY,
+    PLUGIN,
+    App,
+    records_of,
+    run,
+    run_workloads,
+    samples_of,
+    share,
+    spark_params,
+    unpack,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
+
+MS = 1_000_000
+POOLS = """<?xml version="1.0"?>
+<allocations>
+  <pool name="gold">
+    <schedulingMode>FAIR</schedulingMode><weight>3</weight><minShare>1</minShare>
+  </pool>
+</allocations>
+"""
+SPIN_THREADS = 4
+SPIN_CORES = 2
+FIFO_PAUSES = 5
+FIFO_PAUSE_S = 0.25
+SCAN_PAUSES = 6
+SCAN_PAUSE_S = 0.3
+"""As in listener_jobs.py."""
+
+
+def feed(fifo: Path) -> None:
+    """Write to a named pipe slowly, once somebody reads it."""
+    with fifo.open("w") as out:
+        for _ in range(FIFO_PAUSES):
+            time.sleep(FIFO_PAUSE_S)
+            out.write("x")
+            out.flush()
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """One application with every workload of the test jar, on at most two cores."""
+    folder = tmp_path_factory.mktemp("waits")
+    fifo = folder / "slow"
+    os.mkfifo(fifo)
+    feeder = threading.Thread(target=feed, args=(fifo,), daemon=True)
+    feeder.start()
+    (folder / "pools.xml").write_text(POOLS)
+    done = run_workloads(
+        request.param,
+        folder,
+        *(
+            "lock",
+            "memory",
+            "hoard",
+            "notify",
+            "sleep",
+            f"fifo:{fifo}",
+            "spin",
+            "long:3000",
+            "failed",
+            "pooled:gold",
+        ),
+        *("killed", "many"),
+        master="local[4,2]",
+        conf={
+            **PLUGIN,
+            "spark.scheduler.mode": "FAIR",
+            "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
+            "spark.iqcar.profile.buckets": "8",
+        },
+        prefix=["taskset", "-c", f"0-{SPIN_CORES - 1}"],
+    )
+    assert done.exit_code == 0, done.errors[-3000:]
+    yield done
+    feeder.join()
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def python_app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> App:
+    """One PySpark application with only the listener configured."""
+    done = run(
+        request.param,
+        tmp_path_factory.mktemp("python"),
+        [
+            str(SUPPORT / "listener_jobs.py"),
+            *("python_burn", "python_sleep", "pandas_sleep", "slow_scan"),
+        ],
+        master="local[2]",
+        conf=LISTENER_ONLY,
+    )
+    assert done.exit_code == 0, done.errors[-3000:]
+    return done
+
+
+def all_records(app: App) -> list[dict[str, Any]]:
+    return [record for end in app.ends for record in records_of(end)]
+
+
+def test_every_task_has_exactly_one_record(app: App) -> None:
+    assert len(app.ends) > 200
+    assert [len(records_of(end)) for end in app.ends] == [1] * len(app.ends)
+
+
+def test_every_task_has_exactly_one_record_with_the_listener_alone(python_app: App) -> None:
+    assert [len(records_of(end)) for end in python_app.ends] == [1] * len(python_app.ends)
+
+
+def check_accounts(app: App) -> None:
+    records = all_records(app)
+    assert records
+    for record in records:
+        parts = (record["cpu_ns"], record["run_queue_ns"], record["off_cpu_ns"])
+        assert min(parts) >= 0
+        assert sum(parts) == record["wall_ns"]
+        assert sum(record["waits_ns"].values()) == record["off_cpu_ns"]
+
+
+def test_wall_time_and_waits_are_accounted_for_to_the_nanosecond(app: App) -> None:
+    check_accounts(app)
+
+
+def test_the_accounts_hold_for_python_tasks_too(python_app: App) -> None:
+    check_accounts(python_app)
+
+
+def test_profiles_sum_to_their_totals_and_stay_small(app: App) -> None:
+    profiles = [r for r in all_records(app) if "profile" in r]
+    assert profiles
+    for record in profiles:
+        profile = dict(record["profile"])
+        width, buckets = profile.pop("bucket_ms"), profile.pop("buckets")
+        assert buckets <= 8
+        assert (buckets - 1) * width * MS < record["wall_ns"] <= buckets * width * MS
+        totals = {
+            "cpu": record["cpu_ns"],
+            "run_queue": record["run_queue_ns"],
+            **record["waits_ns"],
+        }
+        profile.pop("held_kib", None)
+        sums = {name: sum(unpack(series, buckets)) for name, series in profile.items()}
+        assert sums == {n: t // MS for n, t in totals.items() if t >= MS}
+
+
+def test_a_long_task_widens_its_intervals_and_keeps_the_order_of_its_waits(app: App) -> None:
+    (record,) = app.records("long")
+    profile = record["profile"]
+    assert profile["bucket_ms"] in {500, 1000, 2000, 4000, 8000, 16000}
+    slept = unpack(profile["other"], profile["buckets"])
+    computed = unpack(profile["cpu"], profile["buckets"])
+    # It sleeps the first 1.5 s and computes afterwards.
+    early = max(1, 1500 // profile["bucket_ms"] + 1)
+    assert sum(slept[:early]) > 0.9 * sum(slept)
+    assert sum(computed[early:]) > 0.5 * sum(computed)
+
+
+def test_a_lock_held_by_another_task_is_monitor_blocked(app: App) -> None:
+    waiter = max(app.records("lock"), key=lambda r: r["waits_ns"].get("monitor_blocked", 0))
+    assert waiter["waits_ns"]["monitor_blocked"] > 800 * MS
+    assert share(waiter, "monitor_blocked") > 0.7
+    assert waiter["blocked_ms"] > 800
+
+
+def test_waiting_for_a_notification_is_notification_wait(app: App) -> None:
+    (record,) = app.records("notify")
+    assert share(record, "notification_wait") > 0.8
+
+
+def test_a_sleeping_task_is_neither_blocked_nor_notified(app: App) -> None:
+    (record,) = app.records("sleep")
+    assert share(record, "other") > 0.8
+
+
+def test_reading_a_slow_file_is_io_read(app: App) -> None:
+    (record,) = app.records("fifo")
+    assert record["waits_ns"]["io_read"] > 0.8 * FIFO_PAUSES * FIFO_PAUSE_S * 1e9
+    assert share(record, "io_read") > 0.8
+
+
+def test_scanning_a_slow_source_is_io_read(python_app: App) -> None:
+    """Spark's own scan of a file, through Hadoop's file system."""
+    assert f"RESULT {99 * SCAN_PAUSES}" in python_app.output
+    record = max(python_app.records("slow_scan"), key=lambda r: r["waits_ns"].get("io_read", 0))
+    assert record["waits_ns"]["io_read"] > 0.8 * SCAN_PAUSES * SCAN_PAUSE_S * 1e9
+    assert share(record, "io_read") > 0.8
+
+
+def test_spinning_tasks_on_fewer_cores_wait_in_the_run_queue(app: App) -> None:
+    records = app.records("spin")
+    assert len(records) == SPIN_THREADS
+    wall = sum(r["wall_ns"] for r in records)
+    waited = sum(r["run_queue_ns"] for r in records)
+    # Whatever else runs on the machine can only add to the wait.
+    assert waited / wall > 0.8 * (SPIN_THREADS - SPIN_CORES) / SPIN_THREADS
+    assert sum(r["off_cpu_ns"] for r in records) < 0.1 * wall
+
+
+def test_a_failed_attempt_has_a_record_of_its_own(app: App) -> None:
+    failed, succeeded = app.group("failed")
+    assert failed["Task End Reason"]["Reason"] == "ExceptionFailure"
+    assert succeeded["Task End Reason"]["Reason"] == "Success"
+    for end in (failed, succeeded):
+        (record,) = records_of(end)
+        assert record["wall_ns"] > 300 * MS
+
+
+def test_a_killed_task_has_a_record(app: App) -> None:
+    (end,) = app.group("killed")
+    assert end["Task End Reason"]["Reason"] == "TaskKilled"
+    (record,) = records_of(end)
+    assert share(record, "other") > 0.8
+
+
+def test_the_pool_is_in_the_records_and_the_pools_are_in_the_log(app: App) -> None:
+    assert {r["pool"] for r in app.records("pooled")} == {"gold"}
+    assert all("pool" not in r for r in app.records("sleep"))
+    event = app.own_events()[-1]
+    assert event["mode"] == "FAIR"
+    assert event["slots"] == 4
+    pools = {pool["name"]: pool for pool in event["pools"]}
+    assert pools["gold"] == {"name": "gold", "mode": "FAIR", "weight": 3, "minShare": 1}
+
+
+def test_scheduler_events_are_few(app: App) -> None:
+    assert 1 <= len(app.own_events()) <= 3
+
+
+def test_a_computing_python_worker_is_python_cpu(python_app: App) -> None:
+    for record in python_app.records("python_burn"):
+        assert record["waits_ns"]["python_cpu"] > 0.7 * 1.5e9
+        assert record["waits_ns"].get("python_other", 0) < 0.3 * 1.5e9
+        assert record["cpu_ns"] < 1e9
+
+
+def test_the_samples_tell_the_python_workers_from_the_jvm(python_app: App) -> None:
+    rows = [row for sample in samples_of(python_app) for row in sample.get("procs", ())]
+    cpu_ms = {kind: sum(r[3] for r in rows if r[2] == kind) for kind in ("jvm", "python")}
+    # Each of two tasks burns 1.5 s in its worker; a worker is found some time after its start.
+    assert cpu_ms["python"] > 500
+    assert cpu_ms["jvm"] > 0
+
+
+def test_a_sleeping_python_worker_is_python_other(python_app: App) -> None:
+    for record in python_app.records("python_sleep"):
+        assert record["waits_ns"]["python_other"] > 0.8 * 2e9
+        assert record["waits_ns"].get("python_cpu", 0) < 0.5e9
+
+
+def test_a_sleeping_pandas_function_is_python_other(python_app: App) -> None:
+    (record,) = python_app.records("pandas_sleep")
+    assert record["waits_ns"]["python_other"] > 0.7 * 2e9
+
+
+def test_a_task_whose_memory_another_task_holds_waits_for_execution_memory(app: App) -> None:
+    waiter = max(app.records("memory"), key=lambda r: r["waits_ns"].get("execution_memory", 0))
+    assert waiter["waits_ns"]["execution_memory"] > 800 * MS
+    assert share(waiter, "execution_memory") > 0.7
+    # The JVM's own clock: waiting for memory is Object.wait.
+    assert waiter["waits_ns"]["execution_memory"] < 1.3 * waiter["waited_ms"] * MS
+
+
+def test_the_memory_that_a_task_holds_is_in_its_record_and_profile(app: App) -> None:
+    (holder,), (starved,) = app.records("holder"), app.records("starved")
+    (bystander,) = app.records("bystander")
+    assert share(starved, "execution_memory") > 0.7
+    # It took all there was before the first look, and gave it back at its end.
+    assert holder["peak_held_bytes"] > 100e6
+    assert holder["mean_held_bytes"] > 0.8 * holder["peak_held_bytes"]
+    profile = holder["profile"]
+    held = unpack(profile["held_kib"], profile["buckets"])
+    assert max(held) <= holder["peak_held_bytes"] / 1024 + 1
+    assert min(held[1:-1]) == max(held)
+    for nothing in (starved["mean_held_bytes"], bystander["peak_held_bytes"]):
+        assert nothing < 0.01 * holder["mean_held_bytes"]
+    assert "held_kib" not in bystander["profile"]

@@ -1,0 +1,396 @@
+"""Rules act on a real Spark: queries that the analyzer recognised go into the rules' pools."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iqcar
+from iqcar.tables import Tables, texts
+from tests.conftest import measures_again
+from tests.support import SUPPORT
+from tests.support.listener_spark import (
+    APP_TIMEOUT_S,
+    JAR,
+    LISTENER_ONLY,
+    PLUGIN,
+    TEST_JAR,
+    WORKLOADS,
+    App,
+    build_jar,
+    command,
+    environment,
+    records_of,
+    run,
+    run_workloads,
+    spark_params,
+)
+
+pytestmark = pytest.mark.spark
+portable = pytest.mark.portable
+"""What acts through Spark's own classes; how our files and switches are read is the same on all."""
+
+JOBS = SUPPORT / "rules_jobs.py"
+FAIR = {"spark.scheduler.mode": "FAIR"}
+REFUSED = "iqcar: no rules are applied"
+
+
+def pool(name: str, weight: Any = 1, **more: Any) -> dict[str, Any]:
+    return {"name": name, "weight": weight, "min_share": 0, "mode": "FIFO", **more}
+
+
+def rule(pool_name: str, **match: str) -> dict[str, str]:
+    none = {"fingerprint": "", "description": "", "job_group": ""}
+    return {"pool": pool_name, "rule_id": f"R-{pool_name}", **none, **match}
+
+
+def rules_file(folder: Path, pools: list[Any], assignments: list[Any], **more: Any) -> str:
+    """Write a compiled file of rules; return its path."""
+    path = folder / "rules.json"
+    content = {
+        "schema_version": "1", "iqcar_version": "0.1.0", "rules": [], "notes": [],
+        "pools": pools, "assignments": assignments, **more,
+    }  # fmt: skip
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def applied(path: str) -> dict[str, str]:
+    return {**PLUGIN, "spark.iqcar.rules": path}
+
+
+def scheduler_mode(app: App) -> str:
+    (environment_update,) = (
+        e for e in app.events if e["Event"] == "SparkListenerEnvironmentUpdate"
+    )
+    return str(environment_update["Spark Properties"].get("spark.scheduler.mode", "FIFO"))
+
+
+def pools_of(app: App) -> dict[str, dict[str, Any]]:
+    """The pools that the last event of the scheduler lists."""
+    return {one["name"]: one for one in app.own_events()[-1]["pools"]}
+
+
+def pools_in_records(app: App, group: str) -> set[str | None]:
+    return {record.get("pool") for record in app.records(group)}
+
+
+def pools_of_tasks(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Fingerprint of each task's query and the pool in the task's record."""
+    fingerprints = texts(tables.queries, "fingerprint")
+    records = tables.task_records
+    query = tables.tasks["query"].to_numpy()
+    for task, name in zip(records["task"].tolist(), texts(records, "pool"), strict=True):
+        yield fingerprints[query[task]], name
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def recurring(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, str], Tables, App]:
+    """Queries recorded without rules, then run again with a pool for each and other constants."""
+    folder = tmp_path_factory.mktemp("recurring")
+    patch = pytest.MonkeyPatch()
+    runs: list[App] = []
+    conf, assigned = PLUGIN, {}
+    for name, constant in (("before", "7"), ("after", "5")):
+        (folder / name).mkdir()
+        patch.setenv("LAKE", str(folder))
+        patch.setenv("CONSTANT", constant)
+        runs.append(run(request.param, folder / name, [str(JOBS)], master="local[4]", conf=conf))
+        patch.undo()
+        assert runs[-1].exit_code == 0, runs[-1].errors[-3000:]
+        tables = iqcar.read([folder / name / "log"])
+        if name == "before":
+            found = sorted({f for f in texts(tables.queries, "fingerprint") if f})
+            assigned = {fingerprint: f"pool-{n}" for n, fingerprint in enumerate(found)}
+            path = rules_file(
+                folder,
+                [pool(name, 1 + n) for n, name in enumerate(assigned.values())],
+                [rule(name, fingerprint=f) for f, name in assigned.items()],
+            )
+            conf = applied(path)
+    return assigned, tables, runs[-1]
+
+
+@portable
+def test_every_task_ran_in_the_pool_of_its_querys_fingerprint(
+    recurring: tuple[dict[str, str], Tables, App],
+) -> None:
+    assigned, tables, _ = recurring
+    wrong = [
+        (fingerprint, name)
+        for fingerprint, name in pools_of_tasks(tables)
+        if assigned.get(fingerprint, "") != name
+    ]
+    assert wrong == []
+
+
+@portable
+def test_the_same_queries_with_other_constants_were_recognised(
+    recurring: tuple[dict[str, str], Tables, App],
+) -> None:
+    assigned, tables, _ = recurring
+    # A job that is no SQL execution is named by its description, even where that is a statement.
+    again = {f for f in texts(tables.queries, "fingerprint") if f}
+    assert all(f.startswith("name:SELECT") for f in again - assigned.keys())
+    kinds = [f.partition(":")[0] for f in again & assigned.keys()]
+    assert kinds.count("plan") >= 10
+    assert {"name", "group", "call"} <= set(kinds)
+    pools = {name for _, name in pools_of_tasks(tables)}
+    assert len(pools - {""}) == len(again & assigned.keys())
+
+
+@portable
+def test_fair_is_switched_on_and_the_new_pools_are_recorded(
+    recurring: tuple[dict[str, str], Tables, App],
+) -> None:
+    assigned, _, app = recurring
+    assert scheduler_mode(app) == "FAIR"
+    pools = pools_of(app)
+    assert set(pools) == {*assigned.values(), "default"}
+    for n, name in enumerate(assigned.values()):
+        assert (pools[name]["weight"], pools[name]["mode"]) == (1 + n, "FIFO")
+    # As it was without rules: first in, first out.
+    assert (pools["default"]["weight"], pools["default"]["mode"]) == (1, "FIFO")
+
+
+@portable
+@measures_again
+@pytest.mark.parametrize("home", spark_params())
+def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "before").mkdir()
+    before = run(home, tmp_path / "before", [str(JOBS), "contest"], master="local[4]", conf=PLUGIN)
+    plans = {
+        name: f"plan:{digest}"
+        for name, digest in zip(
+            ("victim", "bully"), plan_hashes(tmp_path / "before", before), strict=True
+        )
+    }
+    path = rules_file(
+        tmp_path,
+        [pool("gold", 3), pool("iron", 1)],
+        [
+            rule("gold", fingerprint=plans["victim"]),
+            rule("iron", fingerprint=plans["bully"]),
+            rule("gold", fingerprint="plan:0123456789abcdef0123456789abcdef"),
+        ],
+    )
+    (tmp_path / "after").mkdir()
+    after = run(
+        home, tmp_path / "after", [str(JOBS), "contest"], master="local[4]", conf=applied(path)
+    )
+    assert after.exit_code == 0, after.errors[-3000:]
+    gold, iron = launched_while_both_ran(after)
+    # 3 to 1; a task that runs is never taken away, so the first four slots blur it.
+    assert 2.0 < gold / iron < 4.5
+    assert gold + iron > 100
+
+
+def plan_hashes(folder: Path, app: App) -> list[str]:
+    """Hashes of the victim's and the bully's plan in a log."""
+    starts = [e for e in app.events if e["Event"].endswith("SQLExecutionStart")]
+    sql = iqcar.read([folder / "log"]).sql_executions.set_index("execution_id")
+    return [
+        str(sql.loc[event["executionId"], "plan_hash"])
+        for name in ("victim", "bully")
+        for event in starts
+        if f"AS {name}" in event["physicalPlanDescription"]
+    ]
+
+
+def launched_while_both_ran(app: App) -> tuple[int, int]:
+    """Tasks of the pools gold and iron that were launched before one of them ran out of tasks."""
+    launches: dict[str, list[int]] = {"gold": [], "iron": []}
+    for end in app.ends:
+        (record,) = records_of(end)
+        launches[record["pool"]].append(end["Task Info"]["Launch Time"])
+    start = max(min(times) for times in launches.values())
+    last = min(max(times) for times in launches.values())
+    gold, iron = (sum(start <= t <= last for t in times) for times in launches.values())
+    return gold, iron
+
+
+@portable
+@pytest.mark.parametrize("home", spark_params())
+def test_group_description_and_order_decide_and_the_rest_stays_where_it_was(
+    home: Path, tmp_path: Path
+) -> None:
+    """The application has nothing but RDDs; each workload is a group and described by its name."""
+    path = rules_file(
+        tmp_path,
+        [pool("first", 2, min_share=1, mode="FAIR"), pool("second"), pool("default", 5)],
+        [
+            rule("second", job_group="many", description="another"),
+            rule("first", job_group="many"),
+            rule("second", fingerprint="name:many"),
+            rule("second", description="lock"),
+            rule("default", fingerprint="name:never seen"),
+        ],
+    )
+    names = ("many:20", "lock", "spin", "pooled:gold")
+    app = run_workloads(home, tmp_path, *names, conf=applied(path))
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {"first"}
+    assert pools_in_records(app, "lock") == {"second"}
+    assert pools_in_records(app, "spin") == {None}
+    assert pools_in_records(app, "pooled") == {"gold"}
+    pools = pools_of(app)
+    assert pools["first"] == {"name": "first", "mode": "FAIR", "weight": 2, "minShare": 1}
+    assert pools["default"]["weight"] == 5
+
+
+BAD = {
+    "not compiled": ('{"schema_version": "1", "rules": []}', 'has no "pools"; compile it first'),
+    "weight": (
+        '{"schema_version": "1", "pools": [{"name": "a", "weight": 0}]}',
+        "pools[0]: weight is 0, not a whole number from 1",
+    ),
+    "no such pool": (
+        '{"schema_version": "1", "pools": [],'
+        ' "assignments": [{"pool": "gold", "fingerprint": "name:x"}]}',
+        'assignments[0]: there is no pool "gold"',
+    ),
+}
+
+
+@pytest.mark.parametrize("home", spark_params())
+@pytest.mark.parametrize("what", ["weight", "not compiled", "missing"])
+def test_bad_rules_are_reported_once_and_change_nothing(
+    home: Path, what: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.json"
+    content, message = BAD.get(what, ("", "cannot be read"))
+    if content:
+        path.write_text(content)
+    app = run_workloads(home, tmp_path, "many:20", conf=applied(str(path)))
+    assert app.exit_code == 0, app.errors[-3000:]
+    (line,) = (line for line in app.errors.splitlines() if REFUSED in line)
+    assert "WARN" in line
+    assert message in line
+    assert str(path) in line
+    assert scheduler_mode(app) == "FIFO"
+    assert pools_in_records(app, "many") == {None}
+
+
+@pytest.mark.parametrize("home", spark_params())
+@pytest.mark.parametrize("what", ["no such pool", "missing"])
+def test_with_strict_rules_the_application_does_not_start(
+    home: Path, what: str, tmp_path: Path
+) -> None:
+    build_jar()
+    path = tmp_path / "bad.json"
+    content, message = BAD.get(what, ("", "cannot be read"))
+    if content:
+        path.write_text(content)
+    words = command(
+        home,
+        tmp_path,
+        [str(TEST_JAR), "many:20"],
+        master="local[2]",
+        conf={**applied(str(path)), "spark.iqcar.rules.strict": "true"},
+        options=["--jars", str(JAR), *WORKLOADS],
+    )
+    done = subprocess.run(
+        words,
+        env=environment(home),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=APP_TIMEOUT_S,
+    )
+    assert done.returncode != 0
+    assert "DONE" not in done.stdout
+    assert f"RulesRefused: {REFUSED}" in done.stderr
+    assert message in done.stderr
+
+
+@portable
+@pytest.mark.parametrize("home", spark_params())
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("rules.apply", "iqcar: no rules are applied"),
+        ("rules.addTaskSetManager", "choosing a pool failed; the job is not affected"),
+        ("rules.onJobStart", "finding a job's rule failed; the job is not affected"),
+    ],
+)
+def test_whatever_fails_jobs_run_as_without_rules(
+    home: Path, place: str, said: str, tmp_path: Path
+) -> None:
+    path = rules_file(tmp_path, [pool("first")], [rule("first", job_group="many")])
+    options = ["--jars", f"{JAR},{TEST_JAR}", f"--driver-java-options=-Diqcar.test.fail={place}"]
+    app = run_workloads(home, tmp_path, "many:20", conf=applied(path), options=options)
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {None}
+    assert app.errors.count(said) == 1
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_the_switch_leaves_the_scheduler_as_if_there_were_no_rules(
+    home: Path, tmp_path: Path
+) -> None:
+    path = rules_file(tmp_path, [pool("first")], [rule("first", job_group="many")])
+    off = {**applied(path), "spark.iqcar.enabled": "false"}
+    app = run_workloads(home, tmp_path, "many:20", conf=off)
+    assert app.exit_code == 0
+    assert scheduler_mode(app) == "FIFO"
+    assert "rules" not in "".join(line for line in app.errors.splitlines() if "iqcar:" in line)
+
+
+@portable
+@pytest.mark.parametrize("home", spark_params())
+def test_the_listener_alone_applies_rules_where_fair_was_chosen(home: Path, tmp_path: Path) -> None:
+    path = rules_file(tmp_path, [pool("first", 2)], [rule("first", job_group="many")])
+    conf = {**LISTENER_ONLY, **FAIR, "spark.iqcar.rules": path}
+    app = run_workloads(home, tmp_path, "many:20", conf=conf)
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {"first"}
+    assert pools_of(app)["first"]["weight"] == 2
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_the_listener_alone_cannot_choose_fair_and_says_so(home: Path, tmp_path: Path) -> None:
+    path = rules_file(tmp_path, [pool("first")], [rule("first", job_group="many")])
+    app = run_workloads(
+        home, tmp_path, "many:20", conf={**LISTENER_ONLY, "spark.iqcar.rules": path}
+    )
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {None}
+    (line,) = (line for line in app.errors.splitlines() if REFUSED in line)
+    assert "spark.scheduler.mode: is not FAIR" in line
+
+
+SPARKS_OWN = """<?xml version="1.0"?>
+<allocations>
+  <pool name="gold"><schedulingMode>FIFO</schedulingMode><weight>3</weight></pool>
+  <pool name="first"><schedulingMode>FIFO</schedulingMode><weight>7</weight></pool>
+</allocations>
+"""
+
+
+@portable
+@pytest.mark.parametrize("home", spark_params())
+def test_pools_of_sparks_own_file_stay_unless_a_rule_redefines_them(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pools.xml").write_text(SPARKS_OWN)
+    path = rules_file(
+        tmp_path,
+        [pool("first", 2)],
+        [rule("first", job_group="many"), rule("gold", job_group="lock")],
+    )
+    own = {"spark.scheduler.allocation.file": (tmp_path / "pools.xml").as_uri()}
+    app = run_workloads(home, tmp_path, "many:20", "lock", conf={**applied(path), **own})
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {"first"}
+    assert pools_in_records(app, "lock") == {"gold"}
+    pools = pools_of(app)
+    assert (pools["gold"]["weight"], pools["first"]["weight"]) == (3, 2)

@@ -1,0 +1,70 @@
+"""A real browser for pages: Debian's Chromium, headless, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import REPO
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SCREENSHOTS = Path(os.environ.get("IQCAR_SCREENSHOTS", REPO / "build" / "screenshots"))
+"""Where pictures of pages are kept; the folder is not part of the project."""
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+"""Chromium as root in a container, without connections of its own."""
+
+
+def chromium() -> str | None:
+    """Path of the browser, or None where there is none."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+
+
+needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed")
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start the browser; it ends with the block."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page with what went wrong on it and what it asked the network for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on(
+            "console",
+            lambda said: (
+                self.errors.append(said.text) if said.type in ("error", "warning") else None
+            ),
+        )
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def screenshot(self, name: str) -> Path:
+        """Keep a picture of the whole page."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{name}.png"
+        self.page.screenshot(path=path, full_page=True)
+        return path

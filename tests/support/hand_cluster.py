@@ -1,0 +1,96 @@
+"""One host written by hand, and what is blamed on it: tasks whose arithmetic fits on paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.blame.attribute import attribute
+from iqcar.blame.ratp import TaskColumns
+from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.enums import REQUESTS, Request
+from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
+from iqcar.tables.arrays import Schedule, schedule
+from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+
+
+def cluster(
+    waits: dict[Request, Any],
+    *,
+    launch: list[float],
+    finish: list[float],
+    cores: float = 2.0,
+    added: float = 0.0,
+    compute_ms: Any = np.nan,
+    gc_ms: Any = 0.0,
+    apps: int = 1,
+    **columns: Any,
+) -> tuple[Tables, pd.DataFrame]:
+    """One host; task k belongs to stage k, which belongs to query k."""
+    n = len(launch)
+    app = np.arange(n) % apps
+    zeros = {name: np.zeros(n) for name in _BYTES if name not in columns}
+    tasks = frame(
+        TASKS,
+        n,
+        app=app,
+        stage=np.arange(n),
+        query=np.arange(n),
+        host=np.zeros(n),
+        executor=app,
+        launch_ms=EPOCH_MS + np.array(launch, dtype=float),
+        finish_ms=EPOCH_MS + np.array(finish, dtype=float),
+        **zeros,
+        **columns,
+    )
+    tables = Tables.empty().with_(
+        applications=frame(APPLICATIONS, apps, task_cpus=np.ones(apps)),
+        hosts=frame(HOSTS, 1, host=["localhost"]),
+        executors=frame(
+            EXECUTORS,
+            apps,
+            app=np.arange(apps),
+            host=np.zeros(apps),
+            cores=np.full(apps, cores),
+            added_ms=np.full(apps, EPOCH_MS + added),
+        ),
+        queries=frame(QUERIES, n, start_ms=tasks["launch_ms"], end_ms=tasks["finish_ms"]),
+        stages=frame(STAGES, n, app=app, query=np.arange(n)),
+        tasks=tasks,
+    )
+    return tables, waits_frame(tasks, waits, compute_ms, gc_ms)
+
+
+_BYTES = (
+    "input_bytes",
+    "output_bytes",
+    "remote_bytes",
+    "local_bytes",
+    "shuffle_write_bytes",
+    "disk_spilled_bytes",
+    "peak_memory_bytes",
+)
+
+
+def by_host(columns: TaskColumns) -> Schedule:
+    return schedule(
+        columns.host,
+        (columns.launch, TARGET_STARTS | SOURCE_STARTS),
+        (columns.finish, TARGET_ENDS | SOURCE_ENDS),
+    )
+
+
+def parts(
+    tables: Tables, waits: pd.DataFrame, stage: int, request: Request, **options: Any
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """β and lost ms of one demand, by (kind, source stage)."""
+    blame = attribute(tables, waits, **options)
+    demands = blame.demands
+    row = demands.index[
+        (demands["stage"] == stage) & (demands["request"] == REQUESTS.index(request))
+    ]
+    mine = blame.sources[blame.sources["demand"] == row[0]]
+    keys = zip(mine["kind"].tolist(), mine["source_stage"].tolist(), strict=True)
+    return dict(zip(keys, zip(mine["beta"], mine["lost_ms"], strict=True), strict=True))

@@ -1,0 +1,233 @@
+"""Runs a real Spark with the listener's jar and reads back what it recorded.
+
+Which Sparks: the folders in the environment variable ``IQCAR_SPARK_HOMES`` (``SPARK_HOME`` each,
+separated like ``PATH``), else the installed pyspark.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+LISTENER = REPO / "listener"
+JAR = LISTENER / "target" / "iqcar-listener.jar"
+TEST_JAR = LISTENER / "target" / "iqcar-listener-tests.jar"
+PLUGIN = {"spark.plugins": "org.iqcar.spark.IqcarPlugin"}
+LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener"}
+WORKLOADS = ["--class", "org.iqcar.spark.Workloads"]
+GONE_IN_S = 30
+"""A process that ends with its parent takes milliseconds; on a busy machine some seconds."""
+APP_TIMEOUT_S = 300
+"""A run takes 10 to 30 s; a busy machine several times that. Only a hang takes longer."""
+
+
+def spark_homes() -> list[Path]:
+    """Every Spark to test with; empty where there is none."""
+    named = os.environ.get("IQCAR_SPARK_HOMES", "")
+    if named:
+        return [Path(home) for home in named.split(os.pathsep)]
+    spec = importlib.util.find_spec("pyspark")
+    return [Path(spec.origin).parent] if spec and spec.origin else []
+
+
+def spark_params() -> list[Any]:
+    """Pytest parameters, one per Spark, or one that skips."""
+    homes = spark_homes()
+    if shutil.which("java") and homes:
+        return [pytest.param(home, id=spark_version(home)) for home in homes]
+    return [pytest.param(None, marks=pytest.mark.skip(reason="needs a JDK and pyspark"))]
+
+
+def spark_version(home: Path) -> str:
+    """The version in the name of the core jar."""
+    jar = next((home / "jars").glob("spark-core_*.jar"))
+    return jar.stem.rpartition("-")[2]
+
+
+def python_of(home: Path) -> str:
+    """The interpreter whose site-packages holds this Spark, else this one."""
+    candidate = home.parents[3] / "bin" / "python"
+    return str(candidate) if candidate.exists() else sys.executable
+
+
+@functools.cache
+def build_jar() -> None:
+    """Build the jar where it is missing or older than its sources."""
+    sources = [LISTENER / "pom.xml", *(LISTENER / "src").rglob("*.*")]
+    newest = max(path.stat().st_mtime for path in sources)
+    if any(not jar.exists() or jar.stat().st_mtime < newest for jar in (JAR, TEST_JAR)):
+        subprocess.run([REPO / "scripts" / "build_listener", "--fast"], check=True)
+
+
+@dataclass
+class App:
+    """What one application left behind."""
+
+    exit_code: int
+    output: str
+    errors: str
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ends(self) -> list[dict[str, Any]]:
+        """Task end events."""
+        return [e for e in self.events if e["Event"] == "SparkListenerTaskEnd"]
+
+    def group(self, name: str) -> list[dict[str, Any]]:
+        """Task end events of one job group, in order of task id."""
+        stages = {
+            stage
+            for e in self.events
+            if e["Event"] == "SparkListenerJobStart"
+            and e["Properties"].get("spark.jobGroup.id") == name
+            for stage in e["Stage IDs"]
+        }
+        ends = [e for e in self.ends if e["Stage ID"] in stages]
+        return sorted(ends, key=lambda e: e["Task Info"]["Task ID"])
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """The records of one job group's tasks; each has exactly one."""
+        found = [records_of(end) for end in self.group(name)]
+        assert found, f"no task of {name}: {self.errors[-3000:]}"
+        assert [len(records) for records in found] == [1] * len(found)
+        return [records[0] for records in found]
+
+    def own_events(self, name: str = "Scheduler") -> list[dict[str, Any]]:
+        """The events of one kind that the plugin itself wrote."""
+        return [e for e in self.events if e["Event"] == f"org.iqcar.spark.IqcarEvent{name}"]
+
+
+def records_of(end: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records in one task end: of the accumulables, else of the reason's updates."""
+    places = [end["Task Info"]["Accumulables"], end["Task End Reason"].get("Accumulator Updates")]
+    for place in places:
+        found = [a["Update"] for a in place or [] if a.get("Name") == "iqcar.task"]
+        if found:
+            return [json.loads(text) for text in found]
+    return []
+
+
+def samples_of(app: App) -> list[dict[str, Any]]:
+    """All samples of hosts, each with its event's host and executor."""
+    return [
+        {**sample, "host": event["host"], "executor": event["executor"]}
+        for event in app.own_events("Samples")
+        for sample in event["samples"]
+    ]
+
+
+def wait_until_no_sampler_runs(app: App) -> None:
+    """Wait for the host samplers of an application to end; fail if they do not."""
+    (start,) = (e for e in app.events if e["Event"] == "SparkListenerApplicationStart")
+    deadline = time.monotonic() + GONE_IN_S
+    while samplers := [p for p in processes(start["App ID"]) if b"iqcar_sampler" in p]:
+        assert time.monotonic() < deadline, samplers
+        time.sleep(0.2)
+
+
+def processes(word: str) -> list[bytes]:
+    """Command lines that hold a word."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes()
+        except OSError:
+            continue
+        found += [words] if word.encode() in words else []
+    return found
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Environment variables for that Spark's scripts."""
+    python = python_of(home)
+    chosen = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    return {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, **chosen}
+
+
+def command(
+    home: Path,
+    folder: Path,
+    job: list[str],
+    *,
+    master: str,
+    conf: dict[str, str],
+    options: list[str],
+) -> list[str]:
+    """The spark-submit command; the event log goes to ``folder``/log."""
+    (folder / "log").mkdir()
+    log = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": (folder / "log").as_uri(),
+        "spark.ui.enabled": "false",
+    }
+    flags = [
+        part for key, value in {**log, **conf}.items() for part in ("--conf", f"{key}={value}")
+    ]
+    return [str(home / "bin" / "spark-submit"), "--master", master, *options, *flags, *job]
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """All events of the folder's one log."""
+    (path,) = (folder / "log").iterdir()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(
+    home: Path,
+    folder: Path,
+    job: list[str],
+    *,
+    master: str = "local[2]",
+    conf: dict[str, str] | None = None,
+    options: list[str] | None = None,
+    prefix: list[str] | None = None,
+) -> App:
+    """Run one application to its end. ``job`` is a Python file or [jar], and its arguments."""
+    build_jar()
+    if options is None:
+        options = ["--jars", str(JAR)]
+    words = command(home, folder, job, master=master, conf=conf or {}, options=options)
+    done = subprocess.run(
+        [*(prefix or []), *words],
+        env=environment(home),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=APP_TIMEOUT_S,
+    )
+    return App(done.returncode, done.stdout, done.stderr, read_events(folder))
+
+
+def run_workloads(home: Path, folder: Path, *names: str, **more: Any) -> App:
+    """Run workloads of the test jar's main class."""
+    options = [*more.pop("options", ["--jars", str(JAR)]), *WORKLOADS]
+    return run(home, folder, [str(TEST_JAR), *names], options=options, **more)
+
+
+def share(record: dict[str, Any], *classes: str) -> float:
+    """The classes' part of the task's off-CPU time."""
+    part = sum(record["waits_ns"].get(name, 0) for name in classes)
+    return float(part / record["off_cpu_ns"])
+
+
+def unpack(series: str, buckets: int) -> list[int]:
+    """The whole series of a profile: ``250*3,12`` is 250, 250, 250, 12 and zeros to the end."""
+    values: list[int] = []
+    for run_text in series.split(","):
+        value, _, count = run_text.partition("*")
+        values += [int(value)] * int(count or 1)
+    return values + [0] * (buckets - len(values))

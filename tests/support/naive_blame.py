@@ -1,0 +1,354 @@
+"""Blame straight from the formulas, one pair of tasks at a time: the reference for the sweep.
+
+Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) and eq. 4
+(conservation), with loops and without anything from ``iqcar.blame.sweep``,
+``iqcar.blame.task_intervals`` or ``iqcar.blame.source_usage``. Capacities of hosts come from
+``iqcar.demand.capacity``, which has tests of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from iqcar.demand.capacity import host_capacity
+from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.tables import Tables
+from tests.support.naive_slots import NaiveSlots
+
+BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
+MEMORY = (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY)
+
+
+@dataclass
+class NaiveDemand:
+    """One target stage, request and host."""
+
+    slowdown: float = 0.0
+    lost: float = 0.0
+    wait: float = 0.0
+    ratp: float = 0.0
+    known: float = 0.0
+    known_lost: float = 0.0
+    beta: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    beta_lost: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+
+
+def naive_blame(
+    tables: Tables, waits: pd.DataFrame, usage: SourceUsage
+) -> dict[tuple[int, Request, int], NaiveDemand]:
+    """Blame per (target stage, request, host)."""
+    return _Naive(tables, waits, usage).run()
+
+
+def known(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+class _Naive(NaiveSlots):
+    def __init__(self, tables: Tables, waits: pd.DataFrame, usage: SourceUsage) -> None:
+        self.tables, self.usage = tables, usage
+        self.tasks = tables.tasks.to_dict("records")
+        self.waits = waits.to_dict("records")
+        self.records = tables.task_records.to_dict("records")
+        self.launches: dict[int, list[float]] = defaultdict(list)
+        for task in self.tasks:
+            task["ok"] = math.isfinite(task["launch_ms"]) and math.isfinite(task["finish_ms"])
+            task["T"] = task["finish_ms"] - task["launch_ms"] if task["ok"] else 0.0
+        for i, task in enumerate(self.tasks):
+            if task["ok"] and math.isfinite(self.waits[i]["slot_wait_ms"]):
+                self.launches[task["app"]].append(task["launch_ms"])
+        self.capacity = {
+            r: host_capacity(
+                np.array([self.data(i, r) for i in range(len(self.tasks))]),
+                waits[f"{r}_ms"].to_numpy(),
+                tables.tasks["host"].to_numpy(np.int64),
+                len(tables.hosts),
+                np.array([self.crowd(i, r) for i in range(len(self.tasks))]),
+            ).per_host
+            for r in BYTES
+        }
+        self.pieces = [self.cut(i) for i in range(len(self.tasks))]
+        self.memory = {e: self.most_memory(e) for e in range(len(tables.executors))}
+        self.cores = [self.executor_cores(e) for e in range(len(tables.executors))]
+
+    # --- pieces of a task: (begin, end, what its profile says of them; None = no interval)
+
+    def cut(self, i: int) -> list[tuple[float, float, dict[str, float] | None]]:
+        task, table = self.tasks[i], self.tables.intervals
+        launch, finish = task["launch_ms"], task["finish_ms"]
+        rows = table[table["task"] == i].sort_values("start_ms").to_dict("records")
+        if self.usage is SourceUsage.PAPER or not rows or not task["T"] > 0:
+            return [(launch, finish, None)]
+        first, last = rows[0]["start_ms"], rows[-1]["end_ms"]
+        begin = min(max(first, launch), max(finish - (last - first), launch))
+        cuts: list[tuple[float, float, dict[str, float] | None]] = [(launch, begin, None)]
+        move = begin - first
+        cuts += [(row["start_ms"] + move, row["end_ms"] + move, row) for row in rows]
+        cuts.append((cuts[-1][1], finish, None))
+        return [(b, e, row) for b, e, row in cuts if e > b]
+
+    def part(self, i: int, piece: int, column: str) -> float:
+        """The piece's part of what the task did in all: by its profile, else by time."""
+        pieces = self.pieces[i]
+        if len(pieces) == 1 and pieces[0][2] is None:
+            return 1.0
+        done = [known(row.get(column, 0.0)) if row else 0.0 for _, _, row in pieces]
+        if sum(done) > 0:
+            return done[piece] / sum(done)
+        return (pieces[piece][1] - pieces[piece][0]) / self.tasks[i]["T"]
+
+    # --- eq. 2
+
+    def wait(self, i: int, r: Request) -> float:
+        return float(self.waits[i][f"{r}_ms"])
+
+    def data(self, i: int, r: Request) -> float:
+        task = self.tasks[i]
+
+        def total(*names: str) -> float:
+            values = [task[name] for name in names]
+            if all(math.isnan(v) for v in values):
+                return math.nan
+            return sum(known(v) for v in values)
+
+        if r is Request.SLOT_WAIT:
+            wait = self.wait(i, r)
+            if not task["ok"] or math.isnan(wait):
+                return math.nan
+            asked = task["launch_ms"] - wait
+            mine = self.launches[task["app"]]
+            return max(1, sum(asked < launch <= task["launch_ms"] for launch in mine))
+        if r is Request.SHUFFLE_FETCH:
+            return float(task["remote_bytes"])
+        if r is Request.IO_READ:
+            return float(task["input_bytes"])
+        if r is Request.IO_WRITE:
+            return total("shuffle_write_bytes", "output_bytes", "disk_spilled_bytes")
+        if r in MEMORY:
+            return float(task["peak_memory_bytes"])
+        read = total("input_bytes", "remote_bytes", "local_bytes")
+        return read if read > 0 else total("shuffle_write_bytes", "output_bytes")
+
+    def crowd(self, i: int, r: Request) -> float:
+        """Mean number of others in the device during the task's life."""
+        pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
+        task, total = self.tasks[i], 0.0
+        for j, other in enumerate(self.tasks):
+            if i == j or not (task["ok"] and other["ok"]) or not task["host"] == other["host"] >= 0:
+                continue
+            begin = max(task["launch_ms"], other["launch_ms"])
+            end = min(task["finish_ms"], other["finish_ms"])
+            busy = sum(known(self.wait(j, part)) for part in pool) / max(other["T"], 1.0)
+            total += max(end - begin, 0.0) * min(busy, 1.0)
+        return total / max(task["T"], 1.0)
+
+    def domain(self, i: int, r: Request) -> int:
+        column = {Domain.APPLICATION: "app", Domain.HOST: "host", Domain.EXECUTOR: "executor"}
+        return int(self.tasks[i][column[r.domain]])
+
+    def best(self, domain: int, r: Request) -> float:
+        speeds = [
+            self.data(i, r) / self.wait(i, r)
+            for i in range(len(self.tasks))
+            if self.domain(i, r) == domain >= 0 and self.data(i, r) > 0 and self.wait(i, r) > 0
+        ]
+        return max(speeds, default=math.nan)
+
+    # --- eq. 3: (S, C_h / c_tt, T_tt, known S, lost ms)
+
+    def target(self, i: int, r: Request) -> tuple[float, float, float, float, float]:
+        wait, task = self.wait(i, r), self.tasks[i]
+        life = max(task["T"], 1.0)
+        if r is Request.RUN_QUEUE and self.usage is not SourceUsage.PAPER:
+            if math.isnan(wait):
+                return 0, 1, task["T"], 0, 0
+            cpu, gc = max(known(self.waits[i]["compute_ms"]), 1.0), self.waits[i]["gc_ms"]
+            return (wait + gc) / cpu, (cpu + wait) / cpu, task["T"], gc / cpu, wait + gc
+        if not wait > 0:
+            return 0, 1, task["T"], 0, 0
+        if r in BYTES or self.usage is SourceUsage.PAPER:
+            if self.usage is SourceUsage.PAPER:
+                capacity = self.best(self.domain(i, r), r)
+            elif task["host"] < 0:
+                capacity = math.nan
+            else:
+                capacity = self.capacity[r][task["host"]]
+            data = self.data(i, r)
+            if not data > 0 or math.isnan(capacity):
+                return 0, 1, task["T"], 0, 0
+            got = min(data / wait, capacity)
+            slowdown = capacity / got - 1
+            span = wait if r is Request.SLOT_WAIT else task["T"]
+            return slowdown, 1 + slowdown, span, 0, wait * slowdown / (1 + slowdown)
+        if r is Request.SLOT_WAIT:
+            slowdown = wait / life
+            nobody = self.slot_integral(task, task, wait)[1] if task["ok"] else 0.0
+            return slowdown, 1 + slowdown, wait + life, min(nobody / life, slowdown), wait
+        slowdown = wait / max(task["T"] - wait, 1.0)
+        return slowdown, 1 + slowdown, task["T"], 0, wait
+
+    # --- eq. 6: the source's used share of the capacity
+
+    def source(self, i: int, r: Request, piece: int = 0) -> float:
+        task = self.tasks[i]
+        begin, end, _ = self.pieces[i][piece]
+        length = end - begin if task["ok"] else 0.0
+        life = max(length, 1.0)
+        wait, data = self.wait(i, r), self.data(i, r)
+        if self.usage is SourceUsage.PAPER:
+            best = self.best(self.domain(i, r), r)
+            if not data > 0 or math.isnan(wait):
+                return 0.0
+            return min(known(data / wait / best), 1.0) if wait > 0 else 1.0
+        if r in BYTES:
+            pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
+            return min(sum(self.device_share(i, part, pool, piece) for part in pool), 1.0)
+        if r is Request.RUN_QUEUE:
+            compute = known(self.waits[i]["compute_ms"]) * self.part(i, piece, "cpu_ms")
+            return min(compute / life, 1.0)
+        if r in MEMORY:
+            if not length > 0 or task["executor"] < 0:
+                return 0.0
+            held = self.held(i, piece)
+            return held / self.memory[task["executor"]] if held > 0 else 0.0
+        wait = known(wait) * self.part(i, piece, f"{r}_ms")
+        return min(max(1 - wait / life, 0.0), 1.0)
+
+    def device_share(
+        self, i: int, part: Request, pool: tuple[Request, ...], piece: int = 0
+    ) -> float:
+        task = self.tasks[i]
+        begin, end, _ = self.pieces[i][piece]
+        life = max(end - begin, 1.0) if task["ok"] else 1.0
+        mine = self.part(i, piece, f"{part}_ms")
+        if self.usage is SourceUsage.ACTIVE and self.wait(i, part) * mine > 0:
+            return self.wait(i, part) * mine / life
+        if task["host"] < 0:
+            return 0.0
+        speeds = [self.capacity[p][task["host"]] for p in (part, *pool)]
+        speed = next((s for s in speeds if not math.isnan(s)), math.nan)
+        return min(known(self.data(i, part) * mine / speed) / life, 1.0)
+
+    def held(self, i: int, piece: int) -> float:
+        """Bytes of execution memory: by the profile, else by the record, else by Spark's metric."""
+        task, rows = self.tasks[i], [row for _, _, row in self.pieces[i]]
+        levels = [math.nan if row is None else row["held_bytes"] for row in rows]
+        if any(math.isfinite(level) for level in levels):
+            return known(levels[piece])
+        for record in self.records:
+            if record["task"] == i and math.isfinite(record["mean_held_bytes"]):
+                part = min(known(record["wall_ms"]) / max(task["T"], 1.0), 1.0)
+                return float(record["mean_held_bytes"] * part)
+        return known(task["peak_memory_bytes"])
+
+    def most_memory(self, executor: int) -> float:
+        """The most ever held at once; it begins where some piece begins."""
+        mine = [
+            (begin, end, self.held(i, piece))
+            for i, task in enumerate(self.tasks)
+            if task["executor"] == executor and task["T"] > 0
+            for piece, (begin, end, _) in enumerate(self.pieces[i])
+        ]
+        return max(
+            (sum(held for since, until, held in mine if since <= at < until) for at, _, _ in mine),
+            default=0.0,
+        )
+
+    # --- an estimated CPU wait is blamed only as far as the host's cores were in use
+
+    def explicable(self, i: int, r: Request, used: list[list[float]]) -> float:
+        task = self.tasks[i]
+        estimated = self.waits[i]["run_queue_evidence"] == 1
+        if r is not Request.RUN_QUEUE or self.usage is SourceUsage.PAPER or not estimated:
+            return 1.0
+        cores = self.cores_of_host(int(task["host"]))
+        if not task["ok"] or task["T"] <= 0 or task["host"] < 0 or math.isnan(cores):
+            return 1.0
+        use = 0.0
+        for other, rates, pieces in zip(self.tasks, used, self.pieces, strict=True):
+            if other["ok"] and other["host"] == task["host"] and other["stage"] >= 0:
+                for rate, (since, until, _) in zip(rates, pieces, strict=True):
+                    end = min(task["finish_ms"], until)
+                    use += rate * max(end - max(task["launch_ms"], since), 0.0)
+        return min(use / (task["T"] * cores), 1.0)
+
+    # --- eq. 4 and the sums of eq. 8, 9
+
+    def run(self) -> dict[tuple[int, Request, int], NaiveDemand]:
+        demands: dict[tuple[int, Request, int], NaiveDemand] = {}
+        for r in REQUESTS:
+            used = [
+                [self.source(i, r, piece) for piece in range(len(self.pieces[i]))]
+                for i in range(len(self.tasks))
+            ]
+            for i, task in enumerate(self.tasks):
+                wait = max(known(self.wait(i, r)), 0.0)
+                slowdown, stretch, span, known_part, lost = self.target(i, r)
+                if task["stage"] < 0 or not (wait > 0 or lost > 0):
+                    continue
+                demand = demands.setdefault((task["stage"], r, task["host"]), NaiveDemand())
+                data = self.data(i, r)
+                demand.wait += wait
+                demand.ratp += wait / data if data > 0 else 0.0
+                demand.slowdown += slowdown
+                demand.lost += lost
+                if slowdown <= 0:
+                    continue
+                demand.known += known_part
+                demand.known_lost += lost * known_part / slowdown
+                raw = self.raw_blame(i, r, used, stretch, span)
+                room = (slowdown - known_part) * self.explicable(i, r, used)
+                total = sum(raw.values())
+                scale = min(1.0, room / total) if total > 0 else 0.0
+                for stage, beta in raw.items():
+                    demand.beta[stage] += beta * scale
+                    demand.beta_lost[stage] += beta * scale * lost / slowdown
+        return demands
+
+    def raw_blame(
+        self, i: int, r: Request, used: list[list[float]], stretch: float, span: float
+    ) -> dict[int, float]:
+        target, raw = self.tasks[i], defaultdict[int, float](float)
+        if not target["ok"] or span <= 0:
+            return raw
+        for j, source in enumerate(self.tasks):
+            same = self.domain(i, r) == self.domain(j, r) >= 0
+            if i == j or not same or not source["ok"] or source["stage"] < 0:
+                continue
+            if r is Request.SLOT_WAIT:
+                beta = self.slot_blame(target, source, self.wait(i, r), used[j][0], span) * stretch
+            else:
+                beta = sum(
+                    self.emphasis(i, at, r) * max(min(end, until) - max(begin, since), 0.0) * rate
+                    for at, (begin, end, _) in enumerate(self.pieces[i])
+                    for rate, (since, until, _) in zip(used[j], self.pieces[j], strict=True)
+                )
+                beta *= stretch / span
+            if beta > 0:
+                raw[source["stage"]] += beta
+        return raw
+
+    def emphasis(self, i: int, piece: int, r: Request) -> float:
+        """Part of the task's wait that lies in the piece, over the piece's part of its time."""
+        begin, end, _ = self.pieces[i][piece]
+        life = self.tasks[i]["T"]
+        return self.part(i, piece, f"{r}_ms") / ((end - begin) / life) if end > begin else 1.0
+
+    def slot_blame(
+        self,
+        target: dict[str, float],
+        source: dict[str, float],
+        wait: float,
+        used: float,
+        span: float,
+    ) -> float:
+        if self.usage is not SourceUsage.PAPER:
+            return self.slot_integral(target, source, wait)[0] / span
+        begin, end = target["launch_ms"] - wait, target["launch_ms"]
+        overlap = min(end, source["finish_ms"]) - max(begin, source["launch_ms"])
+        return max(overlap, 0.0) / span * used

@@ -1,0 +1,165 @@
+"""Random tables and waits for property tests: small, crowded, with everything that goes wrong."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from hypothesis import strategies as st
+
+from iqcar.enums import REQUESTS, Request
+from iqcar.tables import (
+    APPLICATIONS,
+    EXECUTORS,
+    HOSTS,
+    QUERIES,
+    STAGES,
+    TASKS,
+    Tables,
+    TableSpec,
+)
+from iqcar.waits import MEASURED, MISSING, WAITS
+
+EPOCH_MS = 1.7e12
+"""Times in real logs are this large; sums over them must not lose milliseconds."""
+
+_FILL: dict[str, Any] = {"str": "", "category": "", "bool": False, "float64": np.nan}
+
+
+def frame(spec: TableSpec, n: int, **columns: Any) -> pd.DataFrame:
+    """A table of ``n`` rows: the given columns, and "not recorded" in all others."""
+    values = {c.name: [_FILL.get(c.dtype, -1)] * n for c in spec.columns}
+    return spec.frame({**values, **columns})
+
+
+def waits_frame(
+    tasks: pd.DataFrame,
+    waits: dict[Request, Any],
+    compute_ms: Any = np.nan,
+    gc_ms: Any = 0.0,
+) -> pd.DataFrame:
+    """Waits of every task; requests that are not given are missing."""
+    n = len(tasks)
+    columns: dict[str, Any] = {c.name: np.zeros(n) for c in WAITS.columns}
+    columns["duration_ms"] = tasks["finish_ms"].to_numpy() - tasks["launch_ms"].to_numpy()
+    columns["compute_ms"] = np.broadcast_to(compute_ms, n)
+    columns["gc_ms"] = np.broadcast_to(gc_ms, n)
+    for request in REQUESTS:
+        wait = np.broadcast_to(np.asarray(waits.get(request, np.nan), dtype=float), n)
+        columns[f"{request}_ms"] = wait
+        columns[f"{request}_evidence"] = np.where(np.isnan(wait), MISSING, MEASURED)
+    return WAITS.frame(columns)
+
+
+BYTE_COLUMNS = (
+    "input_bytes",
+    "output_bytes",
+    "remote_bytes",
+    "local_bytes",
+    "shuffle_write_bytes",
+    "disk_spilled_bytes",
+    "peak_memory_bytes",
+)
+
+
+class RandomInput(NamedTuple):
+    """Tables and waits made from a seed; printing it says how to make them again."""
+
+    tables: Tables
+    waits: pd.DataFrame
+    recipe: str
+
+    def __repr__(self) -> str:
+        return self.recipe
+
+
+def tables_and_waits(max_tasks: int = 14) -> st.SearchStrategy[RandomInput]:
+    """Several applications on shared hosts whose tasks overlap, touch, and take no time at all."""
+    sizes = [st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.integers(1, 4)]
+    stages = st.integers(1, 6)
+    return st.builds(random_input, st.integers(0, max_tasks), *sizes, stages, st.integers(0, 2**32))
+
+
+def random_input(
+    n: int, n_apps: int, n_hosts: int, n_executors: int, n_queries: int, n_stages: int, seed: int
+) -> RandomInput:
+    """Make the tables and waits that a seed stands for."""
+    rng = np.random.default_rng(seed)
+    query_app = rng.integers(n_apps, size=n_queries)
+    stage_query = rng.integers(n_queries, size=n_stages)
+    stage_app = query_app[stage_query]
+    stage_query = np.where(rng.random(n_stages) < 0.1, -1, stage_query)
+    executor_app = rng.integers(n_apps, size=n_executors)
+    executor_host = rng.integers(n_hosts, size=n_executors)
+    stage = rng.integers(n_stages, size=n)
+    executor = rng.integers(n_executors, size=n)
+    launch = EPOCH_MS + rng.integers(0, 40, size=n)
+    span = rng.integers(0, 30, size=n) * (rng.random(n) < 0.9)
+    damage = rng.integers(0, 16, size=n)
+    tasks = frame(
+        TASKS,
+        n,
+        app=stage_app[stage],
+        stage=np.where(damage == 0, -1, stage),
+        query=stage_query[stage],
+        host=np.where(damage == 1, -1, executor_host[executor]),
+        executor=np.where(damage == 2, -1, executor),
+        task_id=np.arange(n),
+        launch_ms=launch,
+        finish_ms=np.where(damage == 3, np.nan, launch + span),
+        **{name: rng.choice(_BYTES, n) for name in BYTE_COLUMNS},
+    )
+    waits = {r: rng.choice(_SHARES, n) * span for r in REQUESTS}
+    waits[Request.SLOT_WAIT] = rng.choice([np.nan, 0.0, 1.0, 7.0, 25.0], n)
+    compute = rng.choice(_SHARES, n) * span
+    waits[Request.RUN_QUEUE] = np.where(np.isnan(compute), np.nan, waits[Request.RUN_QUEUE])
+    gc = np.nan_to_num(rng.choice(_SHARES, n)) * span
+
+    def epoch(*offsets: float) -> Any:
+        return EPOCH_MS + rng.choice(offsets, n_executors)
+
+    tables = Tables.empty().with_(
+        applications=frame(
+            APPLICATIONS,
+            n_apps,
+            application_id=[f"app-{a}" for a in range(n_apps)],
+            task_cpus=rng.choice([1.0, 2.0], n_apps),
+        ),
+        hosts=frame(HOSTS, n_hosts, host=[f"host-{h}" for h in range(n_hosts)]),
+        executors=frame(
+            EXECUTORS,
+            n_executors,
+            app=executor_app,
+            host=executor_host,
+            cores=rng.choice([np.nan, 1.0, 4.0], n_executors),
+            added_ms=epoch(np.nan, -30, 10),
+            removed_ms=epoch(np.nan, 20, 90),
+        ),
+        queries=frame(
+            QUERIES,
+            n_queries,
+            app=query_app,
+            query_id=[f"q{q}" for q in range(n_queries)],
+            start_ms=np.full(n_queries, EPOCH_MS - 5),
+            end_ms=np.full(n_queries, EPOCH_MS + 60),
+        ),
+        stages=frame(
+            STAGES,
+            n_stages,
+            app=stage_app,
+            query=stage_query,
+            submission_ms=EPOCH_MS + rng.integers(-20, 20, size=n_stages),
+            completion_ms=EPOCH_MS + rng.integers(0, 70, size=n_stages),
+            critical=rng.random(n_stages) < 0.5,
+        ),
+        tasks=tasks,
+    )
+    recipe = (
+        f"random_input({n}, {n_apps}, {n_hosts}, {n_executors}, {n_queries}, {n_stages}, {seed})"
+    )
+    return RandomInput(tables, waits_frame(tasks, waits, compute, gc), recipe)
+
+
+_BYTES = (np.nan, 0.0, 1.0, 70_000.0, 1e6, 5e6)
+_SHARES = (np.nan, 0.0, 0.05, 0.2, 0.5)
