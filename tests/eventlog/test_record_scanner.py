@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from iqcar.eventlog.assemble.plugin_records import read_tables
 from iqcar.eventlog.collect import Collector
 from iqcar.eventlog.events.lines import Block
-from iqcar.eventlog.plugin import record_fields, record_scanner
+from iqcar.eventlog.plugin import record_fields
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.plugin.record_fields import FIELDS, SERIES, TEXTS, WAITS
+from iqcar.eventlog.tasks import record_scanner
 from iqcar.eventlog.tasks.record_scanner import RecordScanner
 from iqcar.eventlog.tasks.task_lines import RECORD, TaskDecoder
 from tests.support import SUPPORT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.grouping import sum_by
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

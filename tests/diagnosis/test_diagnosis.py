@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from iqcar.report.json_result import to_dict
-from plotted import diagnosis_of
-from random_tables import RandomInput, tables_and_waits
+
+from iqcar.report.json.analyze import to_dict
+from tests.support.plotted import diagnosis_of
+from tests.support.random_tables import RandomInput, tables_and_waits
 
 
 @given(tables_and_waits(max_tasks=20), st.booleans())
