@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.padding import Padding
 from rich.text import Text
 
-from iqcar.enums import Resource
+from iqcar.enums import BlameKind, Resource
 from iqcar.formatting import breakdown, duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import link_lines
 from iqcar.report.terminal.advice_section import advice_section
@@ -164,7 +164,7 @@ def blame_table(blame: pd.DataFrame) -> Table:
     table = plain_table(
         "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
     )
-    rows: list[dict[Any, Any]] = blame.to_dict("records")
+    rows = [part for row in blame.to_dict("records") for part in _told_apart(row)]
     shown, rest = rows[:MAX_SOURCES], rows[MAX_SOURCES:]
     for row in shown:
         table.add_row(
@@ -187,9 +187,33 @@ def blame_table(blame: pd.DataFrame) -> Table:
 
 _CAUSES = {
     "own": "itself (its own tasks)",
-    "known": "known causes (GC, no executors)",
     "unattributed": "unattributed",
 }
+_KNOWN = {
+    Resource.SLOTS.value: "no executors yet",
+    Resource.CPU.value: "garbage collection",
+}
+"""What is known to have held up a query without anybody's doing, by resource."""
+
+
+def _told_apart(row: dict[Any, Any]) -> list[dict[Any, Any]]:
+    """One row for each known cause: they have nothing in common but that nobody is to blame."""
+    if row["kind"] != BlameKind.KNOWN.value or not row["lost_ms"] > 0:
+        return [row]
+    parts = []
+    for resource, ms in row["by_resource"].items():
+        share = ms / row["lost_ms"]
+        parts.append(
+            row
+            | {
+                "source_name": _KNOWN.get(resource, "known causes"),
+                "lost_ms": ms,
+                "share": row["share"] * share,
+                "share_of_duration": row["share_of_duration"] * share,
+                "by_resource": {resource: ms},
+            }
+        )
+    return parts
 
 
 def _source_name(row: dict[Any, Any]) -> str:
