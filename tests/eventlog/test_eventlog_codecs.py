@@ -27,6 +27,8 @@ from tests.support import block_codecs as enc
 if TYPE_CHECKING:
     from tests.support.spark_event_logs import SparkLogs
 
+pytest_plugins = ["tests.support.spark_event_logs"]
+
 
 def decode(stored: bytes) -> tuple[bytes, DamageError | None]:
     out = []
