@@ -29,7 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # formatting help with Rich takes twice as long as all imports
     help=(
         "Find out which Spark queries made yours wait, for which resource, on which host, "
         "by how much, and what to change.\n\n"
@@ -45,19 +45,19 @@ app = typer.Typer(
         "1 nothing could be analysed; 2 wrong usage."
     ),
 )
-app.command()(analyze)
-app.command()(report)
-app.command()(queries)
-app.command()(blame)
-app.command()(stragglers)
-app.command()(topics)
-app.command()(schema)
-app.command()(serve)
-app.command()(conf)
-app.command()(sample)
-app.command()(demo)
-app.add_typer(rules, name="rules")
-app.add_typer(inject, name="inject")
+app.command(short_help="Who made your queries wait, and what to change.")(analyze)
+app.command(short_help="The same as one HTML file to explore.")(report)
+app.command(short_help="Which queries ran, and what they lost.")(queries)
+app.command(short_help="One query, level by level.")(blame)
+app.command(short_help="Why each slow task was slow.")(stragglers)
+app.command(short_help="What keeps making tasks slow.")(topics)
+app.command(short_help="JSON Schema of results, rules and checks.")(schema)
+app.command(short_help="Applications and reports in a browser.")(serve)
+app.command(short_help="What to tell Spark to attach the plugin.")(conf)
+app.command(short_help="Sample this host once a second.")(sample)
+app.command(short_help="Try it all on an embedded Spark.")(demo)
+app.add_typer(rules, name="rules", short_help="Compile rules to pools; check what they did.")
+app.add_typer(inject, name="inject", short_help="Load this host on purpose, and log it.")
 
 
 def _show_version(wanted: bool) -> None:
