@@ -24,11 +24,11 @@ from iqcar.rules import (
     parse_rules,
     propose,
     recorded_priorities,
-    vocabulary,
 )
 from iqcar.rules.losses_between_queries import most_at_once
 from iqcar.rules.rule import ADVICE_FIELDS
 from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary.lost_time import vocabulary
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 from tests.support.tiny_tables import tiny_tables
 

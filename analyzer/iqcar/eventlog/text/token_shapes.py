@@ -11,7 +11,13 @@ _FILE = "iqcar_secrets.json"
 
 @lru_cache(1)
 def token_shapes() -> str:
-    """Return one expression of all shapes, to be put between brackets.
+    """Return one expression of all shapes, to be put between brackets."""
+    shapes = json.loads(shapes_file().read_text(encoding="utf-8"))["shapes"]
+    return "|".join(f"(?:{shape})" for shape in shapes.values())
+
+
+def shapes_file() -> Path:
+    """Return where the data file is: in the installed package, else in the repository.
 
     Raises
     ------
@@ -22,6 +28,5 @@ def token_shapes() -> str:
     resources = package.parents[1] / "listener" / "src" / "main" / "resources"
     for path in (package / "data" / _FILE, resources / _FILE):
         if path.is_file():
-            shapes = json.loads(path.read_text(encoding="utf-8"))["shapes"]
-            return "|".join(f"(?:{shape})" for shape in shapes.values())
+            return path
     raise FileNotFoundError(f"{_FILE} is missing from the iqcar installation at {package}")

@@ -1,8 +1,6 @@
 package org.iqcar.spark;
 
-import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.util.AccumulatorV2;
-import scala.Option;
 
 /**
  * Carries one task's record to the driver, inside the task's own result.
@@ -15,8 +13,6 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   private static final long serialVersionUID = 1L;
   /** The name under which records are found in the event log. */
   public static final String NAME = "iqcar.task";
-  /** Spark's own mark of SQL metrics, of which its live pages keep no copy per task. */
-  private static final String NOT_KEPT = "sql";
 
   private volatile String record = "";
   private long merged;
@@ -48,20 +44,6 @@ public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   @Override
   public void merge(AccumulatorV2<String, String> other) {
     merged++;
-  }
-
-  /**
-   * What goes into the event log. Unmarked, the driver would keep each of 100,000 tasks' records for
-   * its web pages ({@code spark.ui.retainedTasks}), even with these pages switched off.
-   */
-  @Override
-  public AccumulableInfo toInfo(Option<Object> update, Option<Object> value) {
-    try {
-      return new AccumulableInfo(
-          id(), name(), update, value, false, true, Option.apply(NOT_KEPT));
-    } catch (LinkageError otherSpark) {
-      return super.toInfo(update, value);
-    }
   }
 
   @Override
