@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from iqcar.tables import INPUTS
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
+
+AT_ONCE = 500
+"""Values of a long list that are laid out and encoded together."""
 
 
 def result_schema() -> str:
@@ -91,8 +95,14 @@ def topics_to_json(tables: Tables | None, found: Sequence[Topics], names: str = 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay a diagnosis out as the result's JSON object."""
-    made = {name: make() for name, make in _fields(diagnosis).items()}
-    return {name: list(one) if isinstance(one, Iterator) else one for name, one in made.items()}
+    return {name: _with_lists(make()) for name, make in _fields(diagnosis).items()}
+
+
+def _with_lists(value: Any) -> Any:
+    """Replace the iterators that :func:`_object` would write by the lists that they stand for."""
+    if isinstance(value, dict):
+        return {name: _with_lists(field) for name, field in value.items()}
+    return list(value) if isinstance(value, Iterator) else value
 
 
 def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
@@ -126,20 +136,34 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
 
 def _chunks(fields: Mapping[str, Callable[[], Any]]) -> Iterator[bytes]:
     """Write an object as :func:`_encode` does, each field when its turn comes."""
-    start = b"{\n "
-    for name, make in fields.items():
-        yield start + msgspec.json.encode(name) + b": "
-        start = b",\n "
-        value = make()
-        if not isinstance(value, Iterator):
-            yield _indented(value, 1)
-            continue
-        between = b"[\n  "
-        for one in value:
-            yield between + _indented(one, 2)
-            between = b",\n  "
-        yield b"[]" if between.startswith(b"[") else b"\n ]"
-    yield b"\n}\n"
+    yield from _object(((name, make()) for name, make in fields.items()), 0)
+    yield b"\n"
+
+
+def _object(fields: Iterable[tuple[str, Any]], depth: int) -> Iterator[bytes]:
+    """Write an object of at least one field; values may be iterators, which become lists."""
+    line = b"\n" + b" " * depth
+    start = b"{"
+    for name, value in fields:
+        yield start + line + b" " + msgspec.json.encode(name) + b": "
+        start = b","
+        if isinstance(value, Iterator):
+            yield from _list(value, depth + 1)
+        elif isinstance(value, dict) and any(isinstance(v, Iterator) for v in value.values()):
+            yield from _object(value.items(), depth + 1)
+        else:
+            yield _indented(value, depth + 1)
+    yield line + b"}"
+
+
+def _list(values: Iterator[Any], depth: int) -> Iterator[bytes]:
+    """Write a list, some values at a time."""
+    start = b"["
+    while some := list(islice(values, AT_ONCE)):
+        # "[", lines, and a line with "]".
+        yield start + _indented(some, depth)[1:].rpartition(b"\n")[0]
+        start = b","
+    yield b"[]" if start == b"[" else b"\n" + b" " * depth + b"]"
 
 
 def _indented(value: Any, depth: int) -> bytes:
@@ -150,6 +174,12 @@ def _indented(value: Any, depth: int) -> bytes:
 
 def _encode(result: dict[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
+
+
+def _each_record(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows as :func:`_records`, made when their turn comes."""
+    for start in range(0, len(frame), AT_ONCE):
+        yield from _records(frame.iloc[start : start + AT_ONCE])
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -178,15 +208,13 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     application_ids = diagnosis.tables.applications["application_id"].tolist()
     lost = diagnosis.lost_ms().tolist()
     to_others = diagnosis.lost_to_others_ms().tolist()
-    waits = _records(diagnosis.query_waits)
-    size = len(Resource)
+    waits = _each_record(diagnosis.query_waits)
     targets = set(diagnosis.targets)
-    for row, query in enumerate(_records(queries)):
+    for row, query in enumerate(_each_record(queries)):
         app = query.pop("app")
         duration = query["duration_ms"] or 0.0
         # Rounding of summed times can lift the loss over the duration by a hair.
         lost_ms = min(lost[row], duration) if duration else lost[row]
-        mine = waits[row * size : (row + 1) * size]
         yield {
             "query_id": query.pop("query_id"),
             "application_id": application_ids[app],
@@ -198,7 +226,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
                     "evidence": w["evidence"],
                     "missing_share": w["missing_share"],
                 }
-                for w in mine
+                for w in islice(waits, len(Resource))
             },
             "lost_ms": lost_ms,
             "lost_to_others_ms": min(to_others[row], lost_ms),
@@ -241,6 +269,6 @@ def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "impact": str(diagnosis.settings.impact),
         "folded": exported.folded,
-        "nodes": [{key: _plain(value) for key, value in node.items()} for node in exported.nodes],
-        "edges": exported.edges,
+        "nodes": ({key: _plain(value) for key, value in node.items()} for node in exported.nodes),
+        "edges": iter(exported.edges),
     }
