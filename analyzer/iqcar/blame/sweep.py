@@ -1,18 +1,17 @@
 """Integrals over pairs of overlapping tasks, by sweeping time instead of listing pairs.
 
 For targets with weight w and sources with rate u, ``Σ_pairs overlap · w · u`` is the integral
-of ``(Σ active w) · (Σ active u)`` over time, per domain. All numba kernels and everything they
-call live in this one file: numba's cache does not notice that a callee in another file changed.
+of ``(Σ active w) · (Σ active u)`` over time, per domain.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numba
 import numpy as np
 
 from iqcar.tables.arrays import sum_by
+from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +45,7 @@ def usage_during(events: Schedule, rate: Floats, is_target: NDArray[np.bool_]) -
     ndarray of float64, one per task
         ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
     """
+    count_steps(__name__, len(events.task))
     row = events.row
     result = np.zeros(len(rate))
     result[row] = _usage_during(*events[1:], rate[row], is_target[row])
@@ -77,12 +77,21 @@ def pairs_of_groups(
     ndarray of int64, one per group
         At least as many as :func:`pair_integrals` finds. O(events).
     """
-    row = events.row
-    left = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
-    columns = (rate[row], source[row], weight[row], group[row])
-    task, what, domain_start = events.task, events.what, events.domain_start
-    met: Rows = _room_needed(task, what, domain_start, *columns, *left)[3]
+    met: Rows = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
     return met
+
+
+def _room(
+    events: Schedule, columns: tuple[Any, ...], n_sources: int, n_groups: int
+) -> tuple[int, int, int, Rows]:
+    """What :func:`_room_needed` finds for columns with one value per task."""
+    count_steps(__name__, len(events.task))
+    left = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
+    arranged = (column[events.row] for column in columns)
+    found: tuple[int, int, int, Rows] = _room_needed(
+        events.task, events.what, events.domain_start, *arranged, *left
+    )
+    return found
 
 
 def pair_integrals(
@@ -122,8 +131,10 @@ def pair_integrals(
         were alive together.
     """
     row = events.row
+    room = _room(events, (rate, source, weights[0], group), n_sources, n_groups)[:3]
+    count_steps(__name__, len(events.task) * max(room[:2]))
     columns = (rate[row], source[row], weights[0][row], weights[1][row], group[row])
-    pair, sums = _pair_integrals(*events[1:], *columns, n_sources, n_groups)
+    pair, sums = _pair_integrals(*events[1:], *columns, n_sources, n_groups, room)
     pairs = Pairs(pair[:, 0], pair[:, 1], sums[:, 0], sums[:, 1])
     return pairs if one_domain else _merged(pairs, n_sources)
 
@@ -140,7 +151,7 @@ def _merged(pairs: Pairs, n_sources: int) -> Pairs:
     )
 
 
-@numba.njit(cache=True)
+@kernel()
 def _usage_during(
     task: Any, what: Any, when: Any, domain_start: Any, rate: Any, is_target: Any
 ) -> Any:
@@ -179,7 +190,7 @@ def _usage_during(
     return result
 
 
-@numba.njit(cache=True)
+@kernel()
 def _count_ends(
     first: int,
     after: int,
@@ -201,7 +212,7 @@ def _count_ends(
             left_of_group[group[i]] += 1
 
 
-@numba.njit(cache=True)
+@kernel()
 def _room_needed(
     task: Any,
     what: Any,
@@ -262,7 +273,7 @@ def _room_needed(
     return most_s, most_g, pairs, met
 
 
-@numba.njit(cache=True)
+@kernel()
 def _free_slot(taken: Any) -> int:
     slot = 0
     while taken[slot] >= 0:
@@ -270,7 +281,7 @@ def _free_slot(taken: Any) -> int:
     return slot
 
 
-@numba.njit(cache=True)
+@kernel()
 def _advance(
     table: Any, g: int, usage: Any, sources: int, now: float, first: float, second: float
 ) -> None:
@@ -286,7 +297,7 @@ def _advance(
         table[g, SECOND, s] += second * more
 
 
-@numba.njit(cache=True)
+@kernel()
 def _pair_integrals(
     task: Any,
     what: Any,
@@ -299,6 +310,7 @@ def _pair_integrals(
     group: Any,
     n_sources: int,
     n_groups: int,
+    room: Any,
 ) -> Any:
     """Give every living group and source a slot in a small table, and empty it when one dies.
 
@@ -307,9 +319,7 @@ def _pair_integrals(
     """
     left_of_source, left_of_group = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
     slot_of_source, slot_of_group = np.full(n_sources, -1), np.full(n_groups, -1)
-    room_s, room_g, pairs, _ = _room_needed(
-        task, what, domain_start, rate, source, weight, group, left_of_source, left_of_group
-    )
+    room_s, room_g, pairs = room
     source_in, group_in = np.full(room_s, -1), np.full(room_g, -1)
     running, waiting = np.zeros(room_s, np.int64), np.zeros(room_g, np.int64)
     pull, synced = np.zeros((2, room_g)), np.zeros(room_g)

@@ -1,8 +1,5 @@
 """The event loop of the replay: tasks get slots as Spark's TaskSchedulerImpl hands them out.
 
-All numba kernels and everything they call live in this one file: numba's cache does not notice
-that a callee in another file changed.
-
 At one moment executors change first, then tasks end, slots become free, attempts become
 available, and steps are released, become ready and are done; within each kind in the order of
 their numbers. So the outcome depends on what is replayed, never on the order of rows.
@@ -12,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numba
 import numpy as np
+
+from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,10 +107,11 @@ def run(steps: Steps, work: Work, slots: Slots, shares: Shares) -> tuple[Floats,
     launched : ndarray of float64, one per task
         On the clock of the input; NaN for what never happened because there were no slots.
     """
+    count_steps(__name__, 2 * len(steps.delay) + 3 * len(work.duration) + len(slots.when))
     return _run(steps, work, slots, shares)  # type: ignore[no-any-return]
 
 
-@numba.njit(cache=True)
+@kernel()
 def _push(times: Any, events: Any, state: Any, time: float, event: int) -> None:
     """Add an event to the heap."""
     at = state[EVENTS]
@@ -128,7 +127,7 @@ def _push(times: Any, events: Any, state: Any, time: float, event: int) -> None:
     events[at] = event
 
 
-@numba.njit(cache=True)
+@kernel()
 def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
     """Take the earliest event off the heap."""
     first_time, first_event = times[0], events[0]
@@ -156,7 +155,7 @@ def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
     return first_time, first_event
 
 
-@numba.njit(cache=True)
+@kernel()
 def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any) -> bool:
     """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
     if not shares.fair:
@@ -183,7 +182,7 @@ def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, ru
     return bool(by_job[a] < by_job[b])
 
 
-@numba.njit(cache=True)
+@kernel()
 def _settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -> None:
     """Bring one step to where it belongs in its pool's heap; all others are where they belong."""
     s = heap[start + at]
@@ -212,7 +211,7 @@ def _settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -
     place[s] = at
 
 
-@numba.njit(cache=True)
+@kernel()
 def _give_back(state: Any, slots: int) -> None:
     """Take slots away: free ones at once, the others when their tasks end."""
     at_once = min(slots, state[FREE_SLOTS])
@@ -221,7 +220,7 @@ def _give_back(state: Any, slots: int) -> None:
     state[OWED] += slots - at_once
 
 
-@numba.njit(cache=True)
+@kernel()
 def _one_free(state: Any) -> None:
     if state[OWED] > 0:
         state[OWED] -= 1
@@ -229,7 +228,7 @@ def _one_free(state: Any) -> None:
         state[FREE_SLOTS] += 1
 
 
-@numba.njit(cache=True)
+@kernel()
 def _change_executors(state: Any, change: int, when_idle: bool) -> None:
     if change >= 0:
         state[NOT_ADDED] -= 1
@@ -247,7 +246,7 @@ def _change_executors(state: Any, change: int, when_idle: bool) -> None:
         _give_back(state, going)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     n_steps, n_tasks = len(steps.delay), len(work.duration)
     room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1

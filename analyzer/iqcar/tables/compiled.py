@@ -1,0 +1,59 @@
+"""Kernels that numba compiles once their work is worth the time that loading numba takes.
+
+Importing numba and loading its cached kernels takes some 0.7 s, more than all else that the
+analysis of a small log needs. So a kernel is a plain Python function, which gives the same numbers,
+until the steps asked of its file pass :data:`PLAIN_STEPS`. Kernels call only kernels of their own
+file: numba's cache does not notice that a callee in another file changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+PLAIN_STEPS = 5_000
+"""Steps that the kernels of a file take in plain Python in one process, at some 10 µs each."""
+
+_options: dict[str, dict[str, dict[str, Any]]] = {}
+"""Kernels of each file that are not compiled yet, with the options they are compiled with."""
+_steps: dict[str, int] = {}
+_lock = Lock()
+
+
+def kernel(**options: Any) -> Callable[[Function], Function]:
+    """Mark a function as a kernel; options are those of ``numba.njit``."""
+
+    def mark(function: Function) -> Function:
+        _options.setdefault(function.__module__, {})[function.__name__] = options
+        return function
+
+    return mark
+
+
+def count_steps(module: str, steps: int) -> None:
+    """Count steps that kernels are about to take, and compile all of their file if they are many.
+
+    Parameters
+    ----------
+    module : str
+        ``__name__`` of the file: its kernels are replaced by compiled ones.
+    steps : int
+        About how often the innermost statement of a kernel runs.
+    """
+    if module not in _options:
+        return
+    with _lock:
+        _steps[module] = _steps.get(module, 0) + steps
+        if _steps[module] > PLAIN_STEPS and module in _options:
+            from numba import njit
+
+            names = vars(sys.modules[module])
+            for name, options in _options[module].items():
+                names[name] = njit(cache=True, **options)(names[name])
+            del _options[module]
