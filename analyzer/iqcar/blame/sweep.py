@@ -86,10 +86,10 @@ def _room(
 ) -> tuple[int, int, int, Rows]:
     """What :func:`_room_needed` finds for columns with one value per task."""
     count_steps(__name__, len(events.task))
-    left = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
-    arranged = (column[events.row] for column in columns)
+    arguments: list[Any] = [column[events.row] for column in columns]
+    arguments += np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
     found: tuple[int, int, int, Rows] = _room_needed(
-        events.task, events.what, events.domain_start, *arranged, *left
+        events.task, events.what, events.domain_start, *arguments
     )
     return found
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
 
-AT_ONCE = 50
+AT_ONCE = 20
 """Values of a long list that are laid out and encoded together."""
 
 
