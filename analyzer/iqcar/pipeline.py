@@ -28,9 +28,6 @@ from iqcar.rules import advise, propose, recorded_priorities
 from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
-from iqcar.topics import TopicSettings, find_topics
-from iqcar.topics.blame_of_topics import blamed_for
-from iqcar.topics.topic_of_straggler import straggler_topics
 from iqcar.waits import measure_waits
 from iqcar.waits.by_query import sum_query_waits
 
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
     from iqcar.eventlog import ReadProgress
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
-    from iqcar.topics import Topics
+    from iqcar.topics import Topics, TopicSettings
 
 
 def read(
@@ -135,6 +132,11 @@ def _topics(
     names: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> Topics:
+    # Only here: nobody waits for numba who has not asked for topics.
+    from iqcar.topics import TopicSettings, find_topics
+    from iqcar.topics.blame_of_topics import blamed_for
+    from iqcar.topics.topic_of_straggler import straggler_topics
+
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     found = find_topics(features, settings or TopicSettings(), progress)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]

@@ -167,6 +167,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_the_analysis_of_a_small_log_imports_neither_numba_nor_plotly(log: Path) -> None:
+    code = (
+        "import sys; from iqcar.cli.main import app; "
+        f"app(['analyze', {str(log)!r}], standalone_mode=False); "
+        "print([m for m in ('numba', 'plotly', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
 def test_a_reader_that_leaves_is_no_error(log: Path) -> None:
     command = f"{sys.executable} -m iqcar analyze {log} --json - | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

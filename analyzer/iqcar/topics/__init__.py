@@ -7,27 +7,33 @@ many jobs is a topic, and stays one if several kinds of learners found it. P. Zh
 Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018.
 """
 
-from iqcar.topics.analyse_job import JobLook, look_at_job
-from iqcar.topics.build_topics import topics_from
-from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
-from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
-from iqcar.topics.ensemble import TopicEnsemble
-from iqcar.topics.find_topics import find_topics, find_topics_in_trace
-from iqcar.topics.jobs import Job, Jobs, Tally, metric_names
-from iqcar.topics.keyword_evidence import share_kept
-from iqcar.topics.meta import TopicModel
-from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
-from iqcar.topics.topic_result import (
-    MIXTURES,
-    STRAGGLER_TOPICS,
-    TOPIC_JOBS,
-    TOPIC_SOURCES,
-    TOPIC_WORDS,
-    TOPICS,
-    VALIDATION,
-    Topics,
-)
-from iqcar.topics.topic_settings import TopicSettings
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iqcar.topics.analyse_job import JobLook, look_at_job
+    from iqcar.topics.build_topics import topics_from
+    from iqcar.topics.causal import AdaBoostIPW, LogisticIPW
+    from iqcar.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
+    from iqcar.topics.ensemble import TopicEnsemble
+    from iqcar.topics.jobs import Job, Jobs, Tally, metric_names
+    from iqcar.topics.keyword_evidence import share_kept
+    from iqcar.topics.meta import TopicModel
+    from iqcar.topics.predictive import BaggedElasticNet, LeastSquares
+    from iqcar.topics.topic_result import (
+        MIXTURES,
+        STRAGGLER_TOPICS,
+        TOPIC_JOBS,
+        TOPIC_SOURCES,
+        TOPIC_WORDS,
+        TOPICS,
+        VALIDATION,
+        Topics,
+    )
+    from iqcar.topics.topic_search import find_topics, find_topics_in_trace
+    from iqcar.topics.topic_settings import TopicSettings
 
 __all__ = [
     "MIXTURES",
@@ -58,3 +64,35 @@ __all__ = [
     "share_kept",
     "topics_from",
 ]
+
+_HOMES = {
+    "analyse_job": ("JobLook", "look_at_job"),
+    "build_topics": ("topics_from",),
+    "causal": ("AdaBoostIPW", "LogisticIPW"),
+    "dependence": ("PearsonCorrelation", "SignedSchweizerWolff"),
+    "ensemble": ("TopicEnsemble",),
+    "topic_search": ("find_topics", "find_topics_in_trace"),
+    "jobs": ("Job", "Jobs", "Tally", "metric_names"),
+    "keyword_evidence": ("share_kept",),
+    "meta": ("TopicModel",),
+    "predictive": ("BaggedElasticNet", "LeastSquares"),
+    "topic_result": (
+        "MIXTURES",
+        "STRAGGLER_TOPICS",
+        "TOPIC_JOBS",
+        "TOPIC_SOURCES",
+        "TOPIC_WORDS",
+        "TOPICS",
+        "VALIDATION",
+        "Topics",
+    ),
+    "topic_settings": ("TopicSettings",),
+}
+"""Names by module. They are imported when first used: numba takes longer than a small analysis."""
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""From features to topics: jobs → looks at jobs → topics."""
+"""Find topics: features → jobs → looks at jobs → topics."""
 
 from __future__ import annotations
 

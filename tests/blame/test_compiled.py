@@ -1,0 +1,102 @@
+"""Kernels in plain Python and compiled ones give the same numbers, bit by bit."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from iqcar.blame import sweep
+from iqcar.replay import event_loop
+from iqcar.replay.run import record
+from iqcar.replay.scheduling import recorded_shares
+from iqcar.tables import compiled
+from tests.blame.test_sweep import Intervals, random_intervals
+from tests.replay.test_replay import problems
+from tests.support.naive_replay import Problem, simulate, tables_of
+
+
+def copied(module: ModuleType, *, plain: bool) -> ModuleType:
+    """The module once more, with kernels that stay plain or are compiled from the first step on."""
+    name = f"{module.__name__}_{'plain' if plain else 'compiled'}"
+    spec = importlib.util.spec_from_file_location(name, module.__file__)
+    assert spec is not None and spec.loader is not None
+    copy = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    if plain:
+        copy.count_steps = lambda *_: None
+    else:
+        compiled.count_steps(name, compiled.PLAIN_STEPS + 1)
+    return copy
+
+
+PLAIN_SWEEP, COMPILED_SWEEP = copied(sweep, plain=True), copied(sweep, plain=False)
+PLAIN_LOOP, COMPILED_LOOP = copied(event_loop, plain=True), copied(event_loop, plain=False)
+
+
+def test_the_copies_are_what_they_are_called() -> None:
+    for plain, fast, kernel in (
+        (PLAIN_SWEEP, COMPILED_SWEEP, "_pair_integrals"),
+        (PLAIN_LOOP, COMPILED_LOOP, "_run"),
+    ):
+        assert not hasattr(getattr(plain, kernel), "py_func")
+        assert hasattr(getattr(fast, kernel), "py_func")
+
+
+@settings(max_examples=60)
+@given(random_intervals)
+def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
+    groups = int(max(tasks.group.max(initial=0), tasks.source.max(initial=0))) + 1
+    events, weights = tasks.events(), (tasks.weight, tasks.weight * np.arange(len(tasks.weight)))
+    usage, pairs = [], []
+    for module in (PLAIN_SWEEP, COMPILED_SWEEP):
+        usage.append(module.usage_during(events, tasks.rate, tasks.weight > 0))
+        pairs.append(
+            module.pair_integrals(
+                events,
+                tasks.rate,
+                tasks.source,
+                weights,
+                tasks.group,
+                n_sources=groups,
+                n_groups=groups,
+                one_domain=False,
+            )
+        )
+    np.testing.assert_array_equal(*usage)
+    for plain, fast in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(plain, fast)
+
+
+@settings(max_examples=30)
+@given(problems())
+def test_replays_are_the_same(problem: Problem) -> None:
+    tables = tables_of(problem, simulate(problem))
+    for workload in record(tables).workloads.values():
+        shares = recorded_shares(tables, workload)
+        steps = workload.steps, workload.work, workload.slots, shares
+        for plain, fast in zip(PLAIN_LOOP.run(*steps), COMPILED_LOOP.run(*steps), strict=True):
+            np.testing.assert_array_equal(plain, fast)
+
+
+def test_a_file_is_compiled_when_it_has_taken_enough_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two_kernels.py").write_text(
+        "from iqcar.tables.compiled import kernel\n"
+        "@kernel()\ndef one(x):\n    return x + 1\n"
+        "@kernel()\ndef two(x):\n    return one(x) + 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("two_kernels")
+    compiled.count_steps("two_kernels", compiled.PLAIN_STEPS)
+    assert (module.two(1), hasattr(module.two, "py_func")) == (3, False)
+    compiled.count_steps("two_kernels", 1)
+    assert (module.two(1), hasattr(module.two, "py_func")) == (3, True)
+    assert hasattr(module.one, "py_func")
