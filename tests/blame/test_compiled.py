@@ -15,35 +15,39 @@ from hypothesis import given, settings
 from iqcar.blame import sweep
 from iqcar.replay import event_loop
 from iqcar.replay.run import record
-from iqcar.replay.scheduling import recorded_shares
+from iqcar.replay.scheduling import recorded_shares, stage_order
 from iqcar.tables import compiled
 from tests.blame.test_sweep import Intervals, random_intervals
 from tests.replay.test_replay import problems
 from tests.support.naive_replay import Problem, simulate, tables_of
 
 
-def copied(module: ModuleType, *, plain: bool) -> ModuleType:
-    """The module once more, with kernels that stay plain or are compiled from the first step on."""
-    name = f"{module.__name__}_{'plain' if plain else 'compiled'}"
-    spec = importlib.util.spec_from_file_location(name, module.__file__)
+def plain_copy(module: ModuleType) -> ModuleType:
+    """The module once more, with kernels that stay plain.
+
+    Compiled ones must be the module's own: numba's cache remembers where they come from.
+    """
+    spec = importlib.util.spec_from_file_location(f"{module.__name__}_plain", module.__file__)
     assert spec is not None and spec.loader is not None
-    copy = sys.modules[name] = importlib.util.module_from_spec(spec)
+    copy = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)
-    if plain:
-        copy.count_steps = lambda *_: None
-    else:
-        compiled.count_steps(name, compiled.PLAIN_STEPS + 1)
+    copy.count_steps = lambda *_: None
     return copy
 
 
-PLAIN_SWEEP, COMPILED_SWEEP = copied(sweep, plain=True), copied(sweep, plain=False)
-PLAIN_LOOP, COMPILED_LOOP = copied(event_loop, plain=True), copied(event_loop, plain=False)
+PLAIN_SWEEP, PLAIN_LOOP = plain_copy(sweep), plain_copy(event_loop)
+
+
+@pytest.fixture(autouse=True)
+def compiled_kernels() -> None:
+    for module in (sweep, event_loop):
+        compiled.count_steps(module.__name__, compiled.PLAIN_STEPS + 1)
 
 
 def test_the_copies_are_what_they_are_called() -> None:
     for plain, fast, kernel in (
-        (PLAIN_SWEEP, COMPILED_SWEEP, "_pair_integrals"),
-        (PLAIN_LOOP, COMPILED_LOOP, "_run"),
+        (PLAIN_SWEEP, sweep, "_pair_integrals"),
+        (PLAIN_LOOP, event_loop, "_run"),
     ):
         assert not hasattr(getattr(plain, kernel), "py_func")
         assert hasattr(getattr(fast, kernel), "py_func")
@@ -55,7 +59,7 @@ def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
     groups = int(max(tasks.group.max(initial=0), tasks.source.max(initial=0))) + 1
     events, weights = tasks.events(), (tasks.weight, tasks.weight * np.arange(len(tasks.weight)))
     usage, pairs = [], []
-    for module in (PLAIN_SWEEP, COMPILED_SWEEP):
+    for module in (PLAIN_SWEEP, sweep):
         usage.append(module.usage_during(events, tasks.rate, tasks.weight > 0))
         pairs.append(
             module.pair_integrals(
@@ -79,9 +83,9 @@ def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
 def test_replays_are_the_same(problem: Problem) -> None:
     tables = tables_of(problem, simulate(problem))
     for workload in record(tables).workloads.values():
-        shares = recorded_shares(tables, workload)
+        shares = recorded_shares(tables, workload, stage_order(tables, workload))
         steps = workload.steps, workload.work, workload.slots, shares
-        for plain, fast in zip(PLAIN_LOOP.run(*steps), COMPILED_LOOP.run(*steps), strict=True):
+        for plain, fast in zip(PLAIN_LOOP.run(*steps), event_loop.run(*steps), strict=True):
             np.testing.assert_array_equal(plain, fast)
 
 

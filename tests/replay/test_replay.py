@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from iqcar.replay import record, replay, replay_errors
 from iqcar.replay.cluster import IDLE_BEFORE_REMOVAL_MS
 from iqcar.replay.event_loop import run
-from iqcar.replay.scheduling import recorded_shares
+from iqcar.replay.scheduling import recorded_shares, stage_order
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from tests.support.naive_replay import (
     ExecutorPlan,
@@ -118,7 +118,10 @@ def test_a_replay_under_its_own_shares_is_the_recorded_run(problem: Problem) -> 
     assert replayed.start_ms.tolist() == [query.start for query in problem.queries]
     (workload,) = record(tables).workloads.values()
     *_, launched = run(
-        workload.steps, workload.work, workload.slots, recorded_shares(tables, workload)
+        workload.steps,
+        workload.work,
+        workload.slots,
+        recorded_shares(tables, workload, stage_order(tables, workload)),
     )
     recorded = tables.tasks["launch_ms"].to_numpy()[workload.task]
     assert (launched + workload.origin).tolist() == recorded.tolist()
@@ -169,7 +172,8 @@ def test_no_more_tasks_run_than_slots_and_each_runs_once(
     problem = changed(problem, executors=tuple(changed(e, removed=None) for e in problem.executors))
     tables = tables_of(problem, simulate(problem))
     (workload,) = record(tables).workloads.values()
-    shares = recorded_shares(tables_of(changed(problem, pools=pools), simulate(problem)), workload)
+    in_pools = tables_of(changed(problem, pools=pools), simulate(problem))
+    shares = recorded_shares(in_pools, workload, stage_order(in_pools, workload))
     released, done, launched = run(
         workload.steps, workload.work, workload.slots, shares._replace(fair=True)
     )

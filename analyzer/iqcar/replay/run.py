@@ -16,6 +16,7 @@ from iqcar.replay.scheduling import (
     ran_in_pools,
     recorded_pools,
     recorded_shares,
+    stage_order,
 )
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from iqcar.replay.event_loop import Shares
     from iqcar.replay.recorded_workload import Workload
+    from iqcar.replay.scheduling import StageOrder
     from iqcar.rules.pool_plan import PoolPlan
     from iqcar.tables import Tables
 
@@ -62,6 +64,7 @@ class Recording:
     doubts: tuple[str, ...] = ()
     """What could not be laid out, and why; what had to be assumed."""
     _before: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    _orders: dict[int, StageOrder] = field(default_factory=dict)
 
     def replay(self, plan: PoolPlan | None = None) -> Replayed:
         """Replay under the recorded shares, or under a plan.
@@ -75,11 +78,14 @@ class Recording:
         app = self.tables.queries["app"].to_numpy(np.int64)
         touched = {int(app[query]) for query in chosen}
         for number, workload in self.workloads.items():
+            if number not in self._orders:
+                self._orders[number] = stage_order(self.tables, workload)
+            order = self._orders[number]
             if plan is not None and number in touched:
-                times = _times(workload, planned_shares(self.tables, workload, plan, chosen))
+                times = _times(workload, planned_shares(workload, order, plan, chosen))
             else:
                 if number not in self._before:
-                    shares = recorded_shares(self.tables, workload)
+                    shares = recorded_shares(self.tables, workload, order)
                     self._before[number] = _times(workload, shares)
                 times = self._before[number]
             start[workload.order.query], end[workload.order.query] = times
@@ -130,8 +136,10 @@ def record(tables: Tables) -> Recording:
 
 def _unknown_weights(tables: Tables, workload: Workload, name: str) -> list[str]:
     """Doubt a replay of several FAIR pools whose weights nobody recorded."""
+    if not is_fair(tables, workload.app):
+        return []
     pools = set(ran_in_pools(tables, workload.order.stage))
-    if not is_fair(tables, workload.app) or len(pools) < 2:
+    if len(pools) < 2:
         return []
     if pools <= recorded_pools(tables, workload.app).keys():
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,22 +23,53 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 
-def recorded_shares(tables: Tables, workload: Workload) -> Shares:
+class StageOrder(NamedTuple):
+    """What does not depend on a plan: laid out once for each application.
+
+    Attributes
+    ----------
+    query : list of int
+        Row of the query of each stage that runs.
+    asked : list of str
+        Pool that each asked for.
+    pools : dict
+        Pools by name, as the plugin saw them last.
+    by_stage, by_name : ndarray of int64, one per step
+        As in :class:`~iqcar.replay.event_loop.Shares`.
+    """
+
+    query: list[int]
+    asked: list[str]
+    pools: dict[str, Pool]
+    by_stage: Rows
+    by_name: Rows
+
+
+def stage_order(tables: Tables, workload: Workload) -> StageOrder:
+    """Rank the stages of an application by number and by name."""
+    order = workload.order
+    stages = tables.stages[["query", "stage_id", "attempt", "pool"]].iloc[order.stage]
+    by_stage, by_name = (np.zeros(len(order.begin), np.int64) for _ in range(2))
+    numbers = zip(stages["stage_id"].tolist(), stages["attempt"].tolist(), strict=True)
+    called = [f"TaskSet_{stage}.{attempt}" for stage, attempt in numbers]
+    ranks = np.arange(len(called))
+    by_stage[order.stage_step] = ranks
+    by_name[order.stage_step[sorted(range(len(called)), key=called.__getitem__)]] = ranks
+    pools = recorded_pools(tables, workload.app)
+    return StageOrder(stages["query"].tolist(), texts(stages, "pool"), pools, by_stage, by_name)
+
+
+def recorded_shares(tables: Tables, workload: Workload, order: StageOrder) -> Shares:
     """Shares as they were: FIFO, or FAIR among the pools that the record names.
 
     Weights are those that the plugin saw last; without it, Spark's defaults.
     """
-    return _shares(
-        tables,
-        workload,
-        is_fair(tables, workload.app),
-        recorded_pools(tables, workload.app),
-        ran_in_pools(tables, workload.order.stage),
-    )
+    fair = is_fair(tables, workload.app)
+    return _shares(workload, order, fair, order.pools, ran_in_pools(tables, workload.order.stage))
 
 
 def planned_shares(
-    tables: Tables, workload: Workload, plan: PoolPlan, chosen: Mapping[int, str]
+    workload: Workload, order: StageOrder, plan: PoolPlan, chosen: Mapping[int, str]
 ) -> Shares:
     """Shares under a plan: FAIR, queries with an assignment in its pool.
 
@@ -47,17 +78,15 @@ def planned_shares(
 
     Parameters
     ----------
-    tables : Tables
     workload : Workload
+    order : StageOrder
     plan : PoolPlan
     chosen : mapping of query row to pool, from :func:`chosen_pools`
     """
-    stage = workload.order.stage
-    query = tables.stages["query"].to_numpy(np.int64)[stage].tolist()
-    asked = texts(tables.stages.iloc[stage], "pool")
-    pools = {**recorded_pools(tables, workload.app), **{pool.name: pool for pool in plan.pools}}
-    after = [chosen.get(q, pool or DEFAULT_POOL) for q, pool in zip(query, asked, strict=True)]
-    return _shares(tables, workload, True, pools, after)
+    pools = {**order.pools, **{pool.name: pool for pool in plan.pools}}
+    stages = zip(order.query, order.asked, strict=True)
+    after = [chosen.get(query, pool or DEFAULT_POOL) for query, pool in stages]
+    return _shares(workload, order, True, pools, after)
 
 
 def chosen_pools(tables: Tables, plan: PoolPlan) -> dict[int, str]:
@@ -130,33 +159,24 @@ def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
 
 
 def _shares(
-    tables: Tables, workload: Workload, fair: bool, pools: dict[str, Pool], stage_pool: list[str]
+    workload: Workload,
+    order: StageOrder,
+    fair: bool,
+    pools: Mapping[str, Pool],
+    stage_pool: list[str],
 ) -> Shares:
-    """Number pools and rank everything that names decide."""
-    order = workload.order
+    """Number the pools."""
     names = sorted({*stage_pool, DEFAULT_POOL})
     number = {name: at for at, name in enumerate(names)}
     # A pool that nobody declared is made by Spark with its defaults: FIFO, weight 1, no minShare.
     declared = [pools.get(name, Pool(name)) for name in names]
-    n = len(order.begin)
-    pool, by_stage, by_name = (np.zeros(n, np.int64) for _ in range(3))
-    pool[order.stage_step] = [number[name] for name in stage_pool]
-    by_stage[order.stage_step] = np.arange(len(order.stage))
-    stages = tables.stages.iloc[order.stage]
-    called = [
-        f"TaskSet_{stage}.{attempt}"
-        for stage, attempt in zip(
-            stages["stage_id"].tolist(), stages["attempt"].tolist(), strict=True
-        )
-    ]
-    by_name[order.stage_step[sorted(range(len(called)), key=called.__getitem__)]] = np.arange(
-        len(called)
-    )
+    pool = np.zeros(len(order.by_stage), np.int64)
+    pool[workload.order.stage_step] = [number[name] for name in stage_pool]
     return Shares(
         fair,
         pool,
-        by_stage,
-        by_name,
+        order.by_stage,
+        order.by_name,
         np.array([one.mode == FAIR for one in declared], bool),
         np.array([one.weight for one in declared], np.float64),
         np.array([one.min_share for one in declared], np.float64),
