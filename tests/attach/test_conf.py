@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import shlex
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -15,14 +14,10 @@ from iqcar.attach.plugin_jar import JAR, listener_jar
 from iqcar.attach.spark_conf import LISTENER, PLUGIN, SparkConf, spark_url
 from iqcar.errors import IqcarError, UsageError
 from tests.conftest import REPO
+from tests.support.command import iqcar
 
 ODD_FOLDERS = ["with a space", "é", "$HOME", "don't", 'a"b', "a;b&c", "#1"]
 FOLDERS_OF_NO_JAR = ["a,b", "[x]", "{y}", "100%", "q?", "*"]
-
-
-def iqcar(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "iqcar", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture

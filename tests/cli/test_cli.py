@@ -20,19 +20,9 @@ from iqcar.report.json.analyze import result_schema
 from iqcar.report.terminal.analyze import print_diagnosis
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.version import __version__
+from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
-
-
-def iqcar(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the real command."""
-    return subprocess.run(
-        [sys.executable, "-m", "iqcar", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
@@ -23,19 +23,9 @@ MEMORY_LIMIT = 1 << 31
 
 
 def analyze(path: Path, *more: str, limited: bool = True) -> subprocess.CompletedProcess[str]:
-    def limit() -> None:
-        if limited:
-            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "iqcar", "analyze", str(path), "--json", "-", *more],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        preexec_fn=limit,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
+    limit = MEMORY_LIMIT if limited else None
+    words = ("analyze", path, "--json", "-", *more)
+    done = iqcar(*words, env={"OPENBLAS_NUM_THREADS": "1"}, memory_limit=limit)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -228,12 +218,8 @@ def test_hardly_any_tasks(tmp_path: Path, tasks: int) -> None:
 
 
 def iqcar_text(path: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "iqcar", "analyze", str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = iqcar("analyze", path)
+    done.check_returncode()
     return done.stdout
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from iqcar.eventlog.plugin.plugin_samples import (
     samples_frame,
 )
 from iqcar.tables import SAMPLES
+from tests.support.command import iqcar as command
 from tests.support.contended_log import contended_log
 from tests.support.tiny_tables import tiny_tables
 
@@ -203,7 +202,6 @@ def test_a_file_without_samples_is_refused_in_one_line(content: str | None, tmp_
     with pytest.raises(IqcarError, match=r"samples\.jsonl"):
         join_samples(tiny_tables(), [path])
     log = contended_log().write(tmp_path / "app-1")
-    words = [sys.executable, "-m", "iqcar", "analyze", str(log), "--samples", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = command("analyze", log, "--samples", path)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

@@ -20,9 +20,9 @@ from iqcar.rules.vocabulary.advice_kinds import (
     version_of,
 )
 from iqcar.rules.vocabulary.stragglers import straggler_causes
-from tests.cli.test_cli import iqcar
 from tests.conftest import REPO
 from tests.support.advised_log import advised_log
+from tests.support.command import iqcar
 
 OURS = REPO / "rules" / "advice_kinds.json"
 

@@ -43,11 +43,11 @@ from iqcar.stragglers import (
     Stragglers,
     StragglerSettings,
 )
-from tests.cli.test_cli import iqcar
 from tests.conftest import REPO
 from tests.eventlog.test_shared_logs import LOGS
 from tests.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import EVEN_MS, SKEWED_MS, advised_log, stage_of
+from tests.support.command import iqcar
 from tests.support.synthetic_log import SyntheticLog
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))

@@ -16,8 +16,8 @@ from iqcar.rules import Pool, PoolPlan, Recorded, compile_rules, dump_rules
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.rules.how_to import how_to
 from iqcar.rules.vocabulary.data_files import rule_schema
-from tests.cli.test_cli import iqcar
 from tests.rules.test_pool_plan import OWN_POOLS, agg, rule_lists, victim
+from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 
 RULES = [agg(1 / 3), victim(2.0)]

@@ -13,9 +13,9 @@ from iqcar.rules import load_rules
 from iqcar.rules.slow_hosts import slow_hosts
 from iqcar.rules.task_sizes import LARGE_BYTES, large_tasks, small_tasks
 from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
-from tests.cli.test_cli import iqcar as command
 from tests.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import stage_of
+from tests.support.command import iqcar as command
 from tests.support.synthetic_log import SyntheticLog
 
 HOSTS = ("host-a", "host-b", "host-c")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iqcar.report.json.analyze import result_schema
-from tests.cli.test_cli import iqcar
+from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, served, until
 from tests.support.small_log import small_log

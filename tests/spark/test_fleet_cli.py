@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import iqcar
 from tests.spark.test_fleet import same
 from tests.spark.test_listener_cluster import cluster  # noqa: F401 (a fixture)
+from tests.support.command import iqcar
 from tests.support.fleet_logs import write_fleet
 from tests.support.listener_spark import APP_TIMEOUT_S, spark_params
 from tests.support.standalone_cluster import HOSTS, Cluster

@@ -16,9 +16,9 @@ from iqcar.rules.vocabulary.stragglers import straggler_cause, straggler_causes
 from iqcar.stragglers import FEATURE_LIST, StragglerSettings
 from iqcar.stragglers.feature_list import SLOW_HOST
 from iqcar.stragglers.straggler_counts import by_cause, by_group
-from tests.cli.test_cli import iqcar
 from tests.conftest import REPO
 from tests.eventlog.test_shared_logs import LOGS
+from tests.support.command import iqcar
 from tests.support.straggler_truth import simulate
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 

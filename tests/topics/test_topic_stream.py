@@ -20,7 +20,7 @@ from iqcar.stragglers.trace_features import codes_of, read_trace
 from iqcar.stragglers.trace_stream import TraceStream
 from iqcar.topics import TopicSettings, find_topics, find_topics_in_trace
 from iqcar.topics.job_workers import in_order
-from tests.cli.test_cli import iqcar
+from tests.support.command import iqcar
 from tests.support.hound_traces import METRICS, plant
 from tests.topics.test_topic_looks import same
 

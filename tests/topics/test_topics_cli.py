@@ -19,9 +19,9 @@ from iqcar.rules.vocabulary.topics import topic_name, topic_vocabulary
 from iqcar.stragglers import FEATURE_LIST
 from iqcar.topics import Topics, TopicSettings
 from iqcar.topics.jobs import PARTS_OF_LATENCY
-from tests.cli.test_cli import iqcar
 from tests.conftest import REPO
 from tests.eventlog.test_shared_logs import LOGS
+from tests.support.command import iqcar
 from tests.support.hound_traces import CAUSES, plant, words_of_cause
 from tests.support.straggler_truth import simulate
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
