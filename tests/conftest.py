@@ -11,6 +11,7 @@ from hypothesis import settings
 # No deadline: a shared machine is slow at times. Fixed examples in CI, fresh ones elsewhere.
 settings.register_profile("iqcar", deadline=None, max_examples=60, print_blob=True)
 settings.register_profile("iqcar-ci", settings.get_profile("iqcar"), derandomize=True)
+settings.register_profile("iqcar-quick", settings.get_profile("iqcar"), max_examples=15)
 settings.load_profile("iqcar-ci" if os.environ.get("CI") else "iqcar")
 
 REPO = Path(__file__).resolve().parent.parent

@@ -288,7 +288,7 @@ def test_what_is_missing_is_named_with_how_to_install_it(tmp_path: Path) -> None
 
 
 def test_the_event_loop_answers_while_an_analysis_runs(tmp_path: Path) -> None:
-    large_log(tmp_path / "app-20240101000000-0001")
+    large_log(tmp_path / "app-20240101000000-0001", 10_000)
     with served(tmp_path, cache=tmp_path / "cache") as server:
         (row,) = server.read()
         started = server.start(row["key"])
