@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,15 @@ settings.register_profile("iqcar-quick", settings.get_profile("iqcar"), max_exam
 settings.load_profile("iqcar-ci" if os.environ.get("CI") else "iqcar")
 
 REPO = Path(__file__).resolve().parent.parent
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the JVMs of tests start fast."""
+    if item.get_closest_marker("spark") and shutil.which("java"):
+        from tests.support import quick_jvm
+
+        quick_jvm.make_archive()
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm.options())
 
 
 def shared_logs_folder() -> Path:
@@ -31,6 +41,9 @@ def shared_logs() -> Path:
     return folder
 
 
+STARTED_BY = {"browser": "browser", "spark_logs": "spark"}
+"""Fixtures that start a Spark or a browser, and the marker of the tests that use them."""
+
 measures_again = pytest.mark.flaky(reruns=2)
 """For a test whose own run of Spark measures real waits or shares: on a machine that others load, a
 measurement that was disturbed is taken again. What is wrong fails three times."""
@@ -41,5 +54,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in ("spark", "browser"):
             item.add_marker(item.path.parent.name)
-        elif "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker("browser")
+        for fixture, marker in STARTED_BY.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import quick_jvm
+
 REPO = Path(__file__).resolve().parents[2]
 LISTENER = REPO / "listener"
 JAR = LISTENER / "target" / "iqcar-listener.jar"
@@ -174,6 +176,8 @@ def command(
         "spark.eventLog.dir": (folder / "log").as_uri(),
         "spark.ui.enabled": "false",
     }
+    if master != "local" and not master.startswith("local["):
+        log["spark.executor.defaultJavaOptions"] = quick_jvm.options()
     flags = [
         part for key, value in {**log, **conf}.items() for part in ("--conf", f"{key}={value}")
     ]

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import quick_jvm
+
 HOSTS = ("127.0.0.2", "127.0.0.3")
 START_TIMEOUT_S = 120
 
@@ -66,6 +68,7 @@ def standalone_cluster(
                     **environment,
                     "SPARK_LOCAL_IP": host,
                     "SPARK_DAEMON_MEMORY": "256m",
+                    "SPARK_DAEMON_JAVA_OPTS": quick_jvm.options(),
                 }
                 start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
                 running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
