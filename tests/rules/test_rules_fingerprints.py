@@ -149,7 +149,7 @@ class Plugin:
     def __init__(self) -> None:
         build_jar()
         path = f"{JAR}:{TEST_JAR}:{spark_homes()[0]}/jars/*"
-        self.words = ["java", "-cp", path, "org.iqcar.spark.FingerprintMain"]
+        self.words = ["java", "-cp", path, "org.iqcar.spark.queries.FingerprintMain"]
 
     def answers(self, questions: list[tuple[str, str]]) -> list[str]:
         """What the plugin makes of each text."""

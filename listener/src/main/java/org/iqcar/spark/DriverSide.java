@@ -11,6 +11,13 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
+import org.iqcar.spark.eventlog.TaskRecordAccumulator;
+import org.iqcar.spark.host.HostSampler;
+import org.iqcar.spark.rules.Rules;
+import org.iqcar.spark.rules.RulesRefused;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.settings.Settings;
 
 /** The driver's half: registers what records travel in, and the listener where it is missing. */
 public final class DriverSide implements DriverPlugin {
@@ -29,7 +36,7 @@ public final class DriverSide implements DriverPlugin {
       Faults.at("driver.init");
       SparkConf conf = sc.conf();
       OwnJar.offer(sc);
-      if (!Settings.of(conf).enabled) {
+      if (!Settings.from(conf).enabled) {
         return extra;
       }
       String listener = IqcarListener.class.getName();

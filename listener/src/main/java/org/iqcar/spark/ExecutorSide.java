@@ -15,6 +15,15 @@ import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.TaskCompletionListener;
+import org.iqcar.spark.eventlog.TaskRecordAccumulator;
+import org.iqcar.spark.host.HostSampler;
+import org.iqcar.spark.host.HostWatch;
+import org.iqcar.spark.measure.Sampler;
+import org.iqcar.spark.measure.TaskWatch;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.settings.Settings;
+import org.iqcar.spark.threads.KernelThread;
 
 /**
  * Watches the tasks of one executor.
@@ -47,13 +56,10 @@ public final class ExecutorSide implements ExecutorPlugin {
 
   /** Starts watching, unless switched off or without the driver's half. */
   void start(SparkConf conf, Map<String, String> extra, HostSampler.Sender sender) {
-    Settings read = Settings.of(conf);
+    Settings read = Settings.from(conf);
     String sent = extra.get(ACCUMULATOR);
     if (!read.enabled || sent == null) {
       return;
-    }
-    if (read.contention && TaskWatch.THREADS.isThreadContentionMonitoringSupported()) {
-      TaskWatch.THREADS.setThreadContentionMonitoringEnabled(true);
     }
     settings = read;
     sampler = new Sampler(read);
@@ -75,19 +81,20 @@ public final class ExecutorSide implements ExecutorPlugin {
         TaskRecordAccumulator carrier = (TaskRecordAccumulator) deserialise(accumulator);
         TaskWatch watch = new TaskWatch(context, settings);
         // First registered is last called: the other callbacks' work is still the task's.
-        context.addTaskCompletionListener((TaskCompletionListener) same -> end(watch, carrier));
+        context.addTaskCompletionListener(
+            (TaskCompletionListener) same -> end(same, watch, carrier));
         sampler.add(watch);
-        HostWatch.start(watch.kernel, context.taskAttemptId());
+        HostWatch.start(watch.tid(), context.taskAttemptId());
       }
     } catch (Throwable failure) {
       Failures.note("a task's start", failure);
     }
   }
 
-  private void end(TaskWatch watch, TaskRecordAccumulator carrier) {
+  private void end(TaskContext context, TaskWatch watch, TaskRecordAccumulator carrier) {
     try {
       sampler.remove(watch);
-      HostWatch.end(watch.kernel, watch.context.taskAttemptId());
+      HostWatch.end(watch.tid(), context.taskAttemptId());
       Faults.at("taskCompletion");
       SparkEnv env = SparkEnv.get();
       // Asked for here because in local mode the block manager has no id yet during init.
@@ -96,12 +103,7 @@ public final class ExecutorSide implements ExecutorPlugin {
     } catch (Throwable failure) {
       Failures.note("a task's end", failure);
     } finally {
-      if (watch.python != null) {
-        watch.python.close();
-      }
-      if (watch.kernel != null) {
-        watch.kernel.busy = false;
-      }
+      watch.release();
       if (ended) {
         KernelThread.closeIdle();
       }

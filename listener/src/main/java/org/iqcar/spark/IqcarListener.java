@@ -9,6 +9,12 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.iqcar.spark.host.HostSampler;
+import org.iqcar.spark.rules.Rules;
+import org.iqcar.spark.rules.RulesRefused;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.settings.Settings;
 
 /**
  * {@code spark.extraListeners=org.iqcar.spark.IqcarListener}: writes the scheduler's pools and
@@ -18,6 +24,8 @@ import org.apache.spark.scheduler.SparkListenerStageSubmitted;
  * <p>Callbacks run on the listener bus's own thread: they do nothing that waits.
  */
 public final class IqcarListener extends SparkListener {
+  static final String PLUGINS = "spark.plugins";
+
   /** One listener per application, however often it is configured. */
   private static WeakReference<SparkConf> configured = new WeakReference<>(null);
 
@@ -29,10 +37,10 @@ public final class IqcarListener extends SparkListener {
     boolean use = false;
     try {
       Faults.at("listener.new");
-      use = Settings.of(conf).enabled && firstOf(conf);
-      if (use) {
-        LocalExecutor.watchIfAlone(conf);
-        Rules.applyIfAlone(conf);
+      use = Settings.from(conf).enabled && firstOf(conf);
+      if (use && !conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName())) {
+        LocalExecutor.watch(conf);
+        Rules.applyLate(conf);
       }
     } catch (RulesRefused strict) {
       throw strict;

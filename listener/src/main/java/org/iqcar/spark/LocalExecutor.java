@@ -4,9 +4,9 @@ import java.io.IOException;
 import java.util.Map;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
-import org.apache.spark.SparkContext$;
 import org.apache.spark.TaskFailedReason;
 import org.apache.spark.internal.plugin.PluginContainer;
+import org.iqcar.spark.safety.SparkInternals;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -19,7 +19,6 @@ import org.slf4j.LoggerFactory;
  */
 final class LocalExecutor extends PluginContainer {
   private static final Logger LOG = LoggerFactory.getLogger(LocalExecutor.class);
-  private static final String PLUGINS = "spark.plugins";
   private static final String ENDPOINT = "LocalSchedulerBackendEndpoint";
 
   private final ExecutorSide tasks = new ExecutorSide();
@@ -30,43 +29,28 @@ final class LocalExecutor extends PluginContainer {
   }
 
   /** Called while the context is being made, before its first task. */
-  static void watchIfAlone(SparkConf conf) throws ReflectiveOperationException, IOException {
-    if (!isAlone(conf)) {
-      return;
-    }
+  static void watch(SparkConf conf) throws ReflectiveOperationException, IOException {
     String master = conf.get("spark.master", "");
     if (!master.equals("local") && !master.startsWith("local[")) {
       LOG.info("iqcar: pools and slots are recorded; tasks are measured only with {}={}",
-          PLUGINS, IqcarPlugin.class.getName());
+          IqcarListener.PLUGINS, IqcarPlugin.class.getName());
       return;
     }
-    SparkContext sc = contextBeingMade();
+    SparkContext sc = SparkInternals.contextBeingMade();
     Object executor = executor(sc);
-    scala.Option<?> before = (scala.Option<?>) Private.get(executor, "plugins");
+    scala.Option<?> before = (scala.Option<?>) SparkInternals.get(executor, "plugins");
     LocalExecutor watcher = new LocalExecutor(
         before.isDefined() ? (PluginContainer) before.get() : null);
     Map<String, String> extra = DriverSide.register(sc);
     watcher.tasks.start(conf, extra, DriverSide::post);
-    Private.field(executor, "plugins").set(executor, scala.Option.apply(watcher));
-  }
-
-  /** Whether the listener is configured and the plugin is not. */
-  static boolean isAlone(SparkConf conf) {
-    return !conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName());
-  }
-
-  /** The context that is being made while its listeners are. */
-  static SparkContext contextBeingMade() throws ReflectiveOperationException {
-    scala.Option<?> making =
-        (scala.Option<?>) Private.get(SparkContext$.MODULE$, "contextBeingConstructed");
-    return (SparkContext) making.get();
+    SparkInternals.field(executor, "plugins").set(executor, scala.Option.apply(watcher));
   }
 
   private static Object executor(SparkContext sc) throws ReflectiveOperationException {
-    Object dispatcher = Private.get(sc.env().rpcEnv(), "dispatcher");
-    Object loop = ((Map<?, ?>) Private.get(dispatcher, "endpoints")).get(ENDPOINT);
-    Object inbox = ((Map<?, ?>) Private.get(loop, "endpoints")).get(ENDPOINT);
-    return Private.get(Private.get(inbox, "endpoint"), "executor");
+    Object dispatcher = SparkInternals.get(sc.env().rpcEnv(), "dispatcher");
+    Object loop = ((Map<?, ?>) SparkInternals.get(dispatcher, "endpoints")).get(ENDPOINT);
+    Object inbox = ((Map<?, ?>) SparkInternals.get(loop, "endpoints")).get(ENDPOINT);
+    return SparkInternals.get(SparkInternals.get(inbox, "endpoint"), "executor");
   }
 
   @Override

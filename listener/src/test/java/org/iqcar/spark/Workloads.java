@@ -5,6 +5,8 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.Serializable;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -210,9 +212,10 @@ public final class Workloads {
 
   /** Computes for this long on the processor, however long that takes. */
   private static void spin(int cpuMs) {
-    long start = TaskWatch.THREADS.getCurrentThreadCpuTime();
+    ThreadMXBean clock = ManagementFactory.getThreadMXBean();
+    long start = clock.getCurrentThreadCpuTime();
     long sum = 0;
-    while (TaskWatch.THREADS.getCurrentThreadCpuTime() - start < cpuMs * 1_000_000L) {
+    while (clock.getCurrentThreadCpuTime() - start < cpuMs * 1_000_000L) {
       for (int i = 0; i < 10_000; i++) {
         sum += i ^ sum;
       }

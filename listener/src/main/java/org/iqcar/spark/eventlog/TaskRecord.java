@@ -1,0 +1,91 @@
+package org.iqcar.spark.eventlog;
+
+import java.nio.charset.StandardCharsets;
+import org.iqcar.spark.threads.WaitClass;
+
+/** Writes one task's record as compact JSON. */
+public final class TaskRecord {
+  /** Raised when a reader of the old format would misread the new one. */
+  static final int VERSION = 1;
+  /** Names of pools are the user's; each record repeats them. Readers show 500 letters at most. */
+  private static final int MOST_LETTERS = 1_000;
+  private static final String[] IO = {
+    "chars_read", "chars_written", null, null, "disk_bytes_read", "disk_bytes_written"};
+
+  private final StringBuilder out = new StringBuilder(512).append("{\"v\":").append(VERSION);
+
+  private StringBuilder key(String name) {
+    return out.append(",\"").append(name).append("\":");
+  }
+
+  public TaskRecord number(String name, long value) {
+    key(name).append(value);
+    return this;
+  }
+
+  /** A number that is left out, not zero, when it was not measured. */
+  public TaskRecord known(String name, long value, boolean measured) {
+    return measured ? number(name, value) : this;
+  }
+
+  /** Text; null is left out. */
+  public TaskRecord text(String name, String value) {
+    if (value != null) {
+      quote(value, key(name));
+    }
+    return this;
+  }
+
+  /** JSON as it is; null is left out. */
+  public TaskRecord raw(String name, String json) {
+    if (json != null) {
+      key(name).append(json);
+    }
+    return this;
+  }
+
+  public TaskRecord waits(long[] nanos) {
+    StringBuilder waits = key("waits_ns").append('{');
+    boolean first = true;
+    for (WaitClass wait : WaitClass.ALL) {
+      if (nanos[wait.ordinal()] > 0) {
+        waits.append(first ? "\"" : ",\"").append(wait.label()).append("\":");
+        waits.append(nanos[wait.ordinal()]);
+        first = false;
+      }
+    }
+    waits.append('}');
+    return this;
+  }
+
+  public TaskRecord io(long[] start, long[] end) {
+    for (int i = 0; i < IO.length; i++) {
+      if (IO[i] != null) {
+        number(IO[i], end[i] - start[i]);
+      }
+    }
+    return this;
+  }
+
+  public String json() {
+    return out.append('}').toString();
+  }
+
+  private static void quote(String text, StringBuilder out) {
+    // Half a surrogate pair becomes a question mark: Spark would lose the whole event by it.
+    String value = new String(text.substring(0, Math.min(text.length(), MOST_LETTERS))
+        .getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
+    out.append('"');
+    for (int i = 0; i < value.length(); i++) {
+      char letter = value.charAt(i);
+      if (letter == '"' || letter == '\\') {
+        out.append('\\').append(letter);
+      } else if (letter < ' ') {
+        out.append(String.format("\\u%04x", (int) letter));
+      } else {
+        out.append(letter);
+      }
+    }
+    out.append('"');
+  }
+}

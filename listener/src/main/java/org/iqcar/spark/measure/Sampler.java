@@ -1,0 +1,226 @@
+package org.iqcar.spark.measure;
+
+import java.io.IOException;
+import java.lang.management.ThreadInfo;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.LockSupport;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.settings.Settings;
+import org.iqcar.spark.threads.StackClassifier;
+import org.iqcar.spark.threads.WaitClass;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Looks at every running task once a period. The kernel's state comes first: only a thread that is
+ * asleep has its stack read, because reading a stack stops the thread and costs 100 times as much.
+ */
+public final class Sampler implements Runnable {
+  private static final Logger LOG = LoggerFactory.getLogger(Sampler.class);
+  private static final long IDLE_NANOS = 1_000_000_000L;
+  /** Rounds failing one after the other before the sampler gives up. */
+  private static final int MOST_FAILURES = 50;
+
+  private final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
+  private final Settings settings;
+  private final Thread thread = new Thread(this, "iqcar-sampler");
+  private final HeldMemory memory;
+  private volatile boolean stopped;
+  private long pausesMs;
+
+  public Sampler(Settings settings) {
+    this.settings = settings;
+    memory = new HeldMemory(watches, settings.samplePeriodNanos);
+    thread.setDaemon(true);
+  }
+
+  /** One sleeping task of a round. */
+  private static final class Asleep {
+    final TaskWatch watch;
+    final long now;
+    final long cpu;
+    final long runQueue;
+    final boolean disk;
+
+    Asleep(TaskWatch watch, long now, long cpu, long runQueue, boolean disk) {
+      this.watch = watch;
+      this.now = now;
+      this.cpu = cpu;
+      this.runQueue = runQueue;
+      this.disk = disk;
+    }
+  }
+
+  public void start() {
+    if (settings.contention && TaskWatch.THREADS.isThreadContentionMonitoringSupported()) {
+      TaskWatch.THREADS.setThreadContentionMonitoringEnabled(true);
+    }
+    if (settings.samplePeriodNanos > 0) {
+      thread.start();
+      memory.start();
+    }
+  }
+
+  /** Null while all is well, else off or dead: the waits are then not split by class. */
+  public String trouble() {
+    if (settings.samplePeriodNanos == 0) {
+      return "off";
+    }
+    return thread.isAlive() ? null : "dead";
+  }
+
+  public void add(TaskWatch watch) {
+    if (settings.samplePeriodNanos > 0) {
+      boolean idle = watches.isEmpty();
+      watches.put(watch.thread.getId(), watch);
+      if (idle) {
+        LockSupport.unpark(thread);
+        memory.wake();
+      }
+    }
+  }
+
+  public void remove(TaskWatch watch) {
+    watches.remove(watch.thread.getId(), watch);
+  }
+
+  public void stop() {
+    stopped = true;
+    LockSupport.unpark(thread);
+    memory.stop();
+  }
+
+  @Override
+  public void run() {
+    int failures = 0;
+    long next = System.nanoTime();
+    while (!stopped) {
+      try {
+        Faults.at("sampler");
+        if (watches.isEmpty()) {
+          LockSupport.parkNanos(this, IDLE_NANOS);
+          next = System.nanoTime();
+        } else {
+          next = Math.max(next, System.nanoTime()) + settings.samplePeriodNanos;
+          sleepUntil(next);
+          round();
+        }
+        failures = 0;
+      } catch (ThreadDeath death) {
+        throw death;
+      } catch (Throwable failure) {
+        Failures.note("a round of the sampler", failure);
+        if (++failures >= MOST_FAILURES) {
+          LOG.warn("iqcar: the sampler failed {} times in a row and stops; "
+              + "records say \"sampler\":\"dead\"", failures);
+          return;
+        }
+        LockSupport.parkNanos(settings.samplePeriodNanos);
+      }
+    }
+  }
+
+  private void sleepUntil(long time) {
+    for (long left = time - System.nanoTime(); left > 0 && !stopped;
+        left = time - System.nanoTime()) {
+      LockSupport.parkNanos(this, left);
+    }
+  }
+
+  private void round() {
+    List<Asleep> asleep = new ArrayList<>();
+    pausesMs = Pauses.totalMs();
+    for (TaskWatch watch : watches.values()) {
+      try {
+        look(watch, asleep);
+      } catch (IOException ended) {
+        // The thread ended between two looks; its own record is complete without this one.
+        watches.remove(watch.thread.getId(), watch);
+      }
+    }
+    if (!asleep.isEmpty()) {
+      readStacks(asleep);
+    }
+  }
+
+  private void look(TaskWatch watch, List<Asleep> asleep) throws IOException {
+    boolean linux = watch.kernel != null;
+    char state = 'S';
+    long runQueue = 0;
+    long cpu;
+    if (linux) {
+      state = watch.kernel.seenState();
+      watch.kernel.lookAtTimes();
+      cpu = watch.kernel.seenCpuNanos();
+      runQueue = watch.kernel.seenRunQueueNanos();
+    } else {
+      cpu = TaskWatch.THREADS.getThreadCpuTime(watch.thread.getId());
+    }
+    long now = System.nanoTime();
+    if (cpu < 0) {
+      throw new IOException("thread ended");
+    }
+    if (watch.python != null) {
+      watch.python.look(now);
+    }
+    if (state == 'R') {
+      watch.ran(now, cpu, runQueue, pausesMs);
+      return;
+    }
+    // A thread that has not run since the last look stands where it stood: no need to stop it.
+    WaitClass wait = linux ? watch.stillWaits(cpu) : null;
+    if (wait != null) {
+      slept(watch, now, cpu, runQueue, wait);
+    } else {
+      asleep.add(new Asleep(watch, now, cpu, runQueue, state == 'D'));
+    }
+  }
+
+  private void readStacks(List<Asleep> asleep) {
+    long[] ids = new long[asleep.size()];
+    for (int i = 0; i < ids.length; i++) {
+      ids[i] = asleep.get(i).watch.thread.getId();
+    }
+    ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids, settings.sampleDepth);
+    for (int i = 0; i < ids.length; i++) {
+      Asleep one = asleep.get(i);
+      TaskWatch watch = one.watch;
+      StackTraceElement[] stack =
+          infos[i] == null ? new StackTraceElement[0] : infos[i].getStackTrace();
+      Thread.State state = infos[i] == null ? Thread.State.TERMINATED : infos[i].getThreadState();
+      if (watch.kernel == null && state == Thread.State.RUNNABLE
+          && !StackClassifier.doesIo(stack)) {
+        watch.ran(one.now, one.cpu, one.runQueue, pausesMs);
+        continue;
+      }
+      WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, one.disk)
+          ? null : StackClassifier.classify(state, stack, one.disk);
+      slept(watch, one.now, one.cpu, one.runQueue, wait);
+    }
+  }
+
+  private void slept(TaskWatch watch, long now, long cpu, long runQueue, WaitClass wait) {
+    if (wait == WaitClass.PYTHON_WORKER && watch.python != null) {
+      watch.python.search(watch.context);
+    }
+    watch.slept(now, cpu, runQueue, pausesMs, wait);
+  }
+
+  /** Whether a thread woke up before its stack was read: that stack tells of something else. */
+  private static boolean wokeUp(
+      TaskWatch watch, Thread.State state, StackTraceElement[] stack, boolean disk) {
+    if (watch.kernel == null || disk || state != Thread.State.RUNNABLE
+        || StackClassifier.doesIo(stack)) {
+      return false;
+    }
+    try {
+      return watch.kernel.seenState() == 'R';
+    } catch (IOException ended) {
+      return true;
+    }
+  }
+}

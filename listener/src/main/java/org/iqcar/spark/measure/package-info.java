@@ -1,0 +1,2 @@
+/** The measurement of running tasks: clocks at their start and end, samples between. */
+package org.iqcar.spark.measure;

@@ -1,0 +1,69 @@
+package org.iqcar.spark.python;
+
+import java.io.Closeable;
+import java.io.IOException;
+import org.iqcar.spark.threads.ProcFile;
+
+/** What one Python worker process did since it was last looked at. */
+final class WorkerProcess implements Closeable {
+  /** Linux reports process times in ticks of 10 ms (USER_HZ = 100) on every architecture in use. */
+  private static final long TICK_NANOS = 10_000_000L;
+  private static final int UTIME = 10;
+  private static final int STIME = 11;
+
+  final long pid;
+  private final ProcFile stat;
+  private final ProcFile schedstat;
+  private final long[] times = new long[2];
+  private final long[] fields = new long[12];
+  private long seenNanos;
+  private long seenCpu;
+  private long seenRunQueue;
+  private double claimed;
+
+  /** Shares of the last interval, each in 0..1. */
+  double cpu;
+  double runQueue;
+  double io;
+
+  WorkerProcess(String proc, long pid) throws IOException {
+    this.pid = pid;
+    stat = new ProcFile(proc + "/" + pid + "/stat", 512);
+    schedstat = new ProcFile(proc + "/" + pid + "/schedstat", 96);
+    look(System.nanoTime());
+  }
+
+  void look(long now) throws IOException {
+    char state = stat.stateAndNumbers(fields);
+    schedstat.numbers(times);
+    // schedstat knows the main thread only, to the ns; the process's ticks know all threads. The
+    // larger of the two never counts one moment twice.
+    long all = Math.max(times[0], (fields[UTIME] + fields[STIME]) * TICK_NANOS);
+    double elapsed = Math.max(1, now - seenNanos);
+    double onCpu = clamp(all - seenCpu, elapsed);
+    double waited;
+    if (state == 'R') {
+      waited = elapsed - onCpu;
+      claimed = Math.max(0, claimed + waited - (times[1] - seenRunQueue));
+    } else {
+      waited = clamp(times[1] - seenRunQueue - claimed, elapsed - onCpu);
+      claimed = 0;
+    }
+    cpu = onCpu / elapsed;
+    runQueue = waited / elapsed;
+    io = state == 'D' ? 1 - cpu - runQueue : 0;
+    seenNanos = now;
+    seenCpu = Math.max(seenCpu, all);
+    seenRunQueue = times[1];
+  }
+
+  private static double clamp(double value, double most) {
+    return Math.max(0, Math.min(value, most));
+  }
+
+  @Override
+  public void close() throws IOException {
+    stat.close();
+    schedstat.close();
+  }
+}

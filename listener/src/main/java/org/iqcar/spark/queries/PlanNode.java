@@ -1,0 +1,28 @@
+package org.iqcar.spark.queries;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.iqcar.spark.safety.SparkInternals;
+
+/** A node of a physical plan, as {@code SparkPlanInfo} in the event log holds it. */
+public final class PlanNode {
+  public final String name;
+  final String text;
+  final List<PlanNode> children;
+
+  PlanNode(String name, String text, List<PlanNode> children) {
+    this.name = name;
+    this.text = text;
+    this.children = children;
+  }
+
+  /** Copies Spark's tree; by reflection, because an application may be without Spark SQL. */
+  public static PlanNode fromSpark(Object sparkPlanInfo) throws ReflectiveOperationException {
+    List<PlanNode> children = new ArrayList<>();
+    for (Object child : SparkInternals.sequence(sparkPlanInfo, "children")) {
+      children.add(fromSpark(child));
+    }
+    return new PlanNode((String) SparkInternals.call(sparkPlanInfo, "nodeName"),
+        (String) SparkInternals.call(sparkPlanInfo, "simpleString"), children);
+  }
+}

@@ -1,0 +1,151 @@
+package org.iqcar.spark.queries;
+
+import java.util.List;
+import java.util.Properties;
+import java.util.concurrent.Callable;
+import org.iqcar.spark.safety.LruMap;
+import org.iqcar.spark.text.Secrets;
+
+/**
+ * Which query a job belongs to, told from the events that the event log holds and in their order,
+ * so that the analyzer (analyzer/iqcar/queries/identify.py) says the same of the log.
+ *
+ * <p>Used by one thread. What was not asked for lately is forgotten, so memory stays bounded.
+ */
+public final class RunningQueries {
+  /** The local property by which Spark puts a job into a pool. */
+  public static final String POOL = "spark.scheduler.pool";
+
+  /** Executions whose jobs may still come; an application runs some tens at once. */
+  private static final int MOST_EXECUTIONS = 2_000;
+  /** Job groups and Connect operations that keep the name of their first job. */
+  private static final int MOST_NAMES = 10_000;
+
+  /** What rules can match. */
+  public static final class Query {
+    public final String fingerprint;
+    public final String description;
+
+    public Query(String fingerprint, String description) {
+      this.fingerprint = fingerprint;
+      this.description = description;
+    }
+  }
+
+  private static final class Execution {
+    long root = -1;
+    String description = "";
+    String planHash = "";
+  }
+
+  private final LruMap<Long, Execution> executions = new LruMap<>(MOST_EXECUTIONS);
+  private final LruMap<String, Query> ofFirstJob = new LruMap<>(MOST_NAMES);
+  /** The last query of each pool: Spark runs broadcasts in groups of their own. */
+  private final LruMap<String, Query> lastOfPool = new LruMap<>(MOST_NAMES);
+
+  /**
+   * A SQL execution begins.
+   *
+   * @param root the execution that it is part of; −1 where Spark does not tell
+   * @param planHash the hash of its plan; empty without one
+   */
+  public void executionStarted(long id, long root, String description, String planHash) {
+    Execution execution = executions.computeIfAbsent(id, none -> new Execution());
+    execution.description = QueryName.clean(description);
+    execution.planHash = planHash;
+    if (root >= 0) {
+      execution.root = root;
+    }
+  }
+
+  /**
+   * A job begins.
+   *
+   * @param properties its local properties; may be null
+   * @param callSites gives the names of the stages that it will run
+   * @return the query that it belongs to
+   */
+  public Query jobStarted(Properties properties, Callable<List<String>> callSites)
+      throws Exception {
+    Properties local = properties == null ? new Properties() : properties;
+    long execution = number(local.getProperty("spark.sql.execution.id"));
+    String rootText = local.getProperty("spark.sql.execution.root.id");
+    if (rootText == null || rootText.isEmpty()) {
+      rootText = local.getProperty("spark.databricks.execution.rootSqlExecutionId");
+    }
+    long root = number(rootText);
+    String rawGroup = local.getProperty("spark.jobGroup.id");
+    String group = Secrets.redact(rawGroup, Secrets.MAX_NAME);
+    String description = QueryName.clean(local.getProperty("spark.job.description"));
+    String pool = Secrets.redact(local.getProperty(POOL), Secrets.MAX_NAME);
+
+    boolean broadcast = execution < 0 && !group.isEmpty()
+        && description.equals("broadcast exchange (runId " + group + ")");
+    if (broadcast && lastOfPool.containsKey(pool)) {
+      return lastOfPool.get(pool);
+    }
+    Query query;
+    String operation;
+    if (execution >= 0) {
+      query = ofExecution(execution, root, description, callSites);
+    } else {
+      operation = QueryName.connectOperation(rawGroup, local.getProperty("spark.job.tags"));
+      String key = !operation.isEmpty() ? "connect " + operation
+          : !group.isEmpty() ? "job-group " + group : null;
+      query = key == null ? null : ofFirstJob.get(key);
+      if (query == null) {
+        query = ofJob(operation.isEmpty() ? group : "", description, group, callSites);
+        if (key != null) {
+          ofFirstJob.put(key, query);
+        }
+      }
+    }
+    lastOfPool.put(pool, query);
+    return query;
+  }
+
+  private Query ofExecution(
+      long id, long root, String jobDescription, Callable<List<String>> callSites)
+      throws Exception {
+    Execution execution = executions.computeIfAbsent(id, none -> new Execution());
+    if (execution.root < 0) {
+      execution.root = root;
+    }
+    long rootId = execution.root < 0 ? id : execution.root;
+    Execution named = executions.get(rootId);
+    if (named == null) {
+      String key = "sql " + rootId;
+      Query query = ofFirstJob.get(key);
+      if (query == null) {
+        query = ofJob("", jobDescription, "", callSites);
+        ofFirstJob.put(key, query);
+      }
+      return query;
+    }
+    String name = named.description;
+    if (QueryName.isUsers(name) || (!name.isEmpty() && named.planHash.isEmpty())) {
+      return new Query(QueryName.fingerprint("name", name), name);
+    }
+    return new Query(named.planHash.isEmpty() ? "" : "plan:" + named.planHash, name);
+  }
+
+  private static Query ofJob(
+      String namingGroup, String description, String group, Callable<List<String>> callSites)
+      throws Exception {
+    if (!description.isEmpty()) {
+      return new Query(QueryName.fingerprint("name", description), description);
+    }
+    if (!namingGroup.isEmpty() && !QueryName.hasUuid(namingGroup)) {
+      return new Query(QueryName.fingerprint("group", namingGroup), "");
+    }
+    return new Query(QueryName.ofCallSites(callSites.call(), group), "");
+  }
+
+  private static long number(String text) {
+    try {
+      return text == null ? -1 : Long.parseLong(text.trim());
+    } catch (NumberFormatException none) {
+      return -1;
+    }
+  }
+}

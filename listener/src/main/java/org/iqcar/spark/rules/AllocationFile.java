@@ -1,0 +1,64 @@
+package org.iqcar.spark.rules;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.LinkedHashSet;
+import java.util.Set;
+import javax.xml.XMLConstants;
+import javax.xml.parsers.ParserConfigurationException;
+import javax.xml.parsers.SAXParserFactory;
+import org.apache.spark.SparkConf;
+import org.xml.sax.Attributes;
+import org.xml.sax.SAXException;
+import org.xml.sax.helpers.DefaultHandler;
+
+/** Spark's own file of pools, which Spark reads once, when the scheduler starts in FAIR mode. */
+final class AllocationFile {
+  private static final String SETTING = "spark.scheduler.allocation.file";
+  private static final String ON_CLASS_PATH = "fairscheduler.xml";
+
+  /** Whether there is one. */
+  final boolean present;
+  /** The pools in it. */
+  final Set<String> pools;
+
+  private AllocationFile(boolean present, Set<String> pools) {
+    this.present = present;
+    this.pools = pools;
+  }
+
+  /**
+   * Reads it.
+   *
+   * @throws IOException if it cannot be read: then Spark would not start in FAIR mode either
+   */
+  static AllocationFile read(SparkConf conf, Object hadoop) throws IOException {
+    String path = conf.get(SETTING, null);
+    ClassLoader loader = Thread.currentThread().getContextClassLoader();
+    try (InputStream in = path != null ? RuleFile.openByHadoop(path, hadoop)
+        : (loader == null ? AllocationFile.class.getClassLoader() : loader)
+            .getResourceAsStream(ON_CLASS_PATH)) {
+      return in == null ? new AllocationFile(false, new LinkedHashSet<>())
+          : new AllocationFile(true, names(in));
+    } catch (IOException | SAXException | ParserConfigurationException e) {
+      throw new IOException((path == null ? ON_CLASS_PATH : SETTING + "=" + path)
+          + " cannot be read (" + e.getMessage() + ")", e);
+    }
+  }
+
+  private static Set<String> names(InputStream in)
+      throws IOException, SAXException, ParserConfigurationException {
+    Set<String> found = new LinkedHashSet<>();
+    SAXParserFactory factory = SAXParserFactory.newInstance();
+    factory.setFeature(XMLConstants.FEATURE_SECURE_PROCESSING, true);
+    factory.newSAXParser().parse(in, new DefaultHandler() {
+      @Override
+      public void startElement(String uri, String local, String name, Attributes attributes) {
+        if (name.equals("pool") && attributes.getValue("name") != null) {
+          found.add(attributes.getValue("name"));
+        }
+      }
+    });
+    return found;
+  }
+}

@@ -1,0 +1,172 @@
+package org.iqcar.spark.rules;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.spark.MapOutputTrackerMaster;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.StageInfo;
+import org.iqcar.spark.queries.PlanFingerprint;
+import org.iqcar.spark.queries.PlanNode;
+import org.iqcar.spark.queries.RunningQueries;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.LruMap;
+import org.iqcar.spark.safety.SparkInternals;
+import org.iqcar.spark.text.Secrets;
+
+/**
+ * Decides for each job which pool it goes into.
+ *
+ * <p>It listens on a queue of its own and sees what the event log sees, in the same order: the SQL
+ * execution with its plan, then the job, then the job's task sets are made. So whoever makes a
+ * task set waits here until the job has been seen, and the decision never depends on timing.
+ */
+final class Placement extends SparkListener {
+  private static final String SQL_START =
+      "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart";
+  /**
+   * Longest wait of the scheduler's thread for a decision; it takes milliseconds, unless others
+   * have the processors.
+   */
+  private static final long MOST_WAIT_MS = 2_000;
+  /** After so many waits in vain the scheduler's thread waits no more. */
+  private static final int MOST_TIMEOUTS = 3;
+  /** Jobs whose decision is kept; more never run at once. */
+  private static final int MOST_JOBS = 10_000;
+  private static final String NONE = "";
+
+  private final PoolRules rules;
+  private final boolean plansMatter;
+  private final RunningQueries queries = new RunningQueries();
+  private final LruMap<Integer, String> decided = new LruMap<>(MOST_JOBS);
+  private int timeouts;
+
+  Placement(PoolRules rules) {
+    this.rules = rules;
+    plansMatter = rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
+  }
+
+  /** The pool for a job, or null; called by the scheduler's thread when it makes a task set. */
+  synchronized String poolOf(int job) throws InterruptedException, TimeoutException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(MOST_WAIT_MS);
+    while (!decided.containsKey(job) && timeouts < MOST_TIMEOUTS) {
+      long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+      if (left <= 0) {
+        timeouts++;
+        throw new TimeoutException("job " + job + " was not seen within " + MOST_WAIT_MS + " ms");
+      }
+      wait(left);
+    }
+    String pool = decided.get(job);
+    return pool == null || pool.equals(NONE) ? null : pool;
+  }
+
+  @Override
+  public void onJobStart(SparkListenerJobStart event) {
+    String pool = null;
+    try {
+      Faults.at("rules.onJobStart");
+      Properties properties = event.properties();
+      RunningQueries.Query query =
+          queries.jobStarted(properties, () -> callSites(event));
+      String group = properties == null ? null : properties.getProperty("spark.jobGroup.id");
+      pool = rules.poolOf(query, Secrets.redact(group, Secrets.MAX_NAME));
+    } catch (Throwable failure) {
+      Failures.note("finding a job's rule", failure);
+    }
+    synchronized (this) {
+      decided.put(event.jobId(), pool == null ? NONE : pool);
+      notifyAll();
+    }
+  }
+
+  @Override
+  public void onOtherEvent(SparkListenerEvent event) {
+    if (!event.getClass().getName().equals(SQL_START)) {
+      return;
+    }
+    try {
+      Faults.at("rules.onOtherEvent");
+      // Hashed at once: until the first job there is time that nobody waits for.
+      queries.executionStarted((Long) SparkInternals.call(event, "executionId"), root(event),
+          (String) SparkInternals.call(event, "description"), planHash(event));
+    } catch (Throwable failure) {
+      Failures.note("reading a SQL execution", failure);
+    }
+  }
+
+  /** Spark before 3.4 does not tell. */
+  private static long root(Object event) throws ReflectiveOperationException {
+    try {
+      scala.Option<?> root = (scala.Option<?>) SparkInternals.call(event, "rootExecutionId");
+      return root.isDefined() ? (Long) root.get() : -1;
+    } catch (NoSuchMethodException old) {
+      return -1;
+    }
+  }
+
+  private String planHash(Object event) throws ReflectiveOperationException {
+    Object info = SparkInternals.call(event, "sparkPlanInfo");
+    if (info != null) {
+      PlanNode plan = PlanNode.fromSpark(info);
+      if (!plan.name.isEmpty()) {
+        return plansMatter ? PlanFingerprint.hash(plan) : "not computed";
+      }
+    }
+    String text = (String) SparkInternals.call(event, "physicalPlanDescription");
+    return text == null || text.isEmpty() ? ""
+        : plansMatter ? PlanFingerprint.hashText(text) : "not computed";
+  }
+
+  /** Names of the stages that a job will run: those whose shuffle files exist are skipped. */
+  private static List<String> callSites(SparkListenerJobStart event)
+      throws ReflectiveOperationException {
+    TreeMap<Integer, StageInfo> stages = new TreeMap<>();
+    for (Object one : SparkInternals.sequence(event, "stageInfos")) {
+      stages.put(((StageInfo) one).stageId(), (StageInfo) one);
+    }
+    if (stages.isEmpty()) {
+      return Collections.emptyList();
+    }
+    List<String> names = new ArrayList<>();
+    Set<Integer> seen = new HashSet<>();
+    Deque<Integer> next = new ArrayDeque<>();
+    next.push(stages.lastKey());
+    while (!next.isEmpty()) {
+      StageInfo stage = stages.get(next.pop());
+      if (seen.add(stage.stageId()) && !isDone(stage)) {
+        names.add(stage.name());
+        for (Object parent : SparkInternals.sequence(stage, "parentIds")) {
+          if (stages.containsKey(parent)) {
+            next.push((Integer) parent);
+          }
+        }
+      }
+    }
+    return names;
+  }
+
+  private static boolean isDone(StageInfo stage) {
+    scala.Option<Object> shuffle = stage.shuffleDepId();
+    Object tracker = SparkEnv.get().mapOutputTracker();
+    if (shuffle.isEmpty() || !(tracker instanceof MapOutputTrackerMaster)) {
+      return false;
+    }
+    MapOutputTrackerMaster outputs = (MapOutputTrackerMaster) tracker;
+    int id = (Integer) shuffle.get();
+    return outputs.containsShuffle(id)
+        && outputs.getNumAvailableOutputs(id) == stage.numTasks();
+  }
+}

@@ -1,0 +1,54 @@
+package org.iqcar.spark.rules;
+
+import java.util.Properties;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulableBuilder;
+import org.iqcar.spark.queries.RunningQueries;
+import org.iqcar.spark.safety.Failures;
+import org.iqcar.spark.safety.Faults;
+
+/**
+ * Stands before the scheduler's own builder and names the pool of each task set that a rule is for.
+ *
+ * <p>It runs on the thread that schedules all jobs, under the scheduler's lock.
+ */
+final class PoolChooser implements SchedulableBuilder {
+  private final SchedulableBuilder spark;
+  private final Placement placement;
+  private final Pools pools;
+
+  PoolChooser(SchedulableBuilder spark, Placement placement, Pools pools) {
+    this.spark = spark;
+    this.placement = placement;
+    this.pools = pools;
+  }
+
+  @Override
+  public Pool rootPool() {
+    return spark.rootPool();
+  }
+
+  @Override
+  public void buildPools() {
+    spark.buildPools();
+  }
+
+  @Override
+  public void addTaskSetManager(Schedulable taskSet, Properties properties) {
+    try {
+      Faults.at("rules.addTaskSetManager");
+      pools.make();
+      String pool = properties == null ? null : placement.poolOf(taskSet.priority());
+      if (pool != null) {
+        // These are the job's own properties: its tasks carry them, its thread does not.
+        properties.setProperty(RunningQueries.POOL, pool);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    } catch (Throwable failure) {
+      Failures.note("choosing a pool", failure);
+    }
+    spark.addTaskSetManager(taskSet, properties);
+  }
+}

@@ -1,0 +1,208 @@
+package org.iqcar.spark.rules;
+
+import com.fasterxml.jackson.core.JsonLocation;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.iqcar.spark.queries.RunningQueries;
+
+/** A file of compiled rules: pools of the FAIR scheduler, and which query goes into which. */
+final class PoolRules {
+  static final String DEFAULT_POOL = "default";
+  static final String SCHEMA_VERSION = "1";
+
+  private static final String ADVICE = "ADVICE";
+  private static final String FIX = "correct the file, or write it anew with: iqcar rules compile";
+  private static final String COMPILE = "compile it first: iqcar rules compile";
+  private static final int LONGEST_NAME = 500;
+
+  /** One FAIR pool. */
+  static final class PoolSpec {
+    final String name;
+    final int weight;
+    final int minShare;
+    final String mode;
+
+    PoolSpec(String name, int weight, int minShare, String mode) {
+      this.name = name;
+      this.weight = weight;
+      this.minShare = minShare;
+      this.mode = mode;
+    }
+  }
+
+  /** Which query goes into a pool; what is empty is not compared. */
+  static final class Assignment {
+    final String pool;
+    final String fingerprint;
+    final String description;
+    final String jobGroup;
+
+    Assignment(String pool, String fingerprint, String description, String jobGroup) {
+      this.pool = pool;
+      this.fingerprint = fingerprint;
+      this.description = description;
+      this.jobGroup = jobGroup;
+    }
+
+    boolean matches(RunningQueries.Query query, String group) {
+      return (fingerprint.isEmpty() || fingerprint.equals(query.fingerprint))
+          && (description.isEmpty() || description.equals(query.description))
+          && (jobGroup.isEmpty() || jobGroup.equals(group));
+    }
+  }
+
+  final Map<String, PoolSpec> pools;
+  final List<Assignment> assignments;
+
+  private PoolRules(Map<String, PoolSpec> pools, List<Assignment> assignments) {
+    this.pools = Collections.unmodifiableMap(pools);
+    this.assignments = Collections.unmodifiableList(assignments);
+  }
+
+  boolean isEmpty() {
+    return pools.isEmpty() && assignments.isEmpty();
+  }
+
+  /** The pool of the first assignment that matches, or null. */
+  String poolOf(RunningQueries.Query query, String group) {
+    for (Assignment assignment : assignments) {
+      if (assignment.matches(query, group)) {
+        return assignment.pool;
+      }
+    }
+    return null;
+  }
+
+  /**
+   * Reads and validates a file.
+   *
+   * @param path what to call the file in a message
+   * @param others pools that exist without it
+   * @throws RulesRefused if anything in it is not as it must be
+   */
+  static PoolRules parse(String path, byte[] json, Set<String> others) {
+    JsonNode top;
+    try {
+      top = new ObjectMapper()
+          .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS).readTree(json);
+    } catch (JsonProcessingException e) {
+      JsonLocation at = e.getLocation();
+      String place = at == null ? ""
+          : " in line " + at.getLineNr() + ", column " + at.getColumnNr();
+      throw new RulesRefused(path + place, "not JSON: " + e.getOriginalMessage(), FIX);
+    } catch (IOException | StackOverflowError e) {
+      throw new RulesRefused(path, "not JSON: " + e, FIX);
+    }
+    if (top == null || !top.isObject()) {
+      throw new RulesRefused(path, "not a JSON object", FIX);
+    }
+    if (!top.has("pools")) {
+      throw new RulesRefused(path, "has no \"pools\"", COMPILE);
+    }
+    if (!SCHEMA_VERSION.equals(top.path("schema_version").asText())) {
+      throw new RulesRefused(path, "schema_version is " + top.path("schema_version")
+          + ", this plugin reads \"" + SCHEMA_VERSION + "\"",
+          "use the plugin of the iqcar that wrote it");
+    }
+    Map<String, PoolSpec> pools = new LinkedHashMap<>();
+    int i = 0;
+    for (JsonNode one : list(path, top, "pools")) {
+      String place = path + ": pools[" + i++ + "]";
+      String name = text(place, one, "name", true);
+      String mode = one.has("mode") ? text(place, one, "mode", true) : "FIFO";
+      if (!mode.equals("FIFO") && !mode.equals("FAIR")) {
+        throw new RulesRefused(place, "mode is " + one.get("mode") + ", not FIFO or FAIR", FIX);
+      }
+      PoolSpec pool = new PoolSpec(
+          name, number(place, one, "weight", 1), number(place, one, "min_share", 0), mode);
+      if (pools.put(name, pool) != null) {
+        throw new RulesRefused(place, "a second pool is named " + one.get("name"), FIX);
+      }
+    }
+    return new PoolRules(pools, assignments(path, top, pools, others));
+  }
+
+  private static List<Assignment> assignments(
+      String path, JsonNode top, Map<String, PoolSpec> pools, Set<String> others) {
+    Set<String> advice = idsOfAdvice(path, top);
+    List<Assignment> found = new ArrayList<>();
+    for (JsonNode one : list(path, top, "assignments")) {
+      String place = path + ": assignments[" + found.size() + "]";
+      String rule = one.path("rule_id").asText();
+      if (advice.contains(rule)) {
+        throw new RulesRefused(place, rule + " is advice to people and makes no pool", FIX);
+      }
+      Assignment assignment = new Assignment(
+          text(place, one, "pool", true),
+          text(place, one, "fingerprint", false),
+          text(place, one, "description", false),
+          text(place, one, "job_group", false));
+      if (!pools.containsKey(assignment.pool) && !others.contains(assignment.pool)) {
+        throw new RulesRefused(place, "there is no pool " + one.get("pool"), FIX);
+      }
+      if (assignment.fingerprint.isEmpty() && assignment.description.isEmpty()
+          && assignment.jobGroup.isEmpty()) {
+        throw new RulesRefused(place, "names no fingerprint, description or job_group", FIX);
+      }
+      found.add(assignment);
+    }
+    return found;
+  }
+
+  /** Rules of type ADVICE are for people: they are skipped, and none of them may make a pool. */
+  private static Set<String> idsOfAdvice(String path, JsonNode top) {
+    Set<String> ids = new HashSet<>();
+    for (JsonNode rule : list(path, top, "rules")) {
+      if (ADVICE.equals(rule.path("rule-type").asText())) {
+        ids.add(rule.path("id").asText());
+      }
+    }
+    return ids;
+  }
+
+  private static JsonNode list(String path, JsonNode top, String key) {
+    JsonNode found = top.path(key);
+    if (!found.isArray() && !found.isMissingNode()) {
+      throw new RulesRefused(path, key + " is not a list", FIX);
+    }
+    return found;
+  }
+
+  private static String text(String place, JsonNode object, String key, boolean required) {
+    JsonNode value = object.path(key);
+    if (value.isMissingNode() && !required && object.isObject()) {
+      return "";
+    }
+    if (!value.isTextual()) {
+      throw new RulesRefused(place, value.isMissingNode()
+          ? "has no " + key : key + " is " + value + ", not text", FIX);
+    }
+    String text = value.textValue();
+    if (required && (text.trim().isEmpty() || text.length() > LONGEST_NAME)) {
+      throw new RulesRefused(place, key + " is empty or longer than " + LONGEST_NAME, FIX);
+    }
+    return text;
+  }
+
+  private static int number(String place, JsonNode object, String key, int least) {
+    JsonNode value = object.path(key);
+    if (value.isMissingNode()) {
+      return least;
+    }
+    if (!value.isIntegralNumber() || !value.canConvertToInt() || value.intValue() < least) {
+      throw new RulesRefused(place, key + " is " + value + ", not a whole number from " + least,
+          FIX);
+    }
+    return value.intValue();
+  }
+}

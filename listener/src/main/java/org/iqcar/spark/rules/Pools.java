@@ -1,0 +1,58 @@
+package org.iqcar.spark.rules;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulingMode;
+
+/** Makes pools in a running scheduler; whoever calls it holds the scheduler's lock. */
+final class Pools {
+  private final Pool root;
+  private final List<PoolRules.PoolSpec> missing;
+
+  /**
+   * @param keepDefaultFifo make the default pool first in, first out, unless it is among the
+   *     wanted: Spark 3.4 and later share it fairly in FAIR mode, which nobody here has asked for
+   */
+  Pools(Pool root, Collection<PoolRules.PoolSpec> wanted, boolean keepDefaultFifo) {
+    this.root = root;
+    missing = new ArrayList<>(wanted);
+    boolean named = wanted.stream().anyMatch(p -> p.name.equals(PoolRules.DEFAULT_POOL));
+    if (keepDefaultFifo && !named) {
+      missing.add(new PoolRules.PoolSpec(PoolRules.DEFAULT_POOL, 1, 0, "FIFO"));
+    }
+  }
+
+  /**
+   * Makes the pools that are missing. A pool's weight cannot be changed, so one of the same name
+   * is replaced, but only while it is empty; else that is tried again at the next call.
+   */
+  void make() {
+    Iterator<PoolRules.PoolSpec> each = missing.iterator();
+    while (each.hasNext()) {
+      PoolRules.PoolSpec wanted = each.next();
+      Schedulable old = find(wanted.name);
+      if (old == null || old.schedulableQueue().isEmpty()) {
+        if (old != null) {
+          root.removeSchedulable(old);
+        }
+        root.addSchedulable(new Pool(wanted.name,
+            wanted.mode.equals("FAIR") ? SchedulingMode.FAIR() : SchedulingMode.FIFO(),
+            wanted.minShare, wanted.weight));
+        each.remove();
+      }
+    }
+  }
+
+  private Schedulable find(String name) {
+    for (Schedulable child : root.schedulableQueue()) {
+      if (child instanceof Pool && child.name().equals(name)) {
+        return child;
+      }
+    }
+    return null;
+  }
+}

@@ -1,0 +1,2 @@
+/** Rules that put queries into pools of the FAIR scheduler. */
+package org.iqcar.spark.rules;

@@ -1,0 +1,64 @@
+package org.iqcar.spark.settings;
+
+/** Every setting of the plugin: key, default, first version, and what it does. */
+public enum Setting {
+  ENABLED("spark.iqcar.enabled", "true", "0.1.0",
+      "Measure and record at all. false leaves Spark as if the jar were not there."),
+  SAMPLE_PERIOD("spark.iqcar.sample.period", "20ms", "0.1.0",
+      "Time between two looks at each running task. 0 = no sampling: totals stay exact, "
+          + "but waits are not split by class and no profile is recorded."),
+  SAMPLE_DEPTH("spark.iqcar.sample.depth", "32", "0.1.0",
+      "Stack frames read of a task that is off the processor."),
+  PROFILE_BUCKET("spark.iqcar.profile.bucket", "250ms", "0.1.0",
+      "Width of one interval of a task's profile. 0 = no profile."),
+  PROFILE_BUCKETS("spark.iqcar.profile.buckets", "120", "0.1.0",
+      "Most intervals in one profile; a longer task doubles their width."),
+  PROFILE_BYTES("spark.iqcar.profile.bytes", "1500", "0.1.0",
+      "Most bytes of one profile; a larger one doubles the width of its intervals."),
+  CONTENTION("spark.iqcar.contention.enabled", "true", "0.1.0",
+      "Let the JVM keep the blocked and waited time of its threads."),
+  PYTHON("spark.iqcar.python.enabled", "true", "0.1.0",
+      "Split the wait for a Python worker by what the worker process did (Linux only)."),
+  HOST("spark.iqcar.host.enabled", "true", "0.1.0",
+      "Sample each host and the executors' processes with Python's psutil."),
+  HOST_PERIOD("spark.iqcar.host.period", "1s", "0.1.0",
+      "Time between two samples of a host; 100ms at least."),
+  HOST_PYTHON("spark.iqcar.host.python", "auto", "0.1.0",
+      "Python with psutil on the executors' hosts. auto = spark.pyspark.python, else the "
+          + "variable PYSPARK_PYTHON, else python3."),
+  PROC("spark.iqcar.proc", "/proc", "0.1.0",
+      "Where the kernel's process files are. Without them there is no run-queue wait."),
+  RULES("spark.iqcar.rules", "none", "0.1.0",
+      "Compiled rules to apply: a path or URL that the driver can read. none = no rules."),
+  RULES_STRICT("spark.iqcar.rules.strict", "false", "0.1.0",
+      "Do not start an application whose rules cannot be read, instead of going on without them.");
+
+  private final String key;
+  private final String fallback;
+  private final String since;
+  private final String doc;
+
+  Setting(String key, String fallback, String since, String doc) {
+    this.key = key;
+    this.fallback = fallback;
+    this.since = since;
+    this.doc = doc;
+  }
+
+  public String key() {
+    return key;
+  }
+
+  /** The value used when the setting is absent or unreadable. */
+  public String fallback() {
+    return fallback;
+  }
+
+  public String since() {
+    return since;
+  }
+
+  public String doc() {
+    return doc;
+  }
+}

@@ -1,0 +1,141 @@
+package org.iqcar.spark.settings;
+
+import java.util.Locale;
+import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.iqcar.spark.text.Printable;
+import org.apache.spark.SparkConf;
+import org.iqcar.spark.safety.LruMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The settings of one application. An unreadable value is reported and its default used. */
+public final class Settings {
+  private static final Logger LOG = LoggerFactory.getLogger(Settings.class);
+  private static final Pattern TIME = Pattern.compile("(\\d+)\\s*(us|ms|s|m|min)?");
+  /** The kernel's own clocks tick no finer; records tell of whole milliseconds. */
+  private static final long LEAST_NANOS = 1_000_000L;
+  /** A day. Sums of longer times would leave the range of numbers. */
+  private static final long MOST_NANOS = 86_400_000_000_000L;
+  /** A profile at its most takes 160 bytes per interval and running task. */
+  private static final int MOST_BUCKETS = 10_000;
+  /** The driver keeps the record of every task that runs or waits to be logged. */
+  private static final int MOST_PROFILE_BYTES = 1_000_000;
+  /** The driver, the executor and the listener of one JVM read the same settings. */
+  private static final LruMap<String, Boolean> REPORTED = new LruMap<>(1_000);
+
+  public final boolean enabled;
+  public final long samplePeriodNanos;
+  public final int sampleDepth;
+  public final long profileBucketNanos;
+  public final int profileBuckets;
+  public final int profileBytes;
+  public final boolean contention;
+  public final boolean python;
+  public final boolean host;
+  public final long hostPeriodNanos;
+  /** Null: what PySpark uses. */
+  public final String hostPython;
+  public final String proc;
+  /** Null: no rules. */
+  public final String rules;
+  public final boolean rulesStrict;
+
+  /**
+   * @param values value of a key, or null where it is not set
+   */
+  Settings(Function<String, String> values) {
+    enabled = bool(values, Setting.ENABLED);
+    samplePeriodNanos = nanos(values, Setting.SAMPLE_PERIOD);
+    sampleDepth = count(values, Setting.SAMPLE_DEPTH, 1, Integer.MAX_VALUE);
+    profileBucketNanos = nanos(values, Setting.PROFILE_BUCKET) / LEAST_NANOS * LEAST_NANOS;
+    profileBuckets = count(values, Setting.PROFILE_BUCKETS, 2, MOST_BUCKETS);
+    profileBytes = count(values, Setting.PROFILE_BYTES, 100, MOST_PROFILE_BYTES);
+    contention = bool(values, Setting.CONTENTION);
+    python = bool(values, Setting.PYTHON);
+    host = bool(values, Setting.HOST);
+    hostPeriodNanos = Math.max(100_000_000L, nanos(values, Setting.HOST_PERIOD));
+    String named = values.apply(Setting.HOST_PYTHON.key());
+    hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
+    String path = values.apply(Setting.PROC.key());
+    proc = path == null ? Setting.PROC.fallback() : path;
+    String file = values.apply(Setting.RULES.key());
+    rules = file == null || file.trim().isEmpty() || Setting.RULES.fallback().equals(file.trim())
+        ? null : file.trim();
+    rulesStrict = bool(values, Setting.RULES_STRICT);
+  }
+
+  /** The settings in a Spark configuration. */
+  public static Settings from(SparkConf conf) {
+    return new Settings(key -> conf.get(key, null));
+  }
+
+  private static <T> T read(
+      Function<String, String> values, Setting setting, Function<String, T> parse) {
+    String value = values.apply(setting.key());
+    if (value != null) {
+      try {
+        return parse.apply(value.trim().toLowerCase(Locale.ROOT));
+      } catch (IllegalArgumentException | ArithmeticException e) {
+        report(setting, Printable.line(value), String.valueOf(e.getMessage()));
+      }
+    }
+    return parse.apply(setting.fallback());
+  }
+
+  private static void report(Setting setting, String value, String why) {
+    synchronized (REPORTED) {
+      if (REPORTED.put(setting.key() + " " + value, true) != null) {
+        return;
+      }
+    }
+    LOG.warn("iqcar: {} = {} cannot be read ({}); using {}",
+        setting.key(), value, Printable.line(why), setting.fallback());
+  }
+
+  private static boolean bool(Function<String, String> values, Setting setting) {
+    return read(values, setting, text -> {
+      if (text.equals("true") || text.equals("false")) {
+        return text.equals("true");
+      }
+      throw new IllegalArgumentException("expected true or false");
+    });
+  }
+
+  private static int count(
+      Function<String, String> values, Setting setting, int least, int most) {
+    return read(values, setting, text -> {
+      int number = Integer.parseInt(text);
+      if (number < least || number > most) {
+        throw new IllegalArgumentException("expected " + least + " to " + most);
+      }
+      return number;
+    });
+  }
+
+  /** A time such as 20ms, 1s, 1500us, or 0; a bare number is milliseconds, as Spark reads it. */
+  private static long nanos(Function<String, String> values, Setting setting) {
+    return read(values, setting, text -> {
+      Matcher match = TIME.matcher(text);
+      if (!match.matches()) {
+        throw new IllegalArgumentException("expected a time such as 20ms or 1s");
+      }
+      long nanos = Math.multiplyExact(
+          Long.parseLong(match.group(1)), unit(match.group(2) == null ? "ms" : match.group(2)));
+      if (nanos != 0 && (nanos < LEAST_NANOS || nanos > MOST_NANOS)) {
+        throw new IllegalArgumentException("expected 0, or 1ms to 1440min");
+      }
+      return nanos;
+    });
+  }
+
+  private static long unit(String name) {
+    switch (name) {
+      case "us": return 1_000L;
+      case "ms": return 1_000_000L;
+      case "s": return 1_000_000_000L;
+      default: return 60_000_000_000L;
+    }
+  }
+}

@@ -1,0 +1,212 @@
+package org.iqcar.spark.text;
+
+import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Takes secrets out of descriptions as the analyzer does (analyzer/iqcar/eventlog/text/redact.py): a
+ * name that held one is compared without it, so rules never need to hold it.
+ *
+ * <p>The analyzer's engine tries nothing twice; Java's does. So what is repeated here is possessive,
+ * bounded, or ends before the next start; where a long text between two signs may be missing its
+ * second, it is passed over with the first. Texts are short besides.
+ */
+public final class Secrets {
+  /** Characters kept of a description. */
+  public static final int MAX_TEXT = 10_000;
+  /** Characters kept of a name. */
+  public static final int MAX_NAME = 500;
+
+  static final String MARK = "*(redacted)";
+  private static final String KEY =
+      "(?iu:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
+          + "|shared[._\\- ]?access[._\\- ]?signature"
+          + "|(?:access|account|api|private|client|auth|sas|(?:en|de)cryption|signing|master)"
+          + "[._\\- ]?key)";
+  private static final String NAME = KEY + "[%W.\\-]*+";
+  private static final String ARGUMENT = "(?=[^%S|;])";
+
+  private static final Pattern PRIVATE_KEY = PyRegex.compile(
+      "(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?"
+          + "(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----|\\z)");
+  private static final Pattern IN_URL = PyRegex.compile(
+      "://[^%S/@:'\"]*+:[^%S@'\"]*+(@(?:[^%S'\"/?#,;]*@)?+)?+");
+  private static final Pattern AUTHORIZATION = PyRegex.compile("(%<(?iu:bearer|basic|negotiate"
+      + "|apikey|authorization[\"']?[ \\t]?[:=][ \\t]?[\"']?token)%s++)([%W\\-.~+/]{8,}+=*+)");
+  private static final Pattern COOKIE =
+      PyRegex.compile("((?iu:%<cookie:)%s*+)[%W.\\-]++=[^\\n'\"]++");
+  private static final Pattern NAMED = PyRegex.compile(NAME);
+  private static final Pattern LISTED =
+      PyRegex.compile(NAME + "[\"'`]?+(?:((?:%s*+,%s*+|%s++)(?=[\"'])))?+");
+  private static final Pattern TOLD =
+      PyRegex.compile(NAME + "[\"'`]?+(%s++(?iu:is|was)(?:%s*+:%s++|%s++))?+");
+  private static final Pattern IDENTIFIED = PyRegex.compile("(?iu:identified%s++by)(%s++)");
+  private static final Pattern OPTION = PyRegex.compile("((?<![%W\\-])-(?=[%W\\-]*?"
+      + KEY.replace("[._\\- ]?", "[_\\-]?") + ")[%W\\-]++%s++)[^%S\\-=][^%S]*+");
+  private static final Pattern MYSQL = PyRegex.compile("%<(?:mysql|mariadb)[a-z_\\-]{0,20}+[ \\t]"
+      + "(?:(?:[^\\n|;]*?[ \\t])?(-p)" + ARGUMENT + "|[^\\n|;]*+)");
+  private static final Pattern SSHPASS =
+      PyRegex.compile("%<sshpass%s++(-p)%s*+" + ARGUMENT);
+  private static final Pattern CURL = PyRegex.compile("%<(?:curl|wget)[ \\t](?:(?:[^\\n|;]*?[ \\t])?"
+      + "(?:-u|--user)[%S=]?[\"']?[^%S:'\"|;]*+:([^%S'\"|;]++)|[^\\n|;]*+)");
+  private static final Pattern[] KNOWN = {
+    PyRegex.compile("((?iu:jdbc:oracle:[a-z0-9]{1,10}:)[A-Za-z0-9_$#]{0,64}/)"
+        + "[^%S@'\"]{1,128}(?=@)"),
+    PyRegex.compile("((?:^|[%S'\"=(,])[A-Za-z0-9_$#]{1,30}/)[^%S@/'\"]{1,64}"
+        + "(?=@(?://|[A-Za-z0-9.\\-]{1,100}:[0-9]{2,5}[/:]))"),
+    PyRegex.compile("(%<(?iu:sqlplus|sqlldr|expdp|impdp|rman|connect|conn)(?:%s[^%S]{1,30}){0,3}?"
+        + "%s[A-Za-z0-9_$#]{1,30}/)[^%S@/'\"]{1,64}(?=@)"),
+    PyRegex.compile("((?:^|[%S'\"=(,])[A-Za-z0-9_.\\-]{1,64}:)"
+        + "[^%S@/'\",;:]{1,64}@[^%S@/'\",;:]{1,64}(?=@[A-Za-z0-9])"),
+    PyRegex.compile("((?iu:[?&](?:sig|signature|x-(?:amz|goog)-[A-Za-z0-9\\-]{1,40}|se|sp)=))"
+        + "[^&%S'\"]++"),
+    PyRegex.compile("()(?<![A-Za-z0-9])(?:" + TokenShapes.read() + ")"),
+    PyRegex.compile("()(?<![%W+/])[A-Za-z0-9+/]{86}=="),
+    PyRegex.compile("()(?<![%W+/=.\\-])(?=[a-z0-9+/]{0,40}[A-Z])(?=[A-Z0-9+/]{0,40}[a-z])"
+        + "(?=[A-Za-z+/]{0,40}[0-9])[A-Za-z0-9+/]{40}(?![%W+/=.\\-])"),
+  };
+  private static final Pattern PLAIN_WORD = Pattern.compile("[A-Za-z][a-z]++");
+  private static final Pattern PROSE = Pattern.compile("(?i)(?:a|an|the|not|null|no|none|distinct"
+      + "|true|false|unknown|empty|blank|set|unset|missing|required|optional|invalid|valid|wrong"
+      + "|incorrect|correct|expired|ok|too|still|now|used|needed)[.!?]*+");
+  /** In the order in which they are tried. */
+  private static final String[] BETWEEN = {"=>", "->", "===", "==", "=", ":=", "::", ":"};
+
+  private Secrets() {}
+
+  /** A text without its secrets, cut to a length; null is empty. */
+  public static String redact(String text, int limit) {
+    if (text == null || text.isEmpty()) {
+      return "";
+    }
+    String kept = text;
+    if (PyRegex.length(text) > limit) {
+      kept = text.substring(0, text.offsetByCodePoints(0, limit - 1)) + "…";
+    }
+    kept = PRIVATE_KEY.matcher(kept).replaceAll(Matcher.quoteReplacement(MARK));
+    kept = replaced(kept, IN_URL, m -> m.group(1) == null ? m.group() : "://" + MARK + "@");
+    kept = replaced(kept, AUTHORIZATION, m ->
+        PLAIN_WORD.matcher(m.group(2)).matches() ? m.group() : m.group(1) + MARK);
+    kept = replaced(kept, COOKIE, m -> m.group(1) + MARK);
+    kept = withoutValues(kept, NAMED, Secrets::assigned);
+    kept = withoutValues(kept, LISTED, (at, m) -> m.group(1) == null ? null : value(at, m.end()));
+    kept = withoutValues(kept, TOLD, (at, m) -> m.group(1) == null ? null : told(at, m.end()));
+    kept = withoutValues(kept, IDENTIFIED, (at, m) -> value(at, m.end()));
+    kept = replaced(kept, OPTION, m -> m.group(1) + MARK);
+    kept = withoutValues(kept, MYSQL,
+        (at, m) -> m.group(1) == null ? null : argument(at, m.end()));
+    kept = withoutValues(kept, SSHPASS, (at, m) -> argument(at, m.end()));
+    kept = withoutValues(kept, CURL,
+        (at, m) -> m.group(1) == null ? null : new int[] {m.start(1), m.end(1)});
+    for (Pattern known : KNOWN) {
+      kept = replaced(kept, known, m -> m.group(1) + MARK);
+    }
+    return SealedKeys.without(kept);
+  }
+
+  /** Where the value that belongs to a match starts and ends; null without one. */
+  private interface Value {
+    int[] of(String text, Matcher match);
+  }
+
+  private static String replaced(String text, Pattern pattern, Function<Matcher, String> instead) {
+    Matcher match = pattern.matcher(text);
+    StringBuffer out = null;
+    while (match.find()) {
+      out = out == null ? new StringBuffer() : out;
+      match.appendReplacement(out, Matcher.quoteReplacement(instead.apply(match)));
+    }
+    return out == null ? text : match.appendTail(out).toString();
+  }
+
+  /** Values are replaced, and the search goes on behind them. */
+  private static String withoutValues(String text, Pattern pattern, Value value) {
+    Matcher match = pattern.matcher(text);
+    StringBuilder out = new StringBuilder();
+    int copied = 0;
+    for (boolean found = match.find(); found;) {
+      int[] span = value.of(text, match);
+      int next = match.end();
+      if (span != null) {
+        next = span[1];
+        if (span.length == 2) {
+          out.append(text, copied, span[0]).append(MARK);
+          copied = next;
+        }
+      }
+      found = match.find(next);
+    }
+    return copied == 0 ? text : out.append(text, copied, text.length()).toString();
+  }
+
+  /** The value behind a name and a sign between them. */
+  private static int[] assigned(String text, Matcher name) {
+    int end = name.end();
+    if (text.startsWith(">", end) && text.charAt(end - 1) == '-') {
+      return value(text, PyRegex.behindBlanks(text, end + 1));
+    }
+    if (end < text.length() && "\"'`".indexOf(text.charAt(end)) >= 0) {
+      end++;
+    }
+    end = PyRegex.behindBlanks(text, end);
+    for (String sign : BETWEEN) {
+      int[] span = text.startsWith(sign, end)
+          ? value(text, PyRegex.behindBlanks(text, end + sign.length())) : null;
+      if (span != null) {
+        return span;
+      }
+    }
+    return null;
+  }
+
+  /** The value in a sentence; a third number says that it is a word and no secret. */
+  private static int[] told(String text, int at) {
+    int[] span = value(text, at);
+    boolean word = span != null && PROSE.matcher(text.substring(at, span[1])).matches();
+    return word ? new int[] {at, span[1], 0} : span;
+  }
+
+  private static int[] value(String text, int at) {
+    if (text.startsWith(MARK, at)) {
+      return new int[] {at, at + MARK.length()};
+    }
+    return span(text, at, ",;&)]}\"'");
+  }
+
+  private static int[] argument(String text, int at) {
+    return span(text, at, "|;");
+  }
+
+  /** Quoted text that starts at a place, else text up to a blank or one of some letters. */
+  private static int[] span(String text, int at, String ends) {
+    if (at < text.length() && (text.charAt(at) == '\'' || text.charAt(at) == '"')) {
+      return new int[] {at, endOfQuoted(text, at)};
+    }
+    int end = at;
+    while (end < text.length() && !PyRegex.isBlank(text.charAt(end))
+        && ends.indexOf(text.charAt(end)) < 0) {
+      end++;
+    }
+    return end == at ? null : new int[] {at, end};
+  }
+
+  /** Just behind the quote that ends a quoted text, or the text's end where that is cut off. */
+  static int endOfQuoted(String text, int start) {
+    char quote = text.charAt(start);
+    int at = start + 1;
+    while (at < text.length()) {
+      char letter = text.charAt(at);
+      at++;
+      if (letter == '\\') {
+        at++;
+      } else if (letter == quote) {
+        if (quote == '"' || at == text.length() || text.charAt(at) != quote) {
+          return at;
+        }
+        at++;
+      }
+    }
+    return text.length();
+  }
+}

@@ -1,0 +1,77 @@
+package org.iqcar.spark.threads;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+
+/** One kernel file kept open: reading it again costs 1 us instead of 20 us. One reader thread. */
+public final class ProcFile implements Closeable {
+  private final RandomAccessFile file;
+  private final byte[] bytes;
+  private int length;
+
+  public ProcFile(String path, int size) throws IOException {
+    file = new RandomAccessFile(path, "r");
+    bytes = new byte[size];
+  }
+
+  private void read() throws IOException {
+    file.seek(0);
+    length = Math.max(0, file.read(bytes));
+  }
+
+  /** The state letter of a stat file (R running or runnable, S sleeping, D disk, ...). */
+  char state() throws IOException {
+    read();
+    // The command name may hold spaces and brackets: the state follows the last bracket.
+    for (int i = length - 3; i > 0; i--) {
+      if (bytes[i] == ')') {
+        return (char) bytes[i + 2];
+      }
+    }
+    throw new IOException("not a stat file");
+  }
+
+  /** Reads the file's numbers in order, whatever stands between them. */
+  public void numbers(long[] into) throws IOException {
+    read();
+    numbersFrom(0, into);
+  }
+
+  /** Reads a stat file's numbers after the state letter, and returns the letter. */
+  public char stateAndNumbers(long[] into) throws IOException {
+    char state = state();
+    int at = length;
+    while (bytes[at - 1] != ')') {
+      at--;
+    }
+    numbersFrom(at, into);
+    return state;
+  }
+
+  private void numbersFrom(int start, long[] into) throws IOException {
+    int at = start;
+    for (int n = 0; n < into.length; n++) {
+      while (at < length && !digit(bytes[at])) {
+        at++;
+      }
+      if (at == length) {
+        throw new IOException("expected " + into.length + " numbers, found " + n);
+      }
+      long number = 0;
+      while (at < length && digit(bytes[at])) {
+        number = number * 10 + (bytes[at++] - '0');
+      }
+      into[n] = number;
+    }
+  }
+
+  private static boolean digit(byte letter) {
+    return letter >= '0' && letter <= '9';
+  }
+
+  @Override
+  public void close() throws IOException {
+    file.close();
+  }
+}

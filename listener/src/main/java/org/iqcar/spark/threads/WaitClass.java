@@ -1,0 +1,42 @@
+package org.iqcar.spark.threads;
+
+import java.util.Locale;
+
+/** What a task that is off the processor is waiting for. */
+public enum WaitClass {
+  EXECUTION_MEMORY("Memory to join, sort or aggregate in."),
+  STORAGE_MEMORY("Memory to cache or broadcast in, and the eviction that makes room."),
+  SHUFFLE_FETCH("Shuffle blocks from other hosts and where they are."),
+  IO_READ("Input, spill and shuffle files being read."),
+  IO_WRITE("Output, spill and shuffle files being written, created, renamed or deleted."),
+  MONITOR_BLOCKED("A lock that another thread holds."),
+  NOTIFICATION_WAIT("Another thread's notification, and no other class fits."),
+  PYTHON_WORKER("A Python worker, before the plugin knows which process it is."),
+  PYTHON_CPU("A Python worker that was computing."),
+  PYTHON_RUN_QUEUE("A Python worker that was runnable while others had the processor."),
+  PYTHON_IO("A Python worker in uninterruptible sleep: disk."),
+  PYTHON_OTHER("A Python worker that was asleep: its own sleep, network, locks, or its input."),
+  DRIVER_RPC("An answer from the driver: block locations, broadcast pieces, commit permission."),
+  CODEGEN_LOCK("Generated code being compiled, or classes being loaded, by another thread."),
+  GC_SAFEPOINT("The whole JVM stopped, mostly for garbage collection."),
+  OTHER("Anything else, and time that no sample fell into.");
+
+  public static final WaitClass[] ALL = values();
+
+  private final String doc;
+  private final String label;
+
+  WaitClass(String doc) {
+    this.doc = doc;
+    this.label = name().toLowerCase(Locale.ROOT);
+  }
+
+  public String doc() {
+    return doc;
+  }
+
+  /** The name used in records. */
+  public String label() {
+    return label;
+  }
+}

@@ -1,0 +1,43 @@
+package org.iqcar.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.util.Collections;
+import org.junit.jupiter.api.Test;
+
+/** The plugin's events can be written and read by Spark and its History Server. */
+class EventsTest {
+  private static final String SAMPLE = "{\"v\":1,\"t\":5}";
+
+  @Test
+  void aHistoryServerCanReadTheEventAndIgnoresFieldsOfLaterVersions() throws Exception {
+    ObjectMapper mapper = new ObjectMapper();
+    IqcarEventScheduler event = new IqcarEventScheduler();
+    IqcarEventScheduler.PoolState pool = new IqcarEventScheduler.PoolState();
+    pool.setName("gold");
+    pool.setWeight(3);
+    event.setPools(Collections.singletonList(pool));
+    event.setSlots(4);
+    String json = mapper.writeValueAsString(event);
+    IqcarEventScheduler back = mapper.readValue(
+        json.replaceFirst("\\{", "{\"later\":1,"), IqcarEventScheduler.class);
+    assertEquals(event.describe(), back.describe());
+  }
+
+  @Test
+  void theEventHoldsTheSamplesAsJson() throws IOException {
+    ObjectMapper mapper = new ObjectMapper();
+    IqcarEventSamples event =
+        new IqcarEventSamples(new String[] {"h", "3", "2", SAMPLE + "," + SAMPLE});
+    JsonNode written = mapper.readTree(mapper.writeValueAsString(event));
+    assertEquals(2, written.get("samples").size());
+    assertEquals(5, written.get("samples").get(1).get("t").asInt());
+    assertEquals(2, written.get("dropped").asInt());
+    String newer = "{\"Event\":\"org.iqcar.spark.IqcarEventSamples\",\"host\":\"h\","
+        + "\"executor\":\"3\",\"samples\":[{\"v\":9}],\"more\":[1]}";
+    assertEquals("h", mapper.readValue(newer, IqcarEventSamples.class).getHost());
+  }
+}

@@ -1,0 +1,61 @@
+package org.iqcar.spark.queries;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+
+/**
+ * Answers each line of standard input, a word and base64 of a text, with base64 of what the plugin
+ * makes of the text: for a test that compares it with what the analyzer makes of it.
+ */
+public final class FingerprintMain {
+  private static final String COST = "cost-of-";
+
+  private FingerprintMain() {}
+
+  public static void main(String[] args) throws IOException {
+    PrintStream out = new PrintStream(System.out, false, "UTF-8");
+    BufferedReader in =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
+    for (String line = in.readLine(); line != null; line = in.readLine()) {
+      String[] parts = line.split(" ", 2);
+      String text =
+          new String(Base64.getDecoder().decode(parts[1]), StandardCharsets.UTF_8);
+      byte[] answer = answer(parts[0], text).getBytes(StandardCharsets.UTF_8);
+      out.println(Base64.getEncoder().encodeToString(answer));
+    }
+    out.flush();
+  }
+
+  /** Processor time in ns, the least of a few tries: of a compiled and undisturbed one. */
+  private static String cost(String question, String text) {
+    ThreadMXBean clock = ManagementFactory.getThreadMXBean();
+    long least = Long.MAX_VALUE;
+    for (int i = 0; i < 3; i++) {
+      long start = clock.getCurrentThreadCpuTime();
+      answer(question, text);
+      least = Math.min(least, clock.getCurrentThreadCpuTime() - start);
+    }
+    return String.valueOf(least);
+  }
+
+  private static String answer(String question, String text) {
+    if (question.startsWith(COST)) {
+      return cost(question.substring(COST.length()), text);
+    }
+    switch (question) {
+      case "normalise": return PlanFingerprint.normalise(text);
+      case "plan-text": return PlanFingerprint.hashText(text);
+      case "clean": return QueryName.clean(text);
+      case "user-named": return String.valueOf(QueryName.isUsers(text));
+      case "fingerprint": return QueryName.fingerprint("name", text);
+      case "connect": return QueryName.connectOperation(text, null);
+      default: throw new IllegalArgumentException(question);
+    }
+  }
+}

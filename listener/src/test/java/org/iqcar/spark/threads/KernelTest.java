@@ -1,0 +1,48 @@
+package org.iqcar.spark.threads;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class KernelTest {
+  @TempDir Path folder;
+
+  private ProcFile file(String text) throws IOException {
+    Path path = folder.resolve("file");
+    Files.write(path, text.getBytes(StandardCharsets.US_ASCII));
+    return new ProcFile(path.toString(), 512);
+  }
+
+  @Test
+  void theStateFollowsTheLastBracketOfTheName() throws IOException {
+    long[] fields = new long[3];
+    try (ProcFile stat = file("12 (a ) S (b) D 7 8 -1 9 10\n")) {
+      assertEquals('D', stat.stateAndNumbers(fields));
+    }
+    assertArrayEquals(new long[] {7, 8, 1}, fields);
+  }
+
+  @Test
+  void numbersAreReadWhateverTheirNames() throws IOException {
+    long[] io = new long[3];
+    try (ProcFile file = file("rchar: 12\nwchar: 0\nsyscr: 987654321012\n")) {
+      file.numbers(io);
+      file.numbers(io);
+      assertThrows(IOException.class, () -> file.numbers(new long[4]));
+    }
+    assertArrayEquals(new long[] {12, 0, 987654321012L}, io);
+  }
+
+  @Test
+  void withoutTheKernelsFilesThereIsNoKernelThread() {
+    assertNull(KernelThread.current(folder.resolve("absent").toString()));
+  }
+}

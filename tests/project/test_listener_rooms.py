@@ -1,0 +1,109 @@
+"""The plugin's rooms use each other one way: a package names only packages to its left in FLOW."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+SOURCES = REPO / "listener/src/main/java/org/iqcar/spark"
+
+FLOW = (
+    "text → safety → settings → threads → eventlog → host → python → measure →"
+    " queries → rules → spark"
+)
+"""Sub-packages of `org.iqcar.spark` in order; `spark` is that package itself."""
+
+FACE = "spark"
+"""The package that holds the entry points: it may use every room, and no room uses it."""
+
+NOT_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*|^package .*?;', re.DOTALL | re.M)
+NAMED = re.compile(r"\borg\.iqcar\.spark(?:\.([a-z]\w*))?\.(?:[A-Z]|\*)")
+
+
+def room_of(file: Path, sources: Path) -> str:
+    """The name in FLOW of the package that a file belongs to."""
+    folder = file.relative_to(sources).parent.as_posix()
+    return FACE if folder == "." else folder
+
+
+def violations(sources: Path, flow: str) -> list[str]:
+    """Every use of a class against the flow, by import or by full name, one line each."""
+    order = flow.split(" → ")
+    found = []
+    for file in sorted(sources.rglob("*.java")):
+        room = room_of(file, sources)
+        if room not in order:
+            found.append(f"{file.name}: package {room} has no place in FLOW")
+            continue
+        code = NOT_CODE.sub(" ", file.read_text(encoding="utf-8"))
+        for used in sorted({match[1] or FACE for match in NAMED.finditer(code)}):
+            if used not in order:
+                found.append(f"{file.name}: package {used} has no place in FLOW")
+            elif order.index(used) > order.index(room):
+                found.append(f"{file.name}: {room} uses {used}, to its right")
+    return found
+
+
+def test_packages_use_only_packages_to_their_left() -> None:
+    assert violations(SOURCES, FLOW) == []
+
+
+def test_every_name_in_the_flow_is_a_package_that_says_what_it_holds() -> None:
+    rooms = {room_of(file, SOURCES) for file in SOURCES.rglob("package-info.java")}
+    assert rooms == set(FLOW.split(" → "))
+
+
+def test_tests_lie_in_the_packages_of_what_they_test() -> None:
+    tests = REPO / "listener/src/test/java/org/iqcar/spark"
+    homes = {file.stem: room_of(file, SOURCES) for file in SOURCES.rglob("*.java")}
+    for file in tests.rglob("*Test.java"):
+        tested = file.stem.removesuffix("Test")
+        assert homes.get(tested, room_of(file, tests)) == room_of(file, tests), file.name
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """Sources with two rooms and an entry point; the right room uses the left one."""
+    for room in ("left", "right"):
+        (tmp_path / room).mkdir()
+    (tmp_path / "Entry.java").write_text(
+        "package org.iqcar.spark;\nimport org.iqcar.spark.right.R;\n"
+    )
+    (tmp_path / "left/L.java").write_text(
+        "package org.iqcar.spark.left;\nimport java.util.List;\n"
+        '/** See org.iqcar.spark.right.R. */ // and org.iqcar.spark.Entry\nString s = "'
+        'org.iqcar.spark.Entry";\n'
+    )
+    (tmp_path / "right/R.java").write_text(
+        "package org.iqcar.spark.right;\nimport org.iqcar.spark.left.L;\n"
+    )
+    assert violations(tmp_path, "left → right → spark") == []
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "used"),
+    [
+        ("import org.iqcar.spark.right.R;", "right"),
+        ("import static org.iqcar.spark.right.R.x;", "right"),
+        ("import org.iqcar.spark.right.*;", "right"),
+        ("Object r = new org.iqcar.spark.right.R();", "right"),
+        ("import org.iqcar.spark.Entry;", "spark"),
+        ("org.iqcar.spark.Entry entry;", "spark"),
+    ],
+)
+def test_a_use_of_a_package_to_the_right_is_found(planted: Path, source: str, used: str) -> None:
+    (planted / "left/L.java").write_text(f"package org.iqcar.spark.left;\n{source}\n")
+    assert violations(planted, "left → right → spark") == [
+        f"L.java: left uses {used}, to its right"
+    ]
+
+
+def test_a_package_without_a_place_is_found(planted: Path) -> None:
+    assert violations(planted, "left → spark") == [
+        "Entry.java: package right has no place in FLOW",
+        "R.java: package right has no place in FLOW",
+    ]
