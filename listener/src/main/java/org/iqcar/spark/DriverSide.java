@@ -19,11 +19,14 @@ import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.settings.Settings;
 
-/** The driver's half: registers what records travel in, and the listener where it is missing. */
+/**
+ * The driver's half of the plugin: registers the accumulator that carries task records, adds the
+ * listener where it is not configured, and applies rules.
+ */
 public final class DriverSide implements DriverPlugin {
   private static final String LISTENERS = "spark.extraListeners";
 
-  /** Spark itself keeps accumulators by weak reference only. */
+  /** Held here because Spark keeps only a weak reference to an accumulator. */
   private static volatile TaskRecordAccumulator accumulator;
   private static volatile SparkContext application;
 
@@ -58,7 +61,7 @@ public final class DriverSide implements DriverPlugin {
     return extra;
   }
 
-  /** Called when the scheduler exists and no job has been submitted yet. */
+  /** Spark calls this when the scheduler exists and no job has been submitted yet. */
   @Override
   public void registerMetrics(String applicationId, PluginContext context) {
     if (rules != null) {
@@ -66,7 +69,7 @@ public final class DriverSide implements DriverPlugin {
     }
   }
 
-  /** Registers the accumulator and returns what the executors need. */
+  /** Registers the accumulator and returns its serialised form, which executors need. */
   static Map<String, String> register(SparkContext sc) throws IOException {
     TaskRecordAccumulator carrier = new TaskRecordAccumulator();
     carrier.register(sc, scala.Option.apply(TaskRecordAccumulator.NAME), true);
@@ -82,7 +85,7 @@ public final class DriverSide implements DriverPlugin {
     return extra;
   }
 
-  /** Takes a batch of samples from an executor; the answer tells it to send the next one. */
+  /** Receives a batch of samples from an executor, which sends the next one after the answer. */
   @Override
   public Object receive(Object message) {
     try {
@@ -95,7 +98,7 @@ public final class DriverSide implements DriverPlugin {
     return "";
   }
 
-  /** Writes a batch of samples to the event log, unless the application has ended. */
+  /** Posts a batch of samples as an event for the event log, unless the application has ended. */
   static void post(String[] batch) {
     SparkContext sc = application;
     if (sc != null) {
@@ -103,6 +106,7 @@ public final class DriverSide implements DriverPlugin {
     }
   }
 
+  /** Drops the references to the application, which is ending. */
   static void forget() {
     accumulator = null;
     application = null;

@@ -26,14 +26,14 @@ import org.iqcar.spark.settings.Settings;
 import org.iqcar.spark.threads.KernelThread;
 
 /**
- * Watches the tasks of one executor.
+ * The executor's half of the plugin: watches every task and samples the host.
  *
- * <p>{@link #init} runs before the executor takes tasks, and an exception there would end the
- * executor, so none leaves it. {@link #onTaskStart} runs in the task's own thread; Spark would log
- * what it throws for every task, so it throws nothing and counts its failures.
+ * <p>{@link #init} runs before the executor accepts tasks. An exception there would end the
+ * executor, so it throws none. {@link #onTaskStart} runs in the task's own thread. Spark would log
+ * an exception for every task, so it throws none and counts its failures.
  */
 public final class ExecutorSide implements ExecutorPlugin {
-  /** Key under which the driver sends the accumulator that records travel in. */
+  /** Key under which the driver sends the serialised accumulator. */
   static final String ACCUMULATOR = "accumulator";
 
   private Settings settings;
@@ -46,7 +46,7 @@ public final class ExecutorSide implements ExecutorPlugin {
   public void init(PluginContext context, Map<String, String> extra) {
     try {
       Faults.at("executor.init");
-      // In local mode the driver is here, and messages to itself would be lost while it stops.
+      // In local mode the driver is in this JVM and would lose messages to itself while it stops.
       start(context.conf(), extra, "driver".equals(context.executorID())
           ? DriverSide::post : context::ask);
     } catch (Throwable failure) {
@@ -54,7 +54,7 @@ public final class ExecutorSide implements ExecutorPlugin {
     }
   }
 
-  /** Starts watching, unless switched off or without the driver's half. */
+  /** Starts watching, unless the settings or the driver's half switched it off. */
   void start(SparkConf conf, Map<String, String> extra, HostSampler.Sender sender) {
     Settings read = Settings.from(conf);
     String sent = extra.get(ACCUMULATOR);
@@ -77,10 +77,10 @@ public final class ExecutorSide implements ExecutorPlugin {
       Faults.at("onTaskStart");
       TaskContext context = TaskContext.get();
       if (accumulator != null && context != null) {
-        // Reading it registers it with this task: AccumulatorV2.readObject does so by itself.
+        // AccumulatorV2.readObject registers the copy with this task.
         TaskRecordAccumulator carrier = (TaskRecordAccumulator) deserialise(accumulator);
         TaskWatch watch = new TaskWatch(context, settings);
-        // First registered is last called: the other callbacks' work is still the task's.
+        // Spark calls the first registered callback last, so the record includes the others' work.
         context.addTaskCompletionListener(
             (TaskCompletionListener) same -> end(same, watch, carrier));
         sampler.add(watch);
@@ -97,7 +97,7 @@ public final class ExecutorSide implements ExecutorPlugin {
       HostWatch.end(watch.tid(), context.taskAttemptId());
       Faults.at("taskCompletion");
       SparkEnv env = SparkEnv.get();
-      // Asked for here because in local mode the block manager has no id yet during init.
+      // Read here because in local mode the block manager has no id yet during init.
       BlockManagerId id = env.blockManager().blockManagerId();
       carrier.add(watch.close(id.host(), env.executorId(), sampler.trouble()));
     } catch (Throwable failure) {
@@ -137,7 +137,7 @@ public final class ExecutorSide implements ExecutorPlugin {
         ObjectInputStream objects = new ObjectInputStream(in) {
           @Override
           protected Class<?> resolveClass(ObjectStreamClass type) throws ClassNotFoundException {
-            // The jar may have come by --jars: then only its own loader knows these classes.
+            // With --jars, only the class loader of the jar knows these classes.
             return Class.forName(type.getName(), false, ExecutorSide.class.getClassLoader());
           }
         }) {

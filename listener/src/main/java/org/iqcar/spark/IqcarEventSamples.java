@@ -6,10 +6,11 @@ import com.fasterxml.jackson.annotation.JsonSetter;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
- * Some seconds of what a host and an executor's processes did.
+ * The event that holds a batch of samples of a host and of an executor's processes.
  *
- * <p>A History Server without this class ignores the event. One with it makes the object by
- * reflection, so it keeps a constructor without parameters and ignores fields it does not know.
+ * <p>Event logs contain this class's name, so it must not change. A History Server without the
+ * class skips the event. One with it creates the object by reflection, which needs a constructor
+ * without parameters; fields of later versions are ignored.
  */
 @JsonIgnoreProperties(ignoreUnknown = true)
 public final class IqcarEventSamples implements SparkListenerEvent {
@@ -22,7 +23,8 @@ public final class IqcarEventSamples implements SparkListenerEvent {
   public IqcarEventSamples() {}
 
   /**
-   * @param batch host, executor, number of dropped samples, and samples with commas between
+   * @param batch host, executor, number of dropped samples, and the samples as JSON objects
+   *     separated by commas
    */
   IqcarEventSamples(String[] batch) {
     host = batch[0];
@@ -55,7 +57,7 @@ public final class IqcarEventSamples implements SparkListenerEvent {
     this.executor = executor;
   }
 
-  /** Samples lost before this batch, because the driver was slow. */
+  /** Number of samples dropped before this batch because the driver was slow. */
   public long getDropped() {
     return dropped;
   }
@@ -64,13 +66,13 @@ public final class IqcarEventSamples implements SparkListenerEvent {
     this.dropped = dropped;
   }
 
-  /** A JSON array, one object per sample. */
+  /** The samples as a JSON array of one object per sample. */
   @JsonRawValue
   public String getSamples() {
     return samples;
   }
 
-  /** A History Server has no use for them: read, and let go. */
+  /** Discards the samples: a History Server, which reads events, does not use them. */
   @JsonSetter
   public void setSamples(Object ignored) {
     samples = "[]";

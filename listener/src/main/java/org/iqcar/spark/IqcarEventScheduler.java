@@ -6,10 +6,11 @@ import java.util.List;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
- * The scheduler's mode, slots and pools from this moment on.
+ * The event that holds the scheduler's mode, slots and pools from its time on.
  *
- * <p>A History Server without this class ignores the event. One with it makes the object by
- * reflection, so it keeps a constructor without parameters and ignores fields it does not know.
+ * <p>Event logs contain this class's name, so it must not change. A History Server without the
+ * class skips the event. One with it creates the object by reflection, which needs a constructor
+ * without parameters; fields of later versions are ignored.
  */
 @JsonIgnoreProperties(ignoreUnknown = true)
 public final class IqcarEventScheduler implements SparkListenerEvent {
@@ -118,7 +119,7 @@ public final class IqcarEventScheduler implements SparkListenerEvent {
     this.pools = pools;
   }
 
-  /** All but the time, to tell whether anything changed. */
+  /** Text of every field but the time, to detect a change. */
   String describe() {
     StringBuilder text = new StringBuilder();
     text.append(mode).append(' ').append(executors).append(' ').append(slots);

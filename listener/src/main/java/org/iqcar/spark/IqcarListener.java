@@ -17,16 +17,17 @@ import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.settings.Settings;
 
 /**
- * {@code spark.extraListeners=org.iqcar.spark.IqcarListener}: writes the scheduler's pools and
- * slots into the event log, at the first stage and whenever they have changed. In local mode it
- * also measures the tasks, when the plugin is not configured.
+ * Writes the scheduler's pools and slots into the event log, at the first stage and at each later
+ * stage before which they changed. Where the plugin is not configured it also applies rules and, in
+ * local mode, measures the tasks.
  *
- * <p>Callbacks run on the listener bus's own thread: they do nothing that waits.
+ * <p>Configured by {@code spark.extraListeners=org.iqcar.spark.IqcarListener}, or added by the
+ * plugin. Callbacks run on the listener bus's own thread and never block.
  */
 public final class IqcarListener extends SparkListener {
   static final String PLUGINS = "spark.plugins";
 
-  /** One listener per application, however often it is configured. */
+  /** Configuration of the last application that has an active listener: one is enough. */
   private static WeakReference<SparkConf> configured = new WeakReference<>(null);
 
   private final boolean active;
@@ -50,7 +51,7 @@ public final class IqcarListener extends SparkListener {
     active = use;
   }
 
-  /** Every listener of one application is given the same configuration object. */
+  /** Whether this is the application's first listener: all are given the same object. */
   private static synchronized boolean firstOf(SparkConf conf) {
     boolean first = configured.get() != conf;
     configured = new WeakReference<>(conf);

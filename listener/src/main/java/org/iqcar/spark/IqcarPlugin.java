@@ -4,7 +4,11 @@ import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.SparkPlugin;
 
-/** {@code spark.plugins=org.iqcar.spark.IqcarPlugin}: measures on the driver and executors. */
+/**
+ * Measures tasks on the executors and records scheduling on the driver.
+ *
+ * <p>Configured by {@code spark.plugins=org.iqcar.spark.IqcarPlugin}.
+ */
 public final class IqcarPlugin implements SparkPlugin {
   @Override
   public DriverPlugin driverPlugin() {

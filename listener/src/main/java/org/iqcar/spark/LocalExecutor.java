@@ -13,9 +13,9 @@ import org.slf4j.LoggerFactory;
 /**
  * Watches the tasks of local mode when only the listener is configured.
  *
- * <p>The executor is in this JVM, but it reads its plugins before any listener exists, so its
- * plugins are replaced by this, which calls them too. That is private state of Spark: where it
- * cannot be reached, the tasks stay unmeasured and everything else works.
+ * <p>The executor is in this JVM, but it loads its plugins before any listener exists. So this
+ * class replaces the executor's plugin container, a private field of Spark, and calls the plugins
+ * that were in it. Where the field cannot be reached, tasks are not measured and the rest works.
  */
 final class LocalExecutor extends PluginContainer {
   private static final Logger LOG = LoggerFactory.getLogger(LocalExecutor.class);
@@ -28,7 +28,7 @@ final class LocalExecutor extends PluginContainer {
     this.others = others;
   }
 
-  /** Called while the context is being made, before its first task. */
+  /** Replaces the plugin container; called while the context is being made, before any task. */
   static void watch(SparkConf conf) throws ReflectiveOperationException, IOException {
     String master = conf.get("spark.master", "");
     if (!master.equals("local") && !master.startsWith("local[")) {

@@ -9,11 +9,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sees to it that the executors get this jar.
+ * Makes executors fetch this jar where only the driver has it.
  *
- * <p>An executor that lacks a configured plugin's class exits, and Spark starts the next one, for
- * ever. So a jar that only the driver has is offered to the executors, which fetch the
- * application's first jars before they load plugins.
+ * <p>An executor that lacks a configured plugin's class exits, and Spark starts another one without
+ * end. Executors fetch the application's initial jars before they load plugins, so the jar is added
+ * to those.
  */
 final class OwnJar {
   private static final Logger LOG = LoggerFactory.getLogger(OwnJar.class);
@@ -22,7 +22,7 @@ final class OwnJar {
 
   private OwnJar() {}
 
-  /** Offers the jar to executors that would otherwise lack it. */
+  /** Adds the jar to the application's initial jars, unless a setting distributes it already. */
   static void offer(SparkContext sc) throws URISyntaxException {
     CodeSource source = OwnJar.class.getProtectionDomain().getCodeSource();
     if (sc.isLocal() || source == null) {

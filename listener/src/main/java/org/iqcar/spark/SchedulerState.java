@@ -6,16 +6,17 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 
-/** Reads the scheduler's pools. */
+/** Reads the scheduler's mode, slots and pools. */
 final class SchedulerState {
   /**
-   * Pools that are listed. User code that names a pool of its own for each job makes one more each
-   * time, and each time the list is written anew. Those of files and rules are made first.
+   * Most pools listed in one event. User code that names a new pool for each job makes the list
+   * longer, and each time it is written again. Pools of files and rules come first.
    */
   private static final int MOST_POOLS = 200;
 
   private SchedulerState() {}
 
+  /** The state at a time, in ms since 1970. */
   static IqcarEventScheduler read(SparkContext sc, SlotCount slots, long now) {
     IqcarEventScheduler event = new IqcarEventScheduler();
     int cpus = sc.conf().getInt("spark.task.cpus", 1);

@@ -3,7 +3,7 @@ package org.iqcar.spark;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Cores of the executors that are there. */
+/** Counts executors and their task slots. Used by one thread. */
 final class SlotCount {
   private final Map<String, Integer> cores = new HashMap<>();
 
@@ -19,6 +19,7 @@ final class SlotCount {
     return cores.size();
   }
 
+  /** Tasks that can run at once. */
   int slots(int cpusPerTask) {
     int slots = 0;
     for (int count : cores.values()) {

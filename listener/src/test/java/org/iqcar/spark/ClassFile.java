@@ -8,7 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What linking needs of a class file: its names, its members, and the members it refers to. */
+/** Parses of a class file what linking needs: its names, its members and its references. */
 final class ClassFile {
   private static final int ABSTRACT = 0x0400;
   private static final int STATIC = 0x0008;

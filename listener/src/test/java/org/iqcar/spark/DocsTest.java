@@ -10,7 +10,7 @@ import org.iqcar.spark.settings.Setting;
 import org.iqcar.spark.threads.WaitClass;
 import org.junit.jupiter.api.Test;
 
-/** The page of documentation says what the code says. */
+/** Compares docs/listener.md with the settings and classes of waiting in the code. */
 class DocsTest {
   private static String page() throws IOException {
     return new String(

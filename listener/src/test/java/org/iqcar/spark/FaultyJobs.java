@@ -15,13 +15,13 @@ import org.apache.spark.api.java.JavaSparkContext;
 import scala.Tuple2;
 
 /**
- * Applications whose jobs are hurt in every way Spark knows; each prints how it ended.
+ * Runs applications whose jobs fail in every way that Spark has, and prints how each ended.
  *
- * <p>An argument is one application: its name, its jobs and its settings, with spaces between, such
+ * <p>An argument is one application: its name, its jobs and its settings, separated by spaces, such
  * as {@code "first lost,tiny:9 spark.ui.enabled=false"}.
  */
 public final class FaultyJobs {
-  /** Longer than threads and files of an application that has ended may take to go. */
+  /** Longest time in which threads and files of an ended application must be gone, in ms. */
   private static final int GONE_IN_MS = 10_000;
 
   private FaultyJobs() {}
@@ -110,7 +110,7 @@ public final class FaultyJobs {
         .partitionBy(new HashPartitioner(2));
   }
 
-  /** Shuffle files vanish under a stage that has ended; Spark has to run it again. */
+  /** Deletes the shuffle files of a stage that has ended; Spark has to run it again. */
   private static long refetch(JavaSparkContext sc) {
     JavaPairRDD<Integer, Integer> pairs = shuffled(sc, 4, false);
     long before = pairs.count();
@@ -142,7 +142,7 @@ public final class FaultyJobs {
     }).count();
   }
 
-  /** Something happens to a job while its tasks sleep. */
+  /** Runs a job and does something to it while its tasks sleep. */
   private static long after(JavaSparkContext sc, Runnable action) throws InterruptedException {
     Thread hurting = new Thread(() -> {
       try {
@@ -163,7 +163,7 @@ public final class FaultyJobs {
     }
   }
 
-  /** The plugin's threads, and kernel files that are still open, once the applications ended. */
+  /** The plugin's threads and open kernel files that are left after the applications. */
   private static Map<String, Integer> left() throws InterruptedException {
     Map<String, Integer> left = leftNow();
     for (long end = System.currentTimeMillis() + GONE_IN_MS;

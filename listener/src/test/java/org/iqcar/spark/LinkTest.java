@@ -24,10 +24,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** One jar for every Spark: each class and member it uses exists in the jars of each of them. */
+/** Checks that every class and member that the jar uses exists in the jars of every Spark. */
 class LinkTest {
   private static final Path TARGET = Paths.get("target");
-  /** References to Spark and Scala that this jar is known to have at least. */
+  /** References to Spark and Scala that this jar has at least. */
   private static final int LEAST_REFERENCES = 50;
 
   private final Map<String, ClassFile> cache = new HashMap<>();

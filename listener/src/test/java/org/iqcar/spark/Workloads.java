@@ -22,7 +22,7 @@ import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
 import scala.Tuple2;
 
-/** Jobs whose waits are known beforehand. Each is a job group of its own name. */
+/** Runs jobs whose waits are known beforehand, each in a job group of its name. */
 public final class Workloads {
   private static final Object LOCK = new Object();
   private static final CountDownLatch LOCK_HELD = new CountDownLatch(1);
@@ -107,7 +107,7 @@ public final class Workloads {
     }
   }
 
-  /** The first task takes the whole pool, until the second has wanted its part for a second. */
+  /** The first task takes the whole pool until the second has waited for its part for 1 s. */
   private static void memory(int task) throws InterruptedException {
     Holder holder = new Holder();
     if (task == 0) {
@@ -123,7 +123,7 @@ public final class Workloads {
     holder.freeMemory(holder.getUsed());
   }
 
-  /** Three queries at once: one takes all memory, one wants its part, one wants none. */
+  /** Runs three queries at once: one takes all memory, one waits for its part, one needs none. */
   private static void hoard(JavaSparkContext sc) throws InterruptedException {
     Thread[] queries = {
       query(sc, "holder", () -> {
@@ -159,7 +159,7 @@ public final class Workloads {
     void run() throws Exception;
   }
 
-  /** A thread with a job group of its own, and one task in it. */
+  /** A thread that runs one task in a job group of its own. */
   private static Thread query(JavaSparkContext sc, String name, Work work) {
     return new Thread(() -> {
       sc.setJobGroup(name, name);
@@ -181,7 +181,7 @@ public final class Workloads {
     try (InputStream in = new FileInputStream(path)) {
       byte[] buffer = new byte[4096];
       while (in.read(buffer) >= 0) {
-        // Everything is thrown away: only the waiting counts.
+        // The data are discarded: only the wait counts.
       }
     }
   }
@@ -210,7 +210,7 @@ public final class Workloads {
     shuffled.count();
   }
 
-  /** Computes for this long on the processor, however long that takes. */
+  /** Computes until the thread has used so much processor time. */
   private static void spin(int cpuMs) {
     ThreadMXBean clock = ManagementFactory.getThreadMXBean();
     long start = clock.getCurrentThreadCpuTime();

@@ -4,18 +4,20 @@ import java.util.Arrays;
 import org.iqcar.spark.threads.WaitClass;
 
 /**
- * How a task's time was spent, interval by interval. The number of intervals is bounded: a task
- * that outgrows them has pairs of intervals merged, so their width doubles.
+ * Collects how a task spent its time, interval by interval, and writes it as JSON. The number of
+ * intervals is bounded: when a task outgrows them, pairs are merged and their width doubles.
  *
- * <p>While the task runs the amounts are provisional; {@link #encode} scales each series of time to
- * its exact total. The memory held is a level instead: written as each interval's mean.
+ * <p>While the task runs, the amounts are sampled; {@link #encode} scales each series of time to
+ * its exact total. Held memory is a level instead: its series is the mean of each interval.
  */
 public final class Profile {
+  /** Series of the time on the processor, in ns. */
   public static final int CPU = 0;
+  /** Series of the wait on the run queue, in ns. */
   public static final int RUN_QUEUE = 1;
   private static final int FIRST_WAIT = 2;
   private static final int TIMES = FIRST_WAIT + WaitClass.ALL.length;
-  /** Amounts are bytes times nanoseconds. */
+  /** Series of the memory held, in bytes times ns. */
   public static final int HELD = TIMES;
   private static final long NANOS_PER_MS = 1_000_000L;
   private static final double BYTES_PER_KIB = 1024;
@@ -24,16 +26,23 @@ public final class Profile {
   private final double[][] amounts = new double[TIMES + 1][];
   private long width;
 
+  /**
+   * A profile without amounts.
+   *
+   * @param widthNanos width of an interval at first, in ns; whole milliseconds
+   * @param mostBuckets most intervals
+   */
   public Profile(long widthNanos, int mostBuckets) {
     width = widthNanos;
     most = mostBuckets;
   }
 
+  /** Series of a class of waiting, in ns. */
   public static int series(WaitClass wait) {
     return FIRST_WAIT + wait.ordinal();
   }
 
-  /** Adds an amount that fell evenly between two times after the task's start. */
+  /** Spreads an amount evenly between two times, in ns after the task's start. */
   public void add(int series, long from, long to, double amount) {
     if (amount <= 0 || to <= from) {
       return;
@@ -64,10 +73,10 @@ public final class Profile {
   }
 
   /**
-   * The profile as JSON, no longer than the limit, or null for a task of less than two intervals.
+   * The profile as JSON of at most {@code mostBytes}, or null for a task of under two intervals.
    *
-   * @param wall the task's length
-   * @param totals exact total of each series of time, which its intervals will sum to
+   * @param wall the task's duration, in ns
+   * @param totals exact total of each series of time, in ns, which its intervals sum to
    */
   public String encode(long wall, long[] totals, int mostBytes) {
     while (wall > width * most) {
@@ -105,7 +114,7 @@ public final class Profile {
     return out.append('}').toString();
   }
 
-  /** Mean of each interval; the last one may be cut short. */
+  /** Mean of each interval in KiB, over its own length: the last one may be cut short. */
   private long[] heldKib(int buckets, long wall) {
     long[] kib = new long[buckets];
     for (int i = 0; i < buckets; i++) {
@@ -115,7 +124,7 @@ public final class Profile {
     return kib;
   }
 
-  /** Whole ms per interval. Rounding is carried on, so they sum to the total's whole ms. */
+  /** Whole ms of each interval; rounding is carried over, so they sum to the total's whole ms. */
   private long[] millis(double[] shape, int buckets, long wall, long total) {
     double sum = shape == null ? 0 : Arrays.stream(shape, 0, buckets).sum();
     long[] ms = new long[buckets];
@@ -123,7 +132,7 @@ public final class Profile {
     long before = 0;
     long all = total / NANOS_PER_MS;
     for (int i = 0; i < buckets; i++) {
-      // A series that no sample saw has no shape: it is spread evenly.
+      // A series without a sample has no shape: it is spread evenly.
       gone += sum > 0 ? shape[i] / sum
           : (double) (Math.min(wall, (i + 1) * width) - i * width) / wall;
       long until = i == buckets - 1 ? all : Math.min(all, Math.round(gone * all));
@@ -133,7 +142,7 @@ public final class Profile {
     return ms;
   }
 
-  /** Run lengths: 250*3,12 is 250,250,250,12. Zeros at the end are left out. */
+  /** Appends run lengths: 250*3,12 is 250,250,250,12. Zeros at the end are left out. */
   static void runs(long[] values, StringBuilder out) {
     int end = values.length;
     while (end > 0 && values[end - 1] == 0) {

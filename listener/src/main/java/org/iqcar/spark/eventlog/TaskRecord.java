@@ -3,11 +3,11 @@ package org.iqcar.spark.eventlog;
 import java.nio.charset.StandardCharsets;
 import org.iqcar.spark.threads.WaitClass;
 
-/** Writes one task's record as compact JSON. */
+/** Builds one task's record as compact JSON. */
 public final class TaskRecord {
-  /** Raised when a reader of the old format would misread the new one. */
+  /** Version of the format; raised when a reader of the old one would misread the new one. */
   static final int VERSION = 1;
-  /** Names of pools are the user's; each record repeats them. Readers show 500 letters at most. */
+  /** Most characters of a text: users choose pool names, and each record repeats them. */
   private static final int MOST_LETTERS = 1_000;
   private static final String[] IO = {
     "chars_read", "chars_written", null, null, "disk_bytes_read", "disk_bytes_written"};
@@ -18,17 +18,18 @@ public final class TaskRecord {
     return out.append(",\"").append(name).append("\":");
   }
 
+  /** Adds a number. */
   public TaskRecord number(String name, long value) {
     key(name).append(value);
     return this;
   }
 
-  /** A number that is left out, not zero, when it was not measured. */
+  /** Adds a number, unless it was not measured: then the field is missing, not zero. */
   public TaskRecord known(String name, long value, boolean measured) {
     return measured ? number(name, value) : this;
   }
 
-  /** Text; null is left out. */
+  /** Adds text, unless it is null. */
   public TaskRecord text(String name, String value) {
     if (value != null) {
       quote(value, key(name));
@@ -36,7 +37,7 @@ public final class TaskRecord {
     return this;
   }
 
-  /** JSON as it is; null is left out. */
+  /** Adds JSON as it is, unless it is null. */
   public TaskRecord raw(String name, String json) {
     if (json != null) {
       key(name).append(json);
@@ -44,6 +45,7 @@ public final class TaskRecord {
     return this;
   }
 
+  /** Adds the wait of each class, in ns by {@link WaitClass#ordinal}; zeros are left out. */
   public TaskRecord waits(long[] nanos) {
     StringBuilder waits = key("waits_ns").append('{');
     boolean first = true;
@@ -58,6 +60,7 @@ public final class TaskRecord {
     return this;
   }
 
+  /** Adds the bytes moved between two readings of {@code KernelThread.ownIo}. */
   public TaskRecord io(long[] start, long[] end) {
     for (int i = 0; i < IO.length; i++) {
       if (IO[i] != null) {
@@ -67,12 +70,13 @@ public final class TaskRecord {
     return this;
   }
 
+  /** The record; nothing may be added afterwards. */
   public String json() {
     return out.append('}').toString();
   }
 
   private static void quote(String text, StringBuilder out) {
-    // Half a surrogate pair becomes a question mark: Spark would lose the whole event by it.
+    // Half a surrogate pair becomes a question mark: with it Spark would lose the whole event.
     String value = new String(text.substring(0, Math.min(text.length(), MOST_LETTERS))
         .getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
     out.append('"');

@@ -5,9 +5,9 @@ import org.apache.spark.util.AccumulatorV2;
 /**
  * Carries one task's record to the driver, inside the task's own result.
  *
- * <p>An executor may only ever use a copy that was deserialised from the driver's: a new instance
- * makes Spark's result serialisation throw, and then the task never ends. The driver's value is a
- * count, because Spark repeats it with every task and stage.
+ * <p>An executor must use a copy deserialised from the driver's: with a new instance, Spark fails
+ * to serialise the result, and the task never ends. On the driver the value is a count of records,
+ * because Spark logs it again with every task and stage.
  */
 public final class TaskRecordAccumulator extends AccumulatorV2<String, String> {
   private static final long serialVersionUID = 1L;

@@ -2,7 +2,7 @@ package org.iqcar.spark.host;
 
 import java.util.concurrent.TimeUnit;
 
-/** Samples on their way to the driver: bounded, so that a slow driver costs samples, not memory. */
+/** Buffers samples for the driver, bounded: a slow driver costs samples, not memory. */
 final class HostBatch {
   /** About 100 samples of a host with 16 cores; one batch is one event in the log. */
   static final int MOST_CHARS = 64 * 1024;
@@ -13,6 +13,7 @@ final class HostBatch {
   private boolean ended;
   private boolean woken;
 
+  /** Adds a line, or drops it and counts it where the batch is full. */
   synchronized void add(String line) {
     if (lines.length() + line.length() >= MOST_CHARS) {
       full = true;
@@ -30,7 +31,7 @@ final class HostBatch {
     return full;
   }
 
-  /** No line will come any more. */
+  /** Tells {@link #await} that no more lines will come. */
   synchronized void end() {
     ended = true;
     notifyAll();
@@ -40,12 +41,13 @@ final class HostBatch {
     return ended;
   }
 
+  /** Ends {@link #await} now and from now on. */
   synchronized void wake() {
     woken = true;
     notifyAll();
   }
 
-  /** Waits until the batch is full, nothing more will come, or the time is over. */
+  /** Waits at most the given ns for the batch to be full, ended or woken. */
   synchronized void await(long nanos) throws InterruptedException {
     long end = System.nanoTime() + nanos;
     for (long left = nanos; left > 0 && !full && !ended && !woken;
@@ -54,7 +56,7 @@ final class HostBatch {
     }
   }
 
-  /** The lines so far, with commas between; the batch is empty afterwards. */
+  /** Returns the lines, separated by commas, and empties the batch. */
   synchronized String take() {
     String taken = lines.toString();
     lines.setLength(0);
@@ -62,7 +64,7 @@ final class HostBatch {
     return taken;
   }
 
-  /** Lines left out since the last call. */
+  /** Number of lines dropped since the last call. */
   synchronized long takeDropped() {
     long count = dropped;
     dropped = 0;

@@ -25,16 +25,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs the Python process that samples this host, and sends what it says to the driver.
+ * Runs the Python process that samples this host, and sends its samples to the driver.
  *
- * <p>Of several on one host only one samples the host itself; the processes settle that between
- * them. Everything happens on two threads of its own. The process ends when its input does, so it
- * outlives neither {@link #stop} nor a JVM that is killed.
+ * <p>Of several such processes on one host only one samples the host itself, which they settle by a
+ * lock file. All work is done on two threads of this class. The process ends when its input ends,
+ * so it outlives neither {@link #stop} nor a JVM that is killed.
  */
 public final class HostSampler implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(HostSampler.class);
   private static final String SCRIPT = "/iqcar_sampler.py";
-  /** Reads the script from the input, whose rest is then the script's own. */
+  /** Reads the script from standard input and leaves the rest of the input to the script. */
   private static final String BOOTSTRAP = String.join("\n",
       "import os,sys",
       "n=int(sys.argv.pop(1));s=b''",
@@ -43,18 +43,19 @@ public final class HostSampler implements Runnable {
       " if not b:sys.exit()",
       " s+=b",
       "exec(compile(s,'iqcar_sampler.py','exec'))");
-  /** How long an executor takes at most to get its name; without one there are no samples. */
+  /** Longest wait for the executor to get its name, in s; without a name there are no samples. */
   private static final int START_SECONDS = 120;
+  /** Longest wait for the process's last samples, in ms. */
   private static final int STOP_MS = 1_500;
-  /** Lines that are no samples before the process is taken for something else: a wrong setting. */
+  /** After so many lines that are no samples the process is no sampler: the setting is wrong. */
   private static final int MOST_OTHER_LINES = 1_000;
-  /** The first batches come early, because a short application would otherwise show nothing. */
+  /** The first batch is sent early, in ns, because short applications would lack one. */
   private static final long FIRST_SEND_NANOS = 1_000_000_000L;
   private static final long SEND_NANOS = 10_000_000_000L;
-  /** The one of this JVM, if any. */
+  /** The sampler of this JVM, or null. */
   private static volatile HostSampler current;
 
-  /** Sends a batch to the driver and returns when it has it; on a thread of the sampler's. */
+  /** Sends a batch to the driver and returns when the driver has it; called by one thread. */
   public interface Sender {
     void send(String[] batch) throws Exception;
   }
@@ -75,12 +76,13 @@ public final class HostSampler implements Runnable {
     thread.setDaemon(true);
   }
 
+  /** Starts the process and the threads. */
   public void start() {
     current = this;
     thread.start();
   }
 
-  /** Sends what there is, without waiting for anything: the application ends. */
+  /** Sends the samples so far if this is local mode, where the application's end is near. */
   public static void flushLocal() {
     HostSampler running = current;
     if (running != null && "driver".equals(running.executor)) {
@@ -96,7 +98,7 @@ public final class HostSampler implements Runnable {
     }
   }
 
-  /** Ends the process, and sends its last words if that can be done soon. */
+  /** Ends the process, and sends its last samples if they come within {@link #STOP_MS}. */
   public void stop() throws InterruptedException {
     stopped = true;
     batch.wake();
@@ -130,7 +132,7 @@ public final class HostSampler implements Runnable {
         HostWatch.begin(jvm(), executor);
         feed(out);
       } catch (IOException ended) {
-        // The reader has said why.
+        // The reader has logged why.
       }
       reader.join(STOP_MS);
       send();
@@ -144,7 +146,7 @@ public final class HostSampler implements Runnable {
     }
   }
 
-  /** In local mode the block manager gets its id, and the application its own, after plugins. */
+  /** Waits for the host's and the executor's names: local mode sets them after plugins start. */
   private boolean awaitName() throws InterruptedException {
     for (int tries = 0; tries < START_SECONDS * 10 && !stopped; tries++) {
       SparkEnv env = SparkEnv.get();
@@ -186,12 +188,12 @@ public final class HostSampler implements Runnable {
     }
   }
 
-  /** This process's id; Java 8 has no other way. */
+  /** This process's id; Java 8 has no other way to get it. */
   private static String jvm() {
     return ManagementFactory.getRuntimeMXBean().getName().split("@")[0];
   }
 
-  /** Tells the process whom to watch, once a period; sends what is due. */
+  /** Once a period, tells the process what to watch; sends batches that are due. */
   private void feed(OutputStream out) throws IOException, InterruptedException {
     long sent = System.nanoTime();
     long wait = FIRST_SEND_NANOS;
@@ -249,7 +251,7 @@ public final class HostSampler implements Runnable {
     }
   }
 
-  /** A line that is no JSON would make the event log unreadable to Spark. */
+  /** Whether a line is a sample: one that is no JSON would make the event log unreadable. */
   private boolean isSample(String line) {
     try {
       return line.startsWith("{\"v\":") && !line.contains("\"err\":")

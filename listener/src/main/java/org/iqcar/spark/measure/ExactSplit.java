@@ -2,11 +2,11 @@ package org.iqcar.spark.measure;
 
 import org.iqcar.spark.threads.WaitClass;
 
-/** Splits an exact total by sampled weights so that the parts sum to it. */
+/** Splits an exact total by sampled weights, so that the parts sum to the total. */
 final class ExactSplit {
   private ExactSplit() {}
 
-  /** Parts of the total, one per wait class. Without any weight, all of it is OTHER. */
+  /** Parts of the total, one per class of waiting; without any weight, all of it is OTHER. */
   static long[] split(long total, double[] weights) {
     long[] parts = new long[weights.length];
     double sum = 0;

@@ -2,7 +2,7 @@ package org.iqcar.spark.measure;
 
 import org.iqcar.spark.eventlog.Profile;
 
-/** Execution memory that one task held, from readings of it; guarded by its watch's lock. */
+/** Computes from readings how much execution memory a task held. Guarded by the watch's lock. */
 final class HeldBytes {
   private final Profile profile;
   private int readings;
@@ -12,13 +12,13 @@ final class HeldBytes {
   private double byteNanos;
 
   /**
-   * @param profile where each interval's part goes; null for none
+   * @param profile receives the memory held in each interval; null for none
    */
   HeldBytes(Profile profile) {
     this.profile = profile;
   }
 
-  /** So many bytes were held at that time after the task's start, and since the last reading. */
+  /** A reading of {@code bytes}, in ns after the task's start; it stands for the time before. */
   void read(long now, long bytes) {
     readings++;
     peak = Math.max(peak, bytes);
@@ -26,7 +26,7 @@ final class HeldBytes {
     hold(now);
   }
 
-  /** The task ended: until now it held what the last reading saw. */
+  /** The task ended: since the last reading it held what that reading saw. */
   void end(long now) {
     hold(now);
   }
@@ -46,12 +46,12 @@ final class HeldBytes {
     return readings > 0;
   }
 
-  /** Bytes held at most, as far as readings saw. */
+  /** The largest reading, in bytes. */
   long peak() {
     return peak;
   }
 
-  /** Bytes held on average over the task's life. */
+  /** Bytes held on average over the task's duration, which is in ns. */
   long mean(long wall) {
     return wall > 0 ? Math.min(peak, Math.round(byteNanos / wall)) : peak;
   }

@@ -6,17 +6,17 @@ import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 
 /**
- * Reads now and then how much execution memory each running task holds.
+ * Reads periodically how much execution memory each running task holds.
  *
- * <p>In a thread of its own, because Spark answers under the lock of its memory manager, and keeps
- * that while it evicts cached blocks to disk: the sampler would stand still just when there is a
- * wait for memory to see. A task that waits for execution memory has given the lock back.
+ * <p>It has a thread of its own, because Spark answers under the lock of its memory manager and
+ * holds that lock while it evicts cached blocks to disk: the sampler would be blocked just when
+ * tasks wait for memory. A task that waits for execution memory has released the lock.
  */
 final class HeldMemory implements Runnable {
-  /** Waking up is what costs; an interval of a profile still gets five readings. */
+  /** 50 ms: each wake-up costs, and an interval of a profile still gets five readings. */
   private static final long LEAST_PERIOD_NANOS = 50_000_000L;
   private static final long IDLE_NANOS = 1_000_000_000L;
-  /** Readings of all tasks failing one after the other before reading is given up. */
+  /** Failures in a row after which the thread gives up. */
   private static final int MOST_FAILURES = 50;
 
   private final Map<Long, TaskWatch> watches;
@@ -34,7 +34,7 @@ final class HeldMemory implements Runnable {
     thread.start();
   }
 
-  /** There is a task to watch again. */
+  /** Ends the idle sleep: there is a task again. */
   void wake() {
     LockSupport.unpark(thread);
   }
@@ -52,7 +52,7 @@ final class HeldMemory implements Runnable {
         boolean idle = watches.isEmpty();
         LockSupport.parkNanos(this, idle ? IDLE_NANOS : periodNanos);
         if (idle) {
-          // A task that has just begun holds nothing yet: that would say too little of a short one.
+          // A task that has just begun holds nothing: a reading would understate a short task.
           continue;
         }
         Faults.at("memory");

@@ -5,13 +5,13 @@ import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Time for which garbage collection stopped the whole JVM. */
+/** Reads for how long garbage collections have stopped the JVM. */
 final class Pauses {
   private static final List<GarbageCollectorMXBean> COLLECTORS = stopping();
 
   private Pauses() {}
 
-  /** Collectors that stop the JVM; others count whole concurrent cycles as their time. */
+  /** The collectors that stop the JVM: others report concurrent cycles, which do not. */
   private static List<GarbageCollectorMXBean> stopping() {
     List<GarbageCollectorMXBean> found = new ArrayList<>();
     for (GarbageCollectorMXBean gc : ManagementFactory.getGarbageCollectorMXBeans()) {
@@ -22,6 +22,7 @@ final class Pauses {
     return found;
   }
 
+  /** Total since the JVM's start, in ms. */
   static long totalMs() {
     long total = 0;
     for (GarbageCollectorMXBean gc : COLLECTORS) {

@@ -16,13 +16,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Looks at every running task once a period. The kernel's state comes first: only a thread that is
- * asleep has its stack read, because reading a stack stops the thread and costs 100 times as much.
+ * Samples every running task once a period. It reads the kernel's state of a thread first, and the
+ * stack only of a thread that is asleep: reading a stack stops the thread and costs 100 times more.
  */
 public final class Sampler implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(Sampler.class);
   private static final long IDLE_NANOS = 1_000_000_000L;
-  /** Rounds failing one after the other before the sampler gives up. */
+  /** Failures in a row after which the sampler gives up. */
   private static final int MOST_FAILURES = 50;
 
   private final Map<Long, TaskWatch> watches = new ConcurrentHashMap<>();
@@ -38,7 +38,7 @@ public final class Sampler implements Runnable {
     thread.setDaemon(true);
   }
 
-  /** One sleeping task of a round. */
+  /** A task that was asleep when a round looked at it. */
   private static final class Asleep {
     final TaskWatch watch;
     final long now;
@@ -55,6 +55,7 @@ public final class Sampler implements Runnable {
     }
   }
 
+  /** Starts the sampler's threads, unless the period is 0. */
   public void start() {
     if (settings.contention && TaskWatch.THREADS.isThreadContentionMonitoringSupported()) {
       TaskWatch.THREADS.setThreadContentionMonitoringEnabled(true);
@@ -65,7 +66,7 @@ public final class Sampler implements Runnable {
     }
   }
 
-  /** Null while all is well, else off or dead: the waits are then not split by class. */
+  /** Why waits are not split by class: off (period 0) or dead (it gave up); else null. */
   public String trouble() {
     if (settings.samplePeriodNanos == 0) {
       return "off";
@@ -73,6 +74,7 @@ public final class Sampler implements Runnable {
     return thread.isAlive() ? null : "dead";
   }
 
+  /** Samples a task from now on. */
   public void add(TaskWatch watch) {
     if (settings.samplePeriodNanos > 0) {
       boolean idle = watches.isEmpty();
@@ -84,10 +86,12 @@ public final class Sampler implements Runnable {
     }
   }
 
+  /** Stops sampling a task. */
   public void remove(TaskWatch watch) {
     watches.remove(watch.thread.getId(), watch);
   }
 
+  /** Ends the sampler's threads. */
   public void stop() {
     stopped = true;
     LockSupport.unpark(thread);
@@ -138,7 +142,7 @@ public final class Sampler implements Runnable {
       try {
         look(watch, asleep);
       } catch (IOException ended) {
-        // The thread ended between two looks; its own record is complete without this one.
+        // The thread ended between two looks: its record is complete without this one.
         watches.remove(watch.thread.getId(), watch);
       }
     }
@@ -171,7 +175,7 @@ public final class Sampler implements Runnable {
       watch.ran(now, cpu, runQueue, pausesMs);
       return;
     }
-    // A thread that has not run since the last look stands where it stood: no need to stop it.
+    // A thread that has not run since the last look has the same stack: no need to stop it.
     WaitClass wait = linux ? watch.stillWaits(cpu) : null;
     if (wait != null) {
       slept(watch, now, cpu, runQueue, wait);
@@ -187,19 +191,19 @@ public final class Sampler implements Runnable {
     }
     ThreadInfo[] infos = TaskWatch.THREADS.getThreadInfo(ids, settings.sampleDepth);
     for (int i = 0; i < ids.length; i++) {
-      Asleep one = asleep.get(i);
-      TaskWatch watch = one.watch;
+      Asleep seen = asleep.get(i);
+      TaskWatch watch = seen.watch;
       StackTraceElement[] stack =
           infos[i] == null ? new StackTraceElement[0] : infos[i].getStackTrace();
       Thread.State state = infos[i] == null ? Thread.State.TERMINATED : infos[i].getThreadState();
       if (watch.kernel == null && state == Thread.State.RUNNABLE
           && !StackClassifier.doesIo(stack)) {
-        watch.ran(one.now, one.cpu, one.runQueue, pausesMs);
+        watch.ran(seen.now, seen.cpu, seen.runQueue, pausesMs);
         continue;
       }
-      WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, one.disk)
-          ? null : StackClassifier.classify(state, stack, one.disk);
-      slept(watch, one.now, one.cpu, one.runQueue, wait);
+      WaitClass wait = stack.length == 0 || wokeUp(watch, state, stack, seen.disk)
+          ? null : StackClassifier.classify(state, stack, seen.disk);
+      slept(watch, seen.now, seen.cpu, seen.runQueue, wait);
     }
   }
 
@@ -210,7 +214,7 @@ public final class Sampler implements Runnable {
     watch.slept(now, cpu, runQueue, pausesMs, wait);
   }
 
-  /** Whether a thread woke up before its stack was read: that stack tells of something else. */
+  /** Whether a thread woke up before its stack was read, so the stack does not show the wait. */
   private static boolean wokeUp(
       TaskWatch watch, Thread.State state, StackTraceElement[] stack, boolean disk) {
     if (watch.kernel == null || disk || state != Thread.State.RUNNABLE

@@ -14,8 +14,9 @@ import org.iqcar.spark.threads.KernelThread;
 import org.iqcar.spark.threads.WaitClass;
 
 /**
- * One running task. Made, read and closed by the task's own thread; {@link #ran} and {@link
- * #slept} are the sampler's, {@link #holds} is {@link HeldMemory}'s: the watch's lock guards them.
+ * Measures one running task and builds its record. The task's own thread creates, closes and
+ * releases it; the sampler calls {@link #ran} and {@link #slept}, and {@link HeldMemory} calls
+ * {@link #holds}, under the watch's lock.
  */
 public final class TaskWatch {
   static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -46,6 +47,7 @@ public final class TaskWatch {
   private final HeldBytes held;
   private boolean closed;
 
+  /** Starts the task's clocks; called by the task's own thread. */
   public TaskWatch(TaskContext context, Settings settings) throws IOException {
     this.context = context;
     this.settings = settings;
@@ -69,15 +71,18 @@ public final class TaskWatch {
   /**
    * The sampler saw the thread running, or waiting to run.
    *
-   * @param pausesMs how long the JVM has stood still in all. The sampler stands still too and can
-   *     never see it, but a thread that runs afterwards has waited for its end.
+   * @param now time of {@link System#nanoTime}
+   * @param cpu the thread's total processor time, in ns
+   * @param runQueue the thread's total wait on the run queue, in ns
+   * @param pausesMs how long the JVM has been stopped in all, in ms. The sampler is stopped too and
+   *     never sees a pause, but a thread that runs afterwards has waited for its end.
    */
   synchronized void ran(long now, long cpu, long runQueue, long pausesMs) {
     if (!closed) {
       long from = seenNanos - startNanos;
       double onCpu = clamp(cpu - seenCpu, now - seenNanos);
-      // The kernel adds a wait on the run queue only when it is over: what is not CPU is taken
-      // for such a wait now, and what the kernel adds later is set off against it.
+      // The kernel adds a wait on the run queue only when it ends. So time off the processor
+      // counts as such a wait now, and what the kernel adds later is set off against it.
       seenWait = null;
       double rest = now - seenNanos - onCpu;
       double known = Math.max(0, runQueue - seenRunQueue - claimedRunQueue);
@@ -90,7 +95,7 @@ public final class TaskWatch {
     }
   }
 
-  /** What the thread was seen waiting for, if it has not run at all since; else null. */
+  /** What the thread was last seen waiting for, if it has not run since; else null. */
   synchronized WaitClass stillWaits(long cpu) {
     return cpu == seenCpu ? seenWait : null;
   }
@@ -98,7 +103,7 @@ public final class TaskWatch {
   /**
    * The sampler saw the thread asleep.
    *
-   * @param wait what it waits for, or null when it woke up before that could be told
+   * @param wait what it waits for, or null where it woke up before its stack was read
    */
   synchronized void slept(
       long now, long cpu, long runQueue, long pausesMs, WaitClass wait) {
@@ -126,7 +131,7 @@ public final class TaskWatch {
     }
   }
 
-  /** The task holds this much execution memory now. */
+  /** The task holds so many bytes of execution memory now. */
   synchronized void holds(long bytes) {
     if (!closed) {
       held.read(System.nanoTime() - startNanos, bytes);
@@ -162,7 +167,7 @@ public final class TaskWatch {
     closed = true;
     long cpu = THREADS.getCurrentThreadCpuTime() - startCpu;
     long runQueue = kernel == null ? 0 : kernel.ownRunQueueNanos() - startRunQueue;
-    // The clocks are read one after the other: CPU may come out a little above the wall clock.
+    // The clocks are read one after the other, so CPU may be a little above the wall clock.
     long wall = Math.max(System.nanoTime() - startNanos, cpu);
     runQueue = Math.min(runQueue, wall - cpu);
     long off = wall - cpu - runQueue;
@@ -172,7 +177,7 @@ public final class TaskWatch {
     long waitedMs = contention ? info.getWaitedTime() - startInfo.getWaitedTime() : -1;
     long gcMs = Pauses.totalMs() - startGcMs;
     if (offSamples == 0 && waits[WaitClass.GC_SAFEPOINT.ordinal()] == 0) {
-      countersSpeak(off, blockedMs, gcMs);
+      splitByCounters(off, blockedMs, gcMs);
     }
     long[] split = ExactSplit.split(off, waits);
 
@@ -203,12 +208,12 @@ public final class TaskWatch {
     return record.json();
   }
 
-  /** The kernel's id of the task's thread, or null where the kernel does not tell. */
+  /** The kernel's id of the task's thread, or null where there is none. */
   public String tid() {
     return kernel == null ? null : kernel.tid;
   }
 
-  /** Frees what the watch held open; called last, by the task's own thread. */
+  /** Closes or gives back the kernel's files; called last, by the task's own thread. */
   public void release() {
     if (python != null) {
       python.close();
@@ -218,8 +223,8 @@ public final class TaskWatch {
     }
   }
 
-  /** A task that no sample found asleep: what Spark and the JVM counted themselves. */
-  private void countersSpeak(long off, long blockedMs, long gcMs) {
+  /** Splits the wait of a task that no sample found asleep by what Spark and the JVM counted. */
+  private void splitByCounters(long off, long blockedMs, long gcMs) {
     double left = take(WaitClass.SHUFFLE_FETCH, off,
         context.taskMetrics().shuffleReadMetrics().fetchWaitTime());
     left = take(WaitClass.MONITOR_BLOCKED, left, blockedMs);

@@ -1,6 +1,7 @@
 package org.iqcar.spark.python;
 
 import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.net.Socket;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -16,15 +17,16 @@ import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.SparkInternals;
 
 /**
- * Finds the worker processes of a Python task.
+ * Finds the worker processes of a Python task, on a thread of its own.
  *
  * <p>Spark registers a completion callback that closes over the task's worker; the factory that
- * made the worker knows its process id. Both are private, so this reads fields by name, and a Spark
- * that names them otherwise leaves the wait unsplit. It takes the factory's lock, which Spark holds
- * while it starts a daemon: hence the thread of its own.
+ * made the worker knows its process id. Both are private, so this class reads fields by name; with
+ * a Spark that names them otherwise the wait is not split. The search takes the factory's lock,
+ * which Spark holds while it starts a daemon, so the sampler must not wait for it.
  */
 final class PythonSearch {
   private static final String WORKER = "org.apache.spark.api.python.PythonWorker";
+  /** Closures to look into: a callback may wrap the one that holds the worker. */
   private static final int DEPTH = 2;
   private static final ThreadPoolExecutor SEARCHER = new ThreadPoolExecutor(
       1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), job -> {
@@ -39,6 +41,7 @@ final class PythonSearch {
 
   private PythonSearch() {}
 
+  /** Searches in the background and gives the task the process ids. */
   static void start(PythonTask task, TaskContext context) {
     SEARCHER.execute(() -> {
       List<Long> pids = new ArrayList<>();
@@ -56,7 +59,7 @@ final class PythonSearch {
     });
   }
 
-  /** The worker sockets that the task's completion callbacks will release. */
+  /** The workers (sockets, or Spark's wrapper of one) that completion callbacks will release. */
   static Set<Object> workers(TaskContext context) throws ReflectiveOperationException {
     Set<Object> workers = Collections.newSetFromMap(new IdentityHashMap<>());
     Object callbacks = SparkInternals.get(context, "onCompleteCallbacks");
@@ -71,7 +74,7 @@ final class PythonSearch {
   private static void collect(Object holder, int depth, Set<Object> workers)
       throws ReflectiveOperationException {
     for (Field field : holder.getClass().getDeclaredFields()) {
-      if (field.getType().isPrimitive() || java.lang.reflect.Modifier.isStatic(field.getModifiers())) {
+      if (field.getType().isPrimitive() || Modifier.isStatic(field.getModifiers())) {
         continue;
       }
       field.setAccessible(true);
@@ -110,7 +113,7 @@ final class PythonSearch {
     return null;
   }
 
-  /** Of a Process, of a ProcessHandle (Spark 4.0), or of what Spark wraps that in (4.3). */
+  /** The id of a Process, a ProcessHandle (Spark 4.0) or Spark's wrapper of one (4.3). */
   private static Long pidOf(Object process) throws ReflectiveOperationException {
     if (process instanceof Process) {
       return (Long) Class.forName("java.lang.Process").getMethod("pid").invoke(process);

@@ -8,12 +8,16 @@ import org.iqcar.spark.host.HostWatch;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.threads.WaitClass;
 
-/** The Python workers of one task. Used by the sampler only, but for {@link #found}. */
+/**
+ * Splits a task's wait for Python by what its worker processes did meanwhile. Used by the sampler;
+ * {@link #found} and {@link #close} are called by other threads.
+ */
 public final class PythonTask {
+  /** Classes into which the wait is split; the last one is for a task without known workers. */
   public static final WaitClass[] CLASSES = {
     WaitClass.PYTHON_CPU, WaitClass.PYTHON_RUN_QUEUE, WaitClass.PYTHON_IO,
     WaitClass.PYTHON_OTHER, WaitClass.PYTHON_WORKER};
-  /** Looks at the task before its workers are searched for again: a later UDF adds workers. */
+  /** Looks at the task between two searches for its workers: a later UDF adds workers. */
   private static final int LOOKS_PER_SEARCH = 50;
 
   private final String proc;
@@ -22,11 +26,16 @@ public final class PythonTask {
   private boolean searching;
   private boolean closed;
 
+  /**
+   * A task whose workers are not known yet.
+   *
+   * @param proc where the kernel's process files are, such as /proc
+   */
   public PythonTask(String proc) {
     this.proc = proc;
   }
 
-  /** Reads what the workers did since the last look. */
+  /** Reads what the workers did since the last look; now is of {@link System#nanoTime}. */
   public synchronized void look(long now) {
     for (int i = workers.size() - 1; i >= 0; i--) {
       try {
@@ -37,7 +46,7 @@ public final class PythonTask {
     }
   }
 
-  /** How the wait since the last look divides over {@link #CLASSES}; sums to 1. */
+  /** Shares of {@link #CLASSES} in the wait since the last look; they sum to 1. */
   public synchronized double[] split(long now) {
     double[] parts = new double[CLASSES.length];
     if (workers.isEmpty()) {
@@ -59,7 +68,7 @@ public final class PythonTask {
     return parts;
   }
 
-  /** Has the workers searched for, in another thread, if that is due. */
+  /** Starts a search for the workers in another thread, if one is due. */
   public synchronized void search(TaskContext context) {
     boolean due = workers.isEmpty() || looks % LOOKS_PER_SEARCH == 0;
     looks++;
@@ -69,10 +78,11 @@ public final class PythonTask {
     }
   }
 
+  /** Takes the process ids that a search found. */
   synchronized void found(List<Long> pids) {
     searching = false;
     for (long pid : pids) {
-      // A search may end after the task: files opened then would stay open.
+      // A search may end after the task: files opened then would never be closed.
       boolean known = closed;
       for (WorkerProcess worker : workers) {
         known |= worker.pid == pid;
@@ -82,12 +92,13 @@ public final class PythonTask {
           workers.add(new WorkerProcess(proc, pid));
           HostWatch.python(pid);
         } catch (IOException ended) {
-          // The worker is gone already; the next search finds its successor.
+          // The worker has ended; the next search finds its successor.
         }
       }
     }
   }
 
+  /** Closes the workers' files; called when the task ends. */
   public synchronized void close() {
     for (WorkerProcess worker : workers) {
       close(worker);

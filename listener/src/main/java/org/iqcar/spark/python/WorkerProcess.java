@@ -4,9 +4,9 @@ import java.io.Closeable;
 import java.io.IOException;
 import org.iqcar.spark.threads.ProcFile;
 
-/** What one Python worker process did since it was last looked at. */
+/** Reads what one Python worker process did since the last look. */
 final class WorkerProcess implements Closeable {
-  /** Linux reports process times in ticks of 10 ms (USER_HZ = 100) on every architecture in use. */
+  /** 10 ms: Linux counts process times in ticks of USER_HZ = 100 on every architecture in use. */
   private static final long TICK_NANOS = 10_000_000L;
   private static final int UTIME = 10;
   private static final int STIME = 11;
@@ -21,7 +21,7 @@ final class WorkerProcess implements Closeable {
   private long seenRunQueue;
   private double claimed;
 
-  /** Shares of the last interval, each in 0..1. */
+  /** Shares of the time between the last two looks, each in 0..1. */
   double cpu;
   double runQueue;
   double io;
@@ -33,11 +33,12 @@ final class WorkerProcess implements Closeable {
     look(System.nanoTime());
   }
 
+  /** Reads the process's counters; now is of {@link System#nanoTime}. */
   void look(long now) throws IOException {
     char state = stat.stateAndNumbers(fields);
     schedstat.numbers(times);
-    // schedstat knows the main thread only, to the ns; the process's ticks know all threads. The
-    // larger of the two never counts one moment twice.
+    // schedstat counts the main thread only, in ns; stat counts all threads, in ticks. The larger
+    // of the two never counts the same time twice.
     long all = Math.max(times[0], (fields[UTIME] + fields[STIME]) * TICK_NANOS);
     double elapsed = Math.max(1, now - seenNanos);
     double onCpu = clamp(all - seenCpu, elapsed);

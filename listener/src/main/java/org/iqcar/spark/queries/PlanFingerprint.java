@@ -12,23 +12,24 @@ import java.util.regex.Pattern;
 import org.iqcar.spark.text.PyRegex;
 
 /**
- * Hashes that recognise a recurring query: its plan without ids, literals, dates and run numbers.
+ * Hashes a plan without ids, literals, dates and run numbers, to recognise a recurring query.
  *
- * <p>The analyzer computes the same ones from event logs (analyzer/iqcar/eventlog/events/fingerprint.py);
- * a test holds the two together.
+ * <p>The analyzer computes the same hashes from event logs
+ * (analyzer/iqcar/eventlog/events/fingerprint.py); a test compares the two.
  */
 public final class PlanFingerprint {
-  /** Hex digits kept of SHA-256. */
+  /** Hex digits of SHA-256 in a hash. */
   static final int HASH_DIGITS = 32;
 
-  /** Characters kept of one line of a plan. */
+  /** Most characters of one line of a plan. */
   static final int MAX_LINE = 1_000_000;
 
   private static final String OPERAND = "[^#()\\[\\],]*";
 
   /**
-   * A pattern and what replaces it, in texts that hold what each match holds. A pattern tries each
-   * letter a few times at most: what it repeats is possessive, or ends before its next start.
+   * A pattern and its replacement, for texts that contain {@code held}, which is in every match. A
+   * pattern tries each character a few times at most: its repetitions are possessive, or end before
+   * the next match can start.
    */
   private static final class Step {
     final String held;
@@ -78,11 +79,11 @@ public final class PlanFingerprint {
     new Step("", "(?<![0-9A-Za-z])(?=[0-9]*+[a-f])(?=[a-f]*+[0-9])[0-9a-f]{8,}+(?![0-9A-Za-z])",
         "?"),
     new Step("-", "%<%d{4}-%d{1,2}-%d{1,2}(?:[T ]%d{1,2}(?::%d{1,2}){1,2}(?:\\.%d++)?Z?)?", "?"),
-    // Starts at the first digit alone, and gives back digits one by one.
+    // Starts only at the first digit, and gives back digits one by one.
     new Step("", "(?<![%W$])-?%d+(?:\\.%d+)?(?:[eE][+\\-]?%d+)?(?:BD|[LDSBdf])?(?![%W])", "?"),
     new Step("", "(?<=[\\-=/.])%d++(?=[/\\-.\\]]|%$)", "?"),
     new Step("/", "(?<!%d)(?:(?<=[%W\\-])|(%d))%d++(?=/)", "$1?"),
-    // Possessive, so that a long list does not nest: nothing follows that could give back.
+    // Possessive, so that a long list does not recurse: nothing follows that needs backtracking.
     new Step("?", "\\?(?:%s*+,%s*+\\?)++", "?"),
   };
   private static final Pattern LINES =
@@ -90,7 +91,7 @@ public final class PlanFingerprint {
 
   private PlanFingerprint() {}
 
-  /** A line of a plan without what differs from run to run. */
+  /** A line of a plan without the parts that differ from run to run. */
   static String normalise(String line) {
     String text = line;
     if (line.length() > MAX_LINE && PyRegex.length(line) > MAX_LINE) {
@@ -107,7 +108,7 @@ public final class PlanFingerprint {
     return PyRegex.oneBlank(replace(IDS, withoutPlanIds(text)));
   }
 
-  /** Hashes a plan tree: each node's depth, name and text, in the order Spark prints them. */
+  /** Hashes a plan: depth, name and text of each node, in the order in which Spark prints them. */
   public static String hash(PlanNode plan) {
     List<String> lines = new ArrayList<>();
     Deque<PlanNode> stack = new ArrayDeque<>();
@@ -147,7 +148,7 @@ public final class PlanFingerprint {
     return sha256(all.toString());
   }
 
-  /** The first digits of a text's SHA-256. */
+  /** The first {@link #HASH_DIGITS} hex digits of a text's SHA-256. */
   static String sha256(String text) {
     try {
       byte[] digest =
@@ -172,7 +173,7 @@ public final class PlanFingerprint {
     return text;
   }
 
-  /** The next place from one on where a pattern matches; kept for the starts up to there. */
+  /** Finds the next match of a pattern, and remembers it for starts before it. */
   private static final class Ahead {
     private final Matcher match;
     private final int length;
@@ -183,6 +184,7 @@ public final class PlanFingerprint {
       length = text.length();
     }
 
+    /** Position of the first match at or after a start, else the text's length. */
     int from(int start) {
       if (at < start) {
         at = match.find(start) ? match.start() : length;
@@ -191,7 +193,7 @@ public final class PlanFingerprint {
     }
   }
 
-  /** Of a scan's filters the first column stays. */
+  /** Keeps of a scan's filters only the first column. */
   private static String firstOfFilters(String text) {
     if (!text.contains("Filters: [")) {
       return text;
@@ -214,10 +216,10 @@ public final class PlanFingerprint {
   }
 
   /**
-   * What is between a start and the next of the ends becomes a question mark.
+   * Replaces the text between a start and the next end by a question mark.
    *
-   * @param not ends that show that it is no constant
-   * @param last whether the end of the text is an end
+   * @param not first characters of ends that show that the text is no constant
+   * @param last whether the end of the whole text is an end
    */
   private static String operandToMark(
       String text, Pattern starts, Pattern ends, String not, boolean last) {
@@ -240,7 +242,7 @@ public final class PlanFingerprint {
     return out.append(text, copied, text.length()).toString();
   }
 
-  /** Leaves out the numbers of plans, with a comma and blanks before. */
+  /** Removes the ids of plans, with a comma and blanks before them. */
   private static String withoutPlanIds(String text) {
     Matcher id = PLAN_ID.matcher(text);
     StringBuilder out = new StringBuilder();
@@ -254,7 +256,7 @@ public final class PlanFingerprint {
     return copied == 0 ? text : out.append(text, copied, text.length()).toString();
   }
 
-  /** A node's name without the number of its generated code. */
+  /** A node's name without the number of its code generation stage. */
   private static String withoutNumber(String name) {
     Matcher number = name.endsWith(")") ? CODEGEN.matcher(name) : null;
     return number != null && number.find()
@@ -262,10 +264,10 @@ public final class PlanFingerprint {
   }
 
   /**
-   * Quoted text becomes a question mark: {@code '(?:[^'\\]|\\.|'')*'} or {@code
-   * "(?:[^"\\]|\\.)*"}, which Java would match by nesting as deep as the text is long.
+   * Replaces quoted text by a question mark: {@code '(?:[^'\\]|\\.|'')*'} or {@code
+   * "(?:[^"\\]|\\.)*"}, which Java would match by recursion as deep as the text is long.
    *
-   * @param doubled whether two quotes in a row are a quote inside
+   * @param doubled whether two quotes in a row stand for a quote inside the text
    */
   private static String quotedToMark(String text, char quote, boolean doubled) {
     StringBuilder out = null;
@@ -278,13 +280,13 @@ public final class PlanFingerprint {
         out.append(text, copied, at).append('?');
         copied = end;
       }
-      // Where no quote ended it, none of the escaped ones on the way starts one that ends.
+      // Without a closing quote, no escaped quote on the way starts a text that has one.
       at = text.indexOf(quote, Math.abs(end));
     }
     return out == null ? text : out.append(text, copied, text.length()).toString();
   }
 
-  /** Just behind the last quote that may end it; without any, minus where the search stopped. */
+  /** The position behind the closing quote; without one, minus where the search stopped. */
   private static int endOfQuoted(String text, int start, char quote, boolean doubled) {
     int end = 0;
     int at = start + 1;

@@ -4,8 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 import org.iqcar.spark.safety.SparkInternals;
 
-/** A node of a physical plan, as {@code SparkPlanInfo} in the event log holds it. */
+/** A node of a physical plan, with the fields of {@code SparkPlanInfo} in the event log. */
 public final class PlanNode {
+  /** The operator's name; empty for a plan that Spark does not describe. */
   public final String name;
   final String text;
   final List<PlanNode> children;
@@ -16,7 +17,7 @@ public final class PlanNode {
     this.children = children;
   }
 
-  /** Copies Spark's tree; by reflection, because an application may be without Spark SQL. */
+  /** Copies Spark's tree by reflection, because an application may lack Spark SQL. */
   public static PlanNode fromSpark(Object sparkPlanInfo) throws ReflectiveOperationException {
     List<PlanNode> children = new ArrayList<>();
     for (Object child : SparkInternals.sequence(sparkPlanInfo, "children")) {

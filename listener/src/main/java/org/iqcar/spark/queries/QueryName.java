@@ -9,11 +9,12 @@ import org.iqcar.spark.text.PyRegex;
 import org.iqcar.spark.text.Secrets;
 
 /**
- * What descriptions, groups and call sites say about a query, as the analyzer understands them
- * (analyzer/iqcar/eventlog/events/descriptions.py and analyzer/iqcar/queries/identify.py).
+ * Derives a query's name and fingerprint from descriptions, job groups and call sites, as the
+ * analyzer does (analyzer/iqcar/eventlog/events/descriptions.py and
+ * analyzer/iqcar/queries/identify.py).
  */
 final class QueryName {
-  /** Characters up to which a name stands in a fingerprint as it is; longer ones are hashed. */
+  /** Most characters of a name in a fingerprint; a longer name is hashed. */
   private static final int NAME_IN_FINGERPRINT = 120;
   private static final String STREAM_WITHOUT_NAME = "streaming query";
 
@@ -34,7 +35,7 @@ final class QueryName {
 
   private QueryName() {}
 
-  /** A description without secrets, and of a stream's batch only the stream's name. */
+  /** A description without secrets; of a stream's batch, only the stream's name. */
   static String clean(String description) {
     if (description != null) {
       Matcher stream = STREAM.matcher(description);
@@ -46,14 +47,14 @@ final class QueryName {
     return Secrets.redact(description, Secrets.MAX_TEXT);
   }
 
-  /** Whether a user gave this description; a call site or a statement's text is none. */
+  /** Whether a user gave this description: it is neither a call site nor a statement's text. */
   static boolean isUsers(String description) {
     return !description.isEmpty() && !description.equals(STREAM_WITHOUT_NAME)
         && !CALL_SITE.matcher(description).lookingAt()
         && !isStatement(description);
   }
 
-  /** Whether a text is SQL, after blanks, comments and opening brackets. */
+  /** Whether a text begins with SQL, after blanks, comments and opening brackets. */
   private static boolean isStatement(String text) {
     int at = PyRegex.behindBlanks(text, 0);
     while (at < text.length()) {
@@ -100,18 +101,19 @@ final class QueryName {
     return "";
   }
 
+  /** Whether a text contains a UUID, which differs from run to run. */
   static boolean hasUuid(String text) {
     return UUID.matcher(text).find();
   }
 
-  /** Fingerprint of a kind made of a text. */
+  /** A fingerprint of the given kind, made of a text. */
   static String fingerprint(String kind, String text) {
     String plain = UUID.matcher(PyRegex.oneBlank(text)).replaceAll("*");
     return PyRegex.length(plain) <= NAME_IN_FINGERPRINT
         ? kind + ":" + plain : kind + "-sha256:" + PlanFingerprint.sha256(plain);
   }
 
-  /** Fingerprint of a job that has only the call sites of the stages it runs. */
+  /** Fingerprint of a job that is known only by the call sites of the stages it runs. */
   static String ofCallSites(List<String> stageNames, String group) {
     Set<String> names = new TreeSet<>();
     for (String name : stageNames) {

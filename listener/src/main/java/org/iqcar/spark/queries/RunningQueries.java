@@ -7,21 +7,21 @@ import org.iqcar.spark.safety.LruMap;
 import org.iqcar.spark.text.Secrets;
 
 /**
- * Which query a job belongs to, told from the events that the event log holds and in their order,
- * so that the analyzer (analyzer/iqcar/queries/identify.py) says the same of the log.
+ * Determines which query a job belongs to, from the events of the event log in their order, so that
+ * the analyzer (analyzer/iqcar/queries/identify.py) finds the same in the log.
  *
- * <p>Used by one thread. What was not asked for lately is forgotten, so memory stays bounded.
+ * <p>Used by one thread. The least recently used entries are dropped, so memory stays bounded.
  */
 public final class RunningQueries {
-  /** The local property by which Spark puts a job into a pool. */
+  /** The local property that names a job's pool. */
   public static final String POOL = "spark.scheduler.pool";
 
-  /** Executions whose jobs may still come; an application runs some tens at once. */
+  /** SQL executions kept for their jobs; an application runs some tens at once. */
   private static final int MOST_EXECUTIONS = 2_000;
-  /** Job groups and Connect operations that keep the name of their first job. */
+  /** Job groups, Connect operations and pools whose query is kept. */
   private static final int MOST_NAMES = 10_000;
 
-  /** What rules can match. */
+  /** What rules match: a query's fingerprint and description. */
   public static final class Query {
     public final String fingerprint;
     public final String description;
@@ -40,14 +40,14 @@ public final class RunningQueries {
 
   private final LruMap<Long, Execution> executions = new LruMap<>(MOST_EXECUTIONS);
   private final LruMap<String, Query> ofFirstJob = new LruMap<>(MOST_NAMES);
-  /** The last query of each pool: Spark runs broadcasts in groups of their own. */
+  /** The last query of each pool, for broadcasts: Spark runs them in job groups of their own. */
   private final LruMap<String, Query> lastOfPool = new LruMap<>(MOST_NAMES);
 
   /**
    * A SQL execution begins.
    *
-   * @param root the execution that it is part of; −1 where Spark does not tell
-   * @param planHash the hash of its plan; empty without one
+   * @param root the execution that it is part of; −1 where Spark does not say
+   * @param planHash the hash of its plan; empty without a plan
    */
   public void executionStarted(long id, long root, String description, String planHash) {
     Execution execution = executions.computeIfAbsent(id, none -> new Execution());
@@ -62,7 +62,7 @@ public final class RunningQueries {
    * A job begins.
    *
    * @param properties its local properties; may be null
-   * @param callSites gives the names of the stages that it will run
+   * @param callSites computes the names of the stages that it will run
    * @return the query that it belongs to
    */
   public Query jobStarted(Properties properties, Callable<List<String>> callSites)

@@ -12,14 +12,14 @@ import org.xml.sax.Attributes;
 import org.xml.sax.SAXException;
 import org.xml.sax.helpers.DefaultHandler;
 
-/** Spark's own file of pools, which Spark reads once, when the scheduler starts in FAIR mode. */
+/** Reads Spark's own file of pools, as Spark does when the scheduler starts in FAIR mode. */
 final class AllocationFile {
   private static final String SETTING = "spark.scheduler.allocation.file";
   private static final String ON_CLASS_PATH = "fairscheduler.xml";
 
-  /** Whether there is one. */
+  /** Whether there is such a file. */
   final boolean present;
-  /** The pools in it. */
+  /** Names of the pools in it. */
   final Set<String> pools;
 
   private AllocationFile(boolean present, Set<String> pools) {
@@ -28,9 +28,10 @@ final class AllocationFile {
   }
 
   /**
-   * Reads it.
+   * Reads the file that the configuration names, else the one on the class path.
    *
-   * @throws IOException if it cannot be read: then Spark would not start in FAIR mode either
+   * @param hadoop Spark's Hadoop configuration
+   * @throws IOException if it cannot be read; Spark would not start in FAIR mode either
    */
   static AllocationFile read(SparkConf conf, Object hadoop) throws IOException {
     String path = conf.get(SETTING, null);

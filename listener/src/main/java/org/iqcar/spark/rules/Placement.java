@@ -29,21 +29,22 @@ import org.iqcar.spark.text.Secrets;
 /**
  * Decides for each job which pool it goes into.
  *
- * <p>It listens on a queue of its own and sees what the event log sees, in the same order: the SQL
- * execution with its plan, then the job, then the job's task sets are made. So whoever makes a
- * task set waits here until the job has been seen, and the decision never depends on timing.
+ * <p>It listens on a queue of its own and receives the events of the event log in the same order:
+ * the SQL execution with its plan, then the job; the job's task sets are created after that. The
+ * thread that creates a task set waits here until the job's event has come, so the decision does
+ * not depend on timing.
  */
 final class Placement extends SparkListener {
   private static final String SQL_START =
       "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart";
   /**
-   * Longest wait of the scheduler's thread for a decision; it takes milliseconds, unless others
-   * have the processors.
+   * Longest wait of the scheduler's thread for a decision. It takes milliseconds, unless the
+   * processors are busy.
    */
   private static final long MOST_WAIT_MS = 2_000;
-  /** After so many waits in vain the scheduler's thread waits no more. */
+  /** Timeouts after which the scheduler's thread no longer waits. */
   private static final int MOST_TIMEOUTS = 3;
-  /** Jobs whose decision is kept; more never run at once. */
+  /** Jobs whose decision is kept; so many never run at once. */
   private static final int MOST_JOBS = 10_000;
   private static final String NONE = "";
 
@@ -58,7 +59,7 @@ final class Placement extends SparkListener {
     plansMatter = rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
   }
 
-  /** The pool for a job, or null; called by the scheduler's thread when it makes a task set. */
+  /** The pool of a job, or null; called by the scheduler's thread when it creates a task set. */
   synchronized String poolOf(int job) throws InterruptedException, TimeoutException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(MOST_WAIT_MS);
     while (!decided.containsKey(job) && timeouts < MOST_TIMEOUTS) {
@@ -99,7 +100,7 @@ final class Placement extends SparkListener {
     }
     try {
       Faults.at("rules.onOtherEvent");
-      // Hashed at once: until the first job there is time that nobody waits for.
+      // Hashed here and not at the first job, for which the scheduler's thread would wait.
       queries.executionStarted((Long) SparkInternals.call(event, "executionId"), root(event),
           (String) SparkInternals.call(event, "description"), planHash(event));
     } catch (Throwable failure) {
@@ -107,7 +108,7 @@ final class Placement extends SparkListener {
     }
   }
 
-  /** Spark before 3.4 does not tell. */
+  /** The root execution's id, or −1: Spark before 3.4 does not say. */
   private static long root(Object event) throws ReflectiveOperationException {
     try {
       scala.Option<?> root = (scala.Option<?>) SparkInternals.call(event, "rootExecutionId");
@@ -130,12 +131,13 @@ final class Placement extends SparkListener {
         : plansMatter ? PlanFingerprint.hashText(text) : "not computed";
   }
 
-  /** Names of the stages that a job will run: those whose shuffle files exist are skipped. */
+  /** Names of the stages that a job will run; those whose shuffle files exist are skipped. */
   private static List<String> callSites(SparkListenerJobStart event)
       throws ReflectiveOperationException {
     TreeMap<Integer, StageInfo> stages = new TreeMap<>();
-    for (Object one : SparkInternals.sequence(event, "stageInfos")) {
-      stages.put(((StageInfo) one).stageId(), (StageInfo) one);
+    for (Object info : SparkInternals.sequence(event, "stageInfos")) {
+      StageInfo stage = (StageInfo) info;
+      stages.put(stage.stageId(), stage);
     }
     if (stages.isEmpty()) {
       return Collections.emptyList();

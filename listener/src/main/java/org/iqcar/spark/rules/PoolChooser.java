@@ -9,7 +9,7 @@ import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 
 /**
- * Stands before the scheduler's own builder and names the pool of each task set that a rule is for.
+ * Sets the pool of each task set that a rule is for, then calls the scheduler's own builder.
  *
  * <p>It runs on the thread that schedules all jobs, under the scheduler's lock.
  */
@@ -41,7 +41,7 @@ final class PoolChooser implements SchedulableBuilder {
       pools.make();
       String pool = properties == null ? null : placement.poolOf(taskSet.priority());
       if (pool != null) {
-        // These are the job's own properties: its tasks carry them, its thread does not.
+        // These are the job's own copy: its tasks carry them, the user's thread does not.
         properties.setProperty(RunningQueries.POOL, pool);
       }
     } catch (InterruptedException e) {

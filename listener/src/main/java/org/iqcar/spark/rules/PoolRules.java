@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Set;
 import org.iqcar.spark.queries.RunningQueries;
 
-/** A file of compiled rules: pools of the FAIR scheduler, and which query goes into which. */
+/** Parses compiled rules: pools of the FAIR scheduler, and which query goes into which pool. */
 final class PoolRules {
   static final String DEFAULT_POOL = "default";
   static final String SCHEMA_VERSION = "1";
@@ -40,7 +40,7 @@ final class PoolRules {
     }
   }
 
-  /** Which query goes into a pool; what is empty is not compared. */
+  /** Assigns queries to a pool; an empty field is not compared. */
   static final class Assignment {
     final String pool;
     final String fingerprint;
@@ -84,11 +84,11 @@ final class PoolRules {
   }
 
   /**
-   * Reads and validates a file.
+   * Parses and validates a file.
    *
-   * @param path what to call the file in a message
-   * @param others pools that exist without it
-   * @throws RulesRefused if anything in it is not as it must be
+   * @param path name of the file in messages
+   * @param others names of pools that exist without the file
+   * @throws RulesRefused if the file is not valid
    */
   static PoolRules parse(String path, byte[] json, Set<String> others) {
     JsonNode top;
@@ -116,17 +116,17 @@ final class PoolRules {
     }
     Map<String, PoolSpec> pools = new LinkedHashMap<>();
     int i = 0;
-    for (JsonNode one : list(path, top, "pools")) {
+    for (JsonNode entry : list(path, top, "pools")) {
       String place = path + ": pools[" + i++ + "]";
-      String name = text(place, one, "name", true);
-      String mode = one.has("mode") ? text(place, one, "mode", true) : "FIFO";
+      String name = text(place, entry, "name", true);
+      String mode = entry.has("mode") ? text(place, entry, "mode", true) : "FIFO";
       if (!mode.equals("FIFO") && !mode.equals("FAIR")) {
-        throw new RulesRefused(place, "mode is " + one.get("mode") + ", not FIFO or FAIR", FIX);
+        throw new RulesRefused(place, "mode is " + entry.get("mode") + ", not FIFO or FAIR", FIX);
       }
       PoolSpec pool = new PoolSpec(
-          name, number(place, one, "weight", 1), number(place, one, "min_share", 0), mode);
+          name, number(place, entry, "weight", 1), number(place, entry, "min_share", 0), mode);
       if (pools.put(name, pool) != null) {
-        throw new RulesRefused(place, "a second pool is named " + one.get("name"), FIX);
+        throw new RulesRefused(place, "a second pool is named " + entry.get("name"), FIX);
       }
     }
     return new PoolRules(pools, assignments(path, top, pools, others));
@@ -136,19 +136,19 @@ final class PoolRules {
       String path, JsonNode top, Map<String, PoolSpec> pools, Set<String> others) {
     Set<String> advice = idsOfAdvice(path, top);
     List<Assignment> found = new ArrayList<>();
-    for (JsonNode one : list(path, top, "assignments")) {
+    for (JsonNode entry : list(path, top, "assignments")) {
       String place = path + ": assignments[" + found.size() + "]";
-      String rule = one.path("rule_id").asText();
+      String rule = entry.path("rule_id").asText();
       if (advice.contains(rule)) {
         throw new RulesRefused(place, rule + " is advice to people and makes no pool", FIX);
       }
       Assignment assignment = new Assignment(
-          text(place, one, "pool", true),
-          text(place, one, "fingerprint", false),
-          text(place, one, "description", false),
-          text(place, one, "job_group", false));
+          text(place, entry, "pool", true),
+          text(place, entry, "fingerprint", false),
+          text(place, entry, "description", false),
+          text(place, entry, "job_group", false));
       if (!pools.containsKey(assignment.pool) && !others.contains(assignment.pool)) {
-        throw new RulesRefused(place, "there is no pool " + one.get("pool"), FIX);
+        throw new RulesRefused(place, "there is no pool " + entry.get("pool"), FIX);
       }
       if (assignment.fingerprint.isEmpty() && assignment.description.isEmpty()
           && assignment.jobGroup.isEmpty()) {
@@ -159,7 +159,7 @@ final class PoolRules {
     return found;
   }
 
-  /** Rules of type ADVICE are for people: they are skipped, and none of them may make a pool. */
+  /** Ids of the rules of type ADVICE, which are for people: no assignment may come from one. */
   private static Set<String> idsOfAdvice(String path, JsonNode top) {
     Set<String> ids = new HashSet<>();
     for (JsonNode rule : list(path, top, "rules")) {

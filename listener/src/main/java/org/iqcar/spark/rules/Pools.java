@@ -8,14 +8,14 @@ import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulingMode;
 
-/** Makes pools in a running scheduler; whoever calls it holds the scheduler's lock. */
+/** Creates pools in a running scheduler; the caller holds the scheduler's lock. */
 final class Pools {
   private final Pool root;
   private final List<PoolRules.PoolSpec> missing;
 
   /**
-   * @param keepDefaultFifo make the default pool first in, first out, unless it is among the
-   *     wanted: Spark 3.4 and later share it fairly in FAIR mode, which nobody here has asked for
+   * @param keepDefaultFifo whether to make the default pool first in, first out, unless it is among
+   *     the wanted pools: in FAIR mode Spark 3.4 and later share it fairly
    */
   Pools(Pool root, Collection<PoolRules.PoolSpec> wanted, boolean keepDefaultFifo) {
     this.root = root;
@@ -27,8 +27,8 @@ final class Pools {
   }
 
   /**
-   * Makes the pools that are missing. A pool's weight cannot be changed, so one of the same name
-   * is replaced, but only while it is empty; else that is tried again at the next call.
+   * Creates the missing pools. A pool's weight cannot be changed, so a pool of the same name is
+   * replaced, but only while it is empty; otherwise the next call tries again.
    */
   void make() {
     Iterator<PoolRules.PoolSpec> each = missing.iterator();

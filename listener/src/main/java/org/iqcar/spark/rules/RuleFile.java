@@ -16,10 +16,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
 
-/** Opens a local path, or a URL of any file system that Hadoop knows. */
+/** Reads a file from a local path or from a URL of any file system that Hadoop supports. */
 final class RuleFile {
   private static final Pattern URL = Pattern.compile("[A-Za-z][A-Za-z0-9+.-]+:/.*");
-  /** Another host's file system takes seconds; one that does not answer must not hold up the job. */
+  /** A remote file system takes seconds; one that does not answer must not block the job. */
   private static final int MOST_SECONDS = 30;
 
   private RuleFile() {}
@@ -28,13 +28,14 @@ final class RuleFile {
    * Reads a whole file.
    *
    * @param hadoop Spark's Hadoop configuration
-   * @throws IOException if it cannot be read soon or is larger than {@code most} bytes
+   * @throws IOException if it cannot be read within {@link #MOST_SECONDS} s or is larger than
+   *     {@code most} bytes
    */
   static byte[] read(String path, Object hadoop, int most) throws IOException {
     return within(MOST_SECONDS, () -> readNow(path, hadoop, most));
   }
 
-  /** What the action returns; in a thread of its own, which is left behind if that takes longer. */
+  /** Runs an action in a thread of its own, which is abandoned if it takes longer. */
   static byte[] within(int seconds, Callable<byte[]> action) throws IOException {
     FutureTask<byte[]> reading = new FutureTask<>(action);
     Thread thread = new Thread(reading, "iqcar-rules");
@@ -83,13 +84,13 @@ final class RuleFile {
 
   private static InputStream openLocal(File file) throws IOException {
     if (file.exists() && !file.isFile()) {
-      // Opening a pipe would wait for somebody who writes to it.
+      // Opening a pipe would block until another process writes to it.
       throw new IOException(file + " is no regular file");
     }
     return new FileInputStream(file);
   }
 
-  /** By reflection: the plugin is built without Hadoop's jars. */
+  /** Opens a file by Hadoop, by reflection: the plugin is built without Hadoop's jars. */
   static InputStream openByHadoop(String path, Object hadoop) throws IOException {
     try {
       ClassLoader loader = hadoop.getClass().getClassLoader();

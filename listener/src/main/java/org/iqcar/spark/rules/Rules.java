@@ -18,24 +18,24 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is made, because
- * FAIR can only be chosen then, and puts pools and {@link PoolChooser} into it when it exists.
+ * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is created,
+ * because FAIR can only be chosen then, and adds pools and {@link PoolChooser} to it afterwards.
  *
- * <p>Only rules that cannot be read, and only with {@code spark.iqcar.rules.strict=true}, stop the
- * application. Anything else that goes wrong leaves scheduling as it is without rules.
+ * <p>Rules that cannot be read stop the application, but only with
+ * {@code spark.iqcar.rules.strict=true}. Any other failure leaves scheduling as without rules.
  */
 public final class Rules {
   private static final Logger LOG = LoggerFactory.getLogger(Rules.class);
   private static final String MODE = "spark.scheduler.mode";
   private static final String FAIR = "FAIR";
   private static final String QUEUE = "iqcar";
-  /** A file of a thousand assignments takes some 200 KB. */
+  /** 8 MB; a file of a thousand assignments takes some 200 KB. */
   private static final int MOST_BYTES = 8 << 20;
 
   private final SparkContext sc;
   private final String path;
   private final PoolRules rules;
-  /** Whether the default pool is to be as without rules: first in, first out. */
+  /** Whether the default pool stays first in, first out, as without rules. */
   private final boolean keepDefaultFifo;
 
   private Rules(SparkContext sc, String path, PoolRules rules, boolean keepDefaultFifo) {
@@ -46,9 +46,9 @@ public final class Rules {
   }
 
   /**
-   * Reads the rules and switches FAIR on if they need it; called before the scheduler is made.
+   * Reads the rules and switches FAIR on if needed; called before the scheduler is created.
    *
-   * @return null without rules
+   * @return the rules, or null without any
    * @throws RulesRefused if they cannot be read and the settings are strict
    */
   public static Rules before(SparkContext sc) {
@@ -56,7 +56,7 @@ public final class Rules {
     return read(sc, isFair(conf.get(MODE, "FIFO")), () -> conf.set(MODE, FAIR));
   }
 
-  /** Applies the rules when only the listener is configured: then the scheduler exists already. */
+  /** Reads and applies the rules where only a listener is configured: the scheduler exists. */
   public static void applyLate(SparkConf conf) throws ReflectiveOperationException {
     if (Settings.from(conf).rules == null) {
       return;
@@ -122,14 +122,14 @@ public final class Rules {
     return mode.trim().toUpperCase(Locale.ROOT).equals(FAIR);
   }
 
-  /** Puts the rules into the scheduler; never throws. */
+  /** Adds the rules to the scheduler; never throws. */
   public void apply() {
     try {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
       Pool root = sc.taskScheduler().rootPool();
       Pools pools = new Pools(root, rules.pools.values(), keepDefaultFifo);
-      // The lock under which the scheduler itself adds to its pools.
+      // The scheduler holds this lock when it adds to its pools.
       synchronized (scheduler) {
         pools.make();
         Field field = SparkInternals.field(scheduler, "schedulableBuilder");

@@ -2,7 +2,7 @@ package org.iqcar.spark.rules;
 
 import org.iqcar.spark.text.Printable;
 
-/** Rules that cannot be applied; the message says what is wrong, where, and what to do. */
+/** Thrown for rules that cannot be applied: where, what is wrong, and what to do. */
 public final class RulesRefused extends RuntimeException {
   private static final long serialVersionUID = 1L;
 

@@ -4,14 +4,14 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Our own failures: the first is logged with its stack, the rest are counted. */
+/** Counts the plugin's own failures in this JVM; logs the first with its stack. */
 public final class Failures {
   private static final Logger LOG = LoggerFactory.getLogger(Failures.class);
   private static final AtomicLong COUNT = new AtomicLong();
 
   private Failures() {}
 
-  /** Takes note of a failure; never throws. */
+  /** Counts a failure; never throws. */
   public static void note(String where, Throwable failure) {
     try {
       if (COUNT.getAndIncrement() == 0) {
@@ -19,10 +19,11 @@ public final class Failures {
             where, failure);
       }
     } catch (Throwable ignored) {
-      // Even logging may fail (class loading during shutdown): the job comes first.
+      // Logging itself may fail (class loading during shutdown): the job must not.
     }
   }
 
+  /** Number of failures so far. */
   public static long count() {
     return COUNT.get();
   }

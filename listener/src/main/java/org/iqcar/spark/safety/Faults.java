@@ -2,12 +2,13 @@ package org.iqcar.spark.safety;
 
 import java.util.function.Consumer;
 
-/** Places where a test can make the plugin fail. Does nothing unless the test jar is present. */
+/** Lets a test make the plugin fail at named places. Does nothing without the test jar. */
 public final class Faults {
   private static final Consumer<String> HOOK = find();
 
   private Faults() {}
 
+  /** A place where a test may throw. */
   public static void at(String place) {
     if (HOOK != null) {
       HOOK.accept(place);

@@ -3,7 +3,7 @@ package org.iqcar.spark.safety;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** A map that forgets what was asked for longest ago. */
+/** A map of bounded size that drops its least recently used entry. Not thread-safe. */
 public final class LruMap<K, V> extends LinkedHashMap<K, V> {
   private static final long serialVersionUID = 1L;
   private final int most;

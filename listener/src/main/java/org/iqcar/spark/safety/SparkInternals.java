@@ -7,11 +7,11 @@ import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
 
-/** Reads and sets private state of Spark, where Spark offers no other way. */
+/** Reads private state of Spark by reflection, where Spark has no public way. */
 public final class SparkInternals {
   private SparkInternals() {}
 
-  /** The field of that name; Scala may have put the class's name and $$ before it. */
+  /** The field of that name, made accessible; Scala may prefix it with the class's name and $$. */
   public static Field field(Object holder, String name) throws NoSuchFieldException {
     for (Class<?> type = holder.getClass(); type != null; type = type.getSuperclass()) {
       for (Field field : type.getDeclaredFields()) {
@@ -28,14 +28,14 @@ public final class SparkInternals {
     return field(holder, name).get(holder);
   }
 
-  /** Calls a public method without parameters whatever it returns: Seq differs between Scalas. */
+  /** Calls a public method without parameters, whatever it returns. */
   public static Object call(Object target, String name) throws ReflectiveOperationException {
     Method method = target.getClass().getMethod(name);
     method.setAccessible(true);
     return method.invoke(target);
   }
 
-  /** What a method returns as a Scala Seq, whose package differs between Scalas. */
+  /** The elements of the Seq that a method returns; its package differs between Scala versions. */
   public static List<Object> sequence(Object target, String name)
       throws ReflectiveOperationException {
     List<Object> found = new ArrayList<>();
@@ -47,7 +47,7 @@ public final class SparkInternals {
     return found;
   }
 
-  /** What a Scala map holds for a key, or null. */
+  /** The value of a key in a Scala map, or null. */
   public static Object option(Object map, Object key) throws ReflectiveOperationException {
     Method get = map.getClass().getMethod("get", Object.class);
     get.setAccessible(true);
@@ -55,7 +55,7 @@ public final class SparkInternals {
     return found.isDefined() ? found.get() : null;
   }
 
-  /** The context that is being made while its listeners are. */
+  /** The context under construction, which Spark's public interface does not give to listeners. */
   public static SparkContext contextBeingMade() throws ReflectiveOperationException {
     scala.Option<?> making =
         (scala.Option<?>) get(SparkContext$.MODULE$, "contextBeingConstructed");

@@ -1,6 +1,6 @@
 package org.iqcar.spark.settings;
 
-/** Every setting of the plugin: key, default, first version, and what it does. */
+/** The settings of the plugin: key, default, first version, and meaning. */
 public enum Setting {
   ENABLED("spark.iqcar.enabled", "true", "0.1.0",
       "Measure and record at all. false leaves Spark as if the jar were not there."),

@@ -10,19 +10,19 @@ import org.iqcar.spark.safety.LruMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The settings of one application. An unreadable value is reported and its default used. */
+/** Reads the settings of one application. An unreadable value is logged and replaced. */
 public final class Settings {
   private static final Logger LOG = LoggerFactory.getLogger(Settings.class);
   private static final Pattern TIME = Pattern.compile("(\\d+)\\s*(us|ms|s|m|min)?");
-  /** The kernel's own clocks tick no finer; records tell of whole milliseconds. */
+  /** 1 ms: the kernel's clocks are no finer, and profiles hold whole milliseconds. */
   private static final long LEAST_NANOS = 1_000_000L;
-  /** A day. Sums of longer times would leave the range of numbers. */
+  /** 1 day: sums of longer times would overflow. */
   private static final long MOST_NANOS = 86_400_000_000_000L;
-  /** A profile at its most takes 160 bytes per interval and running task. */
+  /** A profile takes up to 160 bytes of memory per interval and running task. */
   private static final int MOST_BUCKETS = 10_000;
-  /** The driver keeps the record of every task that runs or waits to be logged. */
+  /** The driver holds the records of all tasks that run or wait to be logged. */
   private static final int MOST_PROFILE_BYTES = 1_000_000;
-  /** The driver, the executor and the listener of one JVM read the same settings. */
+  /** Values already logged: driver, executor and listener of one JVM read the same settings. */
   private static final LruMap<String, Boolean> REPORTED = new LruMap<>(1_000);
 
   public final boolean enabled;
@@ -35,15 +35,15 @@ public final class Settings {
   public final boolean python;
   public final boolean host;
   public final long hostPeriodNanos;
-  /** Null: what PySpark uses. */
+  /** Null for the Python that PySpark uses. */
   public final String hostPython;
   public final String proc;
-  /** Null: no rules. */
+  /** Path or URL of the rules; null for none. */
   public final String rules;
   public final boolean rulesStrict;
 
   /**
-   * @param values value of a key, or null where it is not set
+   * @param values gives the value of a key, or null where it is not set
    */
   Settings(Function<String, String> values) {
     enabled = bool(values, Setting.ENABLED);
@@ -114,7 +114,7 @@ public final class Settings {
     });
   }
 
-  /** A time such as 20ms, 1s, 1500us, or 0; a bare number is milliseconds, as Spark reads it. */
+  /** A time such as 20ms, 1s, 1500us or 0, in ns; a bare number is in ms, as in Spark. */
   private static long nanos(Function<String, String> values, Setting setting) {
     return read(values, setting, text -> {
       Matcher match = TIME.matcher(text);

@@ -3,13 +3,13 @@ package org.iqcar.spark.text;
 import java.util.regex.Pattern;
 
 /**
- * Regular expressions that match what the analyzer's match: in Python a word or a blank is any
- * of Unicode's, the dot stops at a line feed only, and so does the end of the text.
+ * Regular expressions with the meaning they have in the analyzer's Python: word characters and
+ * blanks are Unicode's, and only a line feed stops the dot and precedes the end of the text.
  */
 public final class PyRegex {
   /**
-   * With a character beyond the first 65,536, which is no text: only where an expression holds one
-   * does Java look behind by characters instead of halves of them.
+   * Word characters, and one character beyond the first 65,536 that no text contains: only an
+   * expression with such a character makes Java look behind by code points instead of by halves.
    */
   private static final String WORD = "\\p{L}\\p{N}_\udbff\udfff";
   private static final String BLANK = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a"
@@ -22,8 +22,8 @@ public final class PyRegex {
 
   /**
    * Compiles an expression in which {@code %w %s %d} stand for Python's {@code \w \s \d}, {@code
-   * %b} for its word boundary, {@code %<} for one before a word and {@code %>} for one after it,
-   * which are faster, {@code %.} for its dot and {@code %$} for its end. Inside of a character class
+   * %b} for its word boundary, {@code %<} and {@code %>} for a boundary before and after a word,
+   * which are faster, {@code %.} for its dot and {@code %$} for its end. Inside a character class
    * write {@code %W} and {@code %S}.
    */
   public static Pattern compile(String text) {
@@ -47,7 +47,7 @@ public final class PyRegex {
         : letter >= '\u0085' && BLANKS_BEYOND.indexOf(letter) >= 0;
   }
 
-  /** The first place from one on where no blank is. */
+  /** The first position at or after {@code from} that holds no blank. */
   public static int behindBlanks(String text, int from) {
     int at = from;
     while (at < text.length() && isBlank(text.charAt(at))) {
@@ -56,7 +56,7 @@ public final class PyRegex {
     return at;
   }
 
-  /** The first place down to a least one with nothing but blanks from there to another. */
+  /** The lowest position, not below {@code least}, with only blanks from it to {@code from}. */
   public static int beforeBlanks(String text, int least, int from) {
     int at = from;
     while (at > least && isBlank(text.charAt(at - 1))) {

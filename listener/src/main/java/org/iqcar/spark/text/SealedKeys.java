@@ -6,18 +6,18 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Takes keys out of calls that encrypt or decrypt, {@code aes_encrypt(text, 'key')}, as the analyzer
- * does (analyzer/iqcar/eventlog/text/sealed_keys.py).
+ * Removes keys from calls that encrypt or decrypt, such as {@code aes_encrypt(text, 'key')}, as the
+ * analyzer does (analyzer/iqcar/eventlog/text/sealed_keys.py).
  */
 final class SealedKeys {
   private static final Pattern PIECE =
       Pattern.compile("(?iu:(?:aes|pgp_sym)_(?:en|de)crypt)[ \\t]*+\\(|['\"(),]");
-  /** Commas counted in a bracket that opens no such call: never as many as one. */
+  /** Count of commas in a bracket that opens no such call: it never reaches 1. */
   private static final int NO_CALL = Integer.MIN_VALUE;
 
   private SealedKeys() {}
 
-  /** A text without what is quoted in the second argument of such calls; they may be nested. */
+  /** The text without the quoted text in the second argument of such calls, nested ones too. */
   static String without(String text) {
     StringBuilder out = new StringBuilder();
     int copied = 0;

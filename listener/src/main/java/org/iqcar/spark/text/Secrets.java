@@ -5,19 +5,20 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Takes secrets out of descriptions as the analyzer does (analyzer/iqcar/eventlog/text/redact.py): a
- * name that held one is compared without it, so rules never need to hold it.
+ * Removes secrets from descriptions as the analyzer does
+ * (analyzer/iqcar/eventlog/text/redact.py), so that rules, which hold redacted names, match.
  *
- * <p>The analyzer's engine tries nothing twice; Java's does. So what is repeated here is possessive,
- * bounded, or ends before the next start; where a long text between two signs may be missing its
- * second, it is passed over with the first. Texts are short besides.
+ * <p>The analyzer's regular expressions run in linear time; Java's backtrack. So each repetition
+ * here is possessive, bounded, or ends before the next match can start, and a match whose closing
+ * sign may be missing consumes the text up to where it would be. Texts are also short.
  */
 public final class Secrets {
-  /** Characters kept of a description. */
+  /** Most characters of a description. */
   public static final int MAX_TEXT = 10_000;
-  /** Characters kept of a name. */
+  /** Most characters of a name. */
   public static final int MAX_NAME = 500;
 
+  /** Stands in place of a secret. */
   static final String MARK = "*(redacted)";
   private static final String KEY =
       "(?iu:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
@@ -70,12 +71,12 @@ public final class Secrets {
   private static final Pattern PROSE = Pattern.compile("(?i)(?:a|an|the|not|null|no|none|distinct"
       + "|true|false|unknown|empty|blank|set|unset|missing|required|optional|invalid|valid|wrong"
       + "|incorrect|correct|expired|ok|too|still|now|used|needed)[.!?]*+");
-  /** In the order in which they are tried. */
+  /** Signs between a name and its value, in the order in which they are tried. */
   private static final String[] BETWEEN = {"=>", "->", "===", "==", "=", ":=", "::", ":"};
 
   private Secrets() {}
 
-  /** A text without its secrets, cut to a length; null is empty. */
+  /** The text without its secrets, cut to {@code limit} characters; null becomes empty. */
   public static String redact(String text, int limit) {
     if (text == null || text.isEmpty()) {
       return "";
@@ -105,7 +106,7 @@ public final class Secrets {
     return SealedKeys.without(kept);
   }
 
-  /** Where the value that belongs to a match starts and ends; null without one. */
+  /** Finds the start and end of the value that belongs to a match; null without a value. */
   private interface Value {
     int[] of(String text, Matcher match);
   }
@@ -120,7 +121,7 @@ public final class Secrets {
     return out == null ? text : match.appendTail(out).toString();
   }
 
-  /** Values are replaced, and the search goes on behind them. */
+  /** Replaces the value of each match and continues the search behind it. */
   private static String withoutValues(String text, Pattern pattern, Value value) {
     Matcher match = pattern.matcher(text);
     StringBuilder out = new StringBuilder();
@@ -140,7 +141,7 @@ public final class Secrets {
     return copied == 0 ? text : out.append(text, copied, text.length()).toString();
   }
 
-  /** The value behind a name and a sign between them. */
+  /** The span of the value behind a name and a sign. */
   private static int[] assigned(String text, Matcher name) {
     int end = name.end();
     if (text.startsWith(">", end) && text.charAt(end - 1) == '-') {
@@ -160,7 +161,7 @@ public final class Secrets {
     return null;
   }
 
-  /** The value in a sentence; a third number says that it is a word and no secret. */
+  /** The span of a value in a sentence; a third number marks an ordinary word, not a secret. */
   private static int[] told(String text, int at) {
     int[] span = value(text, at);
     boolean word = span != null && PROSE.matcher(text.substring(at, span[1])).matches();
@@ -178,7 +179,7 @@ public final class Secrets {
     return span(text, at, "|;");
   }
 
-  /** Quoted text that starts at a place, else text up to a blank or one of some letters. */
+  /** The span of quoted text at a position, else of text up to a blank or one of {@code ends}. */
   private static int[] span(String text, int at, String ends) {
     if (at < text.length() && (text.charAt(at) == '\'' || text.charAt(at) == '"')) {
       return new int[] {at, endOfQuoted(text, at)};
@@ -191,7 +192,7 @@ public final class Secrets {
     return end == at ? null : new int[] {at, end};
   }
 
-  /** Just behind the quote that ends a quoted text, or the text's end where that is cut off. */
+  /** The position behind the closing quote, or the text's end where the quote is missing. */
   static int endOfQuoted(String text, int start) {
     char quote = text.charAt(start);
     int at = start + 1;

@@ -7,13 +7,13 @@ import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Shapes by which tokens of known services are recognised; the analyzer reads the same file. */
+/** Reads the patterns of tokens of known services, from the file that the analyzer reads too. */
 final class TokenShapes {
   private static final String FILE = "/iqcar_secrets.json";
 
   private TokenShapes() {}
 
-  /** One expression of all shapes, to be put between brackets. */
+  /** One regular expression that matches any of the patterns, to be put between brackets. */
   static String read() {
     try (InputStream in = TokenShapes.class.getResourceAsStream(FILE)) {
       List<String> shapes = new ArrayList<>();

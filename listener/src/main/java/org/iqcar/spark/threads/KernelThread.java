@@ -11,15 +11,15 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.iqcar.spark.safety.Failures;
 
 /**
- * What the kernel knows about one thread. The task's thread and the sampler each have their own
- * open files, so that neither ever waits for the other.
+ * Reads what the kernel counts for one thread. The thread itself and the sampler have open files
+ * of their own, so neither waits for the other.
  */
 public final class KernelThread implements Closeable {
   private static final Map<Thread, KernelThread> OPEN = new ConcurrentHashMap<>();
-  /** A thread's stat begins "tid (15 letters) S": this is enough for its state. */
+  /** A thread's stat file begins "tid (15 letters) S": enough bytes for its state. */
   private static final int STAT_BYTES = 64;
 
-  /** The thread's id, as the kernel counts. */
+  /** The kernel's id of the thread. */
   public final String tid;
   private final ProcFile ownSchedstat;
   private final ProcFile ownIo;
@@ -27,7 +27,7 @@ public final class KernelThread implements Closeable {
   private final ProcFile seenSchedstat;
   private final long[] ownTimes = new long[2];
   private final long[] seenTimes = new long[2];
-  /** Whether its thread runs a task now; set by that thread. */
+  /** Whether the thread runs a task now; set by the thread. */
   public volatile boolean busy;
 
   private KernelThread(String folder) throws IOException {
@@ -39,12 +39,16 @@ public final class KernelThread implements Closeable {
     try {
       io = new ProcFile(folder + "/io", 256);
     } catch (IOException noAccounting) {
-      // Some containers hide io; the rest is still worth having.
+      // Some containers hide the io file; the others are still useful.
     }
     ownIo = io;
   }
 
-  /** The calling thread's, or null where the kernel does not offer it. */
+  /**
+   * The calling thread, or null where there are no such files.
+   *
+   * @param proc where the kernel's process files are, such as /proc
+   */
   public static KernelThread current(String proc) {
     Thread thread = Thread.currentThread();
     KernelThread known = OPEN.get(thread);
@@ -61,12 +65,12 @@ public final class KernelThread implements Closeable {
     return known;
   }
 
-  /** Closes the files of all threads that run no task: the executor has ended. */
+  /** Closes the files of all threads that run no task; called when the executor has ended. */
   public static void closeIdle() {
     closeWhere(true);
   }
 
-  /** Closes the files of threads that have ended, and perhaps of those that are idle. */
+  /** Closes the files of threads that have ended and, if asked, of those that run no task. */
   private static void closeWhere(boolean idle) {
     for (Iterator<Map.Entry<Thread, KernelThread>> i = OPEN.entrySet().iterator(); i.hasNext();) {
       Map.Entry<Thread, KernelThread> entry = i.next();
@@ -77,13 +81,16 @@ public final class KernelThread implements Closeable {
     }
   }
 
-  /** Total wait on the run queue; for the thread itself. */
+  /** Total wait on the run queue, in ns; called by the thread itself. */
   public long ownRunQueueNanos() throws IOException {
     ownSchedstat.numbers(ownTimes);
     return ownTimes[1];
   }
 
-  /** rchar, wchar, syscr, syscw, read_bytes, write_bytes; null where the kernel hides them. */
+  /**
+   * rchar, wchar (bytes), syscr, syscw (calls), read_bytes, write_bytes (bytes), or null where the
+   * kernel hides them; called by the thread itself.
+   */
   public long[] ownIo() throws IOException {
     if (ownIo == null) {
       return null;
@@ -93,25 +100,25 @@ public final class KernelThread implements Closeable {
     return io;
   }
 
-  /** State letter; for the sampler. */
+  /** The state letter; called by the sampler. */
   public char seenState() throws IOException {
     return seenStat.state();
   }
 
   /**
-   * Reads the thread's times; for the sampler. The wait on the run queue is added only when the
-   * thread gets to run, and the processor time of a running thread may be one tick old.
+   * Reads the thread's times; called by the sampler. The kernel adds a wait on the run queue only
+   * when the thread gets to run, and a running thread's processor time may be one tick old.
    */
   public void lookAtTimes() throws IOException {
     seenSchedstat.numbers(seenTimes);
   }
 
-  /** Total processor time at the last look; for the sampler. */
+  /** Total processor time at the last {@link #lookAtTimes}, in ns; called by the sampler. */
   public long seenCpuNanos() {
     return seenTimes[0];
   }
 
-  /** Total wait on the run queue at the last look; for the sampler. */
+  /** Total wait on the run queue at the last {@link #lookAtTimes}, in ns; called by the sampler. */
   public long seenRunQueueNanos() {
     return seenTimes[1];
   }

@@ -5,14 +5,14 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * Tells from a stack what a thread that is off the processor waits for.
+ * Classifies by its stack what a thread that is off the processor waits for.
  *
- * <p>The innermost frame in {@link #RULES} decides: a Python stage that pulls its input through a
- * shuffle is waiting for the shuffle, not for Python. Where no rule speaks, the thread's state and
- * its top frame do.
+ * <p>The innermost frame that matches one of {@link #RULES} decides: a Python stage that pulls its
+ * input through a shuffle waits for the shuffle, not for Python. Without a match, the thread's
+ * state and its top frame decide.
  */
 public final class StackClassifier {
-  /** A class (by name or its beginning), optionally one method, and what waiting there means. */
+  /** The start of a class's name, of a method's name or null, and what waiting there means. */
   private static final class Rule {
     final String type;
     final String method;
@@ -24,7 +24,7 @@ public final class StackClassifier {
       this.wait = wait;
     }
 
-    boolean speaksOf(String className, String methodName) {
+    boolean matches(String className, String methodName) {
       return className.startsWith(type) && (method == null || methodName.startsWith(method));
     }
   }
@@ -91,13 +91,13 @@ public final class StackClassifier {
     rule("java.lang.Class", "forName", WaitClass.CODEGEN_LOCK),
   };
 
-  /** A cached block being dropped to make room is a memory wait, whatever it is written with. */
+  /** Dropping a cached block to make room is a wait for memory, whatever frames write it. */
   private static final Rule EVICTION =
       rule(SPARK + "storage.memory.MemoryStore", "evictBlocks", WaitClass.STORAGE_MEMORY);
-  /** Only where nothing inside the call says more. */
+  /** Decides only where no frame inside the call matches a rule. */
   private static final Rule ASK = rule(SPARK + "rpc.Rpc", null, WaitClass.DRIVER_RPC);
 
-  /** Classes whose native methods do IO. Snappy and LZ4 are native too, but compute. */
+  /** Classes whose native methods do IO; those of Snappy and LZ4 compute. */
   private static final Set<String> FILES = new HashSet<>(Arrays.asList(
       "java.io.FileInputStream", "java.io.FileOutputStream", "java.io.RandomAccessFile",
       "java.io.UnixFileSystem", "java.io.FileDescriptor", "sun.nio.ch.FileDispatcherImpl",
@@ -112,9 +112,10 @@ public final class StackClassifier {
   private StackClassifier() {}
 
   /**
-   * The wait of a thread that the kernel says is asleep.
+   * What a thread waits for that is asleep according to the kernel.
    *
-   * @param disk whether the kernel says it sleeps uninterruptibly (state D)
+   * @param stack its frames, innermost first
+   * @param disk whether it sleeps uninterruptibly (the kernel's state D)
    */
   public static WaitClass classify(Thread.State state, StackTraceElement[] stack, boolean disk) {
     if (stack.length == 0) {
@@ -127,7 +128,7 @@ public final class StackClassifier {
     }
   }
 
-  /** Whether a runnable thread's top frame is one that sleeps in the kernel by itself. */
+  /** Whether the top frame is a native method that does IO, so the thread may sleep in it. */
   public static boolean doesIo(StackTraceElement[] stack) {
     return stack.length > 0 && stack[0].isNativeMethod()
         && (FILES.contains(stack[0].getClassName()) || SOCKETS.contains(stack[0].getClassName()));
@@ -135,7 +136,7 @@ public final class StackClassifier {
 
   private static WaitClass inNative(StackTraceElement[] stack, boolean disk) {
     if (!doesIo(stack)) {
-      // Asleep on the disk without a system call of its own: a page of a mapped file.
+      // Asleep on a disk without a system call: the thread reads a page of a mapped file.
       return disk ? WaitClass.IO_READ : WaitClass.GC_SAFEPOINT;
     }
     WaitClass named = innermost(stack);
@@ -189,19 +190,19 @@ public final class StackClassifier {
     return lock ? WaitClass.MONITOR_BLOCKED : WaitClass.NOTIFICATION_WAIT;
   }
 
-  /** What the innermost frame with a rule says, or null. */
+  /** The class of the innermost frame that matches a rule, or null. */
   private static WaitClass innermost(StackTraceElement[] stack) {
     WaitClass found = null;
     boolean asks = false;
     for (StackTraceElement frame : stack) {
       String type = frame.getClassName();
       String method = frame.getMethodName();
-      if (EVICTION.speaksOf(type, method)) {
+      if (EVICTION.matches(type, method)) {
         return EVICTION.wait;
       }
-      asks |= ASK.speaksOf(type, method);
+      asks |= ASK.matches(type, method);
       for (int i = 0; found == null && i < RULES.length; i++) {
-        if (RULES[i].speaksOf(type, method)) {
+        if (RULES[i].matches(type, method)) {
           found = RULES[i].wait;
         }
       }

@@ -2,7 +2,7 @@ package org.iqcar.spark.threads;
 
 import java.util.Locale;
 
-/** What a task that is off the processor is waiting for. */
+/** The classes of waiting: what a task that is off the processor waits for. */
 public enum WaitClass {
   EXECUTION_MEMORY("Memory to join, sort or aggregate in."),
   STORAGE_MEMORY("Memory to cache or broadcast in, and the eviction that makes room."),
@@ -21,6 +21,7 @@ public enum WaitClass {
   GC_SAFEPOINT("The whole JVM stopped, mostly for garbage collection."),
   OTHER("Anything else, and time that no sample fell into.");
 
+  /** Every class, in the order of {@link #ordinal}. */
   public static final WaitClass[] ALL = values();
 
   private final String doc;
@@ -31,11 +32,12 @@ public enum WaitClass {
     this.label = name().toLowerCase(Locale.ROOT);
   }
 
+  /** The sentence in the documentation. */
   public String doc() {
     return doc;
   }
 
-  /** The name used in records. */
+  /** The name in records. */
   public String label() {
     return label;
   }

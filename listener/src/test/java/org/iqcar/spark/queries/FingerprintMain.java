@@ -10,8 +10,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 
 /**
- * Answers each line of standard input, a word and base64 of a text, with base64 of what the plugin
- * makes of the text: for a test that compares it with what the analyzer makes of it.
+ * Answers each line of standard input, which is a function's name and base64 of a text, with base64
+ * of the function's result, for a test that compares the plugin with the analyzer.
  */
 public final class FingerprintMain {
   private static final String COST = "cost-of-";
@@ -32,7 +32,7 @@ public final class FingerprintMain {
     out.flush();
   }
 
-  /** Processor time in ns, the least of a few tries: of a compiled and undisturbed one. */
+  /** Processor time in ns, the least of three tries: the first ones run before compilation. */
   private static String cost(String question, String text) {
     ThreadMXBean clock = ManagementFactory.getThreadMXBean();
     long least = Long.MAX_VALUE;

@@ -8,7 +8,7 @@ import java.util.List;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Stacks seen on real Sparks, innermost frame first; a * marks a native method. */
+/** Classifies stacks seen on real Sparks, innermost frame first; a * marks a native method. */
 class StackClassifierTest {
   private static final String PARK =
       "jdk.internal.misc.Unsafe.park* java.util.concurrent.locks.LockSupport.park ";
