@@ -1,9 +1,9 @@
-"""Samples what a host does: one JSON object per line and period on standard output.
+"""Samples the use of a host's resources: one JSON object per period, each on a line of its own.
 
-One file on purpose: the Spark plugin carries it in its jar and hands it to the Python of the
-executors' hosts, where iqcar is not installed. It needs Python 3.7 or newer, psutil, and not
-Windows. docs/listener.md describes the fields. Counters are written as what they grew by since
-the line before; what a system does not tell is left out.
+The script is one file, because the Spark plugin carries it in its jar and gives it to the Python
+of the executors' hosts, where iqcar is not installed. It needs Python 3.7 or newer and psutil, and
+does not run on Windows. docs/listener.md describes the fields and their units. A counter is written
+as its growth since the line before; a part that a system lacks is left out.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 CANNOT_SAMPLE = 3
-"""Exit code where psutil or something of the system is missing."""
+"""Exit code where psutil or a needed part of the system is missing."""
 SHORTEST_S = 0.05
-"""A last sample over less than this says nothing: the kernel counts CPU in ticks of 10 ms."""
+"""Shortest last sample worth taking: the kernel counts CPU in ticks of 10 ms."""
 LOCK_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 (the same for every user and temp setting)
 CPU_MODES = ("user", "nice", "system", "iowait", "irq", "softirq", "steal", "idle")
 DISK_COUNTERS = (
@@ -49,18 +49,18 @@ CGROUP_COUNTERS = ("usage_usec", "throttled_usec", "nr_periods", "nr_throttled")
 
 
 class Lock:
-    """Makes one of several samplers the host's; the kernel frees it when its holder dies."""
+    """Elects one sampler of a host by a file lock, which the kernel frees when the holder ends."""
 
     def __init__(self, name: str) -> None:
         usable = [f for f in LOCK_FOLDERS if os.access(f, os.W_OK | os.X_OK)]
         folder = usable[0] if usable else LOCK_FOLDERS[0]
-        with contextlib.suppress(FileNotFoundError):  # nothing at all is writable: no lock
+        with contextlib.suppress(FileNotFoundError):  # no folder is writable: no lock
             folder = folder if usable else tempfile.gettempdir()
         self._path = name if os.sep in name else os.path.join(folder, name)
         self._fd = -1
 
     def take(self) -> bool:
-        """Try to become the leader; True when it is, and where there can be no lock."""
+        """Try to become the leader; True if this is the leader, or where no lock can exist."""
         try:
             if self._fd < 0:
                 flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,21 +81,21 @@ class Lock:
         return self.take()
 
     def release(self) -> None:
-        """Let the next one lead, and leave no file behind; for the leader only."""
+        """Let another sampler lead, and remove the file; called by the leader only."""
         if self._fd >= 0:
-            with contextlib.suppress(OSError):  # somebody else may have tidied up
+            with contextlib.suppress(OSError):  # another process may have removed it
                 os.unlink(self._path)
             os.close(self._fd)
 
 
 class Growth:
-    """Turns counters into what they grew by since the look before."""
+    """Computes the growth of counters between two readings."""
 
     def __init__(self) -> None:
         self._before: dict[Any, tuple[float, ...]] = {}
 
     def since(self, key: Any, now: tuple[float, ...]) -> tuple[float, ...] | None:
-        """Return the growth; None at the first look. A counter that fell began anew."""
+        """Return the growth; None at the first reading; 0 for a counter that fell."""
         before = self._before.get(key)
         self._before[key] = now
         if before is None:
@@ -103,12 +103,12 @@ class Growth:
         return tuple(max(0, new - old) for new, old in zip(now, before))
 
     def forget(self, key: Any) -> None:
-        """Free what is known of something that has ended."""
+        """Drop the last reading of something that has ended."""
         self._before.pop(key, None)
 
 
 class Host:
-    """The parts of a sample that are the whole host's; making it is the first look."""
+    """Reads the parts of a sample that concern the whole host; the first reading is at once."""
 
     def __init__(self, proc: str = "/proc", sys_folder: str = "/sys") -> None:
         self._growth = Growth()
@@ -132,7 +132,7 @@ class Host:
         for name in ("cpu", "load", "mem", "disks", "nets", "psi", "cgroup"):
             try:
                 value = getattr(self, "_" + name)()
-            except Exception as error:  # a part that a system lacks must not cost the others
+            except Exception as error:  # a part that fails must not cost the others
                 if name not in self._failed:
                     self._errors[name] = f"{type(error).__name__}: {error}"[:200]
                     self._failed.add(name)
@@ -170,7 +170,7 @@ class Host:
         return self._grown(counted, DISK_COUNTERS)
 
     def _is_counted_elsewhere(self, disk: str) -> bool:
-        """Whether a disk is part of another one, lies on others, or is no device at all."""
+        """Whether a disk is part of another disk, lies on others, or is no device."""
         folder = os.path.join(self._sys, "block", disk.replace("/", "!"))
         if not os.path.isdir(os.path.dirname(folder)):
             return False
@@ -182,14 +182,14 @@ class Host:
     def _nets(self) -> dict[str, Any]:
         nets = psutil.net_io_counters(pernic=True)
         nets.pop("lo", None)
-        # Bridges and the like count a device's bytes again; in a container there is no device.
+        # Bridges and the like repeat a device's bytes; in a container there is no device.
         folder = os.path.join(self._sys, "class", "net")
         devices = {n for n in nets if os.path.exists(os.path.join(folder, n, "device"))}
         counted = {n: net for n, net in nets.items() if n in (devices or nets)}
         return self._grown(counted, NET_COUNTERS)
 
     def _grown(self, devices: dict[str, Any], counters: tuple[str, ...]) -> dict[str, Any]:
-        """Return the growth of those devices that did anything."""
+        """Return the growth of each device whose counters grew."""
         found = {}
         for name, device in devices.items():
             now = tuple(getattr(device, counter, 0) for counter in counters)
@@ -247,7 +247,7 @@ def cgroup_folders(proc: str) -> list[str]:
     folders = [mount] if mount else []
     for name in path.split("/") if folders and path else ():
         folders.append(os.path.join(folders[-1], name))
-    # In a container the path may be the host's, while only the container's own folder is there.
+    # In a container the path may be the host's, and only the container's own folder exists.
     return [folder for folder in reversed(folders) if os.path.isdir(folder)]
 
 
@@ -261,7 +261,7 @@ def read(*path: str) -> str:
 
 
 class Watched:
-    """The processes and task threads that the input names."""
+    """Reads the counters of the processes and task threads that the input names."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -270,7 +270,7 @@ class Watched:
         self._tasks: dict[int, tuple[int, list[int]]] = {}
 
     def obey(self, line: str) -> None:
-        """``watch PID EXECUTOR KIND``, ``task TID PID TASK``, ``end TID``; else nothing."""
+        """Follow ``watch PID EXECUTOR KIND``, ``task TID PID TASK`` or ``end TID``."""
         words = line.split()
         try:
             if words[:1] == ["watch"] and int(words[1]) not in self._processes:
@@ -282,7 +282,7 @@ class Watched:
             elif words[:1] == ["end"]:
                 self._end(int(words[1]))
         except (ValueError, IndexError, OSError, psutil.Error):
-            return  # it has ended already, or the line is none of ours
+            return  # the process has ended, or the line is not an order
 
     def _look(self, process: Any) -> tuple[Any, int]:
         with process.oneshot():
@@ -296,7 +296,7 @@ class Watched:
         return self._growth.since(process.pid, now), memory.rss
 
     def processes(self) -> Iterator[list[Any]]:
-        """Yield pid, executor, kind, CPU ms, RSS, bytes from and to disk, bytes read, written."""
+        """Yield pid, executor, kind, CPU ms, RSS, bytes from and to disk, read and written."""
         for pid, (process, executor, kind) in list(self._processes.items()):
             try:
                 grown, rss = self._look(process)
@@ -340,7 +340,7 @@ class Watched:
 
 
 class Sampler:
-    """Takes the samples of one process: the host's if it leads, and those of what it watches."""
+    """Takes samples of the watched processes and tasks and, if it leads, of the host."""
 
     def __init__(self, lock: Lock | None = None, proc: str = "/proc", name: str = "") -> None:
         self._lock = lock
@@ -359,7 +359,7 @@ class Sampler:
         return time.monotonic() - self._before
 
     def sample(self) -> dict[str, Any] | None:
-        """Return what happened since the last call; None where there is nothing to tell."""
+        """Return a sample of the time since the last call, or None if it would be empty."""
         elapsed = self.elapsed()
         self._before += elapsed
         parts: dict[str, Any] = {}
@@ -390,7 +390,7 @@ def run(
     for_s: float = float("inf"),
     stdin: bool = False,
 ) -> None:
-    """Sample until a signal, after ``for_s``, or until the input ends or the parent has died."""
+    """Sample until a signal, for ``for_s`` seconds, or until the input or the parent ends."""
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     for stop in (signal.SIGTERM, signal.SIGINT):
@@ -400,7 +400,7 @@ def run(
     start = time.monotonic()
     number, ending = 0, False
     while not ending:
-        # On a fixed grid, so that late samples do not add up; missed ones are left out.
+        # On a fixed grid, so that delays do not add up; missed samples are left out.
         number = max(number, int((time.monotonic() - start) / period_s)) + 1
         due = start + min(number * period_s, for_s)
         while not ending:
@@ -429,7 +429,7 @@ def run(
 
 
 def to_stdout(line: str) -> None:
-    """Write one whole line past every buffer."""
+    """Write one whole line without a buffer."""
     rest = line.encode("ascii")
     while rest:
         rest = rest[os.write(1, rest) :]
