@@ -313,14 +313,24 @@ def evaluation_page() -> str:
 def rooms_picture() -> str:
     """The rooms of the package, as SVG."""
     sys.path.insert(0, str(DOCS.parent))
-    from scripts.draw_rooms import draw
+    from scripts.draw_rooms import draw_package
     from tests.project.test_layers import FLOW, ROOMS
 
-    return draw(FLOW, ROOMS)
+    return draw_package(FLOW, ROOMS)
+
+
+def listener_rooms_picture() -> str:
+    """The rooms of the Spark plugin, as SVG."""
+    sys.path.insert(0, str(DOCS.parent))
+    from scripts.draw_rooms import draw_plugin
+    from tests.project.test_listener_rooms import FLOW
+
+    return draw_plugin(FLOW)
 
 
 PAGES = {
     "rooms.svg": rooms_picture,
+    "listener_rooms.svg": listener_rooms_picture,
     "evaluation.md": evaluation_page,
     "tables.md": tables_page,
     "kinds.md": kinds_page,

@@ -1,7 +1,5 @@
 /**
- * The entry points that settings name, what they run on the driver and on executors, and the
- * events whose class names stand in event logs.
- *
- * <p>Sub-packages hold the rest. None of them uses this package.
+ * Entry points that settings name, and events that event logs name. Beside them stands what they run
+ * on the driver and on executors; sub-packages hold the rest, and none of them uses this package.
  */
 package org.iqcar.spark;

@@ -1,5 +1,2 @@
-/**
- * Samples of the host: the process that takes them, what it is told to watch, and the way to the
- * driver.
- */
+/** Samples of the host, taken by a Python process, and their way to the driver. */
 package org.iqcar.spark.host;

@@ -1,5 +1,5 @@
 /**
- * What keeps the plugin harmless to a job: failures are counted, memory is bounded, and Spark's
- * private state is reached in one place.
+ * What keeps the plugin harmless to a job: counted failures, bounded memory. It also reads Spark's
+ * private state, for all rooms.
  */
 package org.iqcar.spark.safety;
