@@ -8,6 +8,7 @@ import numpy as np
 
 from iqcar.enums import Resource
 from iqcar.formatting import RESOURCE_NAMES, duration, short
+from iqcar.limits import MOST_STAGES, fold
 from iqcar.plots.labels import label, percent_text, safe
 from iqcar.plots.palette import RESOURCE_COLOURS
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, legend_above, nothing, theme
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-MOST_STAGES = 20
-"""Stages with a bar of their own."""
 WORTH_SHOWING = 0.005
 """Share of a stage's task time from which an unknown wait is shown: less is a hair's breadth."""
 CRITICAL = "◆"
@@ -169,13 +168,9 @@ class _Shown(NamedTuple):
 
 
 def _fold(found: StageWaits) -> _Shown:
-    size = len(found.stages)
-    if size <= MOST_STAGES:
-        everything = list(range(size))
-        return _Shown(everything, found.wait_ms, found.missing, found.critical, 0)
-    total = np.nansum(found.wait_ms, axis=1)
-    kept = np.sort(np.argsort(-total, kind="stable")[: MOST_STAGES - 1])
-    rest = np.setdiff1d(np.arange(size), kept)
+    kept, rest = map(np.sort, fold(np.nansum(found.wait_ms, axis=1), MOST_STAGES))
+    if not len(rest):
+        return _Shown(kept.tolist(), found.wait_ms, found.missing, found.critical, 0)
     unknown = np.isnan(found.wait_ms[rest]).all(axis=0)
     sums = np.where(unknown, np.nan, np.nansum(found.wait_ms[rest], axis=0))
     return _Shown(

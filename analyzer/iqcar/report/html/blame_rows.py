@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.attribute import BLAME_KINDS, QUERY, REST, UNATTRIBUTED
+from iqcar import limits
+from iqcar.blame.attribute import QUERY, REST, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Resource
-from iqcar.report.html import limits
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
@@ -150,12 +150,11 @@ def sums_by(columns: Sequence[Ints], lost_ms: Floats) -> tuple[list[tuple[int, .
 
 
 def largest(rows: Ints, lost_ms: Floats, most: int) -> Ints:
-    """Return the distinct rows (≥ 0) that lost most, at most so many, the largest first."""
+    """Return the distinct rows (≥ 0) with a line of their own, those that lost most first."""
     known = rows >= 0
     names, member = np.unique(rows[known], return_inverse=True)
-    total = np.bincount(member, lost_ms[known], minlength=len(names))
-    order = np.argsort(-total, kind="stable")[:most]
-    chosen: Ints = names[order]
+    total = np.bincount(member, lost_ms[known], minlength=len(names)).astype(np.float64)
+    chosen: Ints = names[limits.fold(total, most)[0]]
     return chosen
 
 
@@ -216,8 +215,3 @@ def bounded(rows: pd.DataFrame, most: int, hosts: Ints) -> tuple[pd.DataFrame, b
         rows = joined(pd.concat([large, keep(small, column, nobody)]))
         folded = True
     return rows, folded
-
-
-def kind_name(code: int) -> str:
-    """Value of a blame kind by its code."""
-    return str(BLAME_KINDS[code].value)

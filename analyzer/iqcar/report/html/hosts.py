@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar import limits
 from iqcar.enums import Resource
 from iqcar.formatting import duration, percent, printable, resource_name
-from iqcar.report.html import limits
 from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.tables import texts
 

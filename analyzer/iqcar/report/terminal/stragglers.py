@@ -9,11 +9,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.formatting import duration, percent, printable, short
-from iqcar.report.terminal.analyze import terminal
+from iqcar.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
+from iqcar.report.terminal.analyze import print_doubts, terminal
 from iqcar.report.terminal.plain_table import plain_table
 from iqcar.report.terminal.straggler_section import cause_table, headline
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.stragglers.straggler_counts import by_cause, by_group
+from iqcar.verdict.blamed import blamed_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from iqcar.stragglers import Stragglers
 
 NOTHING = "nothing recorded explains it"
-MAX_CAUSES = 4
-"""Causes named for a group; the rest is counted."""
 
 
 def print_stragglers(found: Stragglers, top: int, console: Console | None = None) -> None:
@@ -32,7 +32,7 @@ def print_stragglers(found: Stragglers, top: int, console: Console | None = None
     console = console or terminal()
     for app in dict.fromkeys(found.compared_stages["app"].tolist()):
         _application(found, int(app), top, console)
-    print_doubts(found, console)
+    print_doubts(found.doubts, console)
 
 
 def _application(found: Stragglers, app: int, top: int, console: Console) -> None:
@@ -79,8 +79,8 @@ def _group_table(frame: pd.DataFrame, group: str, name: Any, top: int) -> Table:
 
 def _causes_of(counts: dict[str, int]) -> str:
     listed = [f"{short(straggler_cause(key).name, 30)} {n:,}" for key, n in counts.items()]
-    more = len(listed) - MAX_CAUSES
-    return ", ".join(listed[:MAX_CAUSES]) + (f", {more} more" if more > 0 else "")
+    more = len(listed) - MOST_CAUSES
+    return ", ".join(listed[:MOST_CAUSES]) + (f", {more} more" if more > 0 else "")
 
 
 def _straggler(found: Stragglers, row: int, console: Console) -> None:
@@ -118,19 +118,12 @@ def _time_went(one: pd.Series) -> str:
     return f": its code ran {duration(ran)}, {on_cpu}"
 
 
-_WHO = {
-    "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
-    "rest": "other queries",
-}  # fmt: skip
-
-
-def _blamed(found: Stragglers, cause: int, shown: int = 3) -> str:
-    mine = found.sources[found.sources["cause"] == cause]
-    parts = []
-    for row in mine.head(shown).to_dict("records"):
-        who = _WHO.get(row["kind"]) or short(found.labels.query(int(row["query"])) or "a stage", 32)
-        parts.append(f"{who} {percent(row['share'])}")
-    return ", ".join(parts)
+def _blamed(found: Stragglers, cause: int) -> str:
+    mine = found.sources[found.sources["cause"] == cause].head(MOST_BLAMED_FOR_CAUSE)
+    return ", ".join(
+        f"{blamed_name(row['kind'], found.labels.query(int(row['query'])))} {percent(row['share'])}"
+        for row in mine.to_dict("records")
+    )
 
 
 def _advice(found: Stragglers, app: int, top: int, console: Console) -> None:
@@ -143,14 +136,6 @@ def _advice(found: Stragglers, app: int, top: int, console: Console) -> None:
     _indented(console, Text("What to do (advice to people; no pool is made from it)", "italic"))
     for _, known in advised:
         _indented(console, Text(printable(f"- {known.name}: {known.advice}")))
-
-
-def print_doubts(found: Stragglers, console: Console) -> None:
-    """Print what is doubtful about stragglers."""
-    if found.doubts:
-        console.print(Text("What is doubtful", style="bold"))
-    for doubt in found.doubts:
-        _indented(console, Text(f"- {printable(doubt)}"))
 
 
 def _section(console: Console, title: str, table: Table) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from iqcar.formatting import duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import blamed_words
 from iqcar.report.json.topics import names_of
-from iqcar.report.terminal.analyze import terminal
+from iqcar.report.terminal.analyze import print_doubts, terminal
 from iqcar.report.terminal.plain_table import plain_table
 from iqcar.report.terminal.topic_section import keywords, mixture_words, topic_table
 from iqcar.topics.topic_counts import coverage, query_mixtures
@@ -40,11 +40,7 @@ def print_topics(found: Topics, top: int, names: str = "", console: Console | No
             _section(console, "Who iQCAR blames", _source_table(found, named, top))
         _evidence(found, console)
         _advice(named, console)
-    if found.doubts:
-        console.print()
-        console.print(Text("What is doubtful", style="bold"))
-    for doubt in found.doubts:
-        _indented(console, Text(f"- {printable(doubt)}"))
+    print_doubts(found.doubts, console)
     console.print()
 
 
