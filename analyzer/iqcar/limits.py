@@ -33,6 +33,12 @@ MOST_BLAMED_FOR_CAUSE = 3
 MOST_DOUBTS = 40
 """Doubts listed in full."""
 
+# Shares that are worth a word.
+LEAST_DOUBT = 0.01
+"""Share of all task time from which a doubt is mentioned; below it no shown figure changes."""
+LEAST_MISSING = 0.005
+"""Share of task time from which an unknown wait is mentioned: less is shown as 0 %."""
+
 # A page alone: what beyond it would be too large to open.
 MOST_EXPLORED = 150
 """Queries that can be explored, those that lost most first: a list of more is not read."""

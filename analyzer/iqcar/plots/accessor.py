@@ -85,17 +85,11 @@ class Plots:
         query : str, optional
             The query that is chosen first.
         """
-        from iqcar.plots.timeline import Timeline
-        from iqcar.plots.timeline_payload import timeline_payload
+        from iqcar.plots.timeline import timeline
 
         d = self._of
         chosen = self._row(query) if query is not None or d.targets else None
-        ids = d.tables.queries["query_id"]
-        return Timeline(
-            timeline_payload(d.tables, d.waits, d.graph, d.targets),
-            selected="" if chosen is None else str(ids.iloc[chosen]),
-            dark=dark,
-        )
+        return timeline(d.graph, d.tables, d.waits, chosen, marked=d.targets, dark=dark)
 
     def lanes(
         self, colour: str = "query", *, by_host: bool = False, dark: bool = False

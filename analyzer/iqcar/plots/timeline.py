@@ -19,6 +19,8 @@ from iqcar.plots.timeline_payload import timeline_payload
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from iqcar.graph import IQCGraph
@@ -130,6 +132,7 @@ def timeline(
     task_waits: pd.DataFrame,
     target: int | None = None,
     *,
+    marked: Sequence[int] = (),
     dark: bool = False,
 ) -> Timeline:
     """Show queries over time, a target's stages and waits, and what every slot ran.
@@ -142,8 +145,10 @@ def timeline(
     ----------
     target : int, optional
         Row of the query that is chosen first.
+    marked : sequence of int
+        Rows of other queries that are marked and never left out.
     """
-    targets = () if target is None else (target,)
+    targets = marked if target is None else (target, *marked)
     payload = timeline_payload(tables, task_waits, graph, targets)
     chosen = "" if target is None else texts(tables.queries, "query_id")[target]
     return Timeline(payload, selected=chosen, dark=dark)

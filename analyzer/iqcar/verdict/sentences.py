@@ -8,6 +8,7 @@ import numpy as np
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.formatting import duration, percent, printable, resource_name
+from iqcar.limits import LEAST_MISSING
 from iqcar.verdict.blamed import cause_name
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ MOST_PARTS = 3
 """Parts named in one sentence; the bar or table below it shows all."""
 MOSTLY = 0.75
 """Share of a part from which one host, or one resource, stands for it."""
-LEAST_MISSING = 0.005
-"""Share of task time from which an unknown wait is mentioned: less is shown as 0 %."""
 
 _HELD = {
     Resource.SLOTS: "waiting for slots held by",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console, Group
-from rich.padding import Padding
+from rich.console import Group
 from rich.text import Text
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.formatting import breakdown, duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import link_lines
 from iqcar.report.terminal.advice_section import advice_section
-from iqcar.report.terminal.plain_table import plain_table
+from iqcar.report.terminal.layout import (
+    indented,
+    plain_table,
+    print_doubts,
+    print_section,
+    terminal,
+)
 from iqcar.report.terminal.straggler_section import straggler_section
 from iqcar.report.terminal.topic_section import topic_section
 from iqcar.verdict import all_doubts, find_verdict
@@ -25,26 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
     from iqcar.diagnosis import Diagnosis
     from iqcar.verdict import Blamed, Finding
-
-WIDTH_WITHOUT_TERMINAL = 118
-"""Characters per line when the output goes to a file or a pipe."""
-
-
-def terminal(file: IO[str] | None = None) -> Console:
-    """Return a console on standard output or a file, wide enough for tables off a terminal.
-
-    Names come from logs: nothing in them is taken for markup.
-    """
-    plain = {"highlight": False, "markup": False, "emoji": False, "file": file}
-    console = Console(**plain)  # type: ignore[arg-type]
-    if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL, **plain)  # type: ignore[arg-type]
-    return console
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
@@ -56,13 +46,13 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     for rank, finding in enumerate(verdict.findings, 1):
         _target(diagnosis, finding, rank, console)
     graph, top = diagnosis.graph, diagnosis.settings.top
-    _section(console, "Hot resources", _hot_resources(graph.hot_resources()))
-    _section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
-    _section(console, "Aggressive queries", _aggressive(diagnosis, top))
-    _section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
-    _section(console, "Topics", topic_section(diagnosis.topics, top))
-    _section(console, "Scheduler rules", _rules(diagnosis))
-    _section(console, "Advice", advice_section(diagnosis.rules))
+    print_section(console, "Hot resources", _hot_resources(graph.hot_resources()))
+    print_section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
+    print_section(console, "Aggressive queries", _aggressive(diagnosis, top))
+    print_section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
+    print_section(console, "Topics", topic_section(diagnosis.topics, top))
+    print_section(console, "Scheduler rules", _rules(diagnosis))
+    print_section(console, "Advice", advice_section(diagnosis.rules))
     print_doubts(verdict.doubts, console)
 
 
@@ -109,8 +99,8 @@ def _target(diagnosis: Diagnosis, finding: Finding, rank: int, console: Console)
         f"task time waited: {wait_words(diagnosis, finding.query)}",
         *link_lines(diagnosis.stragglers, diagnosis.topics, finding.query),
     ):
-        console.print(Padding(Text(printable(line)), (0, 0, 0, 3)))
-    console.print(Padding(blame_table(finding.blamed), (0, 0, 0, 3)))
+        console.print(indented(line))
+    console.print(indented(blame_table(finding.blamed)))
 
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:
@@ -142,14 +132,6 @@ def _where(by_host: Mapping[str, float], shown: int = 2) -> str:
     ]
     more = len(by_host) - shown
     return ", ".join(hosts) + (f", {more} more" if more > 0 else "")
-
-
-def _section(console: Console, title: str, content: RenderableType | None) -> None:
-    if content is None:
-        return
-    console.print()
-    console.print(Text(title, style="bold"))
-    console.print(Padding(content, (0, 0, 0, 3)))
 
 
 def _hot_resources(frame: pd.DataFrame) -> Table | None:
@@ -217,13 +199,3 @@ def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     if together is None:
         return table
     return Group(table, Text(f"All together, expected: {together_words(together)}"))
-
-
-def print_doubts(doubts: Sequence[str], console: Console) -> None:
-    """Print what is doubtful, one sentence a line; nothing where there is no doubt."""
-    if not doubts:
-        return
-    console.print()
-    console.print(Text("What is doubtful", style="bold"))
-    for doubt in doubts:
-        console.print(Padding(Text(f"- {printable(doubt)}"), (0, 0, 0, 3)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.enums import Request
 from iqcar.formatting import REQUEST_NAMES, duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import link_lines
-from iqcar.report.terminal.analyze import blame_table, print_doubts, terminal
+from iqcar.report.terminal.analyze import blame_table
+from iqcar.report.terminal.layout import indented, print_doubts, terminal
 from iqcar.verdict import find_verdict
 from iqcar.verdict.sentences import wait_words
 
@@ -77,7 +77,7 @@ def _print_target(diagnosis: Diagnosis, finding: Finding, console: Console) -> N
     _sources(by_stage, target, graph.vertices(5), lost, top, console)
 
     _title(console, 6, "Which queries that makes")
-    console.print(Padding(blame_table(finding.blamed), (0, 0, 0, 3)))
+    console.print(indented(blame_table(finding.blamed)))
     console.print()
 
 
@@ -117,4 +117,4 @@ def _title(console: Console, level: int, words: str) -> None:
 
 
 def _line(console: Console, words: str) -> None:
-    console.print(Padding(Text(words), (0, 0, 0, 3)))
+    console.print(indented(words))
