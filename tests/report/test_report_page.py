@@ -18,7 +18,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.plots.embed import json_for_html, source_hash
 from iqcar.report.html import files, render_page
-from iqcar.report.html.blame_rows import FOLDED, KEYS, bounded, facts_of
+from iqcar.report.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
 from iqcar.report.html.inputs import coverage
 from iqcar.report.html.payload import page_payload
 from iqcar.report.html.payload_explore import rows_of_each
@@ -90,7 +90,7 @@ def test_the_verdict_says_who_lost_what_to_whom_and_where(page: Reader) -> None:
 
 
 def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None:
-    payload = page_payload(crowded, facts_of(crowded.graph, len(crowded.tables.queries)))
+    payload = page_payload(crowded, lay_out_blame(crowded.graph, len(crowded.tables.queries)))
     people, kinds = payload["people"]["queries"], [one["key"] for one in payload["kinds"]]
     result = {query["query_id"]: query for query in to_dict(crowded)["queries"]}
     assert len(payload["explore"]["targets"]) == len(NAMES)
@@ -110,8 +110,8 @@ def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None
 
 
 def test_the_matrix_sums_to_what_the_queries_lost(crowded: Diagnosis) -> None:
-    facts = facts_of(crowded.graph, len(crowded.tables.queries))
-    payload = page_payload(crowded, facts)
+    blame_rows = lay_out_blame(crowded.graph, len(crowded.tables.queries))
+    payload = page_payload(crowded, blame_rows)
     cells, people = payload["matrix"]["cells"], payload["people"]["queries"]
     lost = {people[at]["id"]: people[at]["lost"] for at in payload["matrix"]["targets"]}
     sums = dict.fromkeys(lost, 0.0)
@@ -245,7 +245,7 @@ def test_a_page_with_its_program_elsewhere_allows_only_that_origin(crowded: Diag
 
 
 def test_the_payload_names_every_resource_and_no_row_is_out_of_range(crowded: Diagnosis) -> None:
-    payload = page_payload(crowded, facts_of(crowded.graph, len(crowded.tables.queries)))
+    payload = page_payload(crowded, lay_out_blame(crowded.graph, len(crowded.tables.queries)))
     assert [one["key"] for one in payload["resources"]] == [str(one) for one in Resource]
     people = payload["people"]
     for target in payload["explore"]["targets"]:

@@ -1,4 +1,4 @@
-"""The bar of a finding: how long a query ran, and whom what it lost is put down to."""
+"""The bar of a finding: parts of a query's run that were lost, by who is blamed."""
 
 from __future__ import annotations
 

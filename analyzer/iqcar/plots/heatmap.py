@@ -214,7 +214,7 @@ def _lost(graph: IQCGraph, position: int) -> _Amounts:
 
 
 def _ratp(blame: Blame, target: int) -> _Amounts:
-    """Demands of the target: what waited without losing time is in no graph."""
+    """RATP of the target's demands; the graph holds only demands that lost time."""
     mine = blame.demands[(blame.demands["query"] == target).to_numpy(bool)]
     stage, request, host = (mine[c].to_numpy(np.int64) for c in ("stage", "request", "host"))
     return _Amounts(stage, request, host, np.nan_to_num(mine["ratp"].to_numpy(np.float64)))

@@ -1,4 +1,4 @@
-"""What each task waited for most, as one code: the colour of a task in swim lanes."""
+"""The resource that each task waited for most, as a code: its colour in swim lanes."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def _target(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
 
 
 def _pseudo(contents: Contents, level: int, position: int) -> BlameKind:
-    """What a source is that is no query: the last vertices of levels 5 and 6."""
+    """Kind of a source that is no query: the last vertices of levels 5 and 6."""
     structure = contents.structure
     return BlameKind(pseudo_name(structure, position, structure.sizes()[level]))
 

@@ -1,4 +1,4 @@
-"""Whom a query's lost time is put down to, one line each, with the names that all reports use."""
+"""Who a query's lost time is attributed to, one line each, with the names of all reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER_QUERIES = "other queries"
 
 @dataclass(frozen=True)
 class Blamed:
-    """One line of whom a query's lost time is put down to.
+    """One line of whom a query's lost time is attributed to.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Blamed:
 
 
 def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) -> str:
-    """Name whom time is put down to where it is no query that can be named.
+    """Name whom time is attributed to where it is no query that can be named.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def cause_meaning(kind: BlameKind | str, resource: Resource | str | None = None)
 
 
 def blamed_name(kind: BlameKind | str, query_name: str, width: int = NAME_WIDTH) -> str:
-    """Name whom something is put down to, in one short line: a query by its name, or a cause."""
+    """Name whom something is attributed to, in one short line: a query by its name, or a cause."""
     if BlameKind(kind) is BlameKind.QUERY:
         return short(query_name or "a stage", width)
     return cause_name(kind)
 
 
 def find_blamed(graph: IQCGraph, query: int, names: QueryNames) -> tuple[Blamed, ...]:
-    """Split what one query lost by whom it is put down to.
+    """Split what one query lost by whom it is attributed to.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Finding:
     ended : bool
         Whether the log holds its end.
     blamed : tuple of Blamed
-        Whom the loss is put down to, the largest first, small queries summed.
+        Whom the loss is attributed to, the largest first, small queries summed.
     summary : str
         How long it ran and what it lost, without its name.
     sentence : str

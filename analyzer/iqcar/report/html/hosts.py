@@ -1,4 +1,4 @@
-"""Hosts and resources: where time was lost, what to, and how busy the hosts were."""
+"""Hosts and resources: where time was lost, to which resource, and how busy hosts were."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def utilisation(tables: Tables) -> dict[str, Floats]:
-    """How busy each host was, as shares or bytes per second; NaN where nobody recorded it.
+    """Compute how busy each host was, as shares or bytes per second; NaN where not recorded.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def utilisation(tables: Tables) -> dict[str, Floats]:
 
 
 def _slots_held(tables: Tables, n: int) -> Floats:
-    """Share of the time that executors' slots were there in which tasks held them."""
+    """Share of its executors' slot time that tasks held, for each host."""
     executors, tasks, apps = tables.executors, tables.tasks, tables.applications
     offered = np.zeros(n)
     if len(executors):

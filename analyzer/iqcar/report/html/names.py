@@ -113,7 +113,7 @@ class PageNames:
 
 
 class _Index:
-    """Gives each row a position in the order in which rows are asked for."""
+    """Numbers rows in the order in which they are asked for."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []

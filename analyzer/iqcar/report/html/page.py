@@ -15,7 +15,7 @@ from iqcar.plots.blame_bar import blame_bar
 from iqcar.plots.embed import json_for_html, source_hash
 from iqcar.plots.palette import query_colours
 from iqcar.report.html import files
-from iqcar.report.html.blame_rows import facts_of
+from iqcar.report.html.blame_rows import lay_out_blame
 from iqcar.report.html.hosts import hosts_section
 from iqcar.report.html.inputs import inputs_section
 from iqcar.report.html.payload import page_payload
@@ -51,10 +51,10 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
     str
         Names from logs are text in it, never markup or program.
     """
-    facts = facts_of(diagnosis.graph, len(diagnosis.tables.queries))
+    blame_rows = lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries))
     verdict = find_verdict(diagnosis, limits.MOST_FINDINGS)
     colours = query_colours(diagnosis.tables.queries)
-    payload = page_payload(diagnosis, facts)
+    payload = page_payload(diagnosis, blame_rows)
     return (
         _environment()
         .get_template("page.html.j2")

@@ -1,4 +1,4 @@
-"""Everything the page's program works on, as one JSON object."""
+"""The data of the page's program, as one JSON object."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from iqcar.verdict.blamed import cause_meaning, cause_name
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
-    from iqcar.report.html.blame_rows import Facts
+    from iqcar.report.html.blame_rows import BlameRows
 
 
-def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
+def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
     """Lay out the data of every picture; its size depends on what is shown, not on the tasks."""
     names = PageNames(diagnosis)
     codes = code_names()
     for one, request in zip(codes["requests"], REQUESTS, strict=True):
         one["name"] = REQUEST_NAMES[request]
-    explore = explore_payload(diagnosis, facts, names)
-    matrix = matrix_payload(facts, names)
+    explore = explore_payload(diagnosis, blame_rows, names)
+    matrix = matrix_payload(blame_rows, names)
     lost = diagnosis.lost_ms()
     with_loss = [query for query in explored_queries(diagnosis) if lost[query] > 0]
     return {
@@ -44,7 +44,7 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         ],
         "kinds": [
             {"key": str(one), "colour": BLAME_COLOURS[one], "sentence": one.sentence}
-            for one in BLAME_KINDS[:REST]  # facts show a rest as other queries
+            for one in BLAME_KINDS[:REST]  # blame_rows show a rest as other queries
         ],
         "causes": _causes(),
         "othersColour": OTHERS,
@@ -60,7 +60,7 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
 
 
 def _causes() -> dict[str, dict[str, str]]:
-    """Names of what is blamed that is no query; known causes by what was waited for."""
+    """Name each cause that is no query; known causes by what was waited for."""
     keys: list[tuple[str, BlameKind, Resource | None]] = [
         (str(BlameKind.OWN), BlameKind.OWN, None),
         *((f"known-{one}", BlameKind.KNOWN, one) for one in Resource),

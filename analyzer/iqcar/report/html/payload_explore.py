@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.diagnosis import Diagnosis
-    from iqcar.report.html.blame_rows import Facts
+    from iqcar.report.html.blame_rows import BlameRows
     from iqcar.report.html.names import PageNames
 
     Ints = NDArray[np.int64]
@@ -29,7 +29,9 @@ def explored_queries(diagnosis: Diagnosis) -> list[int]:
     return chosen[: max(limits.MOST_EXPLORED, len(diagnosis.targets))]
 
 
-def explore_payload(diagnosis: Diagnosis, facts: Facts, names: PageNames) -> dict[str, Any]:
+def explore_payload(
+    diagnosis: Diagnosis, blame_rows: BlameRows, names: PageNames
+) -> dict[str, Any]:
     """Lay out what can be explored, with sums unchanged and large parts folded.
 
     Returns
@@ -39,7 +41,7 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, names: PageNames) -> dic
         not here; folded: whether small parts were joined.
     """
     chosen = explored_queries(diagnosis)
-    rows = facts.frame
+    rows = blame_rows.frame
     hosts = largest(
         rows["host"].to_numpy(np.int64), rows["lost_ms"].to_numpy(np.float64), limits.MOST_HOSTS
     )
@@ -49,7 +51,7 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, names: PageNames) -> dic
     any_folded = False
     targets = []
     for query, most in zip(chosen, rows_of_each(len(chosen)), strict=True):
-        mine, folded = bounded(facts.of(query), most, hosts)
+        mine, folded = bounded(blame_rows.of(query), most, hosts)
         any_folded |= folded
         one: dict[str, Any] = {"query": names.query(query), "rows": _rows(mine, names)}
         if query in by_target:
@@ -91,7 +93,7 @@ def _rows(rows: pd.DataFrame, names: PageNames) -> dict[str, list[Any]]:
 def _demands(
     demands: pd.DataFrame, stages: Ints, hosts: Ints, names: PageNames
 ) -> dict[str, list[Any]]:
-    """Sum demands over what was folded: waits and RATP add up; the slowdown is weighed by wait."""
+    """Sum demands over what was folded: waits and RATP add up; the slowdown is weighted by wait."""
     frame = keep(keep(demands, "stage", stages), "host", hosts)
     wait = np.nan_to_num(frame["wait_ms"].to_numpy(np.float64))
     frame = frame.assign(

@@ -11,11 +11,11 @@ from iqcar.blame.attribute import QUERY
 from iqcar.report.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 
 if TYPE_CHECKING:
-    from iqcar.report.html.blame_rows import Facts
+    from iqcar.report.html.blame_rows import BlameRows
     from iqcar.report.html.names import PageNames
 
 
-def matrix_payload(facts: Facts, names: PageNames) -> dict[str, Any]:
+def matrix_payload(blame_rows: BlameRows, names: PageNames) -> dict[str, Any]:
     """Sum lost time by source, kind, target and resource.
 
     Returns
@@ -26,7 +26,7 @@ def matrix_payload(facts: Facts, names: PageNames) -> dict[str, Any]:
         target (position in ``targets``) and lost (one number in ms per resource); left_out: how
         many sources and targets were folded.
     """
-    frame = facts.frame
+    frame = blame_rows.frame
     lost = frame["lost_ms"].to_numpy(np.float64)
     kind = frame["kind"].to_numpy(np.int64)
     by_query = kind == QUERY

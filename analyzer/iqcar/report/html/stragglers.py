@@ -1,4 +1,4 @@
-"""Stragglers and topics: which tasks were slow and why, and what keeps making tasks slow."""
+"""Stragglers and topics: which tasks were slow and why, and which causes recur."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def stragglers_section(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def topics_section(diagnosis: Diagnosis) -> dict[str, Any] | None:
-    """Lay out topics with keywords and the mixtures of stages; None where nobody looked."""
+    """Lay out topics with keywords and the mixtures of stages; None without topics."""
     if diagnosis.topics is None:
         return None
     whole = topics_to_dict(diagnosis.topics)

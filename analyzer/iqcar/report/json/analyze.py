@@ -105,7 +105,7 @@ def _with_lists(value: Any) -> Any:
 
 
 def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
-    """What makes each field of the result, in order; an iterator is a list that is not made yet."""
+    """Functions that make the fields of the result, in order; an iterator stands for a list."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
     topics = diagnosis.topics
     return {

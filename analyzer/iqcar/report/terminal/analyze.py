@@ -104,7 +104,7 @@ def _target(diagnosis: Diagnosis, finding: Finding, rank: int, console: Console)
 
 
 def blame_table(blamed: Sequence[Blamed]) -> Table:
-    """Whom one target's lost time is put down to, the largest part first."""
+    """Whom one target's lost time is attributed to, the largest part first."""
     table = plain_table(
         "who was in the way", ">lost", ">of the loss", ">of its run", "waiting for", "where"
     )

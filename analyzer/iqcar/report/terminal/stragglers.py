@@ -114,7 +114,7 @@ def _straggler(found: Stragglers, row: int, console: Console) -> None:
 
 
 def _time_went(one: pd.Series) -> str:
-    """Where the time of a straggler went that nothing explains, as far as Spark tells."""
+    """Say how an unexplained straggler spent its time, as far as Spark records it."""
     ran, computed = float(one["run_ms"]), float(one["cpu_ms"])
     if math.isnan(ran):
         return ""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def print_topics(found: Topics, top: int, names: str = "", console: Console | None = None) -> None:
-    """Print topics, who has them, whether the tasks bear them out, and advice."""
+    """Print topics, the stages and queries that have them, their evidence, and advice."""
     console = console or terminal()
     named = names_of(found, names)
     console.print(Text(printable(_headline(found)), style="bold"))
