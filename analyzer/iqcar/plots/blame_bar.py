@@ -8,7 +8,7 @@ import numpy as np
 
 from iqcar.enums import BlameKind
 from iqcar.formatting import duration, percent
-from iqcar.plots.palette import BLAME_COLOURS
+from iqcar.plots.palette import cause_colour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,4 +84,6 @@ def blame_bar(finding: Finding, colours: Sequence[str]) -> list[Segment]:
 
 def blamed_colour(blamed: Blamed, colours: Sequence[str]) -> str:
     """Colour of a query that is blamed, or of the kind of cause."""
-    return colours[blamed.query] if blamed.query >= 0 else BLAME_COLOURS[blamed.kind]
+    if blamed.query >= 0:
+        return colours[blamed.query]
+    return cause_colour(blamed.kind, next(iter(blamed.by_resource), None))

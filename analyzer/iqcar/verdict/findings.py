@@ -183,7 +183,7 @@ def _quiet_headline(lost: _Losses, own: Finding | None) -> str:
     else:
         head = f"No query lost more than {_at_most(most)} to another."
     if own is not None:
-        head += f" {own.name} lost {duration(own.lost_ms)} all the same, for reasons of its own."
+        head += f" {own.name} lost {duration(own.lost_ms)} all the same, but not to other queries."
     return head
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from iqcar.blame.attribute import BLAME_KINDS, REST
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES
-from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
+from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS, cause_colour
 from iqcar.plots.timeline_payload import timeline_payload
 from iqcar.report.html.names import PageNames
 from iqcar.report.html.payload_explore import code_names, explore_payload, explored_queries
@@ -60,13 +60,17 @@ def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
 
 
 def _causes() -> dict[str, dict[str, str]]:
-    """Name each cause that is no query; known causes by what was waited for."""
+    """Describe each cause that is no query; known causes by what was waited for."""
     keys: list[tuple[str, BlameKind, Resource | None]] = [
         (str(BlameKind.OWN), BlameKind.OWN, None),
         *((f"known-{one}", BlameKind.KNOWN, one) for one in Resource),
         (str(BlameKind.UNATTRIBUTED), BlameKind.UNATTRIBUTED, None),
     ]
     return {
-        key: {"name": cause_name(kind, one), "sentence": cause_meaning(kind, one)}
+        key: {
+            "name": cause_name(kind, one),
+            "colour": cause_colour(kind, one),
+            "sentence": cause_meaning(kind, one),
+        }
         for key, kind, one in keys
     }

@@ -21,7 +21,7 @@ function startExplore() {
   const sourceStageName = (row) => (row.kind > OWN ? sourceName(row)
     : row.kind === OWN ? `${row.sourceStage < 0 ? 'other stages' : stageName(row.sourceStage)} of its own`
       : row.source < 0 && row.sourceStage < 0 ? 'stages of other queries' : `${stageName(row.sourceStage)} of ${queryName(row.source)}`);
-  const sourceColour = (row) => (row.kind > 0 ? page.kinds[row.kind].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
+  const sourceColour = (row) => (row.kind > 0 ? page.causes[causeKey(row.kind, page.requests[row.request].resource)].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
   const resourceOf = (request) => page.resources.find((one) => one.key === page.requests[request].resource);
 
   const total = (list) => list.reduce((sum, row) => sum + row.lost, 0);
