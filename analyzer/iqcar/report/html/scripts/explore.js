@@ -21,6 +21,8 @@ function startExplore() {
   const sourceStageName = (row) => (row.kind > OWN ? sourceName(row)
     : row.kind === OWN ? `${row.sourceStage < 0 ? 'other stages' : stageName(row.sourceStage)} of its own`
       : row.source < 0 && row.sourceStage < 0 ? 'stages of other queries' : `${stageName(row.sourceStage)} of ${queryName(row.source)}`);
+  // A cause that is nobody reads as a name between quotation marks.
+  const quoted = (row, nameOf) => name(row.kind > OWN ? `“${nameOf(row)}”` : nameOf(row));
   const sourceColour = (row) => (row.kind > 0 ? page.causes[causeKey(row.kind, page.requests[row.request].resource)].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
   const resourceOf = (request) => page.resources.find((one) => one.key === page.requests[request].resource);
 
@@ -265,14 +267,14 @@ function startExplore() {
   function paintSourceStages() {
     const mine = agreeing(rows, ['stage', 'resource', 'request', 'host', 'source']);
     const found = grouped(mine, KEYS.sourceStage);
-    sentence('source-stages-said', found, (group) => ['to ', name(sourceStageName(group))], total(mine));
+    sentence('source-stages-said', found, (group) => ['to ', quoted(group, sourceStageName)], total(mine));
     bars('source-stages', found, sourceStageName, 'sourceStage', 'Blamed source stages', 'source stage', mine);
   }
 
   function paintSources() {
     const mine = agreeing(rows, ['stage', 'resource', 'request', 'host', 'sourceStage']);
     const found = grouped(mine, KEYS.source);
-    sentence('sources-said', found, (group) => ['to ', name(sourceName(group))], total(mine));
+    sentence('sources-said', found, (group) => ['to ', quoted(group, sourceName)], total(mine));
     bars('sources', found, sourceName, 'source', 'Source queries', 'source', mine);
     const go = byId('sources-next');
     const chosen = found.find((group) => group.key === selection.get().source);
