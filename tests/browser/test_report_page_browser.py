@@ -13,6 +13,7 @@ import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.formatting import duration, percent
 from iqcar.report.json.analyze import to_dict
+from iqcar.verdict.blamed import cause_name
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.shown_page import show, write_page
@@ -58,8 +59,9 @@ def test_the_whole_path_from_the_verdict_to_the_source(
     page.get_by_role("link", name="Explore report").click()
     shown.until("selection.get().target === 'app-1/sql-1'")
     facts = page.locator("#target-facts").inner_text()
-    assert f"lost {duration(report['lost_ms'])} of its {duration(report['duration_ms'])}" in facts
-    assert f"{duration(report['lost_to_others_ms'])} of it to other queries" in facts
+    ran, lost, others = (report[f"{key}_ms"] for key in ("duration", "lost", "lost_to_others"))
+    assert f"ran {duration(ran)} and lost {duration(lost)} ({percent(lost / ran)})" in facts
+    assert f"{duration(others)} ({percent(others / ran)}) of it to other queries" in facts
     assert f"slots {duration(report['waits']['slots']['ms'])} (reported)" in facts
     assert "memory not recorded" in facts
 
@@ -98,14 +100,17 @@ def test_sources_of_every_query_are_those_of_the_json(
     browser: Browser, file: Path, result: dict[str, Any]
 ) -> None:
     shown = show(browser, file)
-    called = {"own": "itself (its own tasks)", "known": "known causes"}
+    called = {"own": "itself (its own tasks)"}
     for name in NAMES:
         query = result[name]
         shown.page.select_option("#target", query["query_id"])
         found = {row[0]: (row[1], row[2]) for row in shown.rows("#sources-numbers")}
         for part in query["blame"]:
             who = called.get(part["kind"], part["source_name"])
-            if part["lost_ms"] > 0:
+            if part["kind"] == "known":
+                for resource, ms in part["by_resource"].items():
+                    assert found[cause_name("known", resource)][0] == duration(ms)
+            elif part["lost_ms"] > 0:
                 expected = (duration(part["lost_ms"]), percent(part["share"]))
                 assert found[who] == expected, (name, who)
     shown.check_nothing_went_wrong()

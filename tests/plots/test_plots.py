@@ -167,22 +167,22 @@ def assert_every_picture(diagnosis, queries: int = 3) -> None:
         plot.matrix(),
         plot.matrix("dor", dark=True),
         plot.matrix(resource="cpu"),
-        plot.lanes(),
-        plot.lanes("wait", by_host=True, dark=True),
         plot.hosts(),
         plot.straggler_boxes(),
         plot.mixtures(),
-        plot.timeline(),
     ]
+    timelines = [plot.lanes(), plot.lanes("wait", by_host=True, dark=True), plot.timeline()]
     for query in chosen:
         figures += [
             plot.sankey(query),
             plot.heatmap(query),
             plot.heatmap(query, "ratp", resource="io", dark=True),
             plot.waits(query),
-            plot.timeline(query, dark=True),
             plot.straggler_boxes(query),
         ]
+        timelines.append(plot.timeline(query, dark=True))
+    for timeline in timelines:
+        assert_only_our_tags(timeline.to_html())
     for figure in figures:
         assert figure.to_json()
         assert figure.to_html(include_plotlyjs=False)
@@ -200,6 +200,14 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs) -> None:
         self.found.append((tag, [name for name, _ in attrs]))
+
+
+def assert_only_our_tags(text: str) -> None:
+    """A page of its own whose elements are ours, whatever the names in its data are."""
+    tags = [tag for tag, _ in Tags(text).found]
+    assert tags == [
+        "html", "head", "meta", "meta", "title", "style", "body", "main", "script", "script",
+    ]  # fmt: skip
 
 
 def assert_safe_html(text: str) -> None:
@@ -228,16 +236,16 @@ def test_pictures_of_nothing_are_a_sentence() -> None:
     assert figure.layout.annotations[0].text == "No query lost time that could be measured."
     with pytest.raises(UsageError, match="there is no query to draw"):
         diagnosis.plot.sankey()
+    for timeline in (diagnosis.plot.timeline(), diagnosis.plot.lanes()):
+        assert timeline.payload["empty"] == "No query ran in this input."
     for figure in (
-        diagnosis.plot.timeline(),
-        diagnosis.plot.lanes(),
         diagnosis.plot.hosts(),
         diagnosis.plot.straggler_boxes(),
         diagnosis.plot.mixtures(),
     ):
         assert not figure.data
         assert texts_of(figure)
-    assert "No query lost time" in diagnosis._repr_html_()
+    assert "Nothing ran in these logs" in diagnosis._repr_html_()
 
 
 def test_names_are_shown_as_text_wherever_they_come_from(hostile_diagnosis) -> None:

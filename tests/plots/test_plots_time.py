@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 
 import numpy as np
@@ -15,7 +14,6 @@ from iqcar.plots import compare_stragglers, topic_mixtures
 from iqcar.plots.bins import Bins
 from iqcar.plots.host_series import host_series, span_of
 from iqcar.plots.hosts import slot_shares
-from iqcar.plots.lane_rows import lanes_of
 from iqcar.plots.straggler_boxes import worst_stage
 from iqcar.plots.waiting import query_waiting
 from iqcar.stragglers import build_features
@@ -24,32 +22,6 @@ from iqcar.waits import requests_of
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, frame, tables_and_waits
-
-lanes_module = importlib.import_module("iqcar.plots.lanes")
-
-
-@given(made=tables_and_waits(max_tasks=30))
-@settings(max_examples=30)
-def test_lanes_hold_all_task_time_one_by_one_and_in_bins(made: RandomInput) -> None:
-    from iqcar.plots import lanes as draw
-
-    tables = made.tables
-    tasks = tables.tasks
-    times = tasks[["launch_ms", "finish_ms"]].to_numpy(float)
-    timed = np.isfinite(times).all(axis=1)
-    whole = np.maximum(times[timed, 1] - times[timed, 0], 0).sum()
-    figure = draw(tables, made.waits, "wait")
-    assert sum(np.sum(t.x) for t in figure.data) == pytest.approx(whole)
-    found = lanes_of(tables, most=lanes_module.MOST_LANES)
-    if not found.names:
-        return
-    kinds = lanes_module._by_query(tables)
-    binned = lanes_module._bins(tables, found, kinds, span_of(tables))
-    total = 0.0
-    for trace in binned:
-        lane = np.floor(np.array(trace.base) + 0.5 * np.array(trace.y)).astype(int)
-        total += (np.array(trace.y) / 0.9 * found.slots[lane]).sum() * trace.width
-    assert total == pytest.approx(whole, rel=1e-6, abs=1e-6)
 
 
 @given(made=tables_and_waits())

@@ -12,9 +12,9 @@ REPO = Path(__file__).resolve().parents[2]
 PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
-    "errors → files → enums → formatting → tables → eventlog → queries → waits → demand →"
-    " blame → graph → stragglers → topics → rules → replay → doubts → plots → diagnosis →"
-    " pipeline → fleet → report → serve → attach → inject → demo → cli → __main__"
+    "errors → files → enums → formatting → limits → tables → eventlog → queries → waits → demand →"
+    " blame → graph → stragglers → topics → rules → replay → doubts → verdict → plots →"
+    " diagnosis → pipeline → fleet → report → serve → attach → inject → demo → cli → __main__"
 )
 """The architecture in one line; a room counts by its own name, whatever is inside."""
 

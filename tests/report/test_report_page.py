@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
+from iqcar import limits
 from iqcar.blame.attribute import KNOWN, UNATTRIBUTED
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
-from iqcar.report.html import files, limits, render_page
-from iqcar.report.html.blame_rows import FOLDED, KEYS, bounded, facts_of
-from iqcar.report.html.embed import json_for_html, source_hash
+from iqcar.plots.embed import json_for_html, source_hash
+from iqcar.report.html import files, render_page
+from iqcar.report.html.blame_rows import FOLDED, KEYS, bounded, lay_out_blame
 from iqcar.report.html.inputs import coverage
 from iqcar.report.html.payload import page_payload
 from iqcar.report.html.payload_explore import rows_of_each
-from iqcar.report.html.severity import Severity, severity_of
-from iqcar.report.html.verdict import parts_of, verdict_of
 from iqcar.report.json.analyze import to_dict
 from iqcar.topics.jobs import enough_for_topics
+from iqcar.verdict import find_verdict
 from tests.support.contended_log import NO_IO
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.page_reader import Reader, sections
@@ -89,19 +89,8 @@ def test_the_verdict_says_who_lost_what_to_whom_and_where(page: Reader) -> None:
     assert "2 of 4 queries were held up by others, mostly by etl." in page.words
 
 
-def test_parts_of_a_verdict_sum_to_what_was_lost(crowded: Diagnosis) -> None:
-    facts = facts_of(crowded.graph, len(crowded.tables.queries))
-    hosts = crowded.tables.hosts["host"].tolist()
-    for query, lost in enumerate(crowded.lost_ms()):
-        parts = parts_of(facts.of(query), hosts)
-        assert sum(part.lost_ms for part in parts) == pytest.approx(lost)
-        if lost > 0:
-            assert sum(part.share for part in parts) == pytest.approx(1)
-        assert [part.lost_ms for part in parts] == sorted((p.lost_ms for p in parts), reverse=True)
-
-
 def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None:
-    payload = page_payload(crowded, facts_of(crowded.graph, len(crowded.tables.queries)))
+    payload = page_payload(crowded, lay_out_blame(crowded.graph, len(crowded.tables.queries)))
     people, kinds = payload["people"]["queries"], [one["key"] for one in payload["kinds"]]
     result = {query["query_id"]: query for query in to_dict(crowded)["queries"]}
     assert len(payload["explore"]["targets"]) == len(NAMES)
@@ -121,8 +110,8 @@ def test_what_is_explored_sums_to_what_the_json_says(crowded: Diagnosis) -> None
 
 
 def test_the_matrix_sums_to_what_the_queries_lost(crowded: Diagnosis) -> None:
-    facts = facts_of(crowded.graph, len(crowded.tables.queries))
-    payload = page_payload(crowded, facts)
+    blame_rows = lay_out_blame(crowded.graph, len(crowded.tables.queries))
+    payload = page_payload(crowded, blame_rows)
     cells, people = payload["matrix"]["cells"], payload["people"]["queries"]
     lost = {people[at]["id"]: people[at]["lost"] for at in payload["matrix"]["targets"]}
     sums = dict.fromkeys(lost, 0.0)
@@ -223,8 +212,7 @@ def test_a_quiet_application_looks_quiet(tmp_path: Path) -> None:
     log.sql(0, description="alone").job(0, [0], properties={"spark.sql.execution.id": "0"})
     log.stage(stage_info(0, submission=2000)).task(0, metrics=ran).stage_end(0, 3000)
     diagnosis = diagnosed(log.job_end(0, 3000).sql_end(0, 3000).end(), tmp_path)
-    facts = facts_of(diagnosis.graph, len(diagnosis.tables.queries))
-    verdict = verdict_of(diagnosis, facts)
+    verdict = find_verdict(diagnosis)
     assert verdict.quiet
     page = Reader(render_page(diagnosis))
     assert re.search(r"No query lost (time|more than [\d.]+ ms) to another\.", page.words)
@@ -238,35 +226,6 @@ def test_an_application_without_tasks_gives_a_page_that_says_so(tmp_path: Path) 
     page = Reader(render_page(diagnosed(SyntheticLog("app-1").app().end(), tmp_path)))
     assert "Nothing ran in these logs that could have waited." in page.words
     assert "nothing to explore" in page.words
-
-
-@given(
-    st.floats(0, 1e7), st.floats(0, 1), st.floats(0, 1)
-)  # fmt: skip
-def test_severity_grows_with_what_was_lost_to_others(ran: float, lost: float, part: float) -> None:
-    order = [Severity.SLIGHT, Severity.MARKED, Severity.SEVERE]
-    worse = severity_of(ran, ran * lost, ran * lost)
-    better = severity_of(ran, ran * lost, ran * lost * part)
-    if better in order:
-        assert order.index(worse) >= order.index(better)
-
-
-@pytest.mark.parametrize(
-    ("ran", "lost", "to_others", "word"),
-    [
-        (10_000, 8_000, 6_000, Severity.SEVERE),
-        (10_000, 8_000, 3_000, Severity.MARKED),
-        (10_000, 900, 800, Severity.SLIGHT),
-        (10_000, 8_000, 100, Severity.OWN),
-        (10_000, 300, 200, Severity.QUIET),
-        (400, 400, 400, Severity.QUIET),
-        (float("nan"), 0, 0, Severity.QUIET),
-    ],
-)
-def test_severity_weighs_the_share_of_the_run_and_leaves_out_what_nobody_notices(
-    ran: float, lost: float, to_others: float, word: Severity
-) -> None:
-    assert severity_of(ran, lost, to_others) is word
 
 
 def test_coverage_of_every_wait_sums_to_all_task_time(crowded: Diagnosis) -> None:
@@ -286,7 +245,7 @@ def test_a_page_with_its_program_elsewhere_allows_only_that_origin(crowded: Diag
 
 
 def test_the_payload_names_every_resource_and_no_row_is_out_of_range(crowded: Diagnosis) -> None:
-    payload = page_payload(crowded, facts_of(crowded.graph, len(crowded.tables.queries)))
+    payload = page_payload(crowded, lay_out_blame(crowded.graph, len(crowded.tables.queries)))
     assert [one["key"] for one in payload["resources"]] == [str(one) for one in Resource]
     people = payload["people"]
     for target in payload["explore"]["targets"]:

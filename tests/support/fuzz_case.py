@@ -33,7 +33,8 @@ from iqcar.errors import ExitCode
 from iqcar.eventlog import ingest as reading
 from iqcar.report.html import render_page
 from iqcar.report.json.analyze import result_schema, to_json
-from iqcar.report.terminal.analyze import print_diagnosis, terminal
+from iqcar.report.terminal.analyze import print_diagnosis
+from iqcar.report.terminal.layout import terminal
 from iqcar.rules import dump_compiled
 from iqcar.tables import Tables
 from tests.support.block_codecs import LZ4_END, XERIAL_HEADER, lz4_block, lzf_block, xerial_block

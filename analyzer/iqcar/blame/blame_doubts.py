@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 MUCH_OVER = 3.0
 """Over-attribution from which a demand's shares say who, but hardly how much."""
-WORTH_SAYING = 0.05
-"""Share of task time, or of a wait, below which a doubt is not worth a sentence."""
+LEAST_PART = 0.05
+"""Share of the wait for one request, or of what was lost to it, from which a doubt about that part
+is mentioned: a twentieth moves the order of those blamed rarely."""
 ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
 """Host names that every machine gives itself."""
 
@@ -69,7 +70,7 @@ def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
     for request in BYTES_REQUESTS:
         wait = np.nan_to_num(columns.wait(request))
         blind = wait[~(data_processed(columns, request) > 0)].sum()
-        if blind > WORTH_SAYING * wait.sum():
+        if blind > LEAST_PART * wait.sum():
             yield (
                 f"for {100 * blind / wait.sum():.0f} % of the wait for {_NAMES[request]} no data "
                 "volume is recorded: it counts as waited, but how much of it was lost is unknown"
@@ -99,7 +100,7 @@ def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
     for code, request in enumerate(REQUESTS):
         # A target is compared with one core, and a host has many: there it is the rule.
         mine = (requests == code) & (request is not Request.RUN_QUEUE)
-        if lost[mine & much].sum() > WORTH_SAYING * max(lost[mine].sum(), 1.0):
+        if lost[mine & much].sum() > LEAST_PART * max(lost[mine].sum(), 1.0):
             yield (
                 f"for {100 * lost[mine & much].sum() / lost[mine].sum():.0f} % of the time lost to "
                 f"{_NAMES[request]}, others used over {MUCH_OVER:.0f} times what explains it: "

@@ -42,7 +42,8 @@ def demo(
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.files.derived import open_derived, write_derived
     from iqcar.report.json.analyze import to_json
-    from iqcar.report.terminal.analyze import print_diagnosis, terminal
+    from iqcar.report.terminal.analyze import print_diagnosis
+    from iqcar.report.terminal.layout import terminal
 
     need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
     from iqcar.demo.record_and_compare import tell

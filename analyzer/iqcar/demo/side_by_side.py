@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from iqcar.report.terminal.analyze import terminal
+from iqcar.report.terminal.layout import terminal
 from iqcar.report.terminal.rules_check import print_check
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import numpy as np
 
 from iqcar.doubts.record_doubts import outside_doubts, record_doubts
 from iqcar.enums import InputStatus, Request
+from iqcar.limits import LEAST_DOUBT
 from iqcar.tables import texts
 from iqcar.waits import ESTIMATED, MISSING, evidence_column
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.tables import Tables
-
-WORTH_SAYING = 0.01
-"""Share of all task time from which an unknown wait is mentioned; below it changes nothing."""
 
 
 def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
@@ -107,11 +105,11 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
         ),
     ):
         share = float(duration[who].sum()) / total
-        if share >= WORTH_SAYING:
+        if share >= LEAST_DOUBT:
             doubts.append(f"CPU wait is unknown for {share:.0%} of all task time: {why}")
     estimated = (waits[evidence_column(Request.RUN_QUEUE)] == ESTIMATED).to_numpy(bool)
     share = float(duration[estimated].sum()) / total
-    if estimated.any() and (not measured.any() or share >= WORTH_SAYING):
+    if estimated.any() and (not measured.any() or share >= LEAST_DOUBT):
         where = f" for {share:.0%} of all task time" if measured.any() else ""
         doubts.append(
             f"CPU wait is estimated{where} as run time less CPU time and every known wait: "
@@ -122,10 +120,10 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
         (Request.IO_WRITE, "writing output: Spark records no time for it"),
     ):
         share = float(duration[unknown(request) & ~running].sum()) / total
-        if share >= WORTH_SAYING:
+        if share >= LEAST_DOUBT:
             doubts.append(f"IO wait is unknown for {share:.0%} of all task time spent {what}")
     share = float(duration[unknown(Request.SLOT_WAIT)].sum()) / total
-    if share >= WORTH_SAYING:
+    if share >= LEAST_DOUBT:
         doubts.append(
             f"slot wait is unknown for {share:.0%} of all task time: speculative copies, "
             "or stages whose submission is not in the log"

@@ -8,6 +8,7 @@ import numpy as np
 
 from iqcar.demand.outside_load import outside_load
 from iqcar.enums import Request
+from iqcar.limits import LEAST_DOUBT
 from iqcar.tables import texts
 from iqcar.waits import MISSING, evidence_column
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     Flags = NDArray[np.bool_]
 
-WORTH_SAYING = 0.01
-"""Share of task time from which waits that could not be told apart are mentioned."""
 GONE_MS = 10_000.0
 """A failed task whose executor was removed up to this long afterwards was lost with it: Spark
 notices by a missed heartbeat, which comes every 10 s."""
@@ -83,7 +82,7 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
         )
     memory = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == MISSING
     share = float(duration[memory & ~running].sum()) / max(float(duration.sum()), 1.0)
-    if share >= WORTH_SAYING:
+    if share >= LEAST_DOUBT:
         yield (
             f"waits for memory and locks were not measured for {share:.0%} of all task time: they "
             "are missing there, not zero"

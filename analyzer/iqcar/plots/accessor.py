@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
 
-    from iqcar.blame.attribute import Blame
-    from iqcar.graph import IQCGraph
-    from iqcar.stragglers import Stragglers
-    from iqcar.tables import Tables
-    from iqcar.topics import Topics
-
-
-class Diagnosed(Protocol):
-    """What pictures need of a diagnosis."""
-
-    @property
-    def tables(self) -> Tables:
-        """What was read."""
-
-    @property
-    def waits(self) -> pd.DataFrame:
-        """Waits of every task."""
-
-    @property
-    def blame(self) -> Blame:
-        """Demands, their sources, and what each stage lost."""
-
-    @property
-    def graph(self) -> IQCGraph:
-        """iQC-Graph over all queries."""
-
-    @property
-    def targets(self) -> tuple[int, ...]:
-        """Rows of the queries under analysis."""
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What is doubtful, in sentences."""
-
-    @property
-    def stragglers(self) -> Stragglers:
-        """Tasks that were slower than their stage."""
-
-    @property
-    def topics(self) -> Topics | None:
-        """Causes of stragglers that recur."""
-
-    def find_query(self, wanted: str) -> tuple[int, ...]:
-        """Rows of the queries that a user means."""
+    from iqcar.plots.timeline import Timeline
+    from iqcar.verdict.diagnosed import Diagnosed
 
 
 class Plots:
     """Pictures of one diagnosis.
 
-    Each method returns a ``plotly.graph_objects.Figure``. A query is named by its id, its id's
-    last part, its name or its fingerprint; without one, the query that lost most to others is
-    taken. ``dark`` chooses the dark look.
+    :meth:`timeline` and :meth:`lanes` return a :class:`iqcar.plots.timeline.Timeline`, all others a
+    ``plotly.graph_objects.Figure``. A query is named by its id, its id's last part, its name or its
+    fingerprint; without one, the query that lost most to others is taken. ``dark`` chooses the dark
+    look.
     """
 
     def __init__(self, diagnosis: Diagnosed) -> None:
@@ -119,21 +77,28 @@ class Plots:
 
         return waits(self._of.tables, self._of.waits, self._row(query), dark=dark)
 
-    def timeline(self, query: str | None = None, *, dark: bool = False) -> go.Figure:
-        """Queries over time, with a query's stages and its tasks that waited."""
+    def timeline(self, query: str | None = None, *, dark: bool = False) -> Timeline:
+        """Queries over time, with a query's stages and its tasks that waited, and lanes of tasks.
+
+        Parameters
+        ----------
+        query : str, optional
+            The query that is chosen first.
+        """
         from iqcar.plots.timeline import timeline
 
         d = self._of
-        target = self._row(query) if query is not None or d.targets else None
-        return timeline(d.graph, d.tables, d.waits, target, dark=dark)
+        chosen = self._row(query) if query is not None or d.targets else None
+        return timeline(d.graph, d.tables, d.waits, chosen, marked=d.targets, dark=dark)
 
     def lanes(
         self, colour: str = "query", *, by_host: bool = False, dark: bool = False
-    ) -> go.Figure:
+    ) -> Timeline:
         """Tasks on each executor or host, by ``query`` or by ``wait``: what they waited for."""
-        from iqcar.plots.lanes import lanes
+        from iqcar.plots.timeline import lanes
 
-        return lanes(self._of.tables, self._of.waits, colour, by_host=by_host, dark=dark)
+        d = self._of
+        return lanes(d.tables, d.waits, colour, by_host=by_host, dark=dark, graph=d.graph)
 
     def hosts(self, *, dark: bool = False) -> go.Figure:
         """Slots in use, and processor, disks and network where they were sampled."""

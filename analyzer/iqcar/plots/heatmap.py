@@ -9,6 +9,7 @@ import numpy as np
 from iqcar.enums import REQUESTS, Request
 from iqcar.errors import UsageError
 from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, short
+from iqcar.limits import MOST_HOSTS, MOST_WITH_TEXT, fold
 from iqcar.plots.labels import distinct, label, safe
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, nothing, scale
 from iqcar.waits import MISSING, evidence_column
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-MOST_HOSTS = 24
-"""Hosts with a column of their own; a column narrower than some 40 pixels has no room for text."""
 PER_MB = 1e6
 """RATP of data is shown per MB: per byte it is a number with many zeros."""
 MEASURES = {
@@ -181,21 +180,19 @@ class _Shown(NamedTuple):
 
 def _fold(cells: Cells, measure: str) -> _Shown:
     """Keep the hosts with the largest sums in the order of their names' rows; sum the others."""
-    count = len(cells.hosts)
-    if count <= MOST_HOSTS:
-        return _Shown(*cells, 0)
     value = cells.value * (_per_unit(cells.requests)[:, None] if measure == "ratp" else 1.0)
     # Requests are compared by their rows' largest: units differ for RATP.
     most = value.max(axis=1, keepdims=True)
     weight = (value / np.where(most > 0, most, 1.0)).sum(axis=0)
-    kept = np.sort(np.argsort(-weight, kind="stable")[: MOST_HOSTS - 1])
-    rest = np.setdiff1d(np.arange(count), kept)
+    kept, rest = map(np.sort, fold(weight, MOST_HOSTS))
+    if not len(rest):
+        return _Shown(*cells, 0)
 
-    def fold(values: NDArray[Any], how: Any) -> NDArray[Any]:
+    def joined(values: NDArray[Any], how: Any) -> NDArray[Any]:
         return np.column_stack([values[:, kept], how(values[:, rest], axis=1)])
 
-    ran, missing = fold(cells.ran, np.any), fold(cells.missing, np.any)
-    total = fold(cells.value, np.sum)
+    ran, missing = joined(cells.ran, np.any), joined(cells.missing, np.any)
+    total = joined(cells.value, np.sum)
     missing[:, -1] &= total[:, -1] == 0
     return _Shown(cells.requests, cells.hosts[kept], total, ran, missing, len(rest))
 
@@ -217,7 +214,7 @@ def _lost(graph: IQCGraph, position: int) -> _Amounts:
 
 
 def _ratp(blame: Blame, target: int) -> _Amounts:
-    """Demands of the target: what waited without losing time is in no graph."""
+    """RATP of the target's demands; the graph holds only demands that lost time."""
     mine = blame.demands[(blame.demands["query"] == target).to_numpy(bool)]
     stage, request, host = (mine[c].to_numpy(np.int64) for c in ("stage", "request", "host"))
     return _Amounts(stage, request, host, np.nan_to_num(mine["ratp"].to_numpy(np.float64)))
@@ -245,7 +242,7 @@ def _colours(
         colorscale=scale(dark),
         customdata=cells.value.tolist(),
         text=texts,
-        texttemplate="%{text}",
+        texttemplate="%{text}" if len(texts[0]) <= MOST_WITH_TEXT else "",
         hoverongaps=False,
         hovertext=hovers,
         hoverinfo="text",

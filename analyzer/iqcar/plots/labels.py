@@ -53,7 +53,7 @@ def hover(title: str, facts: Iterable[str]) -> str:
 
 
 def distinct(names: Sequence[str], ids: Sequence[str], width: int = LABEL_WIDTH) -> list[str]:
-    """Labels of things of which several may have one name: those get the end of their id too."""
+    """Label things; where several have one name, add the end of each id."""
     lines = [short(name, width) for name in names]
     several = (
         {line for line in lines if lines.count(line) > 1} if len(lines) < 2_000 else set(lines)

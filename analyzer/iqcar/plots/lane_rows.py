@@ -1,4 +1,4 @@
-"""Swim lanes: which lane and which row of it each task is in."""
+"""Swim lanes: the lane of each task, and its row in that lane."""
 
 from __future__ import annotations
 

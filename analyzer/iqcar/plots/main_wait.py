@@ -1,4 +1,4 @@
-"""What each task waited for most, as one code: the colour of a task in swim lanes."""
+"""The resource that each task waited for most, as a code: its colour in swim lanes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int8]
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
-WORTH_NAMING = 0.1
+LEAST_WAITED = 0.1
 """Share of a task's life, slot wait included, that it must have waited for a resource to be
 coloured by it: below a tenth, nobody would call it a waiting task."""
 
@@ -78,5 +78,5 @@ def main_waits(task_waits: pd.DataFrame, sums: Floats | None = None) -> Codes:
     longest = waited.max(axis=1)
     inside = [task_waits[evidence_column(r)].to_numpy() == NOT_RECORDED for r in IN_TASK_REQUESTS]
     blind = np.logical_and.reduce(inside)
-    codes = np.where((longest > 0) & (longest >= WORTH_NAMING * life), most, HARDLY)
+    codes = np.where((longest > 0) & (longest >= LEAST_WAITED * life), most, HARDLY)
     return np.where((codes == HARDLY) & blind, UNKNOWN, codes).astype(np.int8)

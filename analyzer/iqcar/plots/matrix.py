@@ -9,9 +9,11 @@ import numpy as np
 from iqcar.enums import BlameKind
 from iqcar.errors import UsageError
 from iqcar.formatting import RESOURCE_NAMES, duration, short
+from iqcar.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
 from iqcar.plots.labels import distinct, percent_text, safe
 from iqcar.plots.palette import BLAME_COLOURS
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, nothing, scale
+from iqcar.verdict.blamed import OTHER_QUERIES, cause_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-MOST_QUERIES = 16
-"""Sources, and targets, with a row or column of their own."""
 MEASURES = {
     "lost_ms": "elapsed time lost",
     "share_of_duration": "share of the run that was lost",
@@ -60,7 +60,7 @@ def matrix_cells(
     graph: IQCGraph,
     measure: str = "lost_ms",
     resource: Resource | None = None,
-    most: int = MOST_QUERIES,
+    most: int = MOST_IN_MATRIX,
 ) -> Cells:
     """Sum who hurts whom; sums of folded queries are sums of ms or DOR, and means of shares.
 
@@ -107,7 +107,7 @@ def matrix(
     measure: str = "lost_ms",
     *,
     resource: Resource | None = None,
-    most: int = MOST_QUERIES,
+    most: int = MOST_IN_MATRIX,
     dark: bool = False,
 ) -> go.Figure:
     """Draw who hurts whom: a row is in the way, a column lost the time.
@@ -138,7 +138,7 @@ def matrix(
         zmax=float(cells.value.max()),
         colorscale=scale(dark),
         text=[[_amount(v, measure) for v in row] for row in cells.value.tolist()],
-        texttemplate="%{text}",
+        texttemplate="%{text}" if len(columns) <= MOST_WITH_TEXT else "",
         hovertext=[
             [
                 _sentence(
@@ -211,18 +211,16 @@ def _largest(
     others = np.bincount(of, np.where(between, lost, 0.0), minlength=len(every))
     total = np.bincount(of, lost, minlength=len(every))
     order = every[np.lexsort((every, -total, -others))]
-    if len(order) <= most:
-        return order.tolist(), 0
-    kept = max(most - 1, 1)
-    return order[:kept].tolist(), len(order) - kept
+    kept, rest = fold(np.zeros(len(order)), most)
+    return order[kept].tolist(), len(rest)
 
 
 def _words(row: int, folded: int) -> str | None:
     if row == OTHERS_ROW and not folded:
-        return "other queries"
+        return OTHER_QUERIES
     if row == OTHERS_ROW:
         return f"{folded} other {'query' if folded == 1 else 'queries'}"
-    return {-3: "known causes", -4: "unattributed"}.get(row)
+    return next((cause_name(kind) for kind, code in _CAUSES.items() if code == row), None)
 
 
 def _named(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
@@ -256,5 +254,5 @@ def _sentence(source: str, target: str, value: float, measure: str, own: bool) -
         "share_of_duration": "of its run",
         "dor": "of the responsibility for what it lost",
     }[measure]
-    to = "itself: its own tasks" if own else source
+    to = cause_name(BlameKind.OWN) if own else source
     return f"<b>{target}</b><br>lost {_amount(value, measure)} {what}<br>to {to}"

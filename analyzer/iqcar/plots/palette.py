@@ -92,6 +92,12 @@ def stable_colours(keys: Sequence[str]) -> list[str]:
     return [chosen[key] for key in keys]
 
 
+def cause_colour(kind: BlameKind, resource: Resource | None = None) -> str:
+    """Colour of a cause that is no query; known causes differ in tint by what was waited for."""
+    tint = -0.4 if kind is BlameKind.KNOWN and resource is Resource.CPU else 0.0
+    return mix(BLAME_COLOURS[kind], tint) if tint else BLAME_COLOURS[kind]
+
+
 def query_colours(queries: pd.DataFrame) -> list[str]:
     """Colour of each query by row: runs of the same recurring query share one."""
     pairs = zip(texts(queries, "fingerprint"), texts(queries, "query_id"), strict=True)

@@ -10,8 +10,8 @@ import numpy as np
 from iqcar.enums import REQUESTS, BlameKind
 from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.graph.contents import pseudo_name
-from iqcar.graph.describe import SHARED_LABELS
 from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.limits import MOST_NODES, fold
 from iqcar.plots.labels import distinct, label, percent_text, wrapped
 from iqcar.plots.palette import (
     BLAME_COLOURS,
@@ -23,6 +23,7 @@ from iqcar.plots.palette import (
 )
 from iqcar.plots.theme import FRAME_PX, figure, nothing, theme
 from iqcar.tables import texts
+from iqcar.verdict.blamed import cause_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-MOST_NODES = 8
-"""Nodes of a column by default: their labels fit one above another on a laptop's screen."""
 NODE_PX = 44
 """Height per node of the fullest column."""
 LINK_OPACITY = 0.38
@@ -195,12 +194,9 @@ def _fold(plural: str, nodes: _Nodes, dor: Floats, lost: Floats, most: int) -> _
     """Keep the largest nodes of a column and sum the others in one."""
     size = len(nodes.names)
     share, ms = sum_by(nodes.of, dor, size), sum_by(nodes.of, lost, size)
-    order = [int(n) for n in np.argsort(-share, kind="stable")]
-    free = [n for n in order if not nodes.kept[n]]
-    room = max(most, 2)
-    largest = set(free if len(free) <= room else free[: room - 1])
-    shown = [n for n in order if n in largest or nodes.kept[n]]
-    folded = [n for n in order if n not in largest and not nodes.kept[n]]
+    free = np.flatnonzero(~np.array(nodes.kept, bool))
+    folded = free[fold(share[free], most)[1]].tolist()
+    shown = [n for n in np.argsort(-share, kind="stable").tolist() if n not in set(folded)]
     place = np.full(size, len(shown), np.int64)
     place[shown] = np.arange(len(shown))
     labels = distinct([nodes.names[n] for n in shown], [nodes.ids[n] for n in shown])
@@ -237,7 +233,7 @@ def _source_queries(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
         if row < 0:
             pseudo = _pseudo(contents, 6, place)
-            called.append(SHARED_LABELS[pseudo])
+            called.append(cause_name(pseudo))
             painted.append(BLAME_COLOURS[pseudo])
         elif row == target:
             called.append(f"{names.query_names[row]} itself")
@@ -258,7 +254,7 @@ def _source_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
         if row < 0:
             pseudo = _pseudo(contents, 5, place)
-            called.append(SHARED_LABELS[pseudo])
+            called.append(cause_name(pseudo))
             painted.append(BLAME_COLOURS[pseudo])
             continue
         query = int(names.stage_query[row])
@@ -312,7 +308,7 @@ def _target(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
 
 
 def _pseudo(contents: Contents, level: int, position: int) -> BlameKind:
-    """What a source is that is no query: the last vertices of levels 5 and 6."""
+    """Kind of a source that is no query: the last vertices of levels 5 and 6."""
     structure = contents.structure
     return BlameKind(pseudo_name(structure, position, structure.sizes()[level]))
 

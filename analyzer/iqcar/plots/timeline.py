@@ -1,36 +1,129 @@
-"""Queries and a target's stages over time, with how many of its tasks waited meanwhile."""
+"""The timeline: queries, stages and tasks over time, drawn on a canvas that can be moved through.
+
+A page of its own, a notebook and the report show the same program with the same data.
+"""
 
 from __future__ import annotations
 
+import html
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from iqcar.formatting import RESOURCE_NAMES, duration, short
-from iqcar.plots.host_series import span_of
-from iqcar.plots.labels import distinct, hover, label, safe
-from iqcar.plots.palette import RESOURCE_COLOURS, mix, query_colours, rgba
-from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, nothing, theme
-from iqcar.plots.waiting import query_waiting
-from iqcar.plots.waits import CRITICAL, RESOURCES
+from iqcar.errors import UsageError
+from iqcar.plots.embed import json_for_html, source_hash
+from iqcar.plots.theme import FONT, FONT_SIZE, theme
+from iqcar.plots.timeline_payload import timeline_payload
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
-    import plotly.graph_objects as go
-    from numpy.typing import NDArray
 
     from iqcar.graph import IQCGraph
     from iqcar.tables import Tables
 
-    Floats = NDArray[np.float64]
+COLOURS = ("query", "wait")
+HEIGHT_PX = 760
+"""Height in a notebook: a laptop's screen; what is beyond scrolls, and a corner resizes it."""
 
-MOST_QUERIES = 20
-"""Queries with a row: the target, those it lost most to, and those that lost most."""
-MOST_STAGES = 16
-"""Stages of the target with a row: those that ran longest."""
-WAIT_BINS = 200
-WAITS_PX = 170
+_FOLDER = Path(__file__).parent / "scripts"
+_PARTS = (
+    "timeline_data.js",
+    "timeline_top.js",
+    "timeline_lanes.js",
+    "timeline_parts.js",
+    "timeline.js",
+)
+_START = """
+const place = document.getElementById('timeline');
+const { payload, ...chosen } = JSON.parse(document.getElementById('data').textContent);
+const onSelect = (id) => place.dispatchEvent(new CustomEvent('chosen', { detail: id }));
+window.timeline = iqcarTimeline(place, payload, { ...chosen, onSelect });
+"""
+
+
+@cache
+def timeline_program() -> str:
+    """The program: defines ``words`` and ``iqcarTimeline(element, payload, options)``."""
+    words, *parts = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("words.js", *_PARTS))
+    body = "\n".join(parts)
+    return f"{words}\nconst iqcarTimeline = (() => {{\n{body}\nreturn iqcarTimeline;\n}})();\n"
+
+
+@cache
+def timeline_style() -> str:
+    """The style sheet of the timeline; its colours can be set by the page's variables."""
+    return (_FOLDER / "timeline.css").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A timeline to be shown: the value of a notebook's cell, or a page of its own.
+
+    Attributes
+    ----------
+    payload : dict
+        From :func:`iqcar.plots.timeline_payload.timeline_payload`.
+    selected : str
+        Id of the query that is chosen first; none by default.
+    mode : str
+        Colours of tasks: ``query``, or ``wait`` for what each waited for most.
+    dark : bool
+        Whether it has the dark look.
+    """
+
+    payload: dict[str, Any]
+    selected: str = ""
+    mode: str = "query"
+    dark: bool = False
+
+    def to_json(self) -> str:
+        """What is shown, as text: the payload, and what is chosen first."""
+        chosen = {"selected": self.selected or None, "mode": self.mode}
+        return json.dumps({"payload": self.payload, **chosen})
+
+    def to_html(self) -> str:
+        """Write a page that holds everything it shows and asks the network for nothing.
+
+        Returns
+        -------
+        str
+            Names from logs are text in it, never markup or program.
+        """
+        program = f"'use strict';\n(() => {{\n{timeline_program()}{_START}}})();"
+        style = _colours(self.dark) + timeline_style()
+        policy = (
+            f"default-src 'none'; script-src {source_hash(program)}; "
+            f"style-src {source_hash(style)}; require-trusted-types-for 'script'"
+        )
+        return (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+            f"<title>iqcar timeline</title><style>{style}</style></head>"
+            '<body><main id="timeline" aria-label="Timeline"></main>'
+            f'<script type="application/json" id="data">{json_for_html(json.loads(self.to_json()))}'
+            f"</script><script>{program}</script></body></html>"
+        )
+
+    def write_html(self, file: str | Path) -> None:
+        """Write :meth:`to_html` to a file."""
+        Path(file).write_text(self.to_html(), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook: in a frame, so that neither can change the other."""
+        style = f"width:100%;height:{HEIGHT_PX}px;border:0;resize:vertical"
+        return (
+            f'<iframe title="Timeline" sandbox="allow-scripts" style="{style}" '
+            f'srcdoc="{html.escape(self.to_html())}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        """Say what to do where nothing can be shown."""
+        return "<Timeline: shown by notebooks; write_html(file) writes a page>"
 
 
 def timeline(
@@ -39,209 +132,65 @@ def timeline(
     task_waits: pd.DataFrame,
     target: int | None = None,
     *,
+    marked: Sequence[int] = (),
     dark: bool = False,
-) -> go.Figure:
-    """Draw queries over time; for a target its stages too, and its tasks that waited.
+) -> Timeline:
+    """Show queries over time, a target's stages and waits, and what every slot ran.
 
-    A stage's pale part is the time until its first task was launched. When in its life a task
-    waited is known for slots alone; its other waits are spread evenly over its life.
+    A stage's hatched part is the time until its first task was launched. When in its life a task
+    waited is known for slots alone; its other waits are spread evenly over its life. Where the
+    graph holds only stages on the critical path, only those are shown.
 
     Parameters
     ----------
     target : int, optional
-        Row of a query.
+        Row of the query that is chosen first.
+    marked : sequence of int
+        Rows of other queries that are marked and never left out.
     """
-    if span_of(tables) is None or not len(tables.queries):
-        return nothing("No query ran in this input.", dark=dark)
-    rows = _shown(graph, tables, target)
-    bars, ticks = _query_bars(graph, tables, rows, target, dark)
-    if target is not None:
-        more, names = _stage_bars(tables, target, len(ticks))
-        bars += more
-        ticks += names
-    waiting = None
-    if target is not None:
-        waiting = next(query_waiting(tables, task_waits, [target], WAIT_BINS), None)
-    from plotly.subplots import make_subplots
+    targets = marked if target is None else (target, *marked)
+    payload = timeline_payload(tables, task_waits, graph, targets)
+    chosen = "" if target is None else texts(tables.queries, "query_id")[target]
+    return Timeline(payload, selected=chosen, dark=dark)
 
-    height = ROW_PX * max(len(ticks), 3)
-    panels = 2 if waiting else 1
-    made = make_subplots(
-        rows=panels,
-        cols=1,
-        shared_xaxes=True,
-        row_heights=[height, WAITS_PX] if waiting else [height],
-        vertical_spacing=min(0.2, 36 / (height + WAITS_PX)),
+
+def lanes(
+    tables: Tables,
+    task_waits: pd.DataFrame,
+    colour: str = "query",
+    *,
+    by_host: bool = False,
+    dark: bool = False,
+    graph: IQCGraph | None = None,
+) -> Timeline:
+    """Show what ran in every slot of each executor or host.
+
+    Parameters
+    ----------
+    colour : str
+        ``query``, or ``wait`` for what each task waited for most.
+    by_host : bool
+        One lane per host even where there are few executors.
+    graph : IQCGraph, optional
+        What queries lost; unknown without it.
+
+    Raises
+    ------
+    UsageError
+        If ``colour`` is neither.
+    """
+    if colour not in COLOURS:
+        raise UsageError(f"tasks have no colour by {colour!r}", "lanes", "take query or wait")
+    payload = timeline_payload(tables, task_waits, graph, by_host=by_host)
+    return Timeline(payload, mode=colour, dark=dark)
+
+
+def _colours(dark: bool) -> str:
+    """Variables of the style sheet, from the look of all pictures."""
+    look = theme(dark)
+    wash, chosen = ("#191f25", "#1f3a54") if dark else ("#f5f7f9", "#dcebf7")
+    return (
+        f":root{{color-scheme:{'dark' if dark else 'light'};--ink:{look.ink};--faint:{look.faint};"
+        f"--line:{look.line};--paper:{look.paper};--wash:{wash};--chosen:{chosen}}}"
+        f"body{{margin:8px;font:{FONT_SIZE}px {FONT};background:var(--paper);color:var(--ink)}}"
     )
-    for bar in bars:
-        made.add_trace(bar, row=1, col=1)
-    if waiting:
-        at = waiting.start_ms + waiting.width_ms * np.arange(float(WAIT_BINS))
-        for area in _areas(at, waiting.waiting):
-            made.add_trace(area, row=2, col=1)
-        unknown = f" ({', '.join(waiting.missing)} not recorded)" if waiting.missing else ""
-        made.update_yaxes(title={"text": "tasks waiting"}, rangemode="tozero", row=2, col=1)
-        made.add_annotation(
-            text=f"tasks of {ticks[0]} that waited{unknown}",
-            x=0, xref="paper", xanchor="left", y=1, yref="y2 domain", yanchor="bottom",
-            showarrow=False, font={"color": theme(dark).faint, "size": 12},
-        )  # fmt: skip
-    look = figure(
-        [],
-        _title(tables, target),
-        dark=dark,
-        height=FRAME_PX + height + (WAITS_PX if waiting else 0),
-        barmode="overlay",
-        bargap=0.25,
-        hovermode="closest",
-        legend={"orientation": "h", "y": -0.06, "yanchor": "top", "traceorder": "normal"},
-    )
-    made.update_layout(look.layout)
-    made.update_xaxes(type="date", showgrid=True)
-    made.update_xaxes(title={"text": "UTC, by the driver's clock"}, row=panels, col=1)
-    made.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(ticks))),
-        ticktext=ticks,
-        range=[len(ticks) - 0.5, -0.5],
-        showgrid=False,
-        zeroline=False,
-        row=1,
-        col=1,
-    )
-    return made
-
-
-def _shown(graph: IQCGraph, tables: Tables, target: int | None) -> list[int]:
-    """Target first, then by start: whom it lost most to, and who lost most."""
-    hurts = graph.who_hurts_whom()
-    lost = np.bincount(
-        hurts["target_query"].to_numpy(np.int64),
-        hurts["lost_ms"].to_numpy(np.float64),
-        minlength=len(tables.queries),
-    )
-    start = tables.queries["start_ms"].to_numpy(np.float64)
-    first = [] if target is None else [target]
-    if target is not None:
-        mine = hurts[(hurts["target_query"] == target) & (hurts["source_query"] >= 0)]
-        first += [int(q) for q in mine["source_query"] if q != target]
-    every = dict.fromkeys([*first, *np.argsort(-lost, kind="stable").tolist()])
-    rows = [row for row in every if np.isfinite(start[row])][:MOST_QUERIES]
-    return sorted(rows, key=lambda row: (row != target, start[row], row))
-
-
-def _query_bars(
-    graph: IQCGraph, tables: Tables, rows: list[int], target: int | None, dark: bool
-) -> tuple[list[Any], list[str]]:
-    import plotly.graph_objects as go
-
-    queries = tables.queries
-    names, ids = texts(queries, "name"), texts(queries, "query_id")
-    colours = query_colours(queries)
-    start = queries["start_ms"].to_numpy(np.float64)
-    ran = np.nan_to_num(queries["end_ms"].to_numpy(np.float64) - start)
-    facts = []
-    for row in rows:
-        lines = [safe(ids[row]), f"ran {duration(float(ran[row]))}"]
-        if row in graph.targets:
-            lines.append(f"lost {duration(graph.lost_ms(row))} of it")
-        facts.append(hover(names[row], lines))
-    outline = [theme(dark).ink if row == target else "rgba(0,0,0,0)" for row in rows]
-    bar = go.Bar(
-        orientation="h",
-        y=list(range(len(rows))),
-        base=start[rows].tolist(),
-        x=ran[rows].tolist(),
-        marker={
-            "color": [colours[row] for row in rows],
-            "line": {"color": outline, "width": 2},
-        },
-        hovertext=facts,
-        hoverinfo="text",
-        showlegend=False,
-    )
-    return [bar], distinct([names[row] for row in rows], [ids[row] for row in rows], 28)
-
-
-def _stage_bars(tables: Tables, target: int, below: int) -> tuple[list[Any], list[str]]:
-    import plotly.graph_objects as go
-
-    stages = tables.stages
-    mine = np.flatnonzero((stages["query"] == target).to_numpy(bool))
-    launched = stages["first_launch_ms"].to_numpy(np.float64)[mine]
-    start = stages["submission_ms"].to_numpy(np.float64)[mine]
-    start = np.where(np.isfinite(start), start, launched)
-    end = stages["completion_ms"].to_numpy(np.float64)[mine]
-    timed = np.isfinite(start) & np.isfinite(end)
-    mine, start, end, launched = (x[timed] for x in (mine, start, end, launched))
-    if len(mine) == 0:
-        return [], []
-    longest = np.argsort(-(end - start), kind="stable")[:MOST_STAGES]
-    order = longest[np.lexsort((mine[longest], start[longest]))]
-    mine, start, end, launched = (x[order] for x in (mine, start, end, launched))
-    # A stage none of whose tasks was launched waited until it ended.
-    until = np.minimum(np.where(np.isfinite(launched), np.maximum(launched, start), end), end)
-    names = texts(stages, "name")
-    critical = stages["critical"].to_numpy(bool)[mine]
-    numbers = [
-        f"stage {stages['stage_id'].iloc[row]}.{stages['attempt'].iloc[row]}" for row in mine
-    ]
-    facts = [
-        hover(
-            f"{number} {names[row]}",
-            [
-                f"ran {duration(float(e - s))}",
-                f"its first task was launched after {duration(float(u - s))}",
-                *(["on the critical path"] if c else []),
-            ],
-        )
-        for number, row, s, e, u, c in zip(numbers, mine, start, end, until, critical, strict=True)
-    ]
-    colour = query_colours(tables.queries)[target]
-    slots = RESOURCE_COLOURS[RESOURCES[0]]
-    y = [below + i for i in range(len(mine))]
-    shared = {"orientation": "h", "y": y, "hovertext": facts, "hoverinfo": "text"}
-    bars = [
-        go.Bar(
-            base=until.tolist(),
-            x=(end - until).tolist(),
-            marker={"color": [colour if c else mix(colour, 0.35) for c in critical]},
-            showlegend=False,
-            **shared,
-        ),
-        go.Bar(
-            base=start.tolist(),
-            x=(until - start).tolist(),
-            marker={"color": rgba(slots, 0.3), "line": {"color": slots, "width": 1}},
-            name="waiting for its first slot",
-            **shared,
-        ),
-    ]
-    mark = [f"{CRITICAL} " if c else "" for c in critical]
-    return bars, [f"{m}{label(number)}" for m, number in zip(mark, numbers, strict=True)]
-
-
-def _areas(at: Floats, waiting: Floats) -> list[Any]:
-    import plotly.graph_objects as go
-
-    return [
-        go.Scatter(
-            x=at.tolist(),
-            y=waiting[r].tolist(),
-            stackgroup="waiting",
-            mode="lines",
-            line={"width": 0, "shape": "hv", "color": RESOURCE_COLOURS[resource]},
-            fillcolor=RESOURCE_COLOURS[resource],
-            name=RESOURCE_NAMES[resource],
-            hovertemplate=f"%{{y:.1f}} tasks waiting for {RESOURCE_NAMES[resource]}<extra></extra>",
-        )
-        for r, resource in enumerate(RESOURCES)
-        if waiting[r].any()
-    ]
-
-
-def _title(tables: Tables, target: int | None) -> str:
-    if target is None:
-        return "Queries over time"
-    name = safe(short(texts(tables.queries, "name")[target], 36)) or "(no name)"
-    return f"{name} over time, and the queries that it lost most to  ({CRITICAL} critical path)"

@@ -8,6 +8,7 @@ import numpy as np
 
 from iqcar.enums import Resource
 from iqcar.formatting import RESOURCE_NAMES, duration, short
+from iqcar.limits import LEAST_MISSING, MOST_STAGES, fold
 from iqcar.plots.labels import label, percent_text, safe
 from iqcar.plots.palette import RESOURCE_COLOURS
 from iqcar.plots.theme import FRAME_PX, ROW_PX, figure, hatched, legend_above, nothing, theme
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-MOST_STAGES = 20
-"""Stages with a bar of their own."""
-WORTH_SHOWING = 0.005
-"""Share of a stage's task time from which an unknown wait is shown: less is a hair's breadth."""
 CRITICAL = "◆"
 """Marks stages on the critical path."""
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
@@ -110,7 +107,7 @@ def waits(
     ticks, full = _labels(tables, found, shown)
     from plotly.subplots import make_subplots
 
-    gaps = shown.missing > WORTH_SHOWING
+    gaps = shown.missing > LEAST_MISSING
     columns = 2 if gaps.any() else 1
     widths = [0.74, 0.26] if columns == 2 else [1.0]
     made = make_subplots(
@@ -169,13 +166,9 @@ class _Shown(NamedTuple):
 
 
 def _fold(found: StageWaits) -> _Shown:
-    size = len(found.stages)
-    if size <= MOST_STAGES:
-        everything = list(range(size))
-        return _Shown(everything, found.wait_ms, found.missing, found.critical, 0)
-    total = np.nansum(found.wait_ms, axis=1)
-    kept = np.sort(np.argsort(-total, kind="stable")[: MOST_STAGES - 1])
-    rest = np.setdiff1d(np.arange(size), kept)
+    kept, rest = map(np.sort, fold(np.nansum(found.wait_ms, axis=1), MOST_STAGES))
+    if not len(rest):
+        return _Shown(kept.tolist(), found.wait_ms, found.missing, found.critical, 0)
     unknown = np.isnan(found.wait_ms[rest]).all(axis=0)
     sums = np.where(unknown, np.nan, np.nansum(found.wait_ms[rest], axis=0))
     return _Shown(
@@ -236,7 +229,7 @@ def _bars(shown: _Shown, full: list[str]) -> list[object]:
 def _unknown(shown: _Shown, full: list[str], dark: bool) -> list[object]:
     import plotly.graph_objects as go
 
-    at = np.argwhere(shown.missing > WORTH_SHOWING)
+    at = np.argwhere(shown.missing > LEAST_MISSING)
     return [
         go.Bar(
             orientation="h",
@@ -257,6 +250,6 @@ def _fact(full: str, shown: _Shown, row: int, column: int) -> str:
     waited = f"waited {duration(value)} for {name}"
     if np.isnan(value):
         return f"{full}<br>waits for {name} were not recorded: unknown, not zero"
-    if missing > WORTH_SHOWING:
+    if missing > LEAST_MISSING:
         return f"{full}<br>{waited}; not recorded for {percent_text(missing)} of its task time"
     return f"{full}<br>{waited}"

@@ -1,4 +1,4 @@
-"""Who was in whose way, as columns: the blame explanations of iQC-Graph with all they lead to.
+"""Blame explanations of iQC-Graph as columns: who delayed which stage, where, waiting for what.
 
 One row says that a target's stage lost time to a request on a host because of a source stage.
 Every view of the page is a sum over some of these rows, so what views show adds up.
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.attribute import BLAME_KINDS, QUERY, REST, UNATTRIBUTED
+from iqcar import limits
+from iqcar.blame.attribute import QUERY, REST, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Resource
-from iqcar.report.html import limits
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ KEYS = ("stage", "request", "host", "kind", "source_stage", "source")
 
 
 @dataclass(frozen=True)
-class Facts:
+class BlameRows:
     """Blame explanations of all targets, in the order of the targets.
 
     Attributes
@@ -56,7 +56,7 @@ class Facts:
         return self.frame.iloc[self.begin[query] : self.begin[query + 1]]
 
 
-def facts_of(graph: IQCGraph, queries: int) -> Facts:
+def lay_out_blame(graph: IQCGraph, queries: int) -> BlameRows:
     """Lay the blame explanations of a graph out as columns.
 
     Parameters
@@ -91,7 +91,7 @@ def facts_of(graph: IQCGraph, queries: int) -> Facts:
     by_target, _ = contents.explanations_of_target
     frame = frame.iloc[by_target[np.argsort(frame["target"].to_numpy()[by_target], kind="stable")]]
     counts = np.bincount(frame["target"].to_numpy(np.int64), minlength=queries)
-    return Facts(frame.reset_index(drop=True), np.concatenate([[0], np.cumsum(counts)]))
+    return BlameRows(frame.reset_index(drop=True), np.concatenate([[0], np.cumsum(counts)]))
 
 
 def demands_of(graph: IQCGraph, demands: pd.DataFrame) -> pd.DataFrame:
@@ -150,12 +150,11 @@ def sums_by(columns: Sequence[Ints], lost_ms: Floats) -> tuple[list[tuple[int, .
 
 
 def largest(rows: Ints, lost_ms: Floats, most: int) -> Ints:
-    """Return the distinct rows (≥ 0) that lost most, at most so many, the largest first."""
+    """Return the distinct rows (≥ 0) with a line of their own, those that lost most first."""
     known = rows >= 0
     names, member = np.unique(rows[known], return_inverse=True)
-    total = np.bincount(member, lost_ms[known], minlength=len(names))
-    order = np.argsort(-total, kind="stable")[:most]
-    chosen: Ints = names[order]
+    total = np.bincount(member, lost_ms[known], minlength=len(names)).astype(np.float64)
+    chosen: Ints = names[limits.fold(total, most)[0]]
     return chosen
 
 
@@ -167,21 +166,21 @@ def keep(frame: pd.DataFrame, column: str, kept: Ints) -> pd.DataFrame:
 
 
 def joined(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add up rows that tell the same; the largest loss first."""
+    """Sum rows that agree in all of :data:`KEYS`; the largest loss first."""
     sums = frame.groupby(list(KEYS), sort=False, as_index=False)[["lost_ms", "dor"]].sum()
     whole: pd.DataFrame = sums.sort_values("lost_ms", ascending=False, kind="stable")
     return whole.reset_index(drop=True)
 
 
 def bounded(rows: pd.DataFrame, most: int, hosts: Ints) -> tuple[pd.DataFrame, bool]:
-    """Fold the rows of one target until there are few enough; no sum changes.
+    """Fold the rows of one target until there are at most so many; no sum changes.
 
     First what is beyond a number per axis; then the smallest rows lose what they say in detail:
     their source stage, their host, their stage, at last their source.
 
     Parameters
     ----------
-    rows : DataFrame of one target, as in :class:`Facts`
+    rows : DataFrame of one target, as in :class:`BlameRows`
     most : int
         Rows at most, give or take the requests: they are never folded.
     hosts : hosts that are told apart
@@ -216,8 +215,3 @@ def bounded(rows: pd.DataFrame, most: int, hosts: Ints) -> tuple[pd.DataFrame, b
         rows = joined(pd.concat([large, keep(small, column, nobody)]))
         folded = True
     return rows, folded
-
-
-def kind_name(code: int) -> str:
-    """Value of a blame kind by its code."""
-    return str(BLAME_KINDS[code].value)

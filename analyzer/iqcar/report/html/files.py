@@ -8,13 +8,12 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from iqcar.report.html.timeline import timeline_program, timeline_style
+from iqcar.plots.timeline import timeline_program, timeline_style
 
 _OWN_STYLE = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 """How a library inside Plotly looks whether its style sheet is there already."""
 FOLDER = Path(__file__).parent
 SCRIPTS = (
-    "words.js",
     "elements.js",
     "numbers.js",
     "pictures.js",

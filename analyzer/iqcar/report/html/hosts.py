@@ -1,4 +1,4 @@
-"""Hosts and resources: where time was lost, what to, and how busy the hosts were."""
+"""Hosts and resources: where time was lost, to which resource, and how busy hosts were."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar import limits
 from iqcar.enums import Resource
 from iqcar.formatting import duration, percent, printable, resource_name
-from iqcar.report.html import limits
 from iqcar.rules.vocabulary.lost_time import advice_for
+from iqcar.stragglers.host_features import sampled_quantities
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-BUSY = 0.9
-"""Share of its slots, processors or disks from which a host is called full."""
 STANDS_OUT = 2.0
 """A host on which more than twice the mean was lost, slots apart, is called slow."""
-WORTH_SAYING = 0.01
-"""Share of all lost time below which a host is not worth a sentence."""
+LEAST_LOST_SHARE = 0.01
+"""Share of all lost time below which no host stands out, however much it exceeds the mean."""
 
 
 def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def utilisation(tables: Tables) -> dict[str, Floats]:
-    """How busy each host was, as shares or bytes per second; NaN where nobody recorded it.
+    """Compute how busy each host was, as shares or bytes per second; NaN where not recorded.
 
     Returns
     -------
@@ -91,24 +90,23 @@ def utilisation(tables: Tables) -> dict[str, Floats]:
     found["slots"] = _slots_held(tables, n)
     samples = tables.samples
     if len(samples):
-        for host, mine in samples.groupby("host", sort=False):
-            if not 0 <= host < n:
-                continue
-            weight = mine["duration_ms"].to_numpy(np.float64)
-            busy = 1 - (mine["cpu_idle"] + mine["cpu_iowait"]).to_numpy(np.float64) / 100
-            found["cpu"][host] = _mean(busy, weight)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = sampled_quantities(samples)
+        host = samples["host"].to_numpy(np.int64)
+        weight = samples["duration_ms"].to_numpy(np.float64)
+        for row in np.unique(host[(host >= 0) & (host < n)]).tolist():
+            mine = host == row
+            busy = values["host_cpu"][mine]
+            found["cpu"][row] = _mean(busy, weight[mine])
             known = busy[np.isfinite(busy)]
-            found["cpu_most"][host] = np.quantile(known, 0.9) if len(known) else np.nan
-            found["disk"][host] = _mean(mine["disk_busy"].to_numpy(np.float64), weight)
-            moved = (mine["net_in_bytes"] + mine["net_out_bytes"]).to_numpy(np.float64)
-            seconds = weight / 1e3
-            rate = np.divide(moved, seconds, out=np.full(len(moved), np.nan), where=seconds > 0)
-            found["network"][host] = _mean(rate, weight)
+            found["cpu_most"][row] = np.quantile(known, 0.9) if len(known) else np.nan
+            found["disk"][row] = _mean(values["host_disk"][mine], weight[mine])
+            found["network"][row] = _mean(values["host_network"][mine], weight[mine])
     return found
 
 
 def _slots_held(tables: Tables, n: int) -> Floats:
-    """Share of the time that executors' slots were there in which tasks held them."""
+    """Share of its executors' slot time that tasks held, for each host."""
     executors, tasks, apps = tables.executors, tables.tasks, tables.applications
     offered = np.zeros(n)
     if len(executors):
@@ -120,9 +118,7 @@ def _slots_held(tables: Tables, n: int) -> Floats:
         until = np.where(np.isfinite(removed), removed, end[app])
         room = executors["cores"].to_numpy(np.float64) * np.maximum(until - since, 0)
         host = executors["host"].to_numpy(np.int64)
-        for row, ms in zip(host.tolist(), room.tolist(), strict=True):
-            if row >= 0:
-                offered[row] += ms
+        np.add.at(offered, host[host >= 0], room[host >= 0])
     host = tasks["host"].to_numpy(np.int64)
     here = host >= 0
     cpus = apps["task_cpus"].to_numpy(np.float64)
@@ -173,7 +169,7 @@ def _sentence(resources: list[dict[str, Any]], hosts: list[dict[str, Any]]) -> s
         return text + f" All of it was lost on one host, {hosts[0]['name']}."
     worst = max(hosts, key=lambda host: host["bound_ms"])
     mean = sum(bound) / len(bound)
-    if worst["bound_ms"] > max(STANDS_OUT * mean, WORTH_SAYING * total):
+    if worst["bound_ms"] > max(STANDS_OUT * mean, LEAST_LOST_SHARE * total):
         return text + (
             f" {worst['name']} stands out: {duration(worst['bound_ms'])} were lost there apart "
             f"from slots, {worst['bound_ms'] / mean:.1f} times the mean of {len(hosts)} hosts. "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar import limits
 from iqcar.enums import (
     EVIDENCES,
     REQUESTS,
@@ -17,7 +18,6 @@ from iqcar.enums import (
 )
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import REQUEST_NAMES, percent, printable, resource_name
-from iqcar.report.html import limits
 from iqcar.version import __version__
 from iqcar.waits import evidence_column
 

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.enums import Resource
-from iqcar.formatting import printable, run_numbers, short
+from iqcar import limits
+from iqcar.formatting import printable, short
 from iqcar.plots.palette import query_colours
-from iqcar.report.html import limits
 from iqcar.tables import texts
+from iqcar.verdict.query_names import QueryNames
+from iqcar.verdict.sentences import run_words, wait_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.diagnosis import Diagnosis
 
-NUMBER_WIDTH = 24
-"""Characters of what tells two queries of one name apart; ids of job groups can be long."""
 
-
-class People:
-    """Looks names up by row, and remembers which rows the page has to know.
+class PageNames:
+    """Looks up names by row, and remembers which rows the page has to know.
 
     Parameters
     ----------
@@ -32,6 +30,7 @@ class People:
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._diagnosis = diagnosis
+        self._names = QueryNames(diagnosis.tables.queries)
         self._queries = _Index()
         self._stages = _Index()
         self._hosts = _Index()
@@ -49,18 +48,6 @@ class People:
         """Position on the page of a host."""
         return self._hosts.of(row)
 
-    def name(self, row: int) -> str:
-        """Name of a query as the page shows it: one line."""
-        return short(self._names[row], limits.NAME_CHARACTERS) or self.number(row)
-
-    def number(self, row: int) -> str:
-        """What tells runs of one query apart; see :func:`iqcar.formatting.run_numbers`."""
-        return short(self._numbers[row], NUMBER_WIDTH)
-
-    @cached_property
-    def _numbers(self) -> list[str]:
-        return run_numbers(self._ids, self._names)
-
     def to_dict(self) -> dict[str, Any]:
         """Lay out everything that was asked for, in order of position."""
         return {
@@ -74,26 +61,25 @@ class People:
         duration = float(queries["duration_ms"].iloc[row])
         known = bool(np.isfinite(duration))
         lost = float(self._lost[row])
-        size = len(Resource)
-        waits = self._diagnosis.query_waits.iloc[row * size : (row + 1) * size]
+        # Rounding of summed times can lift the loss over the duration by a hair.
+        lost = min(lost, duration) if duration > 0 else lost
+        to_others = min(float(self._to_others[row]), lost)
+        ended = bool(queries["ended"].iloc[row])
+        ran = run_words(duration, lost, to_others, ended)
         one = {
-            "id": printable(self._ids[row]),
-            "name": self.name(row),
-            "number": self.number(row),
+            "id": printable(self._names.ids[row]),
+            "name": self._names.name(row, limits.NAME_CHARACTERS),
+            "number": self._names.number(row),
             "colour": self._colours[row],
             "ran": round(duration, 3) if known else None,
-            # Rounding of summed times can lift the loss over the duration by a hair.
-            "lost": round(min(lost, duration) if duration > 0 else lost, 3),
-            "toOthers": round(min(float(self._to_others[row]), lost), 3),
-            "ended": bool(queries["ended"].iloc[row]),
+            "lost": round(lost, 3),
+            "toOthers": round(to_others, 3),
+            "ended": ended,
             "failed": bool(queries["failed"].iloc[row]),
-            "waits": [
-                None if np.isnan(wait) else round(float(wait), 3) for wait in waits["wait_ms"]
-            ],
-            "evidence": waits["evidence"].tolist(),
-            "unknown": [round(float(share), 4) for share in waits["missing_share"]],
+            "said": f" ({self._names.number(row)}) {ran}. Its tasks waited: "
+            f"{wait_words(self._diagnosis, row)}.",
         }
-        text = "".join(c if c == "\n" else printable(c) for c in self._names[row])
+        text = "".join(c if c == "\n" else printable(c) for c in self._names.full[row])
         if text != one["name"] and len(text) <= self._text_left:
             self._text_left -= len(text)
             one["text"] = text
@@ -108,14 +94,6 @@ class People:
             "query": self._queries.known(query),
             "critical": bool(stages["critical"].iloc[row]),
         }
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return texts(self._diagnosis.tables.queries, "name")
-
-    @cached_property
-    def _ids(self) -> list[str]:
-        return texts(self._diagnosis.tables.queries, "query_id")
 
     @cached_property
     def _host_names(self) -> list[str]:
@@ -135,7 +113,7 @@ class People:
 
 
 class _Index:
-    """Gives each row a position in the order in which rows are asked for."""
+    """Numbers rows in the order in which they are asked for."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []

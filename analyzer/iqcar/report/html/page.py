@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from iqcar import limits
 from iqcar.blame.attribute import QUERY
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import duration, percent, printable, short
-from iqcar.report.html import files, limits
-from iqcar.report.html.blame_rows import facts_of
-from iqcar.report.html.embed import json_for_html, source_hash
+from iqcar.plots.blame_bar import blame_bar
+from iqcar.plots.embed import json_for_html, source_hash
+from iqcar.plots.palette import query_colours
+from iqcar.report.html import files
+from iqcar.report.html.blame_rows import lay_out_blame
 from iqcar.report.html.hosts import hosts_section
 from iqcar.report.html.inputs import inputs_section
 from iqcar.report.html.payload import page_payload
 from iqcar.report.html.rules import rules_section
 from iqcar.report.html.stragglers import stragglers_section, topics_section
 from iqcar.report.html.timeline_sentences import timeline_sentence
-from iqcar.report.html.verdict import verdict_of
-from iqcar.report.html.verdict_bars import bars_of
+from iqcar.verdict import find_verdict, meanings
+from iqcar.verdict.sentences import counts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
@@ -48,13 +51,10 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
     str
         Names from logs are text in it, never markup or program.
     """
-    facts = facts_of(diagnosis.graph, len(diagnosis.tables.queries))
-    verdict = verdict_of(diagnosis, facts)
-    payload = page_payload(diagnosis, facts)
-    doubts = [
-        printable(redact_text(doubt))
-        for doubt in dict.fromkeys([*diagnosis.doubts, *diagnosis.stragglers.doubts])
-    ]
+    blame_rows = lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries))
+    verdict = find_verdict(diagnosis, limits.MOST_FINDINGS)
+    colours = query_colours(diagnosis.tables.queries)
+    payload = page_payload(diagnosis, blame_rows)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -69,16 +69,17 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             unwanted_styles=files.unwanted_styles(),
             payload=json_for_html(payload),
             version=__version__,
-            counts=_counts(diagnosis),
+            counts=counts(diagnosis.tables),
             verdict=verdict,
-            bars=bars_of(verdict, diagnosis),
+            bars={one.query: blame_bar(one, colours) for one in verdict.findings},
             hosts=hosts_section(diagnosis),
             stragglers=stragglers_section(diagnosis),
             topics=topics_section(diagnosis),
             rules=rules_section(diagnosis),
             inputs=inputs_section(diagnosis),
-            doubts=doubts[: limits.MOST_DOUBTS],
-            doubts_left_out=max(0, len(doubts) - limits.MOST_DOUBTS),
+            meanings=meanings(verdict),
+            doubts=verdict.doubts[: limits.MOST_DOUBTS],
+            doubts_left_out=max(0, len(verdict.doubts) - limits.MOST_DOUBTS),
             **_explored(payload),
             **_matrix(payload),
             payload_resources=payload["resources"],
@@ -167,17 +168,6 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
         f"{short(by, 60)}: {duration(ms)}. Choose a cell to see where and for what."
     )
     return {"matrix_sentence": sentence, "matrix_left_out": said}
-
-
-def _counts(diagnosis: Diagnosis) -> list[str]:
-    tables = diagnosis.tables
-    numbers = (
-        (len(tables.applications), "application", "applications"),
-        (len(tables.queries), "query", "queries"),
-        (int(tables.inputs["tasks"].sum()), "task", "tasks"),
-        (len(set(tables.tasks["host"].tolist()) - {-1}), "host", "hosts"),
-    )
-    return [f"{n:,} {one if n == 1 else several}" for n, one, several in numbers]
 
 
 @cache

@@ -1,33 +1,34 @@
-"""Everything the page's program works on, as one JSON object."""
+"""The data of the page's program, as one JSON object."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from iqcar.blame.attribute import BLAME_KINDS, REST
-from iqcar.enums import REQUESTS, Resource
+from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES
-from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS
-from iqcar.report.html.names import People
+from iqcar.plots.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS, cause_colour
+from iqcar.plots.timeline_payload import timeline_payload
+from iqcar.report.html.names import PageNames
 from iqcar.report.html.payload_explore import code_names, explore_payload, explored_queries
 from iqcar.report.html.payload_figures import figures_payload
 from iqcar.report.html.payload_fixed import fixed_figures
 from iqcar.report.html.payload_matrix import matrix_payload
-from iqcar.report.html.timeline import timeline_payload
+from iqcar.verdict.blamed import cause_meaning, cause_name
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
-    from iqcar.report.html.blame_rows import Facts
+    from iqcar.report.html.blame_rows import BlameRows
 
 
-def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
+def page_payload(diagnosis: Diagnosis, blame_rows: BlameRows) -> dict[str, Any]:
     """Lay out the data of every picture; its size depends on what is shown, not on the tasks."""
-    people = People(diagnosis)
+    names = PageNames(diagnosis)
     codes = code_names()
     for one, request in zip(codes["requests"], REQUESTS, strict=True):
         one["name"] = REQUEST_NAMES[request]
-    explore = explore_payload(diagnosis, facts, people)
-    matrix = matrix_payload(facts, people)
+    explore = explore_payload(diagnosis, blame_rows, names)
+    matrix = matrix_payload(blame_rows, names)
     lost = diagnosis.lost_ms()
     with_loss = [query for query in explored_queries(diagnosis) if lost[query] > 0]
     return {
@@ -43,13 +44,33 @@ def page_payload(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         ],
         "kinds": [
             {"key": str(one), "colour": BLAME_COLOURS[one], "sentence": one.sentence}
-            for one in BLAME_KINDS[:REST]  # facts show a rest as other queries
+            for one in BLAME_KINDS[:REST]  # blame_rows show a rest as other queries
         ],
+        "causes": _causes(),
         "othersColour": OTHERS,
         "explore": explore,
         "matrix": matrix,
         "figures": figures_payload(diagnosis, with_loss),
         "fixed": fixed_figures(diagnosis),
-        "timeline": timeline_payload(diagnosis),
-        "people": people.to_dict(),
+        "timeline": timeline_payload(
+            diagnosis.tables, diagnosis.waits, diagnosis.graph, diagnosis.targets
+        ),
+        "people": names.to_dict(),
+    }
+
+
+def _causes() -> dict[str, dict[str, str]]:
+    """Describe each cause that is no query; known causes by what was waited for."""
+    keys: list[tuple[str, BlameKind, Resource | None]] = [
+        (str(BlameKind.OWN), BlameKind.OWN, None),
+        *((f"known-{one}", BlameKind.KNOWN, one) for one in Resource),
+        (str(BlameKind.UNATTRIBUTED), BlameKind.UNATTRIBUTED, None),
+    ]
+    return {
+        key: {
+            "name": cause_name(kind, one),
+            "colour": cause_colour(kind, one),
+            "sentence": cause_meaning(kind, one),
+        }
+        for key, kind, one in keys
     }

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar import limits
 from iqcar.enums import EVIDENCES, REQUESTS
-from iqcar.report.html import limits
 from iqcar.report.html.blame_rows import bounded, demands_of, keep, largest
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.diagnosis import Diagnosis
-    from iqcar.report.html.blame_rows import Facts
-    from iqcar.report.html.names import People
+    from iqcar.report.html.blame_rows import BlameRows
+    from iqcar.report.html.names import PageNames
 
     Ints = NDArray[np.int64]
 
@@ -29,7 +29,9 @@ def explored_queries(diagnosis: Diagnosis) -> list[int]:
     return chosen[: max(limits.MOST_EXPLORED, len(diagnosis.targets))]
 
 
-def explore_payload(diagnosis: Diagnosis, facts: Facts, people: People) -> dict[str, Any]:
+def explore_payload(
+    diagnosis: Diagnosis, blame_rows: BlameRows, names: PageNames
+) -> dict[str, Any]:
     """Lay out what can be explored, with sums unchanged and large parts folded.
 
     Returns
@@ -39,7 +41,7 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, people: People) -> dict[
         not here; folded: whether small parts were joined.
     """
     chosen = explored_queries(diagnosis)
-    rows = facts.frame
+    rows = blame_rows.frame
     hosts = largest(
         rows["host"].to_numpy(np.int64), rows["lost_ms"].to_numpy(np.float64), limits.MOST_HOSTS
     )
@@ -49,12 +51,12 @@ def explore_payload(diagnosis: Diagnosis, facts: Facts, people: People) -> dict[
     any_folded = False
     targets = []
     for query, most in zip(chosen, rows_of_each(len(chosen)), strict=True):
-        mine, folded = bounded(facts.of(query), most, hosts)
+        mine, folded = bounded(blame_rows.of(query), most, hosts)
         any_folded |= folded
-        one: dict[str, Any] = {"query": people.query(query), "rows": _rows(mine, people)}
+        one: dict[str, Any] = {"query": names.query(query), "rows": _rows(mine, names)}
         if query in by_target:
             stages = np.unique(mine["stage"].to_numpy(np.int64))
-            one["demands"] = _demands(by_target[query], stages, hosts, people)
+            one["demands"] = _demands(by_target[query], stages, hosts, names)
         targets.append(one)
     with_loss = int((diagnosis.lost_ms() > 0).sum())
     explored = sum(diagnosis.lost_ms()[query] > 0 for query in chosen)
@@ -75,23 +77,23 @@ def rows_of_each(queries: int) -> list[int]:
     return [most] * first + [others] * (queries - first)
 
 
-def _rows(rows: pd.DataFrame, people: People) -> dict[str, list[Any]]:
+def _rows(rows: pd.DataFrame, names: PageNames) -> dict[str, list[Any]]:
     return {
-        "stage": [people.stage(row) for row in rows["stage"].tolist()],
+        "stage": [names.stage(row) for row in rows["stage"].tolist()],
         "request": rows["request"].tolist(),
-        "host": [people.host(row) for row in rows["host"].tolist()],
+        "host": [names.host(row) for row in rows["host"].tolist()],
         "kind": rows["kind"].tolist(),
-        "sourceStage": [people.stage(row) for row in rows["source_stage"].tolist()],
-        "source": [people.query(row) for row in rows["source"].tolist()],
+        "sourceStage": [names.stage(row) for row in rows["source_stage"].tolist()],
+        "source": [names.query(row) for row in rows["source"].tolist()],
         "lost": [float(f"{ms:.6g}") for ms in rows["lost_ms"].tolist()],
         "dor": [float(f"{dor:.5g}") for dor in rows["dor"].tolist()],
     }
 
 
 def _demands(
-    demands: pd.DataFrame, stages: Ints, hosts: Ints, people: People
+    demands: pd.DataFrame, stages: Ints, hosts: Ints, names: PageNames
 ) -> dict[str, list[Any]]:
-    """Sum demands over what was folded: waits and RATP add up; the slowdown is weighed by wait."""
+    """Sum demands over what was folded: waits and RATP add up; the slowdown is weighted by wait."""
     frame = keep(keep(demands, "stage", stages), "host", hosts)
     wait = np.nan_to_num(frame["wait_ms"].to_numpy(np.float64))
     frame = frame.assign(
@@ -110,9 +112,9 @@ def _demands(
     )
     slowdown = sums["slowed"] / sums["wait_ms"].where(sums["wait_ms"] > 0, 1.0)
     return {
-        "stage": [people.stage(row) for row in sums["stage"].tolist()],
+        "stage": [names.stage(row) for row in sums["stage"].tolist()],
         "request": sums["request"].tolist(),
-        "host": [people.host(row) for row in sums["host"].tolist()],
+        "host": [names.host(row) for row in sums["host"].tolist()],
         "tasks": sums["tasks"].tolist(),
         "wait": sums["wait_ms"].round(3).tolist(),
         "ratp": [_significant(value) for value in sums["ratp"].tolist()],

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from iqcar.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
 from iqcar.plots import heatmap, matrix, sankey
-from iqcar.plots.sankey import LINK_OPACITY, MOST_NODES, NODE_PX
+from iqcar.plots.sankey import LINK_OPACITY, NODE_PX
 from iqcar.plots.theme import DARK, FRAME_PX, LIGHT, ROW_PX, scale, template
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def figures_payload(diagnosis: Diagnosis, explored: Sequence[int]) -> dict[str, 
         "looks": {"light": _look(LIGHT, dark=False), "dark": _look(DARK, dark=True)},
         "patterns": patterns,
         "nodes": MOST_NODES,
+        "blamed": MOST_BLAMED,
+        "withText": MOST_WITH_TEXT,
         "linkOpacity": LINK_OPACITY,
         "px": {"node": NODE_PX, "row": ROW_PX, "frame": FRAME_PX},
     }

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar import limits
 from iqcar.formatting import duration, percent, short
 from iqcar.plots import compare_stragglers, hosts, mixtures, straggler_boxes
-from iqcar.report.html import limits
 from iqcar.stragglers import build_features
 
 if TYPE_CHECKING:
@@ -99,10 +99,10 @@ def _written(value: float, unit: str) -> str:
 
 
 def _both(draw: Callable[[bool], Any]) -> dict[str, Any]:
-    return {"light": _plain(draw(False)), "dark": _plain(draw(True))}
+    return {"light": _page_json(draw(False)), "dark": _page_json(draw(True))}
 
 
-def _plain(figure: Any) -> dict[str, Any]:
+def _page_json(figure: Any) -> dict[str, Any]:
     """Traces and layout as JSON has them; the page knows the template already."""
     figure.layout.template = None
     # Plotly's own encoder knows numpy and what is not a number.

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar import limits
 from iqcar.blame.attribute import QUERY
-from iqcar.report.html import limits
 from iqcar.report.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 
 if TYPE_CHECKING:
-    from iqcar.report.html.blame_rows import Facts
-    from iqcar.report.html.names import People
+    from iqcar.report.html.blame_rows import BlameRows
+    from iqcar.report.html.names import PageNames
 
 
-def matrix_payload(facts: Facts, people: People) -> dict[str, Any]:
+def matrix_payload(blame_rows: BlameRows, names: PageNames) -> dict[str, Any]:
     """Sum lost time by source, kind, target and resource.
 
     Returns
@@ -26,7 +26,7 @@ def matrix_payload(facts: Facts, people: People) -> dict[str, Any]:
         target (position in ``targets``) and lost (one number in ms per resource); left_out: how
         many sources and targets were folded.
     """
-    frame = facts.frame
+    frame = blame_rows.frame
     lost = frame["lost_ms"].to_numpy(np.float64)
     kind = frame["kind"].to_numpy(np.int64)
     by_query = kind == QUERY
@@ -46,8 +46,8 @@ def matrix_payload(facts: Facts, people: People) -> dict[str, Any]:
             cell = cells.setdefault((at, code, towards), [0.0] * len(RESOURCES))
             cell[of] = round(ms, 3)
     return {
-        "sources": [people.query(int(one)) for one in sources],
-        "targets": [people.query(int(one)) for one in targets],
+        "sources": [names.query(int(one)) for one in sources],
+        "targets": [names.query(int(one)) for one in targets],
         "cells": {
             "source": [key[0] for key in cells],
             "kind": [key[1] for key in cells],

@@ -6,35 +6,21 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from iqcar.enums import Resource
-from iqcar.formatting import percent, printable, resource_name, short
-from iqcar.replay.expected import Outlook
+from iqcar.formatting import printable
 from iqcar.report.terminal.advice_section import title
 from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler, scheduler_rules
 from iqcar.rules.allocation_file import allocation_xml
+from iqcar.verdict.rule_lines import rule_lines, together_words
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.rules import Rule
 
-NAME_WIDTH = 80
-
-_DOES = {
-    ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
-    ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
-    ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
-}
-_OUTLOOKS = {
-    Outlook.HELPS: ("good", "expected to help"),
-    Outlook.UNSURE: ("unsure", "may help: within the prediction's own error"),
-    Outlook.NO_GAIN: ("unsure", "no gain expected"),
-    Outlook.HARMS: ("bad", "expected to do more harm than good"),
-}
-
 
 def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out rules with their evidence, and the files that apply them."""
     rules = scheduler_rules(diagnosis.rules)
+    lines = rule_lines(diagnosis.rules)
     advice = [_advice(rule) for rule in diagnosis.rules if rule.is_advice]
     if not rules:
         return {
@@ -49,11 +35,9 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
     together = diagnosis.rules_together
     return {
         "sentence": _sentence(diagnosis, len(rules), pools),
-        "rules": [_rule(rule) for rule in rules],
+        "rules": lines,
         "advice": advice,
-        "together": printable(together.sentence) if together is not None else "",
-        "replay_error": together.replay_error_percent if together is not None else None,
-        "replay_worst": together.replay_worst_error_percent if together is not None else None,
+        "together": together_words(together) if together is not None else "",
         "assumptions": together.assumptions if together is not None else "",
         "notes": [printable(note) for note in plan.notes],
         "rules_file": _visible(dump_compiled(diagnosis.tables, diagnosis.rules).decode("utf-8")),
@@ -68,29 +52,6 @@ def _visible(json_text: str) -> str:
         json.dumps(c)[1:-1] if unicodedata.category(c) in ("Cf", "Zl", "Zp") else c
         for c in json_text
     )
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    kind = (str(rule.rule_type), str(rule.query_type))
-    name = short(rule.query_name, NAME_WIDTH)
-    does = _DOES.get(kind, "{name}: {value:.3g}.").format(
-        name=name, value=rule.rule_value, share=percent(rule.rule_value)
-    )
-    expected = rule.expected
-    tone, outlook = _OUTLOOKS[Outlook(expected["outlook"])] if expected else ("", "")
-    return {
-        "id": rule.id,
-        "name": name,
-        "does": does,
-        "reason": printable(rule.reason),
-        "resource": resource_name(Resource(rule.resource)),
-        "expected": printable(expected["sentence"]) if expected else "",
-        "tone": tone,
-        "outlook": outlook,
-        "helps_pools": rule.helps_pools,
-        "advice": rule.advice,
-        "fingerprint": printable(rule.fingerprint),
-    }
 
 
 def _advice(rule: Rule) -> dict[str, Any]:

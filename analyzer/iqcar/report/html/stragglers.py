@@ -1,28 +1,22 @@
-"""Stragglers and topics: which tasks were slow and why, and what keeps making tasks slow."""
+"""Stragglers and topics: which tasks were slow and why, and which causes recur."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iqcar.formatting import percent, printable, run_numbers, short
-from iqcar.report.html import limits
+from iqcar import limits
+from iqcar.formatting import percent, printable, short
 from iqcar.report.json.stragglers import stragglers_to_dict
 from iqcar.report.json.topics import topics_to_dict
 from iqcar.report.terminal.straggler_section import headline
 from iqcar.rules.vocabulary.stragglers import straggler_cause
-from iqcar.tables import texts
+from iqcar.verdict.blamed import blamed_name
+from iqcar.verdict.query_names import QueryNames
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 CAUSE_WIDTH = 40
-NUMBER_WIDTH = 24
-NOBODY = {
-    "own": "the query itself",
-    "known": "known causes",
-    "unattributed": "nobody in these logs",
-    "rest": "other queries",
-}
 
 
 def stragglers_section(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -70,7 +64,7 @@ def stragglers_section(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def topics_section(diagnosis: Diagnosis) -> dict[str, Any] | None:
-    """Lay out topics with keywords and the mixtures of stages; None where nobody looked."""
+    """Lay out topics with keywords and the mixtures of stages; None without topics."""
     if diagnosis.topics is None:
         return None
     whole = topics_to_dict(diagnosis.topics)
@@ -170,21 +164,18 @@ def _straggler(one: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _blamed(rows: list[dict[str, Any]], most: int = 3) -> list[tuple[str, float]]:
+def _blamed(rows: list[dict[str, Any]]) -> list[tuple[str, float]]:
     return [
-        (NOBODY.get(row["kind"]) or short(row["name"] or "a stage", CAUSE_WIDTH), row["share"])
-        for row in rows[:most]
+        (blamed_name(row["kind"], row["name"] or "", CAUSE_WIDTH), row["share"])
+        for row in rows[: limits.MOST_BLAMED_FOR_CAUSE]
     ]
 
 
 def _query_names(diagnosis: Diagnosis) -> dict[str, str]:
     """What to call each query, by id."""
-    queries = diagnosis.tables.queries
-    ids, names = texts(queries, "query_id"), texts(queries, "name")
-    return {
-        one: f"{short(name, CAUSE_WIDTH)} {short(number, NUMBER_WIDTH)}".strip()
-        for one, name, number in zip(ids, names, run_numbers(ids, names), strict=True)
-    }
+    names = QueryNames(diagnosis.tables.queries)
+    called = (names.called(row, CAUSE_WIDTH) for row in range(len(names.ids)))
+    return dict(zip(names.ids, called, strict=True))
 
 
 def _query_name(names: dict[str, str], query_id: str | None) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from iqcar.enums import Resource
+from iqcar.report.json.plain import plain
 from iqcar.report.json.straggler_links import links_to_dict
 from iqcar.report.json.stragglers import stragglers_to_dict
 from iqcar.report.json.topics import topics_to_dict
@@ -106,7 +105,7 @@ def _with_lists(value: Any) -> Any:
 
 
 def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
-    """What makes each field of the result, in order; an iterator is a list that is not made yet."""
+    """Functions that make the fields of the result, in order; an iterator stands for a list."""
     graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
     topics = diagnosis.topics
     return {
@@ -187,15 +186,9 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     columns = [frame[name].astype(object).tolist() for name in frame.columns]
     names = [str(name) for name in frame.columns]
     return [
-        {name: _plain(value) for name, value in zip(names, row, strict=True)}
+        {name: plain(value) for name, value in zip(names, row, strict=True)}
         for row in zip(*columns, strict=True)
     ]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _inputs(inputs: pd.DataFrame) -> list[dict[str, Any]]:
@@ -233,7 +226,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "share_of_duration": lost_ms / duration if duration else 0.0,
             "slowdown": _slowdown(duration, lost_ms),
             "blame": [
-                {name: _plain(value) for name, value in one.items()}
+                {name: plain(value) for name, value in one.items()}
                 for one in diagnosis.graph.blame_rows(row)
             ],
             "stragglers": links_to_dict(diagnosis.stragglers, diagnosis.topics, row)
@@ -269,6 +262,6 @@ def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "impact": str(diagnosis.settings.impact),
         "folded": exported.folded,
-        "nodes": ({key: _plain(value) for key, value in node.items()} for node in exported.nodes),
+        "nodes": ({key: plain(value) for key, value in node.items()} for node in exported.nodes),
         "edges": iter(exported.edges),
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iqcar.formatting import duration, percent, resource_name, short
+from iqcar.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
 from iqcar.report.json.topics import names_of
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.topics.links import NO_TOPIC, blamed_of_query, cause_topics
+from iqcar.verdict.blamed import blamed_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,14 +18,6 @@ if TYPE_CHECKING:
     from iqcar.topics import Topics
 
 UNEXPLAINED = "unexplained"
-SHOWN_CAUSES = 4
-"""Causes of a query's stragglers that are shown; the rest is counted."""
-SHOWN_BLAMED = 3
-WHO = {
-    "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
-    "rest": "other queries",
-}  # fmt: skip
-"""Who is blamed where it is no other query."""
 
 
 def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> dict[str, Any]:
@@ -84,8 +78,8 @@ def link_lines(stragglers: Stragglers, found: Topics | None, query: int) -> list
     links = links_to_dict(stragglers, found, query)
     if not links["count"]:
         return []
-    parts = [_cause(one, found is not None) for one in links["causes"][:SHOWN_CAUSES]]
-    more = len(links["causes"]) - SHOWN_CAUSES
+    parts = [_cause(one, found is not None) for one in links["causes"][:MOST_CAUSES]]
+    more = len(links["causes"]) - MOST_CAUSES
     parts += [f"{more} more causes"] if more > 0 else []
     head = f"stragglers: {links['count']:,}, {duration(links['delay_ms'])} over the median"
     lines = [f"{head}: {', '.join(parts)}"]
@@ -122,7 +116,6 @@ def blamed_words(found: Topics, rows: pd.DataFrame) -> str:
     total = total.sort_values(ascending=False, kind="stable")
     whole = float(total.sum())
     return ", ".join(
-        f"{WHO.get(str(kind)) or short(found.labels.query(int(row)) or 'a stage', 32)} "
-        f"{percent(float(ms) / whole)}"
-        for (kind, row), ms in total.head(SHOWN_BLAMED).items()
+        f"{blamed_name(str(kind), found.labels.query(int(row)))} {percent(float(ms) / whole)}"
+        for (kind, row), ms in total.head(MOST_BLAMED_FOR_CAUSE).items()
     )

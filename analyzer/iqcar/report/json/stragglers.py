@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
+from iqcar.report.json.plain import plain
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.stragglers.straggler_counts import UNEXPLAINED, by_cause, by_group
 
@@ -83,8 +83,8 @@ def _worst(found: Stragglers, shown: pd.DataFrame) -> list[dict[str, Any]]:
     sources = _sources(found.sources[found.sources["cause"].isin(mine.index)], labels)
     for number, row in zip(mine.index.tolist(), mine.to_dict("records"), strict=True):
         straggler = int(row.pop("straggler"))
-        plain = {key: _plain(value) for key, value in row.items()}
-        causes.setdefault(straggler, []).append({**plain, "blamed": sources.get(number, [])})
+        cells = {key: plain(value) for key, value in row.items()}
+        causes.setdefault(straggler, []).append({**cells, "blamed": sources.get(number, [])})
     return [
         {
             "app": labels.app(one["app"]),
@@ -92,7 +92,7 @@ def _worst(found: Stragglers, shown: pd.DataFrame) -> list[dict[str, Any]]:
             "query_id": labels.query_id(one["query"]) or None,
             "host": labels.host(one["host"]) or None,
             "task": labels.task(one["task"], one["task_id"]),
-            "launch_ms": _plain(one["launch_ms"]),
+            "launch_ms": plain(one["launch_ms"]),
             "duration_ms": one["duration_ms"],
             "median_ms": one["median_ms"],
             "delay_ms": one["delay_ms"],
@@ -126,7 +126,3 @@ def _advice(found: Stragglers) -> list[dict[str, Any]]:
             what = {"name": known.name, "sentence": known.sentence, "advice": known.advice}
             rows.append({"kind": "advice", "cause": row["cause"], **what})
     return rows
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

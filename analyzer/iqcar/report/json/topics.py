@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
+from iqcar.report.json.plain import plain
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.topics.topic_counts import causes_per_job, coverage, query_mixtures
 
@@ -84,7 +84,7 @@ def _stages(found: Topics) -> list[dict[str, Any]]:
             "stragglers": int(job["stragglers"]),
             "delay_ms": float(job["delay_ms"]),
             "dominant": int(job["dominant"]) if job["dominant"] >= 0 else None,
-            "agreement": _plain(job["agreement"]),
+            "agreement": plain(job["agreement"]),
             "mixture": mixtures.get(number, []),
             "straggler_topics": borne_out.get(number, []),
             "blamed": blamed.get(number, []),
@@ -131,7 +131,7 @@ def _queries(found: Topics) -> list[dict[str, Any]]:
 def _evidence(found: Topics) -> dict[str, Any]:
     checked = found.validation
     agree = float(checked["agrees"].mean()) if len(checked) else None
-    information = {name: _plain(value) for name, value in found.information.items()}
+    information = {name: plain(value) for name, value in found.information.items()}
     return {"keywords_checked": len(checked), "agree": agree, "information_nats": information}
 
 
@@ -145,7 +145,3 @@ def _advice(named: list[TopicName]) -> list[dict[str, Any]]:
         }
         for one in once.values()
     ]  # fmt: skip
-
-
-def _plain(value: Any) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.formatting import printable
+from iqcar.report.terminal.layout import indented
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ def advice_section(rules: Iterable[Rule]) -> RenderableType | None:
     for rule in advice:
         lines.append(Text(f"{rule.rule_order}. {title(rule)}", style="bold"))
         settings = [f"{one['name']}: {one['value']} ({one['why']})" for one in rule.settings]
-        lines += [
-            Padding(Text(printable(line)), (0, 0, 0, 3))
-            for line in (rule.reason, rule.advice, *settings)
-        ]
+        lines += [indented(line) for line in (rule.reason, rule.advice, *settings)]
     return Group(*lines)
 
 

@@ -5,40 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.enums import Request
 from iqcar.formatting import REQUEST_NAMES, duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import link_lines
-from iqcar.report.terminal.analyze import blame_table, loss_split, terminal, wait_line
+from iqcar.report.terminal.analyze import blame_table
+from iqcar.report.terminal.layout import indented, print_doubts, terminal
+from iqcar.verdict import find_verdict
+from iqcar.verdict.sentences import wait_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
     from iqcar.diagnosis import Diagnosis
+    from iqcar.verdict import Finding
 
 
 def print_levels(diagnosis: Diagnosis, console: Console | None = None) -> None:
     """Print the levels of iQC-Graph for each target: query, stages, resources, hosts, sources."""
     console = console or terminal()
-    for target in diagnosis.targets:
-        _print_target(diagnosis, target, console)
-    if diagnosis.doubts:
-        console.print(Text("What is doubtful", style="bold"))
-        for doubt in diagnosis.doubts:
-            console.print(Padding(Text(f"- {printable(doubt)}"), (0, 0, 0, 3)))
+    verdict = find_verdict(diagnosis)
+    for finding in verdict.findings:
+        _print_target(diagnosis, finding, console)
+    print_doubts(verdict.doubts, console)
 
 
-def _print_target(diagnosis: Diagnosis, target: int, console: Console) -> None:
-    query = diagnosis.queries.iloc[target]
-    lost, ran = float(query["lost_ms"]), float(query["duration_ms"])
-    console.print(Text(f"{short(query['name'], 80)}  {query['query_id']}", style="bold"))
-    of_run = f" ({percent(lost / ran)})" if ran > 0 else ""
-    split = loss_split(query)
-    _line(console, f"It ran {duration(ran)} and lost {duration(lost)} of that{of_run}, {split}.")
-    _line(console, f"Its tasks waited: {wait_line(diagnosis, target)}.")
+def _print_target(diagnosis: Diagnosis, finding: Finding, console: Console) -> None:
+    target, lost = finding.query, finding.lost_ms
+    console.print(Text(f"{finding.name}  {finding.query_id}", style="bold"))
+    _line(console, f"It {finding.summary}.")
+    _line(console, f"Its tasks waited: {wait_words(diagnosis, target)}.")
     for line in link_lines(diagnosis.stragglers, diagnosis.topics, target):
         _line(console, printable(f"{line[0].upper()}{line[1:]}."))
     if lost <= 0:
@@ -79,7 +77,7 @@ def _print_target(diagnosis: Diagnosis, target: int, console: Console) -> None:
     _sources(by_stage, target, graph.vertices(5), lost, top, console)
 
     _title(console, 6, "Which queries that makes")
-    console.print(Padding(blame_table(graph.blame_of(target)), (0, 0, 0, 3)))
+    console.print(indented(blame_table(finding.blamed)))
     console.print()
 
 
@@ -119,4 +117,4 @@ def _title(console: Console, level: int, words: str) -> None:
 
 
 def _line(console: Console, words: str) -> None:
-    console.print(Padding(Text(words), (0, 0, 0, 3)))
+    console.print(indented(words))

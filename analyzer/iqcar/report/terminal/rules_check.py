@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from iqcar.formatting import duration, printable, short
-from iqcar.report.terminal.analyze import terminal
-from iqcar.report.terminal.plain_table import plain_table
+from iqcar.report.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from iqcar.formatting import printable, short
-from iqcar.report.terminal.analyze import terminal
+from iqcar.report.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,10 +19,7 @@ def print_plan(plan: PoolPlan, console: Console | None = None) -> None:
     """Print a row per pool, then what was decided and why."""
     console = console or terminal()
     if plan.pools:
-        table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
-        for title in ("pool", "weight", "minShare", "mode", "for queries like"):
-            right = title in ("weight", "minShare")
-            table.add_column(title, justify="right" if right else "left", overflow="fold")
+        table = plain_table("pool", ">weight", ">minShare", "mode", "for queries like")
         matches = {a.pool: a.fingerprint or a.description or a.job_group for a in plan.assignments}
         for pool in plan.pools:
             match = matches.get(pool.name, "")
@@ -39,4 +34,4 @@ def print_plan(plan: PoolPlan, console: Console | None = None) -> None:
     else:
         console.print("No rule acts through pools: there is nothing to apply.")
     for note in plan.notes:
-        console.print(Padding(Text(f"- {printable(note)}"), (0, 0, 0, 0)))
+        console.print(Text(f"- {printable(note)}"))

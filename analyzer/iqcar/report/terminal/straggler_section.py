@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from iqcar.formatting import duration, printable, short
-from iqcar.report.terminal.plain_table import plain_table
+from iqcar.report.terminal.layout import plain_table
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.stragglers.straggler_counts import UNEXPLAINED, by_cause
 

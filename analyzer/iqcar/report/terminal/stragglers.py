@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from rich.padding import Padding
+from rich.console import Group
 from rich.text import Text
 
 from iqcar.formatting import duration, percent, printable, short
-from iqcar.report.terminal.analyze import terminal
-from iqcar.report.terminal.plain_table import plain_table
+from iqcar.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
+from iqcar.report.terminal.layout import (
+    indented,
+    plain_table,
+    print_doubts,
+    print_part,
+    terminal,
+)
 from iqcar.report.terminal.straggler_section import cause_table, headline
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.stragglers.straggler_counts import by_cause, by_group
+from iqcar.verdict.blamed import blamed_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +29,8 @@ if TYPE_CHECKING:
 
     from iqcar.stragglers import Stragglers
 
+WHAT_TO_DO = "What to do (advice to people; no pool is made from it)"
 NOTHING = "nothing recorded explains it"
-MAX_CAUSES = 4
-"""Causes named for a group; the rest is counted."""
 
 
 def print_stragglers(found: Stragglers, top: int, console: Console | None = None) -> None:
@@ -32,18 +38,18 @@ def print_stragglers(found: Stragglers, top: int, console: Console | None = None
     console = console or terminal()
     for app in dict.fromkeys(found.compared_stages["app"].tolist()):
         _application(found, int(app), top, console)
-    print_doubts(found, console)
+    print_doubts(found.doubts, console)
 
 
 def _application(found: Stragglers, app: int, top: int, console: Console) -> None:
     mine = found.stragglers[found.stragglers["app"] == app]
     stages = found.compared_stages[found.compared_stages["app"] == app]
     console.print(Text(printable(found.labels.app(app)), style="bold"))
-    _indented(console, Text(headline(found, mine, int(stages["tasks"].sum()))))
+    console.print(indented(headline(found, mine, int(stages["tasks"].sum()))))
     if not len(mine):
         console.print()
         return
-    _section(console, "Causes", cause_table(found, app, top))
+    print_part(console, "Causes", cause_table(found, app, top))
     labels = found.labels
 
     def query(row: int) -> str:
@@ -55,9 +61,9 @@ def _application(found: Stragglers, app: int, top: int, console: Console) -> Non
         frame = by_group(found, group, app)
         frame = frame[(frame[group] >= 0).to_numpy()]
         if len(frame):
-            _section(console, titles[group], _group_table(frame, group, name, top))
+            print_part(console, titles[group], _group_table(frame, group, name, top))
     console.print()
-    _indented(console, Text(f"The {min(top, len(mine))} most delayed", style="italic"))
+    console.print(indented(Text(f"The {min(top, len(mine))} most delayed", style="italic")))
     for row in mine.head(top).index.tolist():
         _straggler(found, int(row), console)
     _advice(found, app, top, console)
@@ -79,8 +85,8 @@ def _group_table(frame: pd.DataFrame, group: str, name: Any, top: int) -> Table:
 
 def _causes_of(counts: dict[str, int]) -> str:
     listed = [f"{short(straggler_cause(key).name, 30)} {n:,}" for key, n in counts.items()]
-    more = len(listed) - MAX_CAUSES
-    return ", ".join(listed[:MAX_CAUSES]) + (f", {more} more" if more > 0 else "")
+    more = len(listed) - MOST_CAUSES
+    return ", ".join(listed[:MOST_CAUSES]) + (f", {more} more" if more > 0 else "")
 
 
 def _straggler(found: Stragglers, row: int, console: Console) -> None:
@@ -95,20 +101,20 @@ def _straggler(found: Stragglers, row: int, console: Console) -> None:
     )
     if labels.query(int(one["query"])):
         title.append(f", query {short(labels.query(int(one['query'])), 32)}")
-    console.print(Padding(title, (0, 0, 0, 3)))
+    console.print(indented(title))
     mine = found.causes[found.causes["straggler"] == row]
     if not len(mine):
-        console.print(Padding(Text(f"- {NOTHING}{_time_went(one)}"), (0, 0, 0, 5)))
+        console.print(indented(f"- {NOTHING}{_time_went(one)}", 5))
     for number, cause in zip(mine.index.tolist(), mine.to_dict("records"), strict=True):
         name = straggler_cause(cause["cause"]).name
         words = f"- {name}: {cause['sentence'].removeprefix(f'{name} ')}"
         blamed = _blamed(found, int(number))
         whole = f"{words}; iQCAR blames {blamed}" if blamed else words
-        console.print(Padding(Text(printable(whole)), (0, 0, 0, 5)))
+        console.print(indented(whole, 5))
 
 
 def _time_went(one: pd.Series) -> str:
-    """Where the time of a straggler went that nothing explains, as far as Spark tells."""
+    """Say how an unexplained straggler spent its time, as far as Spark records it."""
     ran, computed = float(one["run_ms"]), float(one["cpu_ms"])
     if math.isnan(ran):
         return ""
@@ -118,19 +124,12 @@ def _time_went(one: pd.Series) -> str:
     return f": its code ran {duration(ran)}, {on_cpu}"
 
 
-_WHO = {
-    "own": "the query itself", "known": "known causes", "unattributed": "nobody in these logs",
-    "rest": "other queries",
-}  # fmt: skip
-
-
-def _blamed(found: Stragglers, cause: int, shown: int = 3) -> str:
-    mine = found.sources[found.sources["cause"] == cause]
-    parts = []
-    for row in mine.head(shown).to_dict("records"):
-        who = _WHO.get(row["kind"]) or short(found.labels.query(int(row["query"])) or "a stage", 32)
-        parts.append(f"{who} {percent(row['share'])}")
-    return ", ".join(parts)
+def _blamed(found: Stragglers, cause: int) -> str:
+    mine = found.sources[found.sources["cause"] == cause].head(MOST_BLAMED_FOR_CAUSE)
+    return ", ".join(
+        f"{blamed_name(row['kind'], found.labels.query(int(row['query'])))} {percent(row['share'])}"
+        for row in mine.to_dict("records")
+    )
 
 
 def _advice(found: Stragglers, app: int, top: int, console: Console) -> None:
@@ -139,25 +138,5 @@ def _advice(found: Stragglers, app: int, top: int, console: Console) -> None:
     advised = [(key, known) for key in keys if (known := straggler_cause(key)).advice]
     if not advised:
         return
-    console.print()
-    _indented(console, Text("What to do (advice to people; no pool is made from it)", "italic"))
-    for _, known in advised:
-        _indented(console, Text(printable(f"- {known.name}: {known.advice}")))
-
-
-def print_doubts(found: Stragglers, console: Console) -> None:
-    """Print what is doubtful about stragglers."""
-    if found.doubts:
-        console.print(Text("What is doubtful", style="bold"))
-    for doubt in found.doubts:
-        _indented(console, Text(f"- {printable(doubt)}"))
-
-
-def _section(console: Console, title: str, table: Table) -> None:
-    console.print()
-    _indented(console, Text(title, style="italic"))
-    _indented(console, table)
-
-
-def _indented(console: Console, what: Any) -> None:
-    console.print(Padding(what, (0, 0, 0, 3)))
+    advice = [Text(printable(f"- {known.name}: {known.advice}")) for _, known in advised]
+    print_part(console, WHAT_TO_DO, Group(*advice))

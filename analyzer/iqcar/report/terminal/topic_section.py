@@ -9,7 +9,7 @@ from rich.text import Text
 
 from iqcar.formatting import percent, printable, short
 from iqcar.report.json.topics import names_of
-from iqcar.report.terminal.plain_table import plain_table
+from iqcar.report.terminal.layout import plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

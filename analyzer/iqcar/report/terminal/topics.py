@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.padding import Padding
 from rich.text import Text
 
 from iqcar.formatting import duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import blamed_words
 from iqcar.report.json.topics import names_of
-from iqcar.report.terminal.analyze import terminal
-from iqcar.report.terminal.plain_table import plain_table
+from iqcar.report.terminal.layout import (
+    indented,
+    plain_table,
+    print_doubts,
+    print_part,
+    terminal,
+)
+from iqcar.report.terminal.stragglers import WHAT_TO_DO
 from iqcar.report.terminal.topic_section import keywords, mixture_words, topic_table
 from iqcar.topics.topic_counts import coverage, query_mixtures
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.table import Table
 
     from iqcar.rules.vocabulary.topics import TopicName
@@ -25,26 +30,23 @@ if TYPE_CHECKING:
 
 
 def print_topics(found: Topics, top: int, names: str = "", console: Console | None = None) -> None:
-    """Print topics, who has them, whether the tasks bear them out, and advice."""
+    """Print topics, the stages and queries that have them, their evidence, and advice."""
     console = console or terminal()
     named = names_of(found, names)
     console.print(Text(printable(_headline(found)), style="bold"))
     if len(named):
-        _section(console, "Topics: what keeps making tasks slow", topic_table(found, named, None))
+        title = "Topics: what keeps making tasks slow"
+        print_part(console, title, topic_table(found, named, None))
         if len({one.name for one in named}) < len(named):
-            _section(console, "By name", _coverage_table(found, named))
-        _section(console, "Stages, the most delayed first", _stage_table(found, named, top))
+            print_part(console, "By name", _coverage_table(found, named))
+        print_part(console, "Stages, the most delayed first", _stage_table(found, named, top))
         if (found.jobs["query"] >= 0).any():
-            _section(console, "Queries", _query_table(found, named, top))
+            print_part(console, "Queries", _query_table(found, named, top))
         if len(found.sources):
-            _section(console, "Who iQCAR blames", _source_table(found, named, top))
+            print_part(console, "Who iQCAR blames", _source_table(found, named, top))
         _evidence(found, console)
         _advice(named, console)
-    if found.doubts:
-        console.print()
-        console.print(Text("What is doubtful", style="bold"))
-    for doubt in found.doubts:
-        _indented(console, Text(f"- {printable(doubt)}"))
+    print_doubts(found.doubts, console)
     console.print()
 
 
@@ -125,34 +127,23 @@ def _evidence(found: Topics, console: Console) -> None:
     checked = found.validation
     console.print()
     if len(checked):
-        _indented(
-            console,
-            Text(
+        console.print(
+            indented(
                 f"Of {len(checked):,} keywords of stages' topics, stragglers differ from other "
                 f"tasks as the topic says in {percent(float(checked['agrees'].mean()))} "
                 "(Wilcoxon p < 0.05, quartiles)"
-            ),
+            )
         )
     if found.rejected:
         listed = "; ".join(f"{keywords(words)} by {model}" for model, words in found.rejected[:4])
         more = len(found.rejected) - 4
         rest = f"; {more} more" if more > 0 else ""
-        _indented(console, Text(printable(f"Left out, found by one model only: {listed}{rest}")))
+        console.print(indented(f"Left out, found by one model only: {listed}{rest}"))
 
 
 def _advice(named: list[TopicName], console: Console) -> None:
     once = {one.name: one for one in named if one.advice}
-    if once:
-        console.print()
-        _indented(console, Text("What to do (advice to people; no pool is made from it)", "italic"))
-    for one in once.values():
-        _indented(console, Text(printable(f"- {one.name}: {one.sentence} {one.advice}")))
-
-
-def _section(console: Console, title: str, what: RenderableType) -> None:
-    console.print()
-    _indented(console, Group(Text(title, style="italic"), what))
-
-
-def _indented(console: Console, what: RenderableType) -> None:
-    console.print(Padding(what, (0, 0, 0, 3)))
+    said = [f"- {one.name}: {one.sentence} {one.advice}" for one in once.values()]
+    if said:
+        advice = Group(*(Text(printable(line)) for line in said))
+        print_part(console, WHAT_TO_DO, advice)

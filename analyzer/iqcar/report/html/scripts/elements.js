@@ -1,6 +1,12 @@
 // Making elements. Text from logs becomes text nodes and nothing else: no markup is ever parsed.
 const page = JSON.parse(document.getElementById('payload').textContent);
 
+// Key in page.causes of what is no query: known causes are told apart by what was waited for.
+const causeKey = (kind, resource) => (page.kinds[kind].key === 'known' ? `known-${resource}` : page.kinds[kind].key);
+
+// What a list of at most so many rows shows, and what its last row sums: iqcar.limits.fold.
+const fold = (list, most) => (list.length > most ? [list.slice(0, most - 1), list.slice(most - 1)] : [list, []]);
+
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

@@ -17,11 +17,13 @@ function startExplore() {
   const stageName = (at) => (at < 0 ? 'other stages' : `stage ${stages[at].id}`);
   const hostName = (at) => (at === -2 ? 'other hosts' : at === -1 ? 'unknown host' : hosts[at]);
   const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
-  const sourceName = (row) => [queryName(row.source), 'itself (its own tasks)', 'known causes', 'unattributed'][row.kind];
+  const sourceName = (row) => (row.kind === 0 ? queryName(row.source) : page.causes[KEYS.source(row)].name);
   const sourceStageName = (row) => (row.kind > OWN ? sourceName(row)
     : row.kind === OWN ? `${row.sourceStage < 0 ? 'other stages' : stageName(row.sourceStage)} of its own`
       : row.source < 0 && row.sourceStage < 0 ? 'stages of other queries' : `${stageName(row.sourceStage)} of ${queryName(row.source)}`);
-  const sourceColour = (row) => (row.kind > 0 ? page.kinds[row.kind].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
+  // A cause that is nobody reads as a name between quotation marks.
+  const quoted = (row, nameOf) => name(row.kind > OWN ? `“${nameOf(row)}”` : nameOf(row));
+  const sourceColour = (row) => (row.kind > 0 ? page.causes[causeKey(row.kind, page.requests[row.request].resource)].colour : row.source < 0 ? page.othersColour : queries[row.source].colour);
   const resourceOf = (request) => page.resources.find((one) => one.key === page.requests[request].resource);
 
   const total = (list) => list.reduce((sum, row) => sum + row.lost, 0);
@@ -75,13 +77,7 @@ function startExplore() {
 
   function paintTarget() {
     const query = queries[current.query];
-    const of = query.ran ? ` of its ${words.duration(query.ran)} (${words.percent(query.lost / query.ran)})` : '';
-    const waits = page.resources.map((one, i) => (query.waits[i] === null ? `${one.name} not recorded`
-      : `${one.name} ${words.duration(query.waits[i])} (${query.evidence[i]}${query.unknown[i] > 0.005 ? `, unknown for ${words.percent(query.unknown[i])} of task time` : ''})`));
-    byId('target-facts').replaceChildren(
-      name(query.name), ` (${query.number}) lost ${words.duration(query.lost)}${of}, ${words.duration(query.toOthers)} of it to other queries. `
-      + `Its tasks waited: ${waits.join(' · ')}.${query.ended ? '' : ' It had not ended when the log was read.'}`,
-    );
+    byId('target-facts').replaceChildren(name(query.name), query.said);
     const text = byId('target-text');
     text.hidden = !query.text;
     byId('target-text-whole').textContent = query.text ?? '';
@@ -135,7 +131,7 @@ function startExplore() {
     const amount = (group, resource) => (measures.stages === 'lost' ? lostTo(group, resource) : waited(group, resource));
     const faint = (stage, resource) => (chosen.stage !== null && chosen.stage !== stage) || (chosen.resource !== null && chosen.resource !== resource);
     sentence('stages-said', found, (group) => [`in ${stageName(group.stage)}${critical(group) ? ', which is on the critical path' : ''}`], total(mine));
-    const bars = found.slice(0, 24);
+    const bars = found;
     // Names of stages are worth their room where they tell stages apart.
     const named = new Set(bars.map((group) => stages[group.stage]?.name)).size > 1;
     const called = (group) => (named && stages[group.stage]?.name ? ` ${words.short(stages[group.stage].name, 24)}` : '');
@@ -224,7 +220,7 @@ function startExplore() {
       pictures.draw(byId('hosts-picture'), 'Heatmap of requests by host; the table beside it has the numbers.', (look) => ({
         traces: [{
           ...trace, z: requests.map((request, i) => columns.map((host) => shade(request, host, i))), zmin: 0, zmax: 1, colorscale: look.scale,
-          text: requests.map((request) => columns.map((host) => (at(request, host) ? written(at(request, host)) : ''))), texttemplate: columns.length <= 12 ? '%{text}' : '',
+          text: requests.map((request) => columns.map((host) => (at(request, host) ? written(at(request, host)) : ''))), texttemplate: columns.length <= page.figures.withText ? '%{text}' : '',
           hovertext: requests.map((request, i) => columns.map((host) => told(at(request, host), rowNames[i], host))),
         }],
         layout: {
@@ -271,14 +267,14 @@ function startExplore() {
   function paintSourceStages() {
     const mine = agreeing(rows, ['stage', 'resource', 'request', 'host', 'source']);
     const found = grouped(mine, KEYS.sourceStage);
-    sentence('source-stages-said', found, (group) => ['to ', name(sourceStageName(group))], total(mine));
+    sentence('source-stages-said', found, (group) => ['to ', quoted(group, sourceStageName)], total(mine));
     bars('source-stages', found, sourceStageName, 'sourceStage', 'Blamed source stages', 'source stage', mine);
   }
 
   function paintSources() {
     const mine = agreeing(rows, ['stage', 'resource', 'request', 'host', 'sourceStage']);
     const found = grouped(mine, KEYS.source);
-    sentence('sources-said', found, (group) => ['to ', name(sourceName(group))], total(mine));
+    sentence('sources-said', found, (group) => ['to ', quoted(group, sourceName)], total(mine));
     bars('sources', found, sourceName, 'source', 'Source queries', 'source', mine);
     const go = byId('sources-next');
     const chosen = found.find((group) => group.key === selection.get().source);
@@ -289,18 +285,21 @@ function startExplore() {
       'Explore what held up ', name(words.short(queryName(next.source), 40))));
   }
 
-  function bars(id, found, nameOf, step, caption, title, mine) {
+  function bars(id, groups, nameOf, step, caption, title, mine) {
+    const found = groups.filter((group) => group.lost > 0 || group.dor > 0);
     const chosen = selection.get()[step];
     const whole = total(mine);
-    const shown = found.filter((group) => group.lost > 0).slice(0, 12);
+    const [kept, rest] = fold(found.filter((group) => group.lost > 0), page.figures.blamed);
+    const shown = rest.length ? [...kept, { key: null, lost: total(rest) }] : kept;
+    const called = (group) => (group.key === null ? `${rest.length} more` : nameOf(group));
     if (!shown.length) pictures.clear(byId(`${id}-picture`), 'Nothing was lost here.');
     else {
       pictures.draw(byId(`${id}-picture`), `${caption}; the table beside it has the numbers.`, () => ({
         traces: [{
           type: 'bar', orientation: 'h', y: shown.map((_, i) => i), x: shown.map((group) => group.lost / 1000), customdata: shown.map((group) => group.key),
-          marker: { color: shown.map(sourceColour), opacity: shown.map((group) => (chosen !== null && chosen !== group.key ? 0.3 : 1)) },
+          marker: { color: shown.map((group) => (group.key === null ? page.othersColour : sourceColour(group))), opacity: shown.map((group) => (chosen !== null && chosen !== group.key ? 0.3 : 1)) },
           text: shown.map((group) => words.percent(group.lost / whole)), textposition: 'auto', cliponaxis: false, hoverinfo: 'text',
-          hovertext: shown.map((group) => `<b>${pictures.safe(words.short(nameOf(group), 60))}</b><br>`
+          hovertext: shown.map((group) => `<b>${pictures.safe(words.short(called(group), 60))}</b><br>`
             + `${words.duration(group.lost)}, ${words.percent(group.lost / whole)} of what was lost here`),
         }],
         layout: {
@@ -308,10 +307,10 @@ function startExplore() {
           xaxis: { title: { text: 's of elapsed time lost' }, rangemode: 'tozero' },
           yaxis: {
             tickvals: shown.map((_, i) => i), showgrid: false, zeroline: false, automargin: true,
-            ticktext: shown.map((group) => pictures.safe(words.short(nameOf(group), 30))), range: [shown.length - 0.5, -0.5],
+            ticktext: shown.map((group) => pictures.safe(words.short(called(group), 30))), range: [shown.length - 0.5, -0.5],
           },
         },
-      }), (point) => selection.choose({ [step]: point.customdata }));
+      }), (point) => point.customdata !== null && selection.choose({ [step]: point.customdata }));
     }
     numbers.table(byId(`${id}-numbers`), caption, [
       { title, text: (group) => words.short(nameOf(group), 80), colour: sourceColour,

@@ -4,7 +4,6 @@ function startMatrix() {
   if (!place) return;
   const { sources, targets, cells } = page.matrix;
   const { queries } = page.people;
-  const OWN = 1;
   const choice = { resource: 'all', measure: 'lost' };
 
   const queryName = (at) => (at < 0 ? 'other queries' : queries[at].name);
@@ -17,22 +16,22 @@ function startMatrix() {
   // Rows: sources, then the folded ones, then the causes that are no other query.
   const rowKeys = [...sources.map((_, i) => `q${i}`)];
   if (cells.source.some((at) => at === -2)) rowKeys.push('q-2');
-  const ofCell = (i) => (cells.kind[i] === 0 ? `q${cells.source[i]}` : page.kinds[cells.kind[i]].key);
-  for (const kind of page.kinds.slice(OWN)) if (cells.kind.some((code) => page.kinds[code] === kind)) rowKeys.push(kind.key);
+  const keyOf = (i, resource) => (cells.kind[i] === 0 ? `q${cells.source[i]}` : causeKey(cells.kind[i], page.resources[resource].key));
+  const told = new Set(cells.lost.flatMap((lost, i) => lost.flatMap((ms, resource) => (ms > 0 ? [keyOf(i, resource)] : []))));
+  rowKeys.push(...Object.keys(page.causes).filter((key) => told.has(key)));
   const columnKeys = targets.map((_, i) => i);
   if (cells.target.some((at) => at === -2)) columnKeys.push(-2);
   const rowNames = [...numbered(sources)];
-  rowKeys.slice(sources.length).forEach((key) => rowNames.push({ 'q-2': 'other queries', own: 'itself (its own tasks)' }[key] ?? (key === 'known' ? 'known causes' : key)));
+  rowKeys.slice(sources.length).forEach((key) => rowNames.push(key === 'q-2' ? 'other queries' : page.causes[key].name));
   const columnNames = numbered(targets);
   if (columnKeys.includes(-2)) columnNames.push('other queries');
 
   function sums() {
     const grid = rowKeys.map(() => columnKeys.map(() => 0));
     const at = page.resources.findIndex((one) => one.key === choice.resource);
-    cells.lost.forEach((lost, i) => {
-      const value = at < 0 ? lost.reduce((a, b) => a + b, 0) : lost[at];
-      grid[rowKeys.indexOf(ofCell(i))][columnKeys.indexOf(cells.target[i])] += value;
-    });
+    cells.lost.forEach((lost, i) => lost.forEach((ms, resource) => {
+      if (ms > 0 && (at < 0 || at === resource)) grid[rowKeys.indexOf(keyOf(i, resource))][columnKeys.indexOf(cells.target[i])] += ms;
+    }));
     return grid;
   }
 

@@ -35,12 +35,11 @@ function paintSankey(rows, current, names) {
     const order = [...sums.entries()].sort((a, b) => b[1].dor - a[1].dor);
     const at = new Map();
     // What no query can be blamed for is always told apart.
-    const causes = order.filter(([key]) => key === 'known' || key === 'unattributed');
-    const others = order.filter(([key]) => key !== 'known' && key !== 'unattributed');
-    const room = MOST - causes.length;
-    const kept = others.length > room ? others.slice(0, room - 1) : others;
+    const isCause = (key) => key.startsWith('known-') || key === 'unattributed';
+    const causes = order.filter(([key]) => isCause(key));
+    const others = order.filter(([key]) => !isCause(key));
+    const [kept, rest] = fold(others, MOST);
     [...kept, ...causes].forEach(([key, sum]) => at.set(key, nodes.push(sum) - 1));
-    const rest = others.slice(kept.length);
     if (rest.length) {
       const dor = rest.reduce((sum, [, one]) => sum + one.dor, 0);
       const lost = rest.reduce((sum, [, one]) => sum + one.lost, 0);

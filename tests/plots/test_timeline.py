@@ -1,9 +1,11 @@
-"""The timeline of a page: its payload holds the tables' numbers, and a browser draws them."""
+"""The timeline: its payload holds the tables' numbers, and a browser draws them."""
 
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,18 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iqcar
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
+from iqcar.errors import UsageError
+from iqcar.plots import timeline_payload as module
 from iqcar.plots.bins import Bins
 from iqcar.plots.lane_rows import lanes_of, rows_within
 from iqcar.plots.main_wait import HARDLY, MAIN_WAITS, UNKNOWN, main_waits, resource_waits
-from iqcar.report.html import timeline as module
-from iqcar.report.html.timeline import timeline_payload, timeline_program, timeline_style
+from iqcar.plots.timeline import Timeline, timeline_program, timeline_style
 from tests.conftest import shared_logs_folder
 from tests.support.browsing import Watched, needs_chromium, open_browser
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import HOSTILE, diagnosis_of, nothing_read
 from tests.support.random_tables import RandomInput, random_input, tables_and_waits
-from tests.support.timeline_page import write_page
 
 KINDS = {"u1": np.uint8, "u2": "<u2", "u4": "<u4", "f4": "<f4"}
 LOGS = (
@@ -32,6 +35,12 @@ LOGS = (
     if shared_logs_folder().is_dir()
     else []
 )
+
+
+def payload_of(diagnosis: Diagnosis) -> dict:
+    """What the timeline shows of a diagnosis."""
+    targets = diagnosis.targets
+    return module.timeline_payload(diagnosis.tables, diagnosis.waits, diagnosis.graph, targets)
 
 
 def column(packed: dict[str, str]) -> np.ndarray:
@@ -123,7 +132,7 @@ def test_the_main_wait_is_the_longest_wait_unless_it_is_short_or_unknown(made: R
 @settings(max_examples=30)
 def test_the_payload_holds_every_task_with_its_times_and_query(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
-    payload = json.loads(json.dumps(timeline_payload(diagnosis)))
+    payload = json.loads(json.dumps(payload_of(diagnosis)))
     tasks = made.tables.tasks
     times = tasks[["launch_ms", "finish_ms"]].to_numpy(float)
     timed = np.isfinite(times).all(axis=1)
@@ -146,7 +155,7 @@ def test_the_payload_holds_every_task_with_its_times_and_query(made: RandomInput
 @settings(max_examples=30)
 def test_waits_over_time_sum_to_the_querys_waits_within_its_run(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
-    payload = timeline_payload(diagnosis)
+    payload = payload_of(diagnosis)
     ids = payload["queries"]["id"]
     for number, one in payload["waiting"].items():
         row = diagnosis.find_query(ids[int(number)])[0]
@@ -165,7 +174,7 @@ def test_waits_over_time_sum_to_the_querys_waits_within_its_run(made: RandomInpu
 def test_bins_of_large_applications_hold_the_same_task_time_at_every_width(monkeypatch) -> None:
     monkeypatch.setattr(module, "MOST_TASKS", 100)
     diagnosis = many_tasks(5_000)
-    payload = timeline_payload(diagnosis)
+    payload = payload_of(diagnosis)
     assert "tasks" not in payload
     tasks = diagnosis.tables.tasks
     busy = (tasks["finish_ms"] - tasks["launch_ms"]).sum()
@@ -181,7 +190,7 @@ def test_bins_of_large_applications_hold_the_same_task_time_at_every_width(monke
 
 @pytest.mark.parametrize("tasks", [100_000, 250_000])
 def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
-    payload = timeline_payload(many_tasks(tasks, hosts=40, executors=200, cores=8))
+    payload = payload_of(many_tasks(tasks, hosts=40, executors=200, cores=8))
     assert len(json.dumps(payload)) < 3_000_000
     assert ("tasks" in payload) == (tasks <= module.MOST_TASKS)
 
@@ -193,7 +202,7 @@ def test_a_payload_of_many_queries_with_long_names_stays_small_and_says_what_is_
         queries=diagnosis.tables.queries.assign(name=names),
         stages=diagnosis.tables.stages.assign(name=names),
     )
-    payload = timeline_payload(replace(diagnosis, tables=tables))
+    payload = payload_of(replace(diagnosis, tables=tables))
     assert len(payload["queries"]["id"]) == module.MOST_QUERIES
     assert payload["folded_queries"] == 3_000 - module.MOST_QUERIES
     # Of 3 MB in all, 2 are the tasks' where there are most of them.
@@ -202,18 +211,60 @@ def test_a_payload_of_many_queries_with_long_names_stays_small_and_says_what_is_
 
 
 def test_nothing_read_is_a_sentence() -> None:
-    assert timeline_payload(nothing_read())["empty"] == "No query ran in this input."
+    assert payload_of(nothing_read())["empty"] == "No query ran in this input."
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_payload_of_a_real_log(name: str, shared_logs: Path) -> None:
     diagnosis = iqcar.diagnose(iqcar.read(shared_logs / name), expected=False)
-    payload = timeline_payload(diagnosis)
+    payload = payload_of(diagnosis)
     json.dumps(payload, allow_nan=False)
     if "empty" in payload:
         assert not len(diagnosis.tables.queries)
         return
     assert payload["tasks"]["count"] == len(diagnosis.tables.tasks)
+
+
+@given(made=tables_and_waits(max_tasks=30))
+@settings(max_examples=20)
+def test_stages_are_those_that_can_have_lost_time_and_lose_what_their_query_lost(
+    made: RandomInput,
+) -> None:
+    for critical_path in (False, True):
+        diagnosis = diagnosis_of(made, critical_path)
+        payload = payload_of(diagnosis)
+        stages = payload["stages"]
+        assert payload["critical_path"] is critical_path
+        if critical_path:
+            assert column(stages["critical"]).all()
+        query, lost = column(stages["query"]), column(stages["lost_ms"])
+        of_query = np.bincount(query, lost, len(payload["queries"]["id"]))
+        assert (of_query <= column(payload["queries"]["lost_ms"]) * (1 + 1e-5) + 1e-3).all()
+
+
+def test_lanes_can_be_hosts_and_tell_no_loss_that_nobody_computed() -> None:
+    diagnosis = many_tasks(400, hosts=2, executors=4, cores=3)
+    shown = iqcar.plots.lanes(diagnosis.tables, diagnosis.waits, "wait", by_host=True)
+    assert shown.payload["lanes"]["by"] == "host"
+    assert len(shown.payload["lanes"]["name"]) == 2
+    assert np.isnan(column(shown.payload["queries"]["lost_ms"])).all()
+    assert json.loads(shown.to_json())["mode"] == "wait"
+    of_executors = diagnosis.plot.lanes()
+    assert len(of_executors.payload["lanes"]["name"]) == 4
+    lost = column(of_executors.payload["queries"]["lost_ms"])
+    assert lost == pytest.approx(diagnosis.lost_ms(), rel=1e-5)
+    with pytest.raises(UsageError, match="no colour by 'x'"):
+        diagnosis.plot.lanes("x")
+
+
+def test_a_notebook_shows_the_timeline_in_a_frame_of_its_own() -> None:
+    shown = many_tasks(2_000).plot.timeline("sql-1")
+    frame = shown._repr_html_()
+    assert frame.startswith('<iframe title="Timeline" sandbox="allow-scripts" style="')
+    source = re.search(r' srcdoc="([^"]*)"></iframe>$', frame)
+    assert source is not None
+    assert html.unescape(source[1]) == shown.to_html()
+    assert shown.selected == "app-1/sql-1"
 
 
 def test_the_program_writes_no_markup_and_runs_no_text() -> None:
@@ -235,6 +286,10 @@ def opened(browser, path: Path) -> Watched:
     watched = Watched(page)
     page.goto(path.as_uri())
     page.wait_for_function("document.querySelector('.iqt-top, .iqt-empty') !== null")
+    page.evaluate(
+        "() => { window.heard = []; document.getElementById('timeline')"
+        ".addEventListener('chosen', (event) => heard.push(event.detail)); }"
+    )
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
     return watched
 
@@ -244,13 +299,18 @@ def state_of(watched: Watched) -> dict:
     watched.page.evaluate(
         "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
     )
-    watched.page.evaluate("document.body.dispatchEvent(new Event('ask'))")
-    return json.loads(watched.page.evaluate("document.body.dataset.state"))
+    return watched.page.evaluate("({ ...timeline.state(), heard: window.heard })")
+
+
+def write_page(path: Path, payload: dict, selected: str = "", dark: bool = False) -> Path:
+    """Write a timeline as a page."""
+    Timeline(payload, selected, dark=dark).write_html(path)
+    return path
 
 
 @needs_chromium
 def test_a_browser_draws_100_000_tasks_and_keys_move_through_them(browser, tmp_path: Path) -> None:
-    path = write_page(tmp_path / "page.html", timeline_payload(many_tasks(100_000)))
+    path = write_page(tmp_path / "page.html", payload_of(many_tasks(100_000)))
     watched = opened(browser, path)
     page = watched.page
     whole = state_of(watched)
@@ -279,7 +339,7 @@ def test_a_browser_draws_100_000_tasks_and_keys_move_through_them(browser, tmp_p
 
 @needs_chromium
 def test_wheel_drag_and_click_act_on_what_is_under_the_pointer(browser, tmp_path: Path) -> None:
-    payload = timeline_payload(many_tasks(2_000))
+    payload = payload_of(many_tasks(2_000))
     watched = opened(browser, write_page(tmp_path / "page.html", payload))
     page = watched.page
     box = page.locator(".iqt-top").bounding_box()
@@ -308,7 +368,7 @@ def test_wheel_drag_and_click_act_on_what_is_under_the_pointer(browser, tmp_path
 @needs_chromium
 def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Path) -> None:
     diagnosis = many_tasks(40, hosts=1, executors=1, cores=1, queries=2)
-    payload = timeline_payload(diagnosis)
+    payload = payload_of(diagnosis)
     watched = opened(browser, write_page(tmp_path / "page.html", payload))
     page = watched.page
     box = page.locator(".iqt-lanes").bounding_box()
@@ -328,7 +388,7 @@ def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Pat
 @needs_chromium
 def test_the_table_holds_the_same_and_chooses_by_keyboard(browser, tmp_path: Path) -> None:
     diagnosis = many_tasks(2_000)
-    path = write_page(tmp_path / "page.html", timeline_payload(diagnosis), "app-1/sql-3")
+    path = write_page(tmp_path / "page.html", payload_of(diagnosis), "app-1/sql-3")
     watched = opened(browser, path)
     page = watched.page
     assert state_of(watched)["selected"] == "app-1/sql-3"
@@ -342,7 +402,7 @@ def test_the_table_holds_the_same_and_chooses_by_keyboard(browser, tmp_path: Pat
     assert rows.count() == len(diagnosis.tables.queries) + 1
     page.get_by_label("Show query 5").press("Enter")
     assert state_of(watched)["heard"] == ["app-1/sql-5"]
-    page.evaluate("document.body.dispatchEvent(new CustomEvent('update', {detail: 'app-1/sql-7'}))")
+    page.evaluate("timeline.update({ selected: 'app-1/sql-7' })")
     chosen = state_of(watched)
     assert chosen["selected"] == "app-1/sql-7"
     assert chosen["heard"] == ["app-1/sql-5"], "being told is not asking"
@@ -362,7 +422,7 @@ def test_hostile_names_stay_text_and_nothing_is_wrong_for_readers(
         stages=made.tables.stages.assign(name=list(HOSTILE[: len(made.tables.stages)])),
     )
     diagnosis = diagnosis_of(RandomInput(tables, made.waits, "hostile"))
-    payload = timeline_payload(diagnosis)
+    payload = payload_of(diagnosis)
     path = write_page(tmp_path / "page.html", payload, "q0", dark=dark)
     watched = opened(browser, path)
     watched.page.locator(".iqt-details summary").click()
@@ -379,8 +439,21 @@ def test_hostile_names_stay_text_and_nothing_is_wrong_for_readers(
 
 
 @needs_chromium
+def test_a_frame_in_a_notebook_draws_and_asks_for_nothing(browser, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<body>{many_tasks(2_000).plot.timeline()._repr_html_()}</body>", "utf-8")
+    watched = Watched(browser.new_page())
+    watched.page.goto(path.as_uri())
+    frame = watched.page.frame_locator("iframe")
+    frame.locator(".iqt-top").wait_for()
+    assert "query 0" in frame.locator(".iqt-legend").inner_text()
+    assert watched.errors == []
+    assert [url for url in watched.requests if not url.startswith("about:")] == [path.as_uri()]
+
+
+@needs_chromium
 def test_an_empty_input_is_a_sentence_on_the_page(browser, tmp_path: Path) -> None:
-    path = write_page(tmp_path / "page.html", timeline_payload(nothing_read()))
+    path = write_page(tmp_path / "page.html", payload_of(nothing_read()))
     watched = opened(browser, path)
     assert watched.page.locator("#timeline").inner_text() == "No query ran in this input."
     assert watched.errors == []

@@ -1,4 +1,4 @@
-"""The timeline of a page: what its program draws, packed small enough for a million tasks.
+"""What the timeline's program draws, packed small enough for a million tasks.
 
 Columns travel as base64 of little-endian arrays. Up to :data:`MOST_TASKS` every task is there;
 beyond, tasks are summed in bins of time per lane, at a few widths, and the program draws the
@@ -7,9 +7,7 @@ coarsest whose bins are no wider than it needs.
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,15 +17,18 @@ from iqcar.plots.host_series import QUANTITIES, host_series, span_of
 from iqcar.plots.lane_rows import Lanes, lanes_of, rows_within
 from iqcar.plots.main_wait import MAIN_WAITS, RESOURCES, main_waits, resource_waits
 from iqcar.plots.palette import OTHERS, RESOURCE_COLOURS, query_colours
+from iqcar.plots.timeline_bins import task_bins
+from iqcar.plots.timeline_columns import Clock, packed, packed_shares
 from iqcar.plots.waiting import query_waiting
-from iqcar.report.html.timeline_bins import task_bins
-from iqcar.report.html.timeline_columns import Clock, packed, packed_shares
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from iqcar.diagnosis import Diagnosis
+    from iqcar.graph import IQCGraph
     from iqcar.tables import Tables
 
     Floats = NDArray[np.float64]
@@ -56,37 +57,28 @@ MOST_SAMPLED_HOSTS = 60
 NAME = 120
 """Characters of a name."""
 
-_PARTS = (
-    "timeline_data.js",
-    "timeline_top.js",
-    "timeline_lanes.js",
-    "timeline_parts.js",
-    "timeline.js",
-)
 
-
-@cache
-def timeline_program() -> str:
-    """The program: defines ``iqcarTimeline(element, payload, {onSelect, selected})``."""
-    folder = Path(__file__).parent
-    body = "\n".join((folder / name).read_text(encoding="utf-8") for name in _PARTS)
-    return (
-        f"const iqcarTimeline = (() => {{\n'use strict';\n{body}\nreturn iqcarTimeline;\n}})();\n"
-    )
-
-
-@cache
-def timeline_style() -> str:
-    """The style sheet of the timeline; its colours can be set by the page's variables."""
-    return (Path(__file__).parent / "timeline.css").read_text(encoding="utf-8")
-
-
-def timeline_payload(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Lay out what the timeline shows of a diagnosis.
+def timeline_payload(
+    tables: Tables,
+    task_waits: pd.DataFrame,
+    graph: IQCGraph | None = None,
+    targets: Sequence[int] = (),
+    *,
+    by_host: bool = False,
+) -> dict[str, Any]:
+    """Lay out what the timeline shows.
 
     Parameters
     ----------
-    diagnosis : Diagnosis
+    tables : Tables
+    task_waits : DataFrame of :data:`iqcar.waits.WAITS`
+    graph : IQCGraph, optional
+        What queries and stages lost; unknown without it. Where it holds only stages on the critical
+        path, only those are shown.
+    targets : sequence of int
+        Rows of the queries under analysis: they are marked, and never left out.
+    by_host : bool
+        One lane per host even where there are few executors.
 
     Returns
     -------
@@ -95,13 +87,13 @@ def timeline_payload(diagnosis: Diagnosis) -> dict[str, Any]:
         ``tick_ms`` after ``origin_ms`` (ms since the epoch); ``queries`` and ``stages`` are
         columns; ``tasks`` has a column per field, or ``bins`` a list of widths, the finest first.
     """
-    tables = diagnosis.tables
     span = span_of(tables)
     if span is None or not len(tables.queries):
         return {"version": VERSION, "empty": "No query ran in this input."}
     clock = Clock.of(*span)
-    queries = _chosen_queries(diagnosis)
-    lanes = lanes_of(tables, most=MOST_LANES)
+    losses = _losses(tables, graph)
+    queries = _chosen_queries(tables, losses, targets)
+    lanes = lanes_of(tables, most=MOST_LANES, by_host=by_host)
     payload: dict[str, Any] = {
         "version": VERSION,
         "origin_ms": clock.origin_ms,
@@ -112,20 +104,21 @@ def timeline_payload(diagnosis: Diagnosis) -> dict[str, Any]:
             {"name": RESOURCE_NAMES[r], "colour": RESOURCE_COLOURS[r]} for r in RESOURCES
         ],
         "main_waits": [{"name": w.name, "colour": w.colour} for w in MAIN_WAITS],
-        "queries": _queries(diagnosis, queries, clock),
+        "queries": _queries(tables, losses, targets, queries, clock),
         "folded_queries": len(tables.queries) - len(queries),
-        "stages": _stages(diagnosis, queries, clock),
+        "stages": _stages(tables, losses, queries, clock),
+        "critical_path": losses.critical_path,
         "lanes": _lanes(tables, lanes),
         "hosts": _hosts(tables, lanes, Bins.over(*span, HOST_BINS)),
-        "waiting": _waiting(diagnosis, queries, clock),
+        "waiting": _waiting(tables, task_waits, losses, targets, queries, clock),
     }
     number = np.full(len(tables.queries) + 1, len(queries), np.int64)
     number[queries] = np.arange(len(queries))
     query = number[tables.tasks["query"].to_numpy(np.int64)]
     if len(tables.tasks) <= MOST_TASKS:
-        payload["tasks"] = _tasks(diagnosis, lanes, query, clock)
+        payload["tasks"] = _tasks(tables, task_waits, lanes, query, clock)
     else:
-        code = main_waits(diagnosis.waits)
+        code = main_waits(task_waits)
         payload["bins"] = [
             {
                 "width": level.width_ms / clock.tick_ms,
@@ -138,56 +131,86 @@ def timeline_payload(diagnosis: Diagnosis) -> dict[str, Any]:
     return payload
 
 
-def _chosen_queries(diagnosis: Diagnosis) -> Ints:
+class _Losses(NamedTuple):
+    """What each query and each stage lost, in ms; NaN where nobody knows.
+
+    Attributes
+    ----------
+    of_query, to_others : ndarray of shape (n_queries,)
+    of_stage : ndarray of shape (n_stages,)
+    critical_path : bool
+        Whether only stages on the critical path can have lost anything.
+    """
+
+    of_query: Floats
+    to_others: Floats
+    of_stage: Floats
+    critical_path: bool
+
+
+def _losses(tables: Tables, graph: IQCGraph | None) -> _Losses:
+    if graph is None:
+        unknown = np.full(len(tables.queries), np.nan)
+        return _Losses(unknown, unknown, np.full(len(tables.stages), np.nan), False)
+    of_stage = np.zeros(len(tables.stages))
+    contents = graph.contents
+    of_stage[contents.structure.stage] = contents.lost.amount[1]
+    return _Losses(graph.query_losses(), graph.lost_to_others_ms(), of_stage, graph.critical_path)
+
+
+def _chosen_queries(tables: Tables, losses: _Losses, targets: Sequence[int]) -> Ints:
     """Rows of the queries that get a bar, by start."""
-    queries = diagnosis.tables.queries
+    queries = tables.queries
     start = queries["start_ms"].to_numpy(np.float64)
     rows = np.flatnonzero(np.isfinite(start))
     if len(rows) > MOST_QUERIES:
-        lost = diagnosis.lost_ms()
         ran = np.nan_to_num(queries["duration_ms"].to_numpy(np.float64))
-        ranked = [*diagnosis.targets, *np.lexsort((-ran, -lost)).tolist()]
+        ranked = [*targets, *np.lexsort((-ran, -np.nan_to_num(losses.of_query))).tolist()]
         kept = [row for row in dict.fromkeys(ranked) if np.isfinite(start[row])]
         rows = np.array(kept[:MOST_QUERIES], np.int64)
     ordered: Ints = rows[np.lexsort((rows, start[rows]))]
     return ordered
 
 
-def _queries(diagnosis: Diagnosis, rows: Ints, clock: Clock) -> dict[str, Any]:
-    queries = diagnosis.tables.queries
+def _queries(
+    tables: Tables, losses: _Losses, targets: Sequence[int], rows: Ints, clock: Clock
+) -> dict[str, Any]:
+    queries = tables.queries
     colours = query_colours(queries)
     ids, names = texts(queries, "query_id"), texts(queries, "name")
-    apps = texts(diagnosis.tables.applications, "application_id")
+    apps = texts(tables.applications, "application_id")
     app = queries["app"].tolist()
     start = queries["start_ms"].to_numpy(np.float64)[rows]
     end = queries["end_ms"].to_numpy(np.float64)[rows]
-    targets = set(diagnosis.targets)
+    marked = set(targets)
     return {
         "id": [ids[r] for r in rows],
         "name": [short(names[r], NAME) or ids[r] for r in rows],
         "app": [apps[app[r]] if app[r] >= 0 else "" for r in rows],
         "colour": [colours[r] for r in rows],
-        "target": [int(r in targets) for r in rows.tolist()],
+        "target": [int(r in marked) for r in rows.tolist()],
         "ended": queries["ended"].to_numpy(bool)[rows].astype(int).tolist(),
         "failed": queries["failed"].to_numpy(bool)[rows].astype(int).tolist(),
         "start": clock.column(start),
         "end": clock.column(np.where(np.isfinite(end), np.maximum(end, start), start)),
-        "lost_ms": packed(diagnosis.lost_ms()[rows], "f4"),
-        "lost_to_others_ms": packed(diagnosis.lost_to_others_ms()[rows], "f4"),
+        "lost_ms": packed(losses.of_query[rows], "f4"),
+        "lost_to_others_ms": packed(losses.to_others[rows], "f4"),
     }
 
 
-def _stages(diagnosis: Diagnosis, queries: Ints, clock: Clock) -> dict[str, Any]:
+def _stages(tables: Tables, losses: _Losses, queries: Ints, clock: Clock) -> dict[str, Any]:
     """Stages of the queries that have a bar, by query and start."""
-    stages = diagnosis.tables.stages
-    number = np.full(len(diagnosis.tables.queries) + 1, -1, np.int64)
+    stages = tables.stages
+    number = np.full(len(tables.queries) + 1, -1, np.int64)
     number[queries] = np.arange(len(queries))
     query = number[stages["query"].to_numpy(np.int64)]
     submitted = stages["submission_ms"].to_numpy(np.float64)
     launched = stages["first_launch_ms"].to_numpy(np.float64)
     done = stages["completion_ms"].to_numpy(np.float64)
     start = np.where(np.isfinite(submitted), submitted, launched)
-    rows = np.flatnonzero((query >= 0) & np.isfinite(start) & np.isfinite(done) & (done >= start))
+    critical = stages["critical"].to_numpy(bool)
+    shown = (query >= 0) & np.isfinite(start) & np.isfinite(done) & (done >= start)
+    rows = np.flatnonzero(shown & critical if losses.critical_path else shown)
     every = len(rows)
     if every > MOST_STAGES:
         rows = rows[np.argsort(-(done - start)[rows], kind="stable")[:MOST_STAGES]]
@@ -201,8 +224,8 @@ def _stages(diagnosis: Diagnosis, queries: Ints, clock: Clock) -> dict[str, Any]
         "start": clock.column(start[rows]),
         "launch": clock.column(launched[rows]),
         "end": clock.column(done[rows]),
-        "critical": packed(stages["critical"].to_numpy(bool)[rows], "u1"),
-        "lost_ms": packed(diagnosis.blame.stages["lost_ms"].to_numpy(np.float64)[rows], "f4"),
+        "critical": packed(critical[rows], "u1"),
+        "lost_ms": packed(losses.of_stage[rows], "f4"),
         "folded": every - len(rows),
     }
 
@@ -244,11 +267,18 @@ def _hosts(tables: Tables, lanes: Lanes, bins: Bins) -> list[dict[str, Any]]:
     return whole
 
 
-def _waiting(diagnosis: Diagnosis, queries: Ints, clock: Clock) -> dict[str, Any]:
+def _waiting(
+    tables: Tables,
+    task_waits: pd.DataFrame,
+    losses: _Losses,
+    targets: Sequence[int],
+    queries: Ints,
+    clock: Clock,
+) -> dict[str, Any]:
     """Tasks of a query that wait at each moment of its run, by resource."""
-    lost = diagnosis.lost_ms()
+    lost = np.nan_to_num(losses.of_query)
     rank = [r for r in np.argsort(-lost, kind="stable").tolist() if lost[r] > 0]
-    chosen = list(dict.fromkeys([*diagnosis.targets, *rank]))[:MOST_WAITING]
+    chosen = list(dict.fromkeys([*targets, *rank]))[:MOST_WAITING]
     number = {int(row): at for at, row in enumerate(queries.tolist())}
     return {
         str(number[one.query]): {
@@ -258,20 +288,22 @@ def _waiting(diagnosis: Diagnosis, queries: Ints, clock: Clock) -> dict[str, Any
             "missing": one.missing,
             "series": [packed_shares(values, one.most)["v"] for values in one.waiting],
         }
-        for one in query_waiting(diagnosis.tables, diagnosis.waits, chosen, WAIT_BINS)
+        for one in query_waiting(tables, task_waits, chosen, WAIT_BINS)
         if one.query in number
     }
 
 
-def _tasks(diagnosis: Diagnosis, lanes: Lanes, query: Ints, clock: Clock) -> dict[str, Any]:
+def _tasks(
+    tables: Tables, task_waits: pd.DataFrame, lanes: Lanes, query: Ints, clock: Clock
+) -> dict[str, Any]:
     """Every task with times, by lane, row and launch."""
-    tasks = diagnosis.tables.tasks
+    tasks = tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
     finish = np.maximum(tasks["finish_ms"].to_numpy(np.float64), launch)
     row = rows_within(lanes.of_task, launch, finish)
     shown = np.flatnonzero(lanes.of_task >= 0)
     shown = shown[np.lexsort((shown, launch[shown], row[shown], lanes.of_task[shown]))]
-    waited = resource_waits(diagnosis.waits)
+    waited = resource_waits(task_waits)
     columns: dict[str, Any] = {
         "count": len(shown),
         "lane": packed(lanes.of_task[shown], "u2"),
@@ -279,11 +311,11 @@ def _tasks(diagnosis: Diagnosis, lanes: Lanes, query: Ints, clock: Clock) -> dic
         "launch": clock.column(launch[shown]),
         "end": clock.column(finish[shown]),
         "query": packed(query[shown], "u2"),
-        "wait": packed(main_waits(diagnosis.waits, waited)[shown], "u1"),
+        "wait": packed(main_waits(task_waits, waited)[shown], "u1"),
     }
     if len(shown) <= MOST_WITH_SHARES:
         slot_ms = np.nan_to_num(waited[:, 0])
-        life = diagnosis.waits["duration_ms"].to_numpy(np.float64) + slot_ms
+        life = task_waits["duration_ms"].to_numpy(np.float64) + slot_ms
         share = waited / np.where(life > 0, life, np.nan)[:, None]
         columns["slot_ms"] = packed(slot_ms[shown], "f4")
         columns["shares"] = [

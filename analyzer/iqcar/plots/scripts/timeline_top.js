@@ -71,12 +71,12 @@ function drawTop(ctx, view, model, state, look) {
       ctx.globalAlpha = 1;
       if (chosen) outline(ctx, x, y, width, thick(place.queryRow), look.ink, 2);
       else if (queries.target[i] && place.queryRow >= 6) outline(ctx, x, y, width, thick(place.queryRow), look.ink, 1);
-      if (place.queryRow >= 13) words(ctx, queries.name[i], x, y, width, thick(place.queryRow), state.selected < 0 || chosen ? inkOn(queries.colour[i]) : look.ink, look);
+      if (place.queryRow >= 13) write(ctx, queries.name[i], x, y, width, thick(place.queryRow), state.selected < 0 || chosen ? inkOn(queries.colour[i]) : look.ink, look);
     }
   });
   if (state.selected < 0) return;
   const q = state.selected;
-  if (place.stages.length) gutter(ctx, view, look, place.stageTop + 7, `stages of ${queries.name[q]}`);
+  if (place.stages.length) gutter(ctx, view, look, place.stageTop + 7, `${model.critical_path ? 'critical path' : 'stages'} of ${queries.name[q]}`);
   clip(ctx, view, () => {
     for (const { stage, row } of place.stages) {
       const y = place.stageTop + row * place.stageRow;
@@ -96,7 +96,7 @@ function drawTop(ctx, view, model, state, look) {
         outline(ctx, x, y, waited, thick(place.stageRow), model.resources[0].colour, 1);
       }
       if (critical && place.stageRow >= 6) outline(ctx, x, y, width, thick(place.stageRow), look.ink, 1);
-      if (place.stageRow >= 12) words(ctx, stages.number[stage], x, y, width, thick(place.stageRow), launch > stages.start[stage] ? look.ink : critical ? inkOn(queries.colour[q]) : look.ink, look, launch > stages.start[stage] ? look.paper : null);
+      if (place.stageRow >= 12) write(ctx, stages.number[stage], x, y, width, thick(place.stageRow), launch > stages.start[stage] ? look.ink : critical ? inkOn(queries.colour[q]) : look.ink, look, launch > stages.start[stage] ? look.paper : null);
     }
   });
   drawWaits(ctx, view, model, state, look);
@@ -179,11 +179,12 @@ function queryLines(model, i) {
   const { queries } = model;
   const ran = (queries.end[i] - queries.start[i]) * model.tick_ms;
   const share = ran > 0 ? ` (${percent(Math.min(queries.lost[i] / ran, 1))})` : '';
+  const others = queries.lostToOthers[i] > 0 ? duration(queries.lostToOthers[i]) : 'none';
   return [
     queries.name[i],
     queries.id[i],
     `ran ${duration(ran)} from ${utc(model.origin_ms + queries.start[i] * model.tick_ms)}${queries.ended[i] ? '' : '; had not ended'}${queries.failed[i] ? '; failed' : ''}`,
-    `lost ${duration(queries.lost[i])}${share}, ${duration(queries.lostToOthers[i])} of it to other queries`,
+    Number.isFinite(queries.lost[i]) ? `lost ${duration(queries.lost[i])}${share}, ${others} of it to other queries` : 'what it lost is not known here',
   ];
 }
 
@@ -227,7 +228,7 @@ function gutter(ctx, view, look, y, text, faint = false) {
 }
 
 // A bar's name inside the bar, if there is room for some of it, wherever the bar is in sight.
-function words(ctx, text, x, y, width, height, ink, look, plate = null) {
+function write(ctx, text, x, y, width, height, ink, look, plate = null) {
   const left = Math.max(x, look.left) + 4;
   const room = Math.min(x + width, look.right) - left - 4;
   if (room < 24) return;

@@ -8,7 +8,7 @@ import numpy as np
 
 from iqcar.plots.bins import Bins
 from iqcar.plots.main_wait import MAIN_WAITS
-from iqcar.report.html.timeline_columns import WHOLE
+from iqcar.plots.timeline_columns import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

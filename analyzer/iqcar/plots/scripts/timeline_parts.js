@@ -4,12 +4,12 @@ const MOST_TABLE_ROWS = 300;
 const MOST_LEGEND = 12;
 let timelines = 0;
 
-function build(element, model) {
+function build(element, model, first) {
   timelines += 1;
   const group = `iqt-mode-${timelines}`;
   const mode = (value, text) => {
     const input = el('input', { type: 'radio', name: group, value });
-    input.checked = value === 'query';
+    input.checked = value === first;
     return [input, el('label', { class: 'iqt-choice' }, input, ` ${text}`)];
   };
   const [byQuery, byQueryLabel] = mode('query', 'by query');
@@ -107,6 +107,7 @@ function fillTable(parts, model, state, choose) {
   }
   const notes = [];
   if (order.length > MOST_TABLE_ROWS || model.folded_queries) notes.push(`${plural(order.length + model.folded_queries - shown.length, 'more query')} ran.`);
+  if (model.critical_path) notes.push('Only stages on the critical path are shown.');
   if (stages.folded) notes.push(`${plural(stages.folded, 'short stage')} left out.`);
   notes.push('Stages are listed for the query that is chosen.');
   parts.note.textContent = notes.join(' ');

@@ -96,18 +96,7 @@ function firstAfter(tasks, segment, moment) {
   return low;
 }
 
-function duration(ms) {
-  if (!Number.isFinite(ms)) return 'unknown';
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 120000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 7200000) return `${(ms / 60000).toFixed(1)} min`;
-  if (ms < 345600000) return `${(ms / 3600000).toFixed(1)} h`;
-  return `${(ms / 86400000).toFixed(1)} days`;
-}
-
-function percent(share) {
-  return share > 0 && share < 0.005 ? '<1 %' : `${Math.round(share * 100)} %`;
-}
+const { duration, percent } = words;
 
 function rate(bytes) {
   const units = ['B/s', 'KB/s', 'MB/s', 'GB/s'];
@@ -142,5 +131,5 @@ function utc(ms) {
 }
 
 function plural(count, word) {
-  return `${count.toLocaleString('en')} ${count === 1 ? word : word.replace(/y$/, 'ie') + 's'}`;
+  return words.count(count, word, `${word.replace(/y$/, 'ie')}s`);
 }

@@ -12,7 +12,7 @@ function el(tag, attributes, ...children) {
   return made;
 }
 
-function iqcarTimeline(element, payload, { onSelect = () => {}, selected = null } = {}) {
+function iqcarTimeline(element, payload, { onSelect = () => {}, selected = null, mode = 'query' } = {}) {
   element.classList.add('iqt');
   if (payload.empty) {
     element.replaceChildren(el('p', { class: 'iqt-empty' }, payload.empty));
@@ -20,7 +20,7 @@ function iqcarTimeline(element, payload, { onSelect = () => {}, selected = null 
   }
   const model = openPayload(payload);
   const state = {
-    selected: -1, mode: 'query', from: 0, to: model.ticks, lanes: layLanes(model), place: null,
+    selected: -1, mode, from: 0, to: model.ticks, lanes: layLanes(model), place: null,
     segments: new Map(), frameMs: 0, drawn: 0, pending: false, awake: false,
   };
   for (const segment of model.tasks?.segments ?? []) {
@@ -28,7 +28,7 @@ function iqcarTimeline(element, payload, { onSelect = () => {}, selected = null 
     state.segments.get(segment.lane).push(segment);
   }
   rankKinds(model, state);
-  const parts = build(element, model);
+  const parts = build(element, model, mode);
 
   // Drawing -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Putting data and program text into HTML so that neither can end the element it is in."""
+"""Embed data and program text in HTML so that neither can end its element."""
 
 from __future__ import annotations
 

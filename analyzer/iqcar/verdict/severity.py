@@ -23,6 +23,15 @@ class Severity(Kind):
     OWN = "own", "It lost a fifth of its run or more, but not to other queries."
     QUIET = "quiet", "It lost little."
 
+    @property
+    def words(self) -> str:
+        """The severity as a reader sees it."""
+        return "of its own" if self is Severity.OWN else str(self)
+
+
+HELD_UP = (Severity.SEVERE, Severity.MARKED, Severity.SLIGHT)
+"""A query of these was held up by others."""
+
 
 def severity_of(ran_ms: float, lost_ms: float, to_others_ms: float) -> Severity:
     """Say how badly a query was hit.

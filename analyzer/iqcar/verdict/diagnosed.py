@@ -1,0 +1,70 @@
+"""The part of a diagnosis that verdicts and pictures read, as a type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.blame.attribute import Blame
+    from iqcar.graph import IQCGraph
+    from iqcar.rules import Rule
+    from iqcar.stragglers import Stragglers
+    from iqcar.tables import Tables
+    from iqcar.topics import Topics
+
+
+class Diagnosed(Protocol):
+    """What :class:`iqcar.diagnosis.Diagnosis` offers to verdicts and pictures."""
+
+    @property
+    def tables(self) -> Tables:
+        """What was read."""
+
+    @property
+    def waits(self) -> pd.DataFrame:
+        """Waits of every task."""
+
+    @property
+    def query_waits(self) -> pd.DataFrame:
+        """Waits of every query by resource."""
+
+    @property
+    def blame(self) -> Blame:
+        """Demands, their sources, and what each stage lost."""
+
+    @property
+    def graph(self) -> IQCGraph:
+        """iQC-Graph over all queries."""
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Rows of the queries under analysis."""
+
+    @property
+    def stragglers(self) -> Stragglers:
+        """Tasks that were slower than their stage."""
+
+    @property
+    def topics(self) -> Topics | None:
+        """Causes of stragglers that recur."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Proposed scheduler rules and advice."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is doubtful, in sentences."""
+
+    def lost_ms(self) -> NDArray[np.float64]:
+        """Elapsed time in ms that each query lost."""
+
+    def lost_to_others_ms(self) -> NDArray[np.float64]:
+        """Elapsed time in ms that each query lost to other queries."""
+
+    def find_query(self, wanted: str) -> tuple[int, ...]:
+        """Rows of the queries that a user means."""

@@ -1,0 +1,116 @@
+"""Scheduler rules in words: what each does, why, and what is expected of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iqcar.enums import Resource
+from iqcar.formatting import percent, printable, resource_name, short
+from iqcar.replay.expected import Outlook
+from iqcar.rules import QueryType, scheduler_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.replay import Expected
+    from iqcar.rules import Rule
+
+NAME_WIDTH = 80
+
+_DOES = {
+    ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
+    ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
+    ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
+}
+_OUTLOOKS = {
+    Outlook.HELPS: ("good", "expected to help"),
+    Outlook.UNSURE: ("unsure", "may help: within the prediction's own error"),
+    Outlook.NO_GAIN: ("unsure", "no gain expected"),
+    Outlook.HARMS: ("bad", "expected to do more harm than good"),
+}
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """One scheduler rule in words; every text is printable.
+
+    Attributes
+    ----------
+    id, type, name : str
+        ``AGG-1``, ``AGG``, and the query that it is about.
+    value : float
+        Share of the slots (AGG) or priority (DYNP).
+    does, reason : str
+        What it asks the scheduler for, and the evidence; sentences.
+    expected : str
+        The predicted effect without a full stop; empty where none was computed.
+    tone, outlook : str
+        ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
+    instead : str
+        What would help where scheduler pools do not; else empty.
+    """
+
+    id: str
+    type: str
+    name: str
+    value: float
+    does: str
+    reason: str
+    expected: str
+    tone: str
+    outlook: str
+    instead: str
+
+
+def rule_lines(rules: Iterable[Rule]) -> list[RuleLine]:
+    """Put the rules that a scheduler can act on into words, in their order."""
+    of_source: dict[str, Rule] = {}
+    lines = []
+    for rule in scheduler_rules(rules):
+        first = rule
+        if rule.query_type is QueryType.SOURCE:
+            first = of_source.setdefault(rule.fingerprint, rule)
+        lines.append(_line(rule, first))
+    return lines
+
+
+def _line(rule: Rule, first: Rule) -> RuleLine:
+    name = short(rule.query_name, NAME_WIDTH)
+    does = _DOES.get((str(rule.rule_type), str(rule.query_type)), "{name}: {value:.3g}.")
+    tone = outlook = expected = instead = ""
+    if rule.expected:
+        tone, outlook = _OUTLOOKS[Outlook(rule.expected["outlook"])]
+        expected = printable(rule.expected["sentence"])
+        if first is not rule and first.expected == rule.expected:
+            expected = f"as for {first.id}; a query has one pool, so only one of the two acts"
+    if not rule.helps_pools:
+        resource = resource_name(Resource(rule.resource))
+        instead = (
+            f"Scheduler pools will not help: they share out slots, not {resource}. "
+            f"What would: {printable(rule.advice)}"
+        )
+    return RuleLine(
+        id=rule.id,
+        type=str(rule.rule_type),
+        name=name,
+        value=rule.rule_value,
+        does=does.format(name=name, value=rule.rule_value, share=percent(rule.rule_value)),
+        reason=printable(rule.reason),
+        expected=expected,
+        tone=tone,
+        outlook=outlook,
+        instead=instead,
+    )
+
+
+def together_words(expected: Expected) -> str:
+    """Say what all rules come to, and how good the replay is that says so."""
+    words = f"{printable(expected.sentence)}."
+    error, worst = expected.replay_error_percent, expected.replay_worst_error_percent
+    if error is not None and worst is not None:
+        words += (
+            f" A replay of the run as it was is {error:.1f} % off (the median query; "
+            f"the worst {worst:.1f} %)."
+        )
+    return words
