@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
@@ -23,6 +19,7 @@ if TYPE_CHECKING:
     from iqcar.rules import Rule
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats
     from iqcar.topics import Topics
 
 
@@ -88,11 +85,11 @@ class Diagnosis:
         )
         return whole
 
-    def lost_ms(self) -> NDArray[np.float64]:
+    def lost_ms(self) -> Floats:
         """Elapsed time in ms that each query's target stages lost, one number per query."""
         return self.graph.query_losses()
 
-    def lost_to_others_ms(self) -> NDArray[np.float64]:
+    def lost_to_others_ms(self) -> Floats:
         """Elapsed time in ms that each query lost to other queries, one number per query."""
         return self.graph.lost_to_others_ms()
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from iqcar.errors import UsageError
 from iqcar.stragglers import StragglerSettings, explain
 from iqcar.stragglers.bigroots import find_marks
-from iqcar.stragglers.pearson_baseline import PccSettings, correlation, pcc_marks
 from iqcar.stragglers.peers import Compared
 from tests.support.naive_bigroots import NaiveTask, pearson, root_causes, stragglers
+from tests.support.pearson_baseline import PccSettings, correlation, pcc_marks
 from tests.support.random_features import AMOUNT, BUSY, KINDS, LISTED, SPENT, features_of, tasks
 
 # Thresholds that no ratio of small numbers hits: equality is a matter of rounding, not of rules.

@@ -12,9 +12,9 @@ from iqcar.enums import CauseEvidence
 from iqcar.stragglers import StragglerSettings, TaskFeatures, build_features
 from iqcar.stragglers.bigroots import cause_names, find_marks
 from iqcar.stragglers.cause_evidence import Marks
-from iqcar.stragglers.pearson_baseline import PccSettings, pcc_marks
 from iqcar.stragglers.peers import Compared
 from iqcar.waits import measure_waits
+from tests.support.pearson_baseline import PccSettings, pcc_marks
 from tests.support.straggler_truth import Truth, simulate
 
 CAUSES = ("input-skew", "gc", "computation-skew", "host-cpu")

@@ -53,15 +53,10 @@ from iqcar.tables.arrays import share_of, sum_by
 from iqcar.waits import evidence_column
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.blame.ratp import Loss
     from iqcar.demand.capacity import Capacity
     from iqcar.tables import Tables, TableSpec
-    from iqcar.tables.arrays import Schedule
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 __all__ = [
     "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
@@ -232,9 +227,9 @@ def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
 class _Places:
     """Groups of target tasks: one per (stage, host) that ran tasks; task → group."""
 
-    stage: Rows
-    host: Rows
-    group: Rows
+    stage: Ints
+    host: Ints
+    group: Ints
 
     @classmethod
     def of(cls, columns: TaskColumns) -> _Places:
@@ -313,7 +308,7 @@ def _account(
     loss: Loss,
     shares: _Shares,
     places: _Places,
-    waited: NDArray[np.bool_],
+    waited: Flags,
     first: int,
 ) -> tuple[pd.DataFrame, Ledger]:
     """Turn one request's blame into its demands and what is to be divided among their sources."""

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats
 
 WORTH_SAYING = 0.01
 """Share of task time from which waits that could not be told apart are mentioned."""
@@ -90,7 +88,7 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _sampler_doubts(tables: Tables, duration: NDArray[np.float64]) -> Iterator[str]:
+def _sampler_doubts(tables: Tables, duration: Floats) -> Iterator[str]:
     sampler = np.array(texts(tables.task_records, "sampler"), dtype=object)
     rows = tables.task_records["task"].to_numpy(np.int64)
     for state in sorted({state for state in sampler if state}):

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 class Moved(NamedTuple):
@@ -37,7 +34,7 @@ class Moved(NamedTuple):
     data: Floats
     wait_ms: Floats
     crowd: Floats
-    host: Rows
+    host: Ints
 
 
 @dataclass(frozen=True)

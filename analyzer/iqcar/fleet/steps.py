@@ -29,16 +29,12 @@ from iqcar.waits import measure_waits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.enums import QueryBy
     from iqcar.eventlog.find.locate import EventLog
     from iqcar.fleet.shared_hosts import Known
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
     from iqcar.topics import Tally, Topics, TopicSettings
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
 
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
 SPEEDS, SOURCES = "speeds", "sources"
@@ -91,7 +87,7 @@ class Group:
 
     number: int
     tables: Tables
-    stages: NDArray[np.int64]
+    stages: Ints
 
 
 def read_step(
@@ -151,8 +147,8 @@ class Asked:
     lacks : resource of each topic that is a lack of one
     """
 
-    stage: Rows
-    topic: Rows
+    stage: Ints
+    topic: Ints
     share: Floats
     words: pd.DataFrame
     settings: TopicSettings

@@ -16,18 +16,19 @@ from iqcar.graph import blame_list, describe, export, views
 from iqcar.graph.contents import Contents, Names
 from iqcar.graph.impact import by_source, contributions, pass_up
 from iqcar.graph.paths import PathSearch
-from iqcar.graph.structure import chosen_targets, lay_out, sum_by
+from iqcar.graph.structure import chosen_targets, lay_out
 from iqcar.tables import NONE
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import networkx as nx
-    from numpy.typing import NDArray
 
     from iqcar.blame.attribute import Weigh
     from iqcar.enums import Resource
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
 
 
 def build_graph(
@@ -117,7 +118,7 @@ class IQCGraph:
     critical_path: bool
 
     @property
-    def targets(self) -> NDArray[np.int64]:
+    def targets(self) -> Ints:
         """Query rows of the targets."""
         return self.contents.structure.targets
 
@@ -129,11 +130,11 @@ class IQCGraph:
         """Elapsed time a target lost, in ms."""
         return float(self.contents.lost.amount[0][self.contents.position_of(target)])
 
-    def query_losses(self) -> NDArray[np.float64]:
+    def query_losses(self) -> Floats:
         """Elapsed time in ms that each query row lost; 0 for no target."""
         return views.lost(self.contents)
 
-    def lost_to_others_ms(self) -> NDArray[np.float64]:
+    def lost_to_others_ms(self) -> Floats:
         """Elapsed time in ms that each query row lost to other queries."""
         return views.lost_to_others(self.contents)
 
@@ -294,7 +295,7 @@ class IQCGraph:
         return f"<IQCGraph of {len(self.targets)} targets, {sum(self.sizes())} vertices>"
 
 
-def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _largest(values: Floats, k: int) -> Ints:
     """Positions of the ``k`` largest positive values, largest first, equals in order."""
     at = np.flatnonzero(values > 0)
     if k <= 0:

@@ -11,7 +11,7 @@ from iqcar.enums import REQUESTS, BlameKind
 from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.graph.contents import pseudo_name
 from iqcar.graph.describe import SHARED_LABELS
-from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.graph.structure import RESOURCES
 from iqcar.plots.labels import distinct, label, percent_text, wrapped
 from iqcar.plots.palette import (
     BLAME_COLOURS,
@@ -23,6 +23,7 @@ from iqcar.plots.palette import (
 )
 from iqcar.plots.theme import FRAME_PX, figure, nothing, theme
 from iqcar.tables import texts
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

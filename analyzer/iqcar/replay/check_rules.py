@@ -23,12 +23,9 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.rules import PoolPlan, Rule, RulesFile
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 
 class Applied(Kind):

@@ -10,13 +10,8 @@ from iqcar.replay.event_loop import Slots
 from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 IDLE_BEFORE_REMOVAL_MS = 1_000.0
 """An executor that had nothing to do for this long when it was removed went because it was idle
@@ -30,8 +25,8 @@ ENOUGH_HANDOVERS = 20
 class Ran(NamedTuple):
     """Tasks of an application as they ran, times relative to its origin."""
 
-    stage: Rows
-    executor: Rows
+    stage: Ints
+    executor: Ints
     launch: Floats
     finish: Floats
     first_attempt: Flags
@@ -84,7 +79,7 @@ def slots_of(
     return Slots(np.maximum(when[order], 0.0), change[order], idle[order], handover)
 
 
-def _handover(ran: Ran, executor: Rows, slots: Floats, stage_first_launch: Floats) -> float:
+def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Floats) -> float:
     """Median time from a task's end to the launch of the next, where one was waiting.
 
     The k-th launch on an executor with s slots takes the slot that the (k − s)-th end freed.

@@ -33,16 +33,11 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.graph import IQCGraph
     from iqcar.replay.run import Recording, Replayed
     from iqcar.rules import PoolPlan, Rule
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Ints
 
 THREADS = 4
 """Replays at once: each needs up to 100 bytes per task."""
@@ -107,7 +102,7 @@ def _with(rule: Rule, expected: Expected | None) -> Rule:
     return rule if expected is None else replace(rule, expected=expected.to_dict())
 
 
-def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Rows]:
+def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Ints]:
     """Runs that each rule is to help: its own, or those that lost time to the source it is for."""
     hurts = graph.who_hurts_whom()
     hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
@@ -142,7 +137,7 @@ class _Judge:
         self.fingerprints = texts(tables.queries, "fingerprint")
 
     def of(
-        self, plan: PoolPlan, after: Replayed, victims: Rows, called: tuple[str, str]
+        self, plan: PoolPlan, after: Replayed, victims: Ints, called: tuple[str, str]
     ) -> Expected | None:
         """Judge one plan; None where none of its victims could be replayed to its end."""
         chosen = chosen_pools(self.tables, plan)
@@ -191,7 +186,7 @@ class _Judge:
         )
         return replace(expected, sentence=sentence_of(expected, outlook, called))
 
-    def _fingerprints(self, queries: Rows) -> list[str]:
+    def _fingerprints(self, queries: Ints) -> list[str]:
         found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
         return [fingerprint for fingerprint in found if fingerprint][:MAX_FINGERPRINTS]
 

@@ -14,11 +14,7 @@ import numpy as np
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE = range(7)
 """Kinds of events, in the order in which they happen at one moment."""
@@ -36,21 +32,21 @@ class Steps(NamedTuple):
     launched ``ready`` later, and it is done ``tail`` after the last task that counts has ended.
     """
 
-    missing: Rows
+    missing: Ints
     """How many steps each follows."""
     delay: Floats
     ready: Floats
     tail: Floats
-    counted: Rows
+    counted: Ints
     """Tasks that it waits for; others hold slots, but it does not wait for them."""
-    first_task: Rows
+    first_task: Ints
     """Position of each step's first task, and one more."""
-    first_late: Rows
+    first_late: Ints
     """Position of its first task that is not there from the beginning: a further attempt."""
-    follower_start: Rows
-    follower: Rows
+    follower_start: Ints
+    follower: Ints
     """Who follows each step, as one list."""
-    job: Rows
+    job: Ints
     """Step that starts the job of each task set, or itself: Spark numbers jobs as they start."""
     recorded: Floats
     """When it was released in the recorded run: tells whom to free where a damaged log has steps
@@ -60,10 +56,10 @@ class Steps(NamedTuple):
 class Work(NamedTuple):
     """Tasks, by step and then in the order in which they are to be launched."""
 
-    step: Rows
+    step: Ints
     duration: Floats
     counts: Flags
-    heir: Rows
+    heir: Ints
     """Next attempt of the same partition; −1 if none."""
     heir_at_launch: Flags
     """Whether the heir comes some time after the launch (a speculative copy), not at the end."""
@@ -74,7 +70,7 @@ class Slots(NamedTuple):
     """When slots come and go."""
 
     when: Floats
-    change: Rows
+    change: Ints
     """Slots that come, or go (negative)."""
     when_idle: Flags
     """Whether they only go when nothing waits for a slot."""
@@ -87,15 +83,15 @@ class Shares(NamedTuple):
     """Who goes first: the scheduler's mode, and the pool of each step."""
 
     fair: bool
-    pool: Rows
-    by_stage: Rows
+    pool: Ints
+    by_stage: Ints
     """Rank of each step by stage id and attempt, which orders the task sets of a job."""
-    by_name: Rows
+    by_name: Ints
     """Rank of each step by the name of its task set, which decides ties in a FAIR pool."""
     pool_fair: Flags
     pool_weight: Floats
     pool_min_share: Floats
-    pool_by_name: Rows
+    pool_by_name: Ints
 
 
 def run(steps: Steps, work: Work, slots: Slots, shares: Shares) -> tuple[Floats, Floats, Floats]:

@@ -13,14 +13,9 @@ from iqcar.replay.event_loop import Slots, Steps, Work
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.replay.dependencies import Order
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,13 @@ class Workload:
     app: int
     origin: float
     order: Order
-    task: Rows
+    task: Ints
     steps: Steps
     work: Work
     slots: Slots
 
 
-def workload_of(tables: Tables, app: int, task: Rows) -> Workload | None:
+def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
     Parameters
@@ -147,14 +142,14 @@ def _steps(
     )
 
 
-def _queries(tables: Tables, app: int) -> Rows:
+def _queries(tables: Tables, app: int) -> Ints:
     """Rows of the queries whose times are known."""
     queries = tables.queries
     known = np.isfinite(queries["start_ms"].to_numpy() + queries["end_ms"].to_numpy())
     return np.flatnonzero(known & (queries["app"] == app).to_numpy())
 
 
-def _jobs(tables: Tables, app: int, stage: Rows) -> Rows:
+def _jobs(tables: Tables, app: int, stage: Ints) -> Ints:
     """Rows of the jobs that began, by job id."""
     began = np.isfinite(tables.jobs["submission_ms"].to_numpy(np.float64))
     of_stage = tables.stages["job"].to_numpy(np.int64)[stage]
@@ -163,7 +158,7 @@ def _jobs(tables: Tables, app: int, stage: Rows) -> Rows:
     return job[np.argsort(tables.jobs["job_id"].to_numpy(np.int64)[job], kind="stable")]
 
 
-def _stages_in_fifo_order(tables: Tables, app: int) -> Rows:
+def _stages_in_fifo_order(tables: Tables, app: int) -> Ints:
     """Rows of the stages that began, by job id, stage id and attempt."""
     stages = tables.stages
     began = np.isfinite(
@@ -180,7 +175,7 @@ def _stages_in_fifo_order(tables: Tables, app: int) -> Rows:
     return stage[np.lexsort((attempt, stages["stage_id"].to_numpy(np.int64)[stage], job_id))]
 
 
-def _attempts_before(tables: Tables, task: Rows, stage: Rows) -> tuple[Rows, Flags]:
+def _attempts_before(tables: Tables, task: Ints, stage: Ints) -> tuple[Ints, Flags]:
     """Position of the attempt before each task, −1 for a first one, and whether the two overlap.
 
     A retry comes when its predecessor has ended; a speculative copy runs beside it.

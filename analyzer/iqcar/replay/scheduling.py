@@ -14,13 +14,10 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from iqcar.replay.recorded_workload import Workload
     from iqcar.rules.pool_plan import Assignment, PoolPlan
     from iqcar.tables import Tables
-
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Ints
 
 
 class StageOrder(NamedTuple):
@@ -138,7 +135,7 @@ def recorded_pools(tables: Tables, app: int) -> dict[str, Pool]:
     }
 
 
-def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
+def ran_in_pools(tables: Tables, stage: Ints) -> list[str]:
     """Pool that each stage's tasks ran in: as the plugin saw it at the executor, else as set.
 
     Rules act after Spark has written down which pool a job asked for: only the executor tells.

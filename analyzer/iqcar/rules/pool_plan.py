@@ -41,10 +41,3 @@ class PoolPlan:
     assignments: tuple[Assignment, ...] = ()
     notes: tuple[str, ...] = ()
     """What was decided where rules contradict each other or cannot act, in sentences."""
-
-    def pool_of(self, fingerprint: str) -> Pool | None:
-        """Pool that the runs of a recurring query go into; None for one without a rule."""
-        for assignment in self.assignments:
-            if fingerprint and assignment.fingerprint == fingerprint:
-                return next((p for p in self.pools if p.name == assignment.pool), None)
-        return None

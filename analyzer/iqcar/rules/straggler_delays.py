@@ -14,13 +14,10 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from iqcar.rules.vocabulary.advice_kinds import AdviceKind
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
 
 LEAST_PART_MS = 100.0
 """Stragglers of which a cause explains less do not count: nobody notices a task that is a tenth of
@@ -118,7 +115,7 @@ def _of_hosts(kinds: Mapping[str, AdviceKind]) -> set[str]:
     return {cause for kind in kinds.values() if kind.scope == "host" for cause in kind.causes}
 
 
-def _follows(causes: pd.DataFrame) -> NDArray[np.bool_]:
+def _follows(causes: pd.DataFrame) -> Flags:
     """Whether each cause follows from another one of its straggler."""
     cause = causes["cause"].to_numpy(object)
     straggler = causes["straggler"].to_numpy(np.int64)

@@ -16,11 +16,10 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from iqcar.graph import IQCGraph
     from iqcar.rules.rule import Rule
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Ints
     from iqcar.topics import Topics
 
 SHARED_FROM = 0.25
@@ -85,7 +84,7 @@ def _with_topic(
     return replace(rule, reason=rule.reason.removesuffix(".") + text + ".")
 
 
-def _victims(rule: Rule, tables: Tables, graph: IQCGraph) -> NDArray[np.int64]:
+def _victims(rule: Rule, tables: Tables, graph: IQCGraph) -> Ints:
     """Runs of the query itself, or those that lost time to it for the rule's resource."""
     own = np.array([f == rule.fingerprint for f in texts(tables.queries, "fingerprint")], bool)
     if rule.query_type is QueryType.TARGET:

@@ -18,17 +18,14 @@ from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.stragglers.feature_list import CPU, DISK, NETWORK
 from iqcar.stragglers.straggler_result import STRAGGLER_SOURCES
 from iqcar.stragglers.windows import Spans, Windows
+from iqcar.tables.arrays import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.blame.attribute import Blame
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats
 
 RESOURCE_OF = {CPU: Resource.CPU, DISK: Resource.IO, NETWORK: Resource.NETWORK}
 """Causes that are a resource of a host."""
@@ -184,4 +181,4 @@ def _presence(links: pd.DataFrame, tables: Tables) -> Floats:
     beside = Windows(spans, who, first[where], last[where]).total(one)
     # Without a source the straggler is its stage's own task time: its length of the whole.
     during = np.where(source >= 0, during, stop - start)
-    return np.divide(during, beside, out=np.zeros(len(during)), where=beside > 0)
+    return share_of(during, beside)

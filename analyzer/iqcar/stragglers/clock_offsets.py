@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 WORTH_SAYING_MS = 100.0
 """Offsets below it move no sample of a second into another task's window by much."""

@@ -11,11 +11,9 @@ from iqcar.stragglers.windows import Spans, Windows
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 WORTH_SAYING = 0.01
 """Share of tasks on sampled hosts from which it is said that samples do not tell about them."""

@@ -16,17 +16,13 @@ from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.stragglers.cause_evidence import Marks
 from iqcar.stragglers.feature_list import CPU, DISK, MEMORY, NETWORK
 from iqcar.stragglers.peers import quantile_by
+from iqcar.tables.arrays import sum_known
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.stragglers.peers import Compared
     from iqcar.stragglers.straggler_settings import StragglerSettings
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 WORK = {
     CPU: (("cpu_ms", "python_cpu_ms"),),
@@ -55,18 +51,14 @@ def wait_features(features: TaskFeatures) -> dict[str, list[int]]:
     return found
 
 
-def _total(features: TaskFeatures, names: list[str], rows: Rows) -> Floats:
+def _total(features: TaskFeatures, names: list[str], rows: Ints) -> Floats:
     """Sum of columns, NaN where none is known."""
     columns = [features.column(name)[rows] for name in names if name in features.frame]
-    if not columns:
-        return np.full(len(rows), np.nan)
-    parts = np.stack(columns)
-    total: Floats = np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
-    return total
+    return sum_known(*columns) if columns else np.full(len(rows), np.nan)
 
 
 def _trusted(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, of: Rows
+    features: TaskFeatures, compared: Compared, settings: StragglerSettings, of: Ints
 ) -> Flags:
     """Tell where measured waits alone decide: everywhere if asked for, else where recorded."""
     if settings.evidence is CauseEvidence.MEASURED:
@@ -76,7 +68,7 @@ def _trusted(
 
 
 def waits_known(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, suspects: Rows
+    features: TaskFeatures, compared: Compared, settings: StragglerSettings, suspects: Ints
 ) -> dict[str, Flags]:
     """Tell for each cause which suspects' measured waits decide, instead of their hosts."""
     trusted = _trusted(features, compared, settings, suspects)

@@ -13,12 +13,8 @@ import numpy as np
 from iqcar.enums import FeatureKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.stragglers.feature_list import Feature
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats
 
 SLOWEST_MS = {"ms": 1.0, "bytes": 0.01, "count": 10.0}
 """Longest time one unit plausibly takes: 10 µs a byte (100 kB/s, slow parsing and remote storage),

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 MAX_NAME = 200
 """Characters kept of a name in a trace."""
@@ -92,7 +90,7 @@ def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskF
 
 
 def _metrics(
-    table: pd.DataFrame, columns: TraceColumns, rows: NDArray[np.int64], scale: float
+    table: pd.DataFrame, columns: TraceColumns, rows: Ints, scale: float
 ) -> tuple[list[Feature], dict[str, Floats], list[str]]:
     """Features and values of the metric columns, and the names of those that are none."""
     listed: list[Feature] = []
@@ -163,7 +161,7 @@ def number_of(table: pd.DataFrame, name: str) -> Floats:
     return plausible
 
 
-def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.int64], list[str]]:
+def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
     """Number the texts of a column, or of several together; −1 for what is missing in any.
 
     Returns
@@ -190,6 +188,6 @@ def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[NDArray[np.in
     return numbers.astype(np.int64), [str(one) for one in found]
 
 
-def _codes_of_one(column: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+def _codes_of_one(column: pd.Series) -> tuple[Ints, list[Any]]:
     codes, found = pd.factorize(column)
     return codes.astype(np.int64), pd.Series(found).astype("string").str.slice(0, MAX_NAME).tolist()

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 PIECE_ROWS = 65_536
 """Rows read at once: some 10 MB with 20 metrics."""
@@ -49,7 +48,7 @@ class TraceBlock(NamedTuple):
     metrics : (tasks, metrics); NaN where unknown
     """
 
-    job: Rows
+    job: Ints
     latency_ms: Floats
     metrics: Floats
 
@@ -145,7 +144,7 @@ class TraceStream:
             start += len(piece)
             yield self._tasks(piece, job.astype(np.int64))
 
-    def _tasks(self, piece: pd.DataFrame, job: Rows) -> TraceBlock:
+    def _tasks(self, piece: pd.DataFrame, job: Ints) -> TraceBlock:
         rows = np.flatnonzero(job >= 0)
         metrics = np.empty((len(rows), len(self.sources)))
         for j, (name, scale) in enumerate(self.sources):
@@ -256,7 +255,7 @@ def _positive(chunk: Any) -> bool:
     return isinstance(low, number) and isinstance(high, number) and 0 <= low <= high < LARGEST
 
 
-def _run_at_end(job: Rows) -> int:
+def _run_at_end(job: Ints) -> int:
     other = np.flatnonzero(job != job[-1])
     return len(job) - (int(other[-1]) + 1 if len(other) else 0)
 

@@ -16,14 +16,11 @@ from iqcar.topics.mixture_by_straggler import deviations_of_job
 from iqcar.topics.validate import differences
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.enums import BaseModel
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.jobs import Job
     from iqcar.topics.mixture_by_straggler import Deviations
     from iqcar.topics.topic_settings import TopicSettings
-
-    Floats = NDArray[np.float64]
 
 GOLDEN = 0.6180339887498949
 """Its multiples fill the interval from 0 to 1 evenly, wherever one stops."""

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.enums import BaseModel
     from iqcar.stragglers.labels import Labels
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.analyse_job import JobLook
     from iqcar.topics.jobs import Tally
     from iqcar.topics.topic_settings import TopicSettings
-
-    Floats = NDArray[np.float64]
 
 FEW_JOBS = 20
 """With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""

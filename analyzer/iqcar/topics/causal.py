@@ -14,9 +14,10 @@ from iqcar.topics.profiles import as_profile, standardised
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
+
     Codes = NDArray[np.uint8]
-    Counts = NDArray[np.int64]
+    Counts = Ints
 
 CLIP = 0.05
 """Smallest propensity: one task stands for 20 at most."""
@@ -115,17 +116,6 @@ def treatments(
     cuts = medians(ranks.ordered) if at_median else two_means_cuts(ranks.ordered, least_side)
     high: Floats = sides(ranks.values, cuts, at_median)
     return high
-
-
-def two_means_cut(values: Floats, least_side: float = 0.0) -> float:
-    """Largest value of the lower of two clusters with the least spread inside (exact 2-means).
-
-    Parameters
-    ----------
-    values : (tasks,)
-    least_side : smallest share of the values in either cluster, where there is such a cut
-    """
-    return float(two_means_cuts(np.sort(values)[None], least_side)[0])
 
 
 def _logistic(x: Floats, treated: Floats) -> Floats:

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.tables.arrays import share_of
 from iqcar.topics.meta import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from iqcar.tables.arrays import Floats, Ints
     from iqcar.topics.meta import TopicModel
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
 
 
 @dataclass
@@ -74,7 +71,7 @@ class TopicEnsemble:
         self.members_ = [self.members_[i] for i in order]
         return self
 
-    def _clusters(self, vectors: Floats, model: Rows) -> Rows:
+    def _clusters(self, vectors: Floats, model: Ints) -> Ints:
         """Cluster of each topic: of all numbers of clusters, the one with the highest SCORE."""
         if len(vectors) < 2:
             self.scores_ = {}
@@ -100,7 +97,7 @@ class TopicEnsemble:
                 each[m, :, e] += models[m].mixtures_[:, t]
         total = each.sum(axis=2, keepdims=True)
         says = total[:, :, 0] > 0
-        each = np.divide(each, total, out=np.zeros_like(each), where=total > 0)
+        each = share_of(each, total)
         mixtures = each.sum(axis=0) / np.maximum(says.sum(axis=0), 1)[:, None]
         apart, pairs = np.zeros(jobs), np.zeros(jobs)
         for a in range(len(models)):
@@ -120,7 +117,7 @@ def cosine(vectors: Floats) -> Floats:
     return alike
 
 
-def average_linkage(alike: Floats) -> dict[int, Rows]:
+def average_linkage(alike: Floats) -> dict[int, Ints]:
     """Agglomerative clustering by average linkage: cluster of each item, for every number of them.
 
     Parameters
@@ -147,7 +144,7 @@ def average_linkage(alike: Floats) -> dict[int, Rows]:
     return levels
 
 
-def score(alike: Floats, cluster: Rows, balance: float) -> float:
+def score(alike: Floats, cluster: Ints, balance: float) -> float:
     """SCORE = λ H₁ + (1 − λ)(1 − H₂) of one clustering (algorithm 4).
 
     H₁ is the mean similarity inside clusters, averaged over clusters; a cluster of one has none,

@@ -13,16 +13,11 @@ from iqcar.topics.topic_settings import TopicSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from iqcar.stragglers import TaskFeatures
     from iqcar.stragglers.feature_list import Feature
     from iqcar.stragglers.trace_stream import TraceBlock
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 PARTS_OF_LATENCY = frozenset({"run_ms"})
 """Features that are the latency but for a rest: they would explain every straggler by itself."""
@@ -105,10 +100,10 @@ class Jobs:
     metrics: Floats
     latency_ms: Floats
     median_ms: Floats
-    starts: Rows
-    stage: Rows
-    app: Rows
-    query: Rows
+    starts: Ints
+    stage: Ints
+    app: Ints
+    query: Ints
     tally: Tally
     threshold: float
 
@@ -121,7 +116,7 @@ class Jobs:
         stage = frame["stage"].to_numpy(np.int64)
         usable = frame["compared"].to_numpy(bool) & np.isfinite(latency) & (latency > 0)
 
-        def values(rows: Rows) -> Floats:
+        def values(rows: Ints) -> Floats:
             found = np.empty((len(rows), len(listed)))
             for j, name in enumerate(listed):
                 found[:, j] = frame[name].to_numpy(np.float64)[rows]
@@ -147,8 +142,8 @@ class Jobs:
 
     @classmethod
     def _among(
-        cls, names: tuple[str, ...], rows: Rows, stage: Rows, latency: Floats,
-        values: Callable[[Rows], Floats], app: Rows, query: Rows, settings: TopicSettings,
+        cls, names: tuple[str, ...], rows: Ints, stage: Ints, latency: Floats,
+        values: Callable[[Ints], Floats], app: Ints, query: Ints, settings: TopicSettings,
     ) -> Jobs:  # fmt: skip
         rows = rows[np.lexsort((latency[rows], stage[rows]))]
         stages, first, count = np.unique(stage[rows], return_index=True, return_counts=True)

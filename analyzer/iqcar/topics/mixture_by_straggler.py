@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.topic_settings import TopicSettings
 
-    Floats = NDArray[np.float64]
     Floats32 = NDArray[np.float32]
 
 FARTHEST = 4.0

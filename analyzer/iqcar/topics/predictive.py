@@ -16,7 +16,7 @@ from iqcar.topics.profiles import as_profile, standardised
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 OUTERMOST = 0.005
 """A wrong reading is off by orders of magnitude and rules a mean; stragglers are more than this."""

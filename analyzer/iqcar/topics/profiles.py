@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.kernels.ranks import Ranks
-
-    Floats = NDArray[np.float64]
 
 
 class BaseLearner(Protocol):

@@ -10,11 +10,8 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.topic_result import Topics
-
-    Floats = NDArray[np.float64]
 
 
 def mixture_matrix(found: Topics) -> Floats:

@@ -11,9 +11,7 @@ from numba import njit
 from iqcar.topics.kernels.copula import rank_bins
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 SIGNIFICANT = 0.05
 """Stragglers and others differ where chance does so less often (§5.2)."""

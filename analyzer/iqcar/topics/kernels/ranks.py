@@ -9,10 +9,7 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_KNOWN = 0.5
 """A metric that fewer of a job's tasks have is taken as unknown for the whole job."""
@@ -30,7 +27,7 @@ class Ranks:
     """
 
     values: Floats
-    order: Rows
+    order: Ints
     ordered: Floats
 
     @classmethod

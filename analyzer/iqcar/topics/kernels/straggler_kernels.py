@@ -10,8 +10,8 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
+
     Floats32 = NDArray[np.float32]
 
 NORMAL_QUARTILES = 1.3489795
