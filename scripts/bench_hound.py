@@ -86,9 +86,9 @@ def planted_file(jobs: int) -> Path:
 def measure(path: Path, learners: LearnerSet, warm: Path) -> None:
     """Find the topics of a trace, and print what it cost and how good they are."""
     settings = TopicSettings(learners=learners)
-    find_topics_in_trace(TraceStream.of(warm), settings)
+    find_topics_in_trace(TraceStream.open(warm), settings)
     wall, cpu = time.perf_counter(), time.process_time()
-    found = find_topics_in_trace(TraceStream.of(path), settings)
+    found = find_topics_in_trace(TraceStream.open(path), settings)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     # In kB, but in bytes on macOS.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iqcar.stragglers import TaskFeatures
     from iqcar.stragglers.feature_list import Feature
-    from iqcar.stragglers.trace_stream import TraceBlock
+    from iqcar.stragglers.trace_survey import TraceBlock
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags, Floats, Ints
 
