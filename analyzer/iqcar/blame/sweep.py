@@ -78,12 +78,12 @@ def pairs_of_groups(
 
 def _room(
     events: Schedule, columns: tuple[Any, ...], n_sources: int, n_groups: int
-) -> tuple[int, int, int, Rows]:
+) -> tuple[int, int, int, Ints]:
     """What :func:`_room_needed` finds for columns with one value per task."""
     count_steps(__name__, len(events.task))
     arguments: list[Any] = [column[events.row] for column in columns]
     arguments += np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
-    found: tuple[int, int, int, Rows] = _room_needed(
+    found: tuple[int, int, int, Ints] = _room_needed(
         events.task, events.what, events.domain_start, *arguments
     )
     return found

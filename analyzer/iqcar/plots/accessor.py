@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
-    from iqcar.stragglers import Stragglers
+    from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics
 
@@ -49,6 +49,10 @@ class Diagnosed(Protocol):
     @property
     def stragglers(self) -> Stragglers:
         """Tasks that were slower than their stage."""
+
+    @property
+    def features(self) -> TaskFeatures:
+        """Features of the tasks of stages that have stragglers."""
 
     @property
     def topics(self) -> Topics | None:
@@ -146,7 +150,6 @@ class Plots:
     ) -> go.Figure:
         """Stragglers beside the other tasks of a stage; by default where they lost most time."""
         from iqcar.plots.straggler_boxes import straggler_boxes, worst_stage
-        from iqcar.stragglers import build_features
 
         d = self._of
         chosen: int | None = None
@@ -154,8 +157,7 @@ class Plots:
             chosen = self._stage(self._row(query), str(stage))
         elif query is not None:
             chosen = worst_stage(d.stragglers, self._row(query))
-        features = build_features(d.tables, d.waits, d.stragglers.settings.edge_ms)
-        return straggler_boxes(features, d.stragglers, chosen, dark=dark)
+        return straggler_boxes(d.features, d.stragglers, chosen, dark=dark)
 
     def mixtures(self, by: str = "query", *, dark: bool = False) -> go.Figure:
         """Which topics explain the stragglers of each ``query`` or ``stage``."""

@@ -38,8 +38,8 @@ class StageOrder(NamedTuple):
     query: list[int]
     asked: list[str]
     pools: dict[str, Pool]
-    by_stage: Rows
-    by_name: Rows
+    by_stage: Ints
+    by_name: Ints
 
 
 def stage_order(tables: Tables, workload: Workload) -> StageOrder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 _FAR = {"PROCESS_LOCAL": 0.0, "NODE_LOCAL": 1.0, "RACK_LOCAL": 2.0, "ANY": 2.0}
 """Eq. 4. It counts NO_PREF as 2; but a task without a preference is nowhere badly placed."""
@@ -65,6 +65,11 @@ class TaskFeatures:
         """One feature of every task."""
         values: Floats = self.frame[name].to_numpy(np.float64)
         return values
+
+    def of_stages(self, stages: Ints) -> TaskFeatures:
+        """Keep the tasks of some stages; ``task`` in the frame tells which they are."""
+        kept = np.isin(self.frame["stage"].to_numpy(np.int64), stages)
+        return replace(self, frame=self.frame[kept].reset_index(drop=True))
 
 
 def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskFeatures:

@@ -13,7 +13,6 @@ from iqcar.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.stragglers.blame_of_causes import blamed_queries
 from iqcar.stragglers.evidence_sentences import sentence_of, unit_of
 from iqcar.stragglers.feature_list import SLOW_HOST
-from iqcar.stragglers.features import build_features
 from iqcar.stragglers.peers import Compared
 from iqcar.stragglers.straggler_result import (
     PEERS,
@@ -35,8 +34,8 @@ DEFAULT = StragglerSettings()
 
 
 def find_stragglers(
+    features: TaskFeatures,
     tables: Tables,
-    waits: pd.DataFrame,
     blame: Blame,
     settings: StragglerSettings = DEFAULT,
 ) -> Stragglers:
@@ -44,14 +43,14 @@ def find_stragglers(
 
     Parameters
     ----------
+    features : TaskFeatures
+        Of the tables' tasks, from :func:`iqcar.stragglers.build_features`.
     tables : Tables
         With queries identified.
-    waits : DataFrame of :data:`iqcar.waits.WAITS`
     blame : Blame
         From :func:`iqcar.blame.attribute.attribute`.
     settings : StragglerSettings
     """
-    features = build_features(tables, waits, settings.edge_ms)
     found = explain(features, settings)
     sources = blamed_queries(found.stragglers, found.causes, tables, blame)
     return replace(found, sources=sources)

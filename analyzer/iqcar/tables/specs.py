@@ -257,7 +257,7 @@ SPECS: tuple[TableSpec, ...] = (
 class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.
 
-    ``query_by`` says what ``queries`` counts as one query.
+    ``query_by`` says what ``queries`` counts as one query; None before jobs are grouped.
     """
 
     inputs: pd.DataFrame
@@ -275,7 +275,7 @@ class Tables:
     intervals: pd.DataFrame
     pools: pd.DataFrame
     samples: pd.DataFrame
-    query_by: QueryBy = QueryBy.SQL
+    query_by: QueryBy | None = None
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """Iterate over (name, frame)."""
