@@ -110,7 +110,7 @@ def measured(path: Path, learners: LearnerSet, warm: Path) -> dict[str, float]:
 
 def ratios_to_reference() -> dict[LearnerSet, float]:
     """How many times as fast the base learners are, on the same jobs."""
-    jobs = Jobs.of(plant(COMPARED_JOBS, 1, tasks=TASKS).features, TopicSettings())
+    jobs = Jobs.from_tasks(plant(COMPARED_JOBS, 1, tasks=TASKS).features, TopicSettings())
     known = [job.known() for job in jobs]
     learners = (
         reference_hound.bagged_elastic_net, reference_hound.schweizer_wolff,

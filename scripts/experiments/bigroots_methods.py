@@ -49,9 +49,9 @@ class Judged:
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(cls, features: TaskFeatures, within: NDArray[np.bool_]) -> Judged:
+    def from_features(cls, features: TaskFeatures, within: NDArray[np.bool_]) -> Judged:
         """Choose the stragglers among the tasks (rows of the features) that are meant."""
-        compared = Compared.of(features, OURS)
+        compared = Compared.from_features(features, OURS)
         rows = np.flatnonzero(compared.straggler & within[compared.rows])
         paper = replace(features, features=PAPER_FEATURES)
         known = [f for f in PAPER_FEATURES if before(f) in features.frame]

@@ -88,7 +88,7 @@ def test_schweizer_wolff_equals_all_pairs_where_the_grid_holds_all_ranks(seed, t
     rng = np.random.default_rng(seed)
     x, y = rng.integers(0, levels, tasks).astype(float), rng.normal(size=tasks)
     distance, bounds = naive_hound.schweizer_wolff(x, y)
-    ranks = Ranks.of(x[:, None])
+    ranks = Ranks.from_metrics(x[:, None])
     columns, v, wv = rank_bins(y, 128)
     codes = codes_by_rank(ranks.order, ranks.ordered, 128)
     (mine,), (mine_bounds,) = copula_distances(*codes, columns, v, wv)

@@ -106,7 +106,7 @@ class TaskColumns:
     slots_offered: Floats
 
     @classmethod
-    def of(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
+    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
         """Take the columns from the tables."""
         tasks = tables.tasks
         launch = tasks["launch_ms"].to_numpy(np.float64)

@@ -74,7 +74,7 @@ class Pieces:
         return cls(columns, every, columns.launch, columns.finish, columns.span, none, whole=True)
 
     @classmethod
-    def of(cls, columns: TaskColumns) -> Pieces:
+    def from_intervals(cls, columns: TaskColumns) -> Pieces:
         """Cut tasks by their recorded intervals.
 
         A profile has the executor's clock and a task the driver's: a profile that does not lie

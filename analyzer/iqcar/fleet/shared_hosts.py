@@ -51,12 +51,12 @@ class HostSpeeds:
     moved: dict[Request, Moved]
 
     @classmethod
-    def of(cls, tables: Tables, waits: pd.DataFrame) -> HostSpeeds:
+    def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostSpeeds:
         """Collect them as :func:`iqcar.blame.attribute.attribute` does."""
-        columns = TaskColumns.of(tables, waits)
+        columns = TaskColumns.from_tables(tables, waits)
         agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
         moved = {}
-        for request, one in speeds(columns, agenda.of(Request.IO_READ)).items():
+        for request, one in speeds(columns, agenda.schedule_of(Request.IO_READ)).items():
             rows = np.flatnonzero((one.data > 0) & (one.wait_ms > 0))
             moved[request] = Moved(
                 one.data[rows], one.wait_ms[rows], one.crowd[rows], columns.host[rows]
@@ -71,7 +71,7 @@ class Known:
     rows: dict[str, int]
     capacities: dict[Request, Capacity]
 
-    def of(self, hosts: Sequence[str]) -> dict[Request, Capacity]:
+    def capacities_of(self, hosts: Sequence[str]) -> dict[Request, Capacity]:
         """Take the capacities of some hosts, in their order."""
         rows = np.array([self.rows[host] for host in hosts], np.int64)
         return {

@@ -45,7 +45,7 @@ def trace_jobs_step(
     job = np.array([*(row_of[name] for name in tasks.names), -1], np.int64)[tasks.job]
     # A latency of 0 is known, but tells nothing.
     block = layout.block(table, np.where(tasks.latency_ms > 0, job, -1))
-    found = Jobs.of_block(block, layout.features, settings)
+    found = Jobs.from_block(block, layout.features, settings)
     yield from rows_of(0, TOLD, Told(found.tally, len(found), {}, 0, 0))
     for bundle in bundles(found):
         yield one_row(int(bundle.stage[0]), JOBS, bundle)

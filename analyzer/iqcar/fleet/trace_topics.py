@@ -10,7 +10,8 @@ from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on
 from iqcar.fleet.shuffle import TASKS_PER_PARTITION, partitions
 from iqcar.fleet.spark_progress import watched
-from iqcar.fleet.steps import JOBS, TOLD
+from iqcar.fleet.steps import JOBS, LOOKS, TOLD
+from iqcar.fleet.trace_steps import SURVEY
 from iqcar.fleet.transport import objects, stepped
 from iqcar.stragglers.labels import Labels
 from iqcar.stragglers.trace_columns import TraceColumns
@@ -70,7 +71,7 @@ def trace_topics_on_spark(
         wanted = trace.select(*_numbered(trace, settled))
         with rows_per_batch(spark, TASKS_PER_BATCH):
             step = shipped.step("trace_steps.survey_step", settled)
-            survey = Survey.total(part for _, part in objects(stepped(wanted, step)))
+            survey = Survey.total(part for _, part in objects(stepped(wanted, step), SURVEY))
             layout = survey.layout(settled, path)
             step = shipped.step("trace_steps.trace_jobs_step", chosen, layout)
             found = stepped(_by_job(spark, trace, settled, survey.rows), step).persist()
@@ -81,7 +82,7 @@ def trace_topics_on_spark(
         bundles = found.where(found["kind"] == JOBS).repartition(partitions(spark, survey.rows))
         looked = stepped(bundles, shipped.step("steps.look_step", chosen, kept))
         return topics_from(
-            [look for _, bundle in objects(looked) for look in bundle],
+            [look for _, bundle in objects(looked, LOOKS) for look in bundle],
             metric_names(layout.features),
             chosen,
             sum((part.tally for part in told), Tally(0, 0, 0)),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import zstandard
 
+from iqcar.fleet.faults import FaultsError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -15,6 +17,8 @@ PIECE_BYTES = 8 << 20
 """Most bytes of one row (8 MiB): a batch of sixteen is then little beside a worker's memory."""
 SCHEMA = "log long, kind string, part int, content binary"
 """Schema of our rows in Spark's words."""
+FAULTS = "faults"
+"""Kind of the rows that tell what bugs a step met, by the numbers of logs."""
 _FAST = 1
 """Level of zstd: tables shrink to a fifth, many times as fast as they were parsed."""
 
@@ -53,13 +57,28 @@ def stepped(frame: Any, step: Callable[[Any], Any]) -> Any:
     return frame.mapInPandas(step, SCHEMA)
 
 
-def objects(frame: Any, kind: str = "") -> list[tuple[int, Any]]:
-    """Bring objects of a kind, or all, to the driver: their numbers and they, in that order."""
-    wanted = frame.where(frame["kind"] == kind) if kind else frame
-    pieces: dict[int, list[tuple[int, bytes]]] = {}
-    for number, part, content in wanted.select("log", "part", "content").collect():
-        pieces.setdefault(number, []).append((part, bytes(content)))
-    return [
-        (number, unpack(b"".join(content for _, content in sorted(parts))))
-        for number, parts in sorted(pieces.items())
+def objects(frame: Any, kind: str) -> list[tuple[int, Any]]:
+    """Bring the objects of a kind to the driver.
+
+    Returns
+    -------
+    list of (int, object)
+        Number of each object, and the object, in the order of numbers.
+
+    Raises
+    ------
+    FaultsError
+        If the step that made the rows met bugs.
+    """
+    wanted = frame.where(frame["kind"].isin(kind, FAULTS))
+    pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
+    for made, number, part, content in wanted.select("kind", "log", "part", "content").collect():
+        pieces.setdefault((made, number), []).append((part, bytes(content)))
+    found = [
+        (made, number, unpack(b"".join(content for _, content in sorted(parts))))
+        for (made, number), parts in sorted(pieces.items())
     ]
+    faults = {log: why for made, _, met in found if made == FAULTS for log, why in met.items()}
+    if faults:
+        raise FaultsError(faults)
+    return [(number, content) for _, number, content in found]

@@ -85,7 +85,7 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
     with ThreadPoolExecutor(THREADS) as pool:
         replays = list(pool.map(recording.replay, plans))
     called = [OWN if rule.query_type is QueryType.TARGET else ITS for rule in acting]
-    *each, together = map(judge.of, plans, replays, [*victims, everybody], [*called, THE])
+    *each, together = map(judge.expected, plans, replays, [*victims, everybody], [*called, THE])
     of_rule = {rule.id: expected for rule, expected in zip(acting, each, strict=True)}
     blind = [number for number, expected in of_rule.items() if expected is None]
     done = [_with(rule, of_rule.get(rule.id)) for rule in rules]
@@ -136,7 +136,7 @@ class _Judge:
         self.names = texts(tables.queries, "name")
         self.fingerprints = texts(tables.queries, "fingerprint")
 
-    def of(
+    def expected(
         self, plan: PoolPlan, after: Replayed, victims: Ints, called: tuple[str, str]
     ) -> Expected | None:
         """Judge one plan; None where none of its victims could be replayed to its end."""

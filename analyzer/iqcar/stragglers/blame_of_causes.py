@@ -169,7 +169,7 @@ def _presence(links: pd.DataFrame, tables: Tables) -> Floats:
     usable = np.tile(placed, 2) & np.isfinite(begin) & (end >= begin) & np.isin(keys, named)
     group = np.searchsorted(named, keys[usable])
     begin, end = begin[usable], end[usable]
-    spans = Spans.of(group, begin, end)
+    spans = Spans.from_times(group, begin, end)
     one = np.ones(len(group))
     first, last = np.full(len(named), np.inf), np.full(len(named), -np.inf)
     np.minimum.at(first, group, begin)

@@ -66,7 +66,7 @@ def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> St
         (:func:`iqcar.stragglers.read_trace`).
     settings : StragglerSettings
     """
-    compared = Compared.of(features, settings)
+    compared = Compared.from_features(features, settings)
     marks = find_marks(features, compared, settings)
     stragglers, number = _stragglers(features, compared)
     causes = _causes(features, marks, number, stragglers)

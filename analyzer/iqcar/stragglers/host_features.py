@@ -80,7 +80,7 @@ def host_columns(tables: Tables, offsets: Floats, edge_ms: float) -> dict[str, F
         nothing = np.full(len(tasks), np.nan)
         return dict.fromkeys(_names(), nothing)
     start, end = start - offsets[host], end - offsets[host]
-    spans = Spans.of(host, start, end)
+    spans = Spans.from_times(host, start, end)
     # A task of no length still had a moment.
     during = Windows(spans, task_host, launch, np.maximum(finish, launch + 1.0))
     head = Windows(spans, task_host, launch - edge_ms, launch)

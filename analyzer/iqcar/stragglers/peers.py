@@ -56,7 +56,7 @@ class Compared:
     least_peers: int
 
     @classmethod
-    def of(cls, features: TaskFeatures, settings: StragglerSettings) -> Compared:
+    def from_features(cls, features: TaskFeatures, settings: StragglerSettings) -> Compared:
         """Group the tasks that succeeded, in stages of enough tasks, and find the stragglers.
 
         A straggler's duration is more than ``settings.straggler`` times the stage's median

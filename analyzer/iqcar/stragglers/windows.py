@@ -49,7 +49,7 @@ class Spans:
     groups: Ints
 
     @classmethod
-    def of(cls, group: Ints, start: Floats, end: Floats) -> Spans:
+    def from_times(cls, group: Ints, start: Floats, end: Floats) -> Spans:
         """Order the breakpoints.
 
         Parameters

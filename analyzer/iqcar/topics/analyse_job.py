@@ -82,7 +82,7 @@ def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook
     kept : share of all jobs whose tasks are kept for mutual information; which, depends on the
         stage's number alone
     """
-    ranks = Ranks.of(job.metrics)
+    ranks = Ranks.from_metrics(job.metrics)
     metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
     p_value, difference = differences(ranks.order, ranks.ordered, slow)
     return JobLook(
@@ -117,7 +117,7 @@ def profiles_of_job(
     ranks : Ranks, optional
         Of these metrics, where they were sorted before.
     """
-    ranks = ranks or Ranks.of(metrics)
+    ranks = ranks or Ranks.from_metrics(metrics)
     response = np.log(latency) if settings.learners in LOG_LATENCY else latency
     learners = base_learners(settings.learners, settings.seed)
     return {

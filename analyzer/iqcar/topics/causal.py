@@ -53,7 +53,7 @@ class AdaBoostIPW:
 
     def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> AdaBoostIPW:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
-        ranks = ranks or Ranks.of(metrics)
+        ranks = ranks or Ranks.from_metrics(metrics)
         codes, bins = binned(metrics, self.bins, ranks)
         treated = treatments(metrics, self.at_median, self.least_side, ranks)
         response = standardised(latency)
@@ -103,7 +103,7 @@ def significant(effects: Floats, errors: Floats, least: float) -> Floats:
 
 def binned(metrics: Floats, most: int, ranks: Ranks | None = None) -> tuple[Codes, Counts]:
     """Bins of every metric, (metrics, tasks), and how many each has; all its values where few."""
-    ranks = ranks or Ranks.of(metrics)
+    ranks = ranks or Ranks.from_metrics(metrics)
     codes, counts, _, _ = codes_by_rank(ranks.order, ranks.ordered, most)
     return codes, counts
 
@@ -112,7 +112,7 @@ def treatments(
     metrics: Floats, at_median: bool, least_side: float = LEAST_SIDE, ranks: Ranks | None = None
 ) -> Floats:
     """Which values are high, (metrics, tasks) of −1 and 1; a constant metric has no high ones."""
-    ranks = ranks or Ranks.of(metrics)
+    ranks = ranks or Ranks.from_metrics(metrics)
     cuts = medians(ranks.ordered) if at_median else two_means_cuts(ranks.ordered, least_side)
     high: Floats = sides(ranks.values, cuts, at_median)
     return high

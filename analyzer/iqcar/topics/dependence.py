@@ -48,7 +48,7 @@ class SignedSchweizerWolff:
         tasks, width = metrics.shape
         self.dependence_ = np.zeros(width)
         if tasks > 1:
-            ranks = ranks or Ranks.of(metrics)
+            ranks = ranks or Ranks.from_metrics(metrics)
             of_latency, v, wv = rank_bins(latency, self.grid)
             codes, bins, u, wu = codes_by_rank(ranks.order, ranks.ordered, self.grid)
             distance, bounds = copula_distances(codes, bins, u, wu, of_latency, v, wv)

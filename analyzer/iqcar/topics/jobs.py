@@ -77,7 +77,7 @@ class Job:
         (tasks, metrics), (tasks,)
             A metric that most of the job's tasks lack is 0 for all: it cannot be a cause.
         """
-        return np.ascontiguousarray(Ranks.of(self.metrics).values.T), self.latency_ms
+        return np.ascontiguousarray(Ranks.from_metrics(self.metrics).values.T), self.latency_ms
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Jobs:
     threshold: float
 
     @classmethod
-    def of(cls, features: TaskFeatures, settings: TopicSettings) -> Jobs:
+    def from_tasks(cls, features: TaskFeatures, settings: TopicSettings) -> Jobs:
         """Take the stages that are jobs; tasks without a positive latency are left out."""
         frame = features.frame
         listed = metric_names(features.features)
@@ -127,7 +127,7 @@ class Jobs:
         return cls._among(listed, rows, stage, latency, values, app, query, settings)
 
     @classmethod
-    def of_block(
+    def from_block(
         cls, block: TraceBlock, features: tuple[Feature, ...], settings: TopicSettings
     ) -> Jobs:
         """The same of a part of a trace; `features` are of the columns of its metrics."""

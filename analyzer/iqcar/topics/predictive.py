@@ -61,7 +61,7 @@ class BaggedElasticNet:
         self.coef_, self.penalty_ = np.zeros(width), 0.0
         y = standardised(latency)
         if tasks > self.folds and y.any():
-            ranks = ranks or Ranks.of(metrics)
+            ranks = ranks or Ranks.from_metrics(metrics)
             x = standard_rows(ranks.values, ranks.ordered, self.outermost, FEW_LEVELS)
             of = np.flatnonzero(x.any(axis=1))
             if len(of):

@@ -49,7 +49,7 @@ def find_topics(
     Topics
         With a reason where there are none.
     """
-    jobs = Jobs.of(features, settings)
+    jobs = Jobs.from_tasks(features, settings)
     kept = share_kept(jobs.tally.seen)
     # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
     cuts = np.flatnonzero(np.diff(jobs.starts[:-1] // BLOCK_TASKS)) + 1
@@ -91,7 +91,7 @@ def find_topics_in_trace(
     layout, kept = trace.layout, share_kept(trace.n_jobs)
 
     def look(block: TraceBlock) -> tuple[Tally, list[JobLook]]:
-        jobs = Jobs.of_block(block, layout.features, settings)
+        jobs = Jobs.from_block(block, layout.features, settings)
         return jobs.tally, [look_at_job(job, settings, kept) for job in jobs]
 
     tally = Tally(0, 0, 0)

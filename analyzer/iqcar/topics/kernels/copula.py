@@ -27,7 +27,7 @@ def rank_bins(values: Floats, most: int) -> tuple[Ints, Floats, Floats]:
     (bins,) share of the values up to and in each bin: F(x) of its largest value
     (bins,) share of the values in each bin
     """
-    ranks = Ranks.of(values[:, None])
+    ranks = Ranks.from_metrics(values[:, None])
     codes, counts, upto, inside = codes_by_rank(ranks.order, ranks.ordered, most)
     bins = int(counts[0])
     return codes[0].astype(np.int64), upto[0, :bins], inside[0, :bins]

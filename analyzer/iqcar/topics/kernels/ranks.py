@@ -31,7 +31,7 @@ class Ranks:
     ordered: Floats
 
     @classmethod
-    def of(cls, metrics: Floats) -> Ranks:
+    def from_metrics(cls, metrics: Floats) -> Ranks:
         """Sort the metrics of a job, and fill in what is unknown.
 
         Parameters
