@@ -36,13 +36,17 @@ if TYPE_CHECKING:
 
     from iqcar.blame.attribute import Blame
     from iqcar.eventlog import ReadProgress
+    from iqcar.eventlog.find.log_parts import EventLog
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics, TopicSettings
 
+T = TypeVar("T")
+Given = TypeVar("Given")
+
 
 def read(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path | EventLog],
     *,
     query_by: QueryBy | str = QueryBy.SQL,
     samples: str | Path | Sequence[str | Path] = (),
@@ -53,8 +57,9 @@ def read(
 
     Parameters
     ----------
-    paths : path, or sequence of paths
-        Files, directories, globs, rolling directories, zips, or URLs.
+    paths : path, or sequence of paths or EventLog
+        Files, directories, globs, rolling directories, zips, or URLs; or logs that
+        :func:`iqcar.eventlog.find.locate.locate` found before.
     query_by : QueryBy or str
         What counts as one query.
     samples : path, or sequence of paths
@@ -81,7 +86,7 @@ def read(
     return without_faulty(tables, partial(_grouped, query_by=QueryBy(query_by)))
 
 
-def _several(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
+def _several(paths: str | Path | Sequence[Given]) -> list[str | Path | Given]:
     return [paths] if isinstance(paths, (str, Path)) else list(paths)
 
 
@@ -212,9 +217,6 @@ def diagnose(
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
     return without_faulty(tables, partial(work, targets=targets), partial(work, targets=()))
-
-
-T = TypeVar("T")
 
 
 def without_faulty(
