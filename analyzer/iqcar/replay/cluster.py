@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.replay.event_loop import Slots
+from iqcar.replay.loop_input import Slots
 from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from iqcar.replay.cluster import Ran, preparations_of, slots_of
 from iqcar.replay.dependencies import order_of
-from iqcar.replay.event_loop import Slots, Steps, Work
+from iqcar.replay.loop_input import Slots, Steps, Work
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:

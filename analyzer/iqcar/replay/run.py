@@ -20,7 +20,7 @@ from iqcar.replay.scheduling import (
 )
 
 if TYPE_CHECKING:
-    from iqcar.replay.event_loop import Shares
+    from iqcar.replay.loop_input import Shares
     from iqcar.replay.recorded_workload import Workload
     from iqcar.replay.scheduling import StageOrder
     from iqcar.rules.pool_plan import PoolPlan

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.replay.event_loop import Shares
+from iqcar.replay.loop_input import Shares
 from iqcar.rules.pool_plan import Pool
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
 from iqcar.tables import texts
@@ -32,7 +32,7 @@ class StageOrder(NamedTuple):
     pools : dict
         Pools by name, as the plugin saw them last.
     by_stage, by_name : ndarray of int64, one per step
-        As in :class:`~iqcar.replay.event_loop.Shares`.
+        As in :class:`~iqcar.replay.loop_input.Shares`.
     """
 
     query: list[int]
