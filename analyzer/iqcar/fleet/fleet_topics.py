@@ -84,7 +84,7 @@ def topics_on_spark(
         applications leaves out these, as :func:`iqcar.pipeline.without_faulty` does.
     """
     found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
-    if not any(isinstance(one, EventLog) for one in found):
+    if not any(isinstance(place, EventLog) for place in found):
         return _outlined(found, {}), None
     chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
     with working_on(spark, "iqcar topics"), ExitStack() as held:
@@ -152,7 +152,7 @@ class _Learning:
 
 def _read(spark: Any, found: Sequence[EventLog | Unreadable], shipped: Shipped) -> Any:
     """Read every log on some executor; the largest are started first."""
-    logs = [(number, one) for number, one in enumerate(found) if isinstance(one, EventLog)]
+    logs = [(number, log) for number, log in enumerate(found) if isinstance(log, EventLog)]
     cores = spark.sparkContext.defaultParallelism
     shares = pack_by_size([log.size_bytes for _, log in logs], cores)
     step = shipped.step("steps.read_step", [[logs[row] for row in share] for share in shares])
@@ -170,10 +170,10 @@ def _outlined(found: Sequence[EventLog | Unreadable], outlines: dict[int, steps.
     """Put together what the driver knows of all logs."""
     return merge(
         [
-            failed(one.path, one.message)
-            if not isinstance(one, EventLog)
+            failed(place.path, place.message)
+            if not isinstance(place, EventLog)
             else outlines[number].tables
-            for number, one in enumerate(found)
+            for number, place in enumerate(found)
         ]
     )
 
@@ -182,13 +182,13 @@ def _at_rows(looks: Sequence[JobLook], tables: Tables) -> list[JobLook]:
     """Give each look the rows of its application and query among those of all logs."""
     app = tables.stages["app"].tolist()
     query = tables.stages["query"].tolist()
-    return [replace(one, app=app[one.stage], query=query[one.stage]) for one in looks]
+    return [replace(look, app=app[look.stage], query=query[look.stage]) for look in looks]
 
 
 def _doubts(tables: Tables, told: Sequence[steps.Told]) -> tuple[str, ...]:
     """Say of all groups together what the local engine says."""
-    offsets = {host: offset for one in told for host, offset in one.offsets.items()}
+    offsets = {host: offset for part in told for host, offset in part.offsets.items()}
     hosts = texts(tables.hosts, "host")
     clocks = clock_doubts(tables, np.array([offsets.get(host, 0.0) for host in hosts]))
-    untold, sampled = sum(one.untold for one in told), sum(one.sampled for one in told)
+    untold, sampled = sum(part.untold for part in told), sum(part.sampled for part in told)
     return (*clocks, *sample_doubts(untold, sampled))

@@ -56,10 +56,10 @@ class HostSpeeds:
         columns = TaskColumns.from_tables(tables, waits)
         agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
         moved = {}
-        for request, one in speeds(columns, agenda.schedule_of(Request.IO_READ)).items():
-            rows = np.flatnonzero((one.data > 0) & (one.wait_ms > 0))
+        for request, speed in speeds(columns, agenda.schedule_of(Request.IO_READ)).items():
+            rows = np.flatnonzero((speed.data > 0) & (speed.wait_ms > 0))
             moved[request] = Moved(
-                one.data[rows], one.wait_ms[rows], one.crowd[rows], columns.host[rows]
+                speed.data[rows], speed.wait_ms[rows], speed.crowd[rows], columns.host[rows]
             )
         return cls(texts(tables.hosts, "host"), moved)
 
@@ -75,8 +75,8 @@ class Known:
         """Take the capacities of some hosts, in their order."""
         rows = np.array([self.rows[host] for host in hosts], np.int64)
         return {
-            request: Capacity(one.per_host[rows], one.borrowed[rows], one.tasks)
-            for request, one in self.capacities.items()
+            request: Capacity(capacity.per_host[rows], capacity.borrowed[rows], capacity.tasks)
+            for request, capacity in self.capacities.items()
         }
 
 

@@ -303,9 +303,9 @@ def _check_rule(
 
 def _applied(rule: Rule, pool: str, after: Tables) -> tuple[Applied, dict[str, int]]:
     """Look at the pools that the query's stages really ran in."""
-    mine = (after.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
+    runs = (after.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
     query = after.stages["query"].to_numpy(np.int64)
-    of_query = (query >= 0) & np.append(mine, False)[query]
+    of_query = (query >= 0) & np.append(runs, False)[query]
     stage = np.flatnonzero(of_query)
     if len(stage) == 0:
         return (Applied.NOT_RUN if pool else Applied.NO_POOL), {}

@@ -88,13 +88,15 @@ def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Float
     bounds = np.searchsorted(ran.executor[by_executor], np.stack([executor, executor + 1]))
     gaps = []
     for at, after, size in zip(*bounds.tolist(), slots.astype(np.int64).tolist(), strict=True):
-        mine = by_executor[at:after]
-        if len(mine) <= size:
+        of_executor = by_executor[at:after]
+        if len(of_executor) <= size:
             continue
-        mine = mine[np.argsort(ran.launch[mine], kind="stable")][size:]
-        freed = np.sort(ran.finish[by_executor[at:after]])[: len(mine)]
-        waited = ran.first_attempt[mine] & (stage_first_launch[ran.stage[mine]] < freed)
-        gaps.append((ran.launch[mine] - freed)[waited])
+        of_executor = of_executor[np.argsort(ran.launch[of_executor], kind="stable")][size:]
+        freed = np.sort(ran.finish[by_executor[at:after]])[: len(of_executor)]
+        waited = ran.first_attempt[of_executor] & (
+            stage_first_launch[ran.stage[of_executor]] < freed
+        )
+        gaps.append((ran.launch[of_executor] - freed)[waited])
     every = np.concatenate(gaps) if gaps else np.zeros(0)
     return float(np.median(every)) if len(every) >= ENOUGH_HANDOVERS else 0.0
 

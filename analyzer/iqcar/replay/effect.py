@@ -144,8 +144,8 @@ class _Judge:
         touched = np.isin(self.app, sorted({int(self.app[query]) for query in chosen}))
         old, new = self.before.duration_ms, after.duration_ms
         known = touched & self.ended & np.isfinite(old + new)
-        mine = victims[known[victims]]
-        if len(mine) == 0:
+        judged = victims[known[victims]]
+        if len(judged) == 0:
             return None
         counted = np.flatnonzero(known)
         change = np.where(old > 0, new / np.where(old > 0, old, 1.0) - 1.0, 0.0)
@@ -154,15 +154,15 @@ class _Judge:
         off = np.abs(self.errors[counted])
         off = off[np.isfinite(off)]
         error = float(np.median(off)) if len(off) else None
-        before_ms, after_ms = float(old[mine].sum()), float(new[mine].sum())
+        before_ms, after_ms = float(old[judged].sum()), float(new[judged].sum())
         all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
         gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
         outlook = outlook_of(gain, cost, error)
         expected = Expected(
             outlook=outlook.value,
             sentence="",
-            victims=len(mine),
-            victim_fingerprints=self._fingerprints(mine),
+            victims=len(judged),
+            victim_fingerprints=self._fingerprints(judged),
             victims_before_ms=before_ms,
             victims_after_ms=after_ms,
             victims_change_percent=100 * gain,

@@ -65,9 +65,9 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     place = np.full(len(stages), NONE, np.int64)
     place[stage] = np.arange(len(stage))
     task = task[place[stage_of_task[task]] >= 0]
-    mine = place[stage_of_task[task]]
+    step_of_task = place[stage_of_task[task]]
     first_launch = stages["first_launch_ms"].to_numpy(np.float64)[stage] - origin
-    before, overlaps = _attempts_before(tables, task, mine)
+    before, overlaps = _attempts_before(tables, task, step_of_task)
     late = before >= 0
     in_order = np.lexsort(
         (
@@ -75,11 +75,11 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
             tasks["index"].to_numpy()[task],
             launch[task],
             late,
-            mine,
+            step_of_task,
         )
     )
     ran = Ran(
-        mine,
+        step_of_task,
         tasks["executor"].to_numpy()[task].astype(np.int64),
         launch[task] - origin,
         finish[task] - origin,
@@ -102,9 +102,14 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     at_launch[ancestor] = overlaps[again]
     wait[ancestor] = np.where(overlaps[again], (ran.launch[again] - ran.launch[before[again]]), 0.0)
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
-    counts = (ran.finish <= end[mine])[in_order]
+    counts = (ran.finish <= end[step_of_task])[in_order]
     work = Work(
-        order.stage_step[mine[in_order]], duration, counts, heir, at_launch, np.maximum(wait, 0.0)
+        order.stage_step[step_of_task[in_order]],
+        duration,
+        counts,
+        heir,
+        at_launch,
+        np.maximum(wait, 0.0),
     )
     last = np.full(len(order.begin), -np.inf)
     np.maximum.at(last, work.step[counts], ran.finish[in_order][counts])

@@ -174,8 +174,8 @@ def _shares(
         pool,
         order.by_stage,
         order.by_name,
-        np.array([one.mode == FAIR for one in declared], bool),
-        np.array([one.weight for one in declared], np.float64),
-        np.array([one.min_share for one in declared], np.float64),
+        np.array([each.mode == FAIR for each in declared], bool),
+        np.array([each.weight for each in declared], np.float64),
+        np.array([each.min_share for each in declared], np.float64),
         np.arange(len(names)),
     )

@@ -95,18 +95,20 @@ def kind_parts(
     on_slow = np.isin(of_host[parts["straggler"].to_numpy(np.int64)], sorted(slow))
     rows = []
     for key, kind in kinds.items():
-        mine = parts["cause"].isin(kind.causes).to_numpy()
+        is_kind = parts["cause"].isin(kind.causes).to_numpy()
         if kind.scope == "host":
-            mine = mine & on_slow
+            is_kind = is_kind & on_slow
         else:
-            mine = mine & ~(on_slow & parts["cause"].isin(_of_hosts(kinds)).to_numpy())
-        summed = parts[mine].groupby("straggler", sort=True)["delay_ms"].sum()
+            is_kind = is_kind & ~(on_slow & parts["cause"].isin(_of_hosts(kinds)).to_numpy())
+        summed = parts[is_kind].groupby("straggler", sort=True)["delay_ms"].sum()
         rows.append(summed.rename("delay_ms").reset_index().assign(kind=key))
     columns = ["straggler", "kind", "delay_ms"]
-    whole = pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-    whole = whole[(whole["delay_ms"] >= LEAST_PART_MS).to_numpy(bool)]
+    of_kinds = (
+        pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+    )
+    of_kinds = of_kinds[(of_kinds["delay_ms"] >= LEAST_PART_MS).to_numpy(bool)]
     place = found.stragglers[["app", "stage", "query", "host"]]
-    joined = whole.join(place, on="straggler")
+    joined = of_kinds.join(place, on="straggler")
     kept: pd.DataFrame = joined[(joined["query"] >= 0).to_numpy(bool)].reset_index(drop=True)
     return kept
 

@@ -51,8 +51,10 @@ def with_topics(
 def straggler_names(found: Topics) -> pd.DataFrame:
     """Name each straggler's topic: task, and key in the vocabulary (empty if no name fits)."""
     keys = [topic_name(found.words_of(topic)).key for topic in range(len(found.topics))]
-    mine = found.stragglers
-    return pd.DataFrame({"task": mine["task"], "key": [keys[int(t)] for t in mine["topic"]]})
+    stragglers = found.stragglers
+    return pd.DataFrame(
+        {"task": stragglers["task"], "key": [keys[int(t)] for t in stragglers["topic"]]}
+    )
 
 
 def _lacks(found: Topics) -> dict[int, tuple[str, str]]:
@@ -67,9 +69,9 @@ def _with_topic(
     victims = _victims(rule, tables, graph)
     jobs = found.jobs.index[found.jobs["query"].isin(victims).to_numpy(bool)]
     all_of_them = int(found.jobs["stragglers"].loc[jobs].sum())
-    of = found.stragglers[found.stragglers["job"].isin(jobs).to_numpy(bool)]
+    stragglers = found.stragglers[found.stragglers["job"].isin(jobs).to_numpy(bool)]
     names: dict[str, int] = {}
-    for topic in of["topic"].tolist():
+    for topic in stragglers["topic"].tolist():
         resource, name = lacks.get(topic, ("", ""))
         if resource == rule.resource:
             names[name] = names.get(name, 0) + 1

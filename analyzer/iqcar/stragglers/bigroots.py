@@ -52,10 +52,10 @@ def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSe
     for position, feature in enumerate(features.features):
         if not feature.cause or feature.kind is FeatureKind.WAIT:
             continue
-        of = suspects
+        candidates = suspects
         if feature.instead in judged:
-            of = suspects[~judged[feature.instead]]
-        parts.append(feature_marks(features, compared, settings, feature, position, of))
+            candidates = suspects[~judged[feature.instead]]
+        parts.append(feature_marks(features, compared, settings, feature, position, candidates))
     marks = Marks.join(parts)
     if settings.worth:
         marks = marks.kept(~_follows_from_data(features, compared, marks, settings))
@@ -157,20 +157,20 @@ def _discrete(
     worst = WORST.get(feature.name, 1.0)
     stage = compared.stage[suspects]
     kept = (values[suspects] == worst) & (total[stage] < count[stage] / 2)
-    of = suspects[kept]
-    mean = total[compared.stage[of]] / np.maximum(count[compared.stage[of]], 1)
-    return Marks.make(of, position, values[of], mean)
+    delayed = suspects[kept]
+    mean = total[compared.stage[delayed]] / np.maximum(count[compared.stage[delayed]], 1)
+    return Marks.make(delayed, position, values[delayed], mean)
 
 
 def _slow_hosts(compared: Compared, settings: StragglerSettings, suspects: Ints) -> Marks:
     """Put down to its host what nothing explains, where the stage's other tasks there were slow."""
     means = compared.peer_means(compared.duration, suspects)
     slow = means.intra > settings.ratio * means.inter
-    of, there, elsewhere = suspects[slow], means.intra[slow], means.inter[slow]
+    delayed, there, elsewhere = suspects[slow], means.intra[slow], means.inter[slow]
     with np.errstate(divide="ignore", over="ignore"):
         ratio = there / elsewhere
-    peers = np.full(len(of), INTER)
-    return Marks.make(of, SLOW_HOST_CODE, there, elsewhere, ratio=ratio, peers=peers)
+    peers = np.full(len(delayed), INTER)
+    return Marks.make(delayed, SLOW_HOST_CODE, there, elsewhere, ratio=ratio, peers=peers)
 
 
 def feature_of(features: TaskFeatures, position: int) -> Feature:

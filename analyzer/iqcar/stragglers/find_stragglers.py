@@ -87,25 +87,25 @@ def _stragglers(
     features: TaskFeatures, compared: Compared
 ) -> tuple[pd.DataFrame, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Table of stragglers, the most delayed first; and the row of each compared task in it."""
-    of = np.flatnonzero(compared.straggler)
-    delay = compared.duration[of] - compared.median[of]
-    task_id = features.frame["task_id"].to_numpy(np.int64)[compared.rows[of]]
-    of = of[np.lexsort((compared.rows[of], task_id, -delay))]
-    mine = features.frame.iloc[compared.rows[of]]
-    unknown = np.full(len(of), np.nan)
+    slow = np.flatnonzero(compared.straggler)
+    delay = compared.duration[slow] - compared.median[slow]
+    task_id = features.frame["task_id"].to_numpy(np.int64)[compared.rows[slow]]
+    slow = slow[np.lexsort((compared.rows[slow], task_id, -delay))]
+    tasks = features.frame.iloc[compared.rows[slow]]
+    unknown = np.full(len(slow), np.nan)
     columns = {"run_ms": unknown, "cpu_ms": unknown}
-    columns.update({c.name: mine[c.name] for c in STRAGGLERS.columns if c.name in mine})
-    median = compared.median[of]
+    columns.update({c.name: tasks[c.name] for c in STRAGGLERS.columns if c.name in tasks})
+    median = compared.median[slow]
     frame = STRAGGLERS.frame(
         {
             **columns,
             "median_ms": median,
-            "delay_ms": compared.duration[of] - median,
-            "causes": np.zeros(len(of)),
+            "delay_ms": compared.duration[slow] - median,
+            "causes": np.zeros(len(slow)),
         }
     )
     number = np.full(len(compared.rows), -1)
-    number[of] = np.arange(len(of))
+    number[slow] = np.arange(len(slow))
     return frame.reset_index(drop=True), number
 
 
@@ -160,8 +160,8 @@ def _causes(
 
 
 def _count(features: TaskFeatures, compared: Compared, by: list[str]) -> pd.DataFrame:
-    mine = features.frame.iloc[compared.rows][by]
-    counted: pd.DataFrame = mine.groupby(by, sort=True).size().rename("tasks").reset_index()
+    tasks = features.frame.iloc[compared.rows][by]
+    counted: pd.DataFrame = tasks.groupby(by, sort=True).size().rename("tasks").reset_index()
     return counted
 
 

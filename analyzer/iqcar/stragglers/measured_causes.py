@@ -58,12 +58,12 @@ def _total(features: TaskFeatures, names: list[str], rows: Ints) -> Floats:
 
 
 def _trusted(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, of: Ints
+    features: TaskFeatures, compared: Compared, settings: StragglerSettings, tasks: Ints
 ) -> Flags:
     """Tell where measured waits alone decide: everywhere if asked for, else where recorded."""
     if settings.evidence is CauseEvidence.MEASURED:
-        return np.ones(len(of), bool)
-    recorded: Flags = features.frame["measured"].to_numpy(bool)[compared.rows[of]]
+        return np.ones(len(tasks), bool)
+    recorded: Flags = features.frame["measured"].to_numpy(bool)[compared.rows[tasks]]
     return recorded
 
 
@@ -104,18 +104,18 @@ def measured_causes(
         # A record that is longer than its task (clocks, damage) explains no more than all.
         explained = np.minimum(over / delay, 1.0)
         kept = explained >= settings.explains
-        of = suspects[kept]
-        each = np.stack([features.column(name)[compared.rows[of]] for name in names])
+        delayed = suspects[kept]
+        each = np.stack([features.column(name)[compared.rows[delayed]] for name in names])
         longest = np.argmax(np.nan_to_num(each), axis=0)
         for number, position in enumerate(positions):
-            mine = longest == number
+            is_longest = longest == number
             parts.append(
                 Marks.make(
-                    of[mine],
+                    delayed[is_longest],
                     position,
-                    wait[of][mine],
-                    expected[of][mine],
-                    explained=explained[kept][mine],
+                    wait[delayed][is_longest],
+                    expected[delayed][is_longest],
+                    explained=explained[kept][is_longest],
                 )
             )
     return Marks.join(parts)

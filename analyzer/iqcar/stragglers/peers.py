@@ -98,7 +98,7 @@ class Compared:
         )
         return share
 
-    def peer_means(self, values: Floats, of: Ints) -> Means:
+    def peer_means(self, values: Floats, tasks: Ints) -> Means:
         """Means over tasks of the stage on other hosts, and over the others on the same host.
 
         Parameters
@@ -114,14 +114,14 @@ class Compared:
         stage_n = np.bincount(self.stage[known], minlength=self.stages)
         cell_sum = sum_by(self.cell, value, self.cells)
         cell_n = np.bincount(self.cell[known], minlength=self.cells)
-        stage, cell = self.stage[of], self.cell[of]
+        stage, cell = self.stage[tasks], self.cell[tasks]
         inter = stage_sum[stage] - cell_sum[cell]
         inter = np.where(inter > ROUNDING * stage_sum[stage], inter, 0.0)
-        intra = cell_sum[cell] - value[of]
+        intra = cell_sum[cell] - value[tasks]
         intra = np.where(intra > ROUNDING * cell_sum[cell], intra, 0.0)
         return Means(
             self._mean(inter, stage_n[stage] - cell_n[cell]),
-            self._mean(intra, cell_n[cell] - known[of]),
+            self._mean(intra, cell_n[cell] - known[tasks]),
         )
 
     def _mean(self, total: Floats, count: NDArray[Any]) -> Floats:
@@ -129,12 +129,12 @@ class Compared:
         mean: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=enough)
         return mean
 
-    def quantiles(self, values: Floats, q: float, of: Ints) -> Floats:
+    def quantiles(self, values: Floats, q: float, tasks: Ints) -> Floats:
         """Quantile of the stage of each of some tasks, looking only at the stages concerned."""
         wanted = np.zeros(self.stages, bool)
-        wanted[self.stage[of]] = True
+        wanted[self.stage[tasks]] = True
         among = wanted[self.stage]
-        return quantile_by(self.stage[among], values[among], self.stages, q)[self.stage[of]]
+        return quantile_by(self.stage[among], values[among], self.stages, q)[self.stage[tasks]]
 
 
 def quantile_by(group: Ints, values: Floats, groups: int, q: float) -> Floats:

@@ -137,8 +137,8 @@ def _topics(ensemble: TopicEnsemble, kinds: list[BaseModel]) -> pd.DataFrame:
     return TOPICS.frame(
         {
             "models": [
-                "+".join(str(kinds[m]) for m in sorted({m for m, _ in of}))
-                for of in ensemble.members_
+                "+".join(str(kinds[m]) for m in sorted({m for m, _ in topics}))
+                for topics in ensemble.members_
             ],
             "jobs": (mixtures > 0).sum(axis=0),
             "coverage": (mixtures > 0).sum(axis=0) / count,

@@ -43,17 +43,21 @@ class TopicEnsemble:
 
     def fit(self, models: Sequence[TopicModel]) -> TopicEnsemble:
         """Reconcile fitted topic models of the same jobs and words."""
-        of = [(m, t) for m, model in enumerate(models) for t in range(len(model.topics_))]
-        model = np.array([m for m, _ in of], np.int64)
-        vectors = np.concatenate([one.topics_ for one in models])
+        topic_of = [(m, t) for m, model in enumerate(models) for t in range(len(model.topics_))]
+        model = np.array([m for m, _ in topic_of], np.int64)
+        vectors = np.concatenate([member.topics_ for member in models])
         cluster = self._clusters(vectors, model)
         clusters = [np.flatnonzero(cluster == c) for c in range(int(cluster.max(initial=-1)) + 1)]
-        kept = [one for one in clusters if len(np.unique(model[one])) > 1]
-        self.rejected_ = [of[i] for one in clusters if len(np.unique(model[one])) == 1 for i in one]
-        centroids = [trimmed(vectors[one].mean(axis=0, keepdims=True), self.trim) for one in kept]
+        kept = [member for member in clusters if len(np.unique(model[member])) > 1]
+        self.rejected_ = [
+            topic_of[i] for member in clusters if len(np.unique(model[member])) == 1 for i in member
+        ]
+        centroids = [
+            trimmed(vectors[member].mean(axis=0, keepdims=True), self.trim) for member in kept
+        ]
         width = vectors.shape[1]
         topics = np.concatenate(centroids) if centroids else np.zeros((0, width))
-        members = [[of[i] for i in one] for one in kept]
+        members = [[topic_of[i] for i in member] for member in kept]
         mixtures, self.agreement_ = self._mixtures(models, members)
         self.topics_, self.members_ = topics, members
         return self.remix(mixtures)
@@ -92,8 +96,8 @@ class TopicEnsemble:
         """Phase II: each model's mixture in terms of the kept topics; then their mean."""
         jobs = len(models[0].mixtures_)
         each = np.zeros((len(models), jobs, len(members)))
-        for e, of in enumerate(members):
-            for m, t in of:
+        for e, topics in enumerate(members):
+            for m, t in topics:
                 each[m, :, e] += models[m].mixtures_[:, t]
         total = each.sum(axis=2, keepdims=True)
         says = total[:, :, 0] > 0

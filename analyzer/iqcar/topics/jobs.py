@@ -134,10 +134,10 @@ class Jobs:
         place = {feature.name: j for j, feature in enumerate(features)}
         listed = metric_names(features)
         columns = np.array([place[name] for name in listed], np.int64)
-        one, none = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
+        app, query = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
         return cls._among(
             listed, np.arange(len(block.job)), block.job, block.latency_ms,
-            lambda rows: block.metrics[np.ix_(rows, columns)], one, none, settings,
+            lambda rows: block.metrics[np.ix_(rows, columns)], app, query, settings,
         )  # fmt: skip
 
     @classmethod
@@ -214,8 +214,8 @@ def enough_for_topics(tables: Tables) -> bool:
     large = counts >= settings.least_tasks
     if large.sum() < LEAST_TOPIC_STAGES:
         return False
-    mine = good & large[np.maximum(stage, 0)]
-    frame = tasks.loc[mine, ["stage"]].assign(life=life[mine])
+    compared = good & large[np.maximum(stage, 0)]
+    frame = tasks.loc[compared, ["stage"]].assign(life=life[compared])
     median = frame.groupby("stage")["life"].transform("median")
     slow = frame[(frame["life"] > settings.straggler * median).to_numpy()]
     return bool(slow["stage"].nunique() >= LEAST_TOPIC_STAGES)

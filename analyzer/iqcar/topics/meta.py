@@ -76,12 +76,12 @@ class TopicModel:
         if some_of < len(documents):
             mixtures = self._fold_in(documents, topics)
         topics, mixtures = trimmed(topics, self.trim), trimmed(mixtures, self.trim)
-        whole = np.zeros((len(profiles), len(topics)))
+        all_mixtures = np.zeros((len(profiles), len(topics)))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        whole[some] = mixtures[back]
-        self.topics_, self.mixtures_ = topics, whole
-        self.coverage_ = (whole > 0).sum(axis=0) / max(int(some.sum()), 1)
+        all_mixtures[some] = mixtures[back]
+        self.topics_, self.mixtures_ = topics, all_mixtures
+        self.coverage_ = (all_mixtures > 0).sum(axis=0) / max(int(some.sum()), 1)
         return self
 
     def _grow(self, documents: Floats) -> tuple[Floats, Floats]:

@@ -51,7 +51,7 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
     """
     keywords = _keywords(found)
     rows_of = _rows_of(found, features)
-    units = {one.name: one.unit for one in features.features}
+    units = {item.name: item.unit for item in features.features}
     latency = features.column("duration_ms")
     task = features.frame["task"].to_numpy(np.int64)
     of_job = {int(str(job)): part for job, part in found.mixtures.groupby("job", sort=True)}
@@ -83,7 +83,7 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
     if not parts:
         return STRAGGLER_TOPICS.empty()
     tasks, jobs, chosen, scored = zip(*parts, strict=True)
-    counts = [len(one) for one in tasks]
+    counts = [len(item) for item in tasks]
     return STRAGGLER_TOPICS.frame(
         {
             "task": np.concatenate(tasks),

@@ -74,7 +74,7 @@ def problem_of(kinds: Mapping[str, AdviceKind]) -> str:
                     at = f"`$.kinds.{key}.{field}[{number}]`"
                     return f"there is no {field[:-1]} {name!r} - at {at}"
         texts = {"do": kind.do, "how": kind.how}
-        texts |= {f"settings[{n}].value": one.value for n, one in enumerate(kind.settings)}
+        texts |= {f"settings[{n}].value": setting.value for n, setting in enumerate(kind.settings)}
         for place, text in texts.items():
             if text.count("$") != text.count(HOST):
                 return f"only {HOST} can be filled in - at `$.kinds.{key}.{place}`"
@@ -99,11 +99,11 @@ def fits(setting: AdviceSetting, version: tuple[int, int] | None, sql: bool, loc
     local : whether the driver's JVM ran the tasks
     """
     newest = (9999, 0)
-    mine = version or newest
+    recorded = version or newest
     since = version_of(setting.since or "") or (0, 0)
     until = version_of(setting.until or "") or (newest[0] + 1, 0)
     of_place = {"sql": sql, "rdd": not sql, "cluster": not local, "local": local}
-    return since <= mine < until and (setting.only is None or of_place[setting.only])
+    return since <= recorded < until and (setting.only is None or of_place[setting.only])
 
 
 def filled(text: str, host: str) -> str:

@@ -83,8 +83,8 @@ def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
     second = max(beside, key=lambda key: round(beside[key], 9))
     if weights[best] + beside[second] >= LEAST_MATCH and beside[second] > 0:
         two = (vocabulary[best], vocabulary[second])
-        both = " and ".join(one.name for one in two)
-        return TopicName("", both, sentence, " ".join(one.advice for one in two), "")
+        both = " and ".join(entry.name for entry in two)
+        return TopicName("", both, sentence, " ".join(entry.advice for entry in two), "")
     return TopicName("", listed, sentence, "", "")
 
 
