@@ -1,4 +1,4 @@
-"""Bugs met on executors: which applications show one when they are looked at alone.
+"""Find the applications in which a step on executors meets a bug.
 
 A step that meets a bug looks at each application of its group alone, as
 :func:`iqcar.pipeline.without_faulty` does, and sends what it met instead of a result. The driver

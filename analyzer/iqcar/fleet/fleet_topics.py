@@ -1,4 +1,4 @@
-"""Topics of many logs on Spark, with the numbers of the local engine."""
+"""Find topics of many logs on Spark, with the same numbers as the local engine."""
 
 from __future__ import annotations
 

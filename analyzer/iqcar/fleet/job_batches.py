@@ -1,4 +1,4 @@
-"""Jobs by the bundle: large enough to be worth a row, small enough to be shared out evenly."""
+"""Cut jobs into bundles of about equal size, each a row of a Spark DataFrame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which task reads which logs, and which logs have to be looked at together."""
+"""Assign logs to Spark tasks, and group logs that share hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacities of hosts from what all groups of logs tell, as the local engine estimates them.
+"""Estimate the capacities of hosts from the tasks of all groups, as the local engine does.
 
 How much crowding slows a device, and the capacity of a host with few tasks, are taken from all
 hosts together. So the groups tell how fast their tasks moved data, and are told the capacities.

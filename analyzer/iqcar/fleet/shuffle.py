@@ -1,4 +1,4 @@
-"""Bringing the tables of logs that have to be looked at together to one place."""
+"""Bring the tables of each group of logs to one partition."""
 
 from __future__ import annotations
 

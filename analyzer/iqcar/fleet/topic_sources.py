@@ -1,4 +1,4 @@
-"""Who was in the way, asked on the executors once it is known which topics lack a resource."""
+"""Find on executors the queries blamed for topics that lack a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python objects as rows of a Spark DataFrame: packed, and cut into pieces that Arrow can carry."""
+"""Pack Python objects into rows of a Spark DataFrame, in pieces that Arrow can carry."""
 
 from __future__ import annotations
 

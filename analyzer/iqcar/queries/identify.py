@@ -1,4 +1,4 @@
-"""From jobs to queries: what a user would call one query, with a name and a fingerprint.
+"""Group jobs into queries, and give each query a name and a fingerprint.
 
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every

@@ -1,4 +1,4 @@
-"""Did rules help? Two recorded runs, before and after, held against what was predicted.
+"""Compare two recorded runs, before and after rules, with what was predicted.
 
 Runs of one fingerprint are one recurring query, and its duration is the mean of its runs that
 ended: the two sides need not hold equally many.

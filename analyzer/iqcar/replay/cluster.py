@@ -1,4 +1,4 @@
-"""The slots of a recorded run: when they came and went, and how fast Spark handed them on."""
+"""Estimate the slots of a recorded run: when they came and went, and their handover time."""
 
 from __future__ import annotations
 

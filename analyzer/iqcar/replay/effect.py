@@ -1,4 +1,4 @@
-"""What rules can be expected to do: a replay under their pools held against one under the old.
+"""Predict the effect of rules: a replay under their pools against one under the recorded pools.
 
 Both are replays, so that what a replay leaves out is left out of both; its error on the recorded
 run is given with every prediction.

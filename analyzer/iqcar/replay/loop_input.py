@@ -1,4 +1,4 @@
-"""What the event loop of the replay is given: steps, tasks, slots, and the order of offers.
+"""Input of the replay's event loop: steps, tasks, slots, and shares.
 
 Columns are ndarrays with one row per step, task, change of slots, or pool; times are in ms.
 """

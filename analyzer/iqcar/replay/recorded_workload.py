@@ -1,4 +1,4 @@
-"""One application of a recorded run, laid out for the event loop."""
+"""Lay out one application of a recorded run for the event loop."""
 
 from __future__ import annotations
 

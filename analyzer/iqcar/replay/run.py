@@ -1,4 +1,4 @@
-"""Replaying a recorded run: how long each query would have taken under other shares."""
+"""Replay a recorded run: how long each query would have taken under other shares."""
 
 from __future__ import annotations
 

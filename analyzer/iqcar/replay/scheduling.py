@@ -1,4 +1,4 @@
-"""Who goes first in a replay: the recorded mode and pools, or those of a plan."""
+"""Shares of a replay: the recorded scheduler mode and pools, or those of a plan."""
 
 from __future__ import annotations
 

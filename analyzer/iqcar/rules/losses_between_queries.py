@@ -1,4 +1,4 @@
-"""What recurring queries lost to each other: the evidence that rules are made from.
+"""Sum the time that recurring queries lost to each other.
 
 Runs of one fingerprint are one query here: a rule matches all of them, so what they lost to each
 other cannot be mended by one.

@@ -1,4 +1,4 @@
-"""What rules come to in a FAIR scheduler: pools, and which query goes into which.
+"""A plan for the FAIR scheduler: pools, and the queries assigned to each.
 
 Spark's FAIR pools are flat and know a scheduling mode, an integer weight and a minimum share; no
 cap, and nothing is taken away from a running task.

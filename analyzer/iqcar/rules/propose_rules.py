@@ -1,4 +1,4 @@
-"""From who hurts whom to rules for the scheduler (iQCAR §6.3).
+"""Propose rules for the scheduler from who hurts whom (iQCAR §6.3).
 
 ``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
 the most queries that ran at once in its application. ``DYNP`` raises the priority of the top

@@ -1,4 +1,4 @@
-"""Stages whose partitions are too small, or too large: tasks that mostly start, and idle slots."""
+"""Find stages whose partitions are too small or too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasons that topics add to rules: what recurs among the victims' stragglers is the same lack."""
+"""Add to rules the topics that recur among the victims' stragglers for the same resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole weights for FAIR pools that are nearly in the proportion of real numbers."""
+"""Find small whole weights of FAIR pools that are nearly in the proportion of real numbers."""
 
 from __future__ import annotations
 

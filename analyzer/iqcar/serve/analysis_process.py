@@ -1,4 +1,4 @@
-"""One analysis in a process of its own: logs are not trusted, and memory is given back at its end.
+"""Run one analysis in its own process: logs are untrusted, and its memory is given back at the end.
 
 The server starts ``main`` and writes one line of JSON to its standard input: a :class:`Task`. Lines
 of JSON come back through its standard output: how far it is, and at last that it is done or why

@@ -1,4 +1,4 @@
-"""One row of the list: an application's log, what it says of itself, and what was found in it."""
+"""An application in the list: its log, the summary of the log, and the summary of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The applications in the served places: found again from time to time, never read whole."""
+"""List the applications in the served folders; scan again from time to time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a task was slow: stragglers and their causes (BigRoots), with features of every task.
+"""Find stragglers and their causes (BigRoots), from features of every task.
 
     tables → features → peers → marks (BigRoots, measured waits) → causes → blamed queries
 

@@ -1,4 +1,4 @@
-"""Who was in a straggler's way: the queries that iQCAR blames for its host's resource meanwhile.
+"""Find the queries that used a straggler's resource on its host while it ran.
 
 Blame is known per target stage, request and host. Here it is divided among moments: a source's part
 of a straggler is its blame per ms that it was on the host while the target stage was, times the ms

@@ -1,4 +1,4 @@
-"""Marks: which feature is a cause of which straggler, with the numbers that say so."""
+"""Marks: pairs of straggler and feature, with the numbers that make the feature a cause."""
 
 from __future__ import annotations
 

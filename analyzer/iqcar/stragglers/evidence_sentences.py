@@ -1,4 +1,4 @@
-"""Evidence in words: "shuffle read 412.0 MB, 9.2 × the mean of its stage's other tasks"."""
+"""Write evidence as text: "shuffle read 412.0 MB, 9.2 × the mean of its stage's other tasks"."""
 
 from __future__ import annotations
 

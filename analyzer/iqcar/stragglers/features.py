@@ -1,4 +1,4 @@
-"""The features of every task, from the tables: metrics, measured waits, and its host meanwhile."""
+"""Compute the features of every task: metrics, measured waits, and samples of its host."""
 
 from __future__ import annotations
 

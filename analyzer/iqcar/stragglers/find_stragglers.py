@@ -1,4 +1,4 @@
-"""From features to stragglers with causes; from the tables of event logs to both."""
+"""Find stragglers and fold the marks of their features into causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task's host did while it ran, right before and right after: samples joined by time."""
+"""Average the samples of a task's host over the time before, during and after the task."""
 
 from __future__ import annotations
 

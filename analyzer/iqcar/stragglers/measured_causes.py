@@ -1,4 +1,4 @@
-"""Causes by measured waits: a busy host delays a task only if the task really waited for it.
+"""Find causes by measured waits: a resource delays a task only if the task waited for it.
 
 The paper names three reasons why it finds only 60.6 % of injected contention (§IV-B4): contention
 that delayed nobody, peers that are equally loaded, and contention during a part of the straggler

@@ -1,4 +1,4 @@
-"""Tasks by stage and host: who is a straggler, and what its peers' mean and quantiles are."""
+"""Group tasks by stage and host; find stragglers, and the means and quantiles of their peers."""
 
 from __future__ import annotations
 

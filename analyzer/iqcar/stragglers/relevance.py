@@ -1,4 +1,4 @@
-"""Whether an amount can matter at all: twice almost nothing is almost nothing.
+"""Tell which amounts are large enough to delay a task.
 
 The paper has a floor for times (§III-B) but none for amounts and hosts: a result of 4 KB where the
 peers' have 2 KB, or a processor busy for 6 % of the time instead of 3 %, would be root causes.

@@ -1,4 +1,4 @@
-"""Counts of stragglers: per cause, stage, query, host, and application."""
+"""Count stragglers by cause, stage, query, host and application."""
 
 from __future__ import annotations
 

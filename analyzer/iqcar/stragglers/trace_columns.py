@@ -1,4 +1,4 @@
-"""Which columns of a trace are what: given by the user, else found by their names."""
+"""Choose the columns of a trace that hold job, task, latency, host, times and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of other systems as features: any table with job, task, latency and metrics.
+"""Compute features from a trace of another system: a table of job, task, latency and metrics.
 
 What a trace calls a job takes the place of a stage: its tasks are compared with each other. Every
 other number is a metric, compared as an amount; a metric that is called like one of our features

@@ -1,4 +1,4 @@
-"""Traces as tables, piece by piece: CSV, or Parquet where pyarrow is installed.
+"""Read the columns of a trace in pieces: CSV, or Parquet where pyarrow is installed.
 
 Traces are untrusted: their size, their header and what they unpack to are bounded.
 """

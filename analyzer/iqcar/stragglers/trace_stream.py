@@ -1,4 +1,4 @@
-"""Traces larger than the memory: whole jobs, some at a time. The file is read twice."""
+"""Read a trace larger than the memory, some whole jobs at a time. The file is read twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace holds: its tasks, the names of their jobs, and which of its columns are metrics.
+"""Survey a trace: its tasks, the names of their jobs, and its usable metrics.
 
 Every way of reading a trace goes through here: a table at once, a file in pieces, and partitions
 on Spark. Parts are surveyed alone; the surveys together give the layout of the whole trace.

@@ -1,4 +1,4 @@
-"""Columns of a trace as numbers and as codes of texts."""
+"""Convert columns of a trace to numbers and to codes of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means over windows of time of what spans tell, by group: no loop over windows or spans.
+"""Average values over windows of time by group, without a loop over windows.
 
 A span says that a quantity had a value from its start to its end (a sample of a host; a task that
 ran). The integral over time up to any moment follows from prefix sums; a window's mean is a

@@ -1,4 +1,4 @@
-"""One look at one job: all that is learned from its tasks, so that they are needed only once.
+"""Learn from one job all that topics need of its tasks.
 
 A pure function of one job; jobs can be looked at in any order, anywhere, by any number of workers.
 """

@@ -1,4 +1,4 @@
-"""Who was in the way of stragglers whose topic is a lack of a resource: the queries iQCAR blames.
+"""Find the queries blamed for stragglers whose topic is the lack of a resource.
 
 As for the causes of stragglers (:mod:`iqcar.stragglers.blame_of_causes`), blame of a stage on a
 host is divided among moments: it counts while and where stragglers ran that have the topic.

@@ -1,4 +1,4 @@
-"""From looks at jobs to topics: topics per model → ensemble → mixtures, tables, doubts."""
+"""Build topics from looks at jobs: topics per model → ensemble → mixtures, tables, doubts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence for topics, job by job: do stragglers differ in the keywords, do these tell of latency.
+"""Measure per job whether stragglers differ in a topic's keywords and these tell of latency.
 
 Mutual information is measured in an even selection of the jobs: its figures are means.
 """

@@ -1,4 +1,4 @@
-"""A query's stragglers linked to causes, causes to topics, and topics to who is blamed for them."""
+"""Link a query's stragglers to causes, causes to topics, and topics to blamed queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causality profiles: what a base learner says of one job (paper §3.1)."""
+"""Causality profiles: the weight of each metric by one base learner in one job (paper §3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topic each straggler has: that of its job's mixture which its own features bear out.
+"""Find each straggler's topic: the one of its job's mixture that its features support best.
 
 A mixture is a property of a job; a straggler has one of its topics, or none. Each keyword of a
 topic is held against the job's normal tasks: how far is the straggler from their median, in the

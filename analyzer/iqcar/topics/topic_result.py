@@ -1,4 +1,4 @@
-"""What keeps making tasks slow: topics, their words, jobs with their mixtures, and evidence."""
+"""Tables of topics, of their words, of jobs with their mixtures, and of evidence."""
 
 from __future__ import annotations
 

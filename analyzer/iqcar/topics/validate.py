@@ -1,4 +1,4 @@
-"""Checks of topics against the tasks themselves: rank-sum test, quartiles, mutual information."""
+"""Check topics against tasks: rank-sum test, quartiles, mutual information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of advice: against which causes of stragglers, and with which settings of Spark."""
+"""Kinds of advice: the causes and topics each addresses, and settings of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files of the rules: schema, template of the guide, and vocabularies of sentences and advice.
+"""Read the data files of the rules: schema, template of the guide, and vocabularies.
 
 A vocabulary gives each cause, topic or kind of advice a name and sentences. None of it ever
 becomes a scheduler pool.

@@ -1,4 +1,4 @@
-"""Causes of lost time in plain words, and what helps against each."""
+"""Names, sentences and advice for causes of lost time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes of stragglers in plain words, with advice; none of it ever becomes a scheduler pool."""
+"""Names, sentences and advice for causes of stragglers."""
 
 from __future__ import annotations
 

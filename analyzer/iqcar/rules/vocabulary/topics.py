@@ -1,4 +1,4 @@
-"""Names of topics in plain words, with advice; none of it ever becomes a scheduler pool."""
+"""Names, sentences and advice for topics."""
 
 from __future__ import annotations
 

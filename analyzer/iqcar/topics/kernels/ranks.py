@@ -1,4 +1,4 @@
-"""Every metric of a job in rising order, sorted once for all that looks at it."""
+"""Sort every metric of a job once; compute its ranks, bins, medians and cuts."""
 
 from __future__ import annotations
 
