@@ -11,7 +11,7 @@ import zstandard
 from iqcar.fleet.faults import FaultsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PIECE_BYTES = 8 << 20
 """Most bytes of one row (8 MiB): a batch of sixteen is then little beside a worker's memory."""
@@ -71,14 +71,25 @@ def objects(frame: Any, kind: str) -> list[tuple[int, Any]]:
         If the step that made the rows met bugs.
     """
     wanted = frame.where(frame["kind"].isin(kind, FAULTS))
+    return unpacked(wanted.select("kind", "log", "part", "content").collect())
+
+
+def unpacked(rows: Iterable[tuple[str, int, int, bytes]]) -> list[tuple[int, Any]]:
+    """Join the pieces of objects: rows of kind, number, part and content in any order.
+
+    Raises
+    ------
+    FaultsError
+        If some rows tell of bugs.
+    """
     pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
-    for made, number, part, content in wanted.select("kind", "log", "part", "content").collect():
-        pieces.setdefault((made, number), []).append((part, bytes(content)))
+    for kind, number, part, content in rows:
+        pieces.setdefault((kind, number), []).append((part, bytes(content)))
     found = [
-        (made, number, unpack(b"".join(content for _, content in sorted(parts))))
-        for (made, number), parts in sorted(pieces.items())
+        (kind, number, unpack(b"".join(content for _, content in sorted(parts))))
+        for (kind, number), parts in sorted(pieces.items())
     ]
-    faults = {log: why for made, _, met in found if made == FAULTS for log, why in met.items()}
+    faults = {log: why for kind, _, met in found if kind == FAULTS for log, why in met.items()}
     if faults:
         raise FaultsError(faults)
     return [(number, content) for _, number, content in found]
