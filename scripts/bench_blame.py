@@ -153,7 +153,7 @@ def by_host(columns: TaskColumns) -> Schedule:
 
 def naive(tables: Tables, waits: pd.DataFrame) -> None:
     """All requests by pairs, from the same inputs as the sweep."""
-    columns = TaskColumns.of(tables, waits)
+    columns = TaskColumns.from_tables(tables, waits)
     capacity = capacities(columns, by_host(columns))
     n_stages = len(tables.stages)
     group = columns.stage * (HOST_COUNT + 1) + columns.host

@@ -86,9 +86,9 @@ def planted_file(jobs: int) -> Path:
 def measure(path: Path, learners: LearnerSet, warm: Path) -> None:
     """Find the topics of a trace, and print what it cost and how good they are."""
     settings = TopicSettings(learners=learners)
-    find_topics_in_trace(TraceStream.of(warm), settings)
+    find_topics_in_trace(TraceStream.open(warm), settings)
     wall, cpu = time.perf_counter(), time.process_time()
-    found = find_topics_in_trace(TraceStream.of(path), settings)
+    found = find_topics_in_trace(TraceStream.open(path), settings)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     # In kB, but in bytes on macOS.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
@@ -110,7 +110,7 @@ def measured(path: Path, learners: LearnerSet, warm: Path) -> dict[str, float]:
 
 def ratios_to_reference() -> dict[LearnerSet, float]:
     """How many times as fast the base learners are, on the same jobs."""
-    jobs = Jobs.of(plant(COMPARED_JOBS, 1, tasks=TASKS).features, TopicSettings())
+    jobs = Jobs.from_tasks(plant(COMPARED_JOBS, 1, tasks=TASKS).features, TopicSettings())
     known = [job.known() for job in jobs]
     learners = (
         reference_hound.bagged_elastic_net, reference_hound.schweizer_wolff,

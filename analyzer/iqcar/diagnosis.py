@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
     from iqcar.plots.accessor import Plots
     from iqcar.replay import Expected
     from iqcar.rules import Rule
-    from iqcar.stragglers import Stragglers
+    from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats
     from iqcar.topics import Topics
 
 
@@ -64,6 +62,8 @@ class Diagnosis:
     """Rows of the queries under analysis: those that lost most to other queries first."""
     stragglers: Stragglers
     """Tasks that were slower than their stage, and why."""
+    features: TaskFeatures
+    """Features of the tasks of stages that have stragglers."""
     topics: Topics | None
     """Causes of stragglers that recur; None if nobody asked for them."""
     rules: tuple[Rule, ...]
@@ -75,7 +75,7 @@ class Diagnosis:
     settings: Settings
     """What the user chose."""
 
-    @property
+    @cached_property
     def queries(self) -> pd.DataFrame:
         """One row per query: the table's columns, task waits by resource, and elapsed time lost."""
         queries = self.tables.queries
@@ -83,17 +83,23 @@ class Diagnosis:
             index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
         ).reindex(range(len(queries)))
         waits = {f"{resource}_wait_ms": wide[resource].to_numpy() for resource in wide.columns}
-        whole: pd.DataFrame = queries.assign(
+        extended: pd.DataFrame = queries.assign(
             **waits, lost_ms=self.lost_ms(), lost_to_others_ms=self.lost_to_others_ms()
         )
-        return whole
+        return extended
 
-    def lost_ms(self) -> NDArray[np.float64]:
-        """Elapsed time in ms that each query's target stages lost, one number per query."""
+    def lost_ms(self) -> Floats:
+        """Elapsed time that each query's target stages lost.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,), ms
+            Computed once; read-only.
+        """
         return self.graph.query_losses()
 
-    def lost_to_others_ms(self) -> NDArray[np.float64]:
-        """Elapsed time in ms that each query lost to other queries, one number per query."""
+    def lost_to_others_ms(self) -> Floats:
+        """Elapsed time that each query lost to other queries; as :meth:`lost_ms`."""
         return self.graph.lost_to_others_ms()
 
     @property

@@ -34,17 +34,19 @@ from iqcar.waits.by_query import sum_query_waits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import pandas as pd
-
     from iqcar.blame.attribute import Blame
     from iqcar.eventlog import ReadProgress
-    from iqcar.stragglers import Stragglers
+    from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics, TopicSettings
 
+T = TypeVar("T")
+Given = TypeVar("Given")
+
 
 def read(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path | EventLog],
     *,
     query_by: QueryBy | str = QueryBy.SQL,
     samples: str | Path | Sequence[str | Path] = (),
@@ -55,8 +57,9 @@ def read(
 
     Parameters
     ----------
-    paths : path, or sequence of paths
-        Files, directories, globs, rolling directories, zips, or URLs.
+    paths : path, or sequence of paths or EventLog
+        Files, directories, globs, rolling directories, zips, or URLs; or logs that
+        :func:`iqcar.eventlog.find.locate.locate` found before.
     query_by : QueryBy or str
         What counts as one query.
     samples : path, or sequence of paths
@@ -83,7 +86,7 @@ def read(
     return without_faulty(tables, partial(_grouped, query_by=QueryBy(query_by)))
 
 
-def _several(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
+def _several(paths: str | Path | Sequence[Given]) -> list[str | Path | Given]:
     return [paths] if isinstance(paths, (str, Path)) else list(paths)
 
 
@@ -97,8 +100,10 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     settings : StragglerSettings, optional
         Thresholds; see :class:`iqcar.stragglers.StragglerSettings`.
     """
+    chosen = settings or StragglerSettings()
     waits = measure_waits(tables)
-    return find_stragglers(tables, waits, attribute(tables, waits), settings or StragglerSettings())
+    features = build_features(tables, waits, chosen.edge_ms)
+    return find_stragglers(features, tables, attribute(tables, waits), chosen)
 
 
 def topics_of(
@@ -121,12 +126,13 @@ def topics_of(
         Called with the stages done and the stages in all, after each.
     """
     waits = measure_waits(tables)
-    return _topics(tables, waits, attribute(tables, waits), settings, names, progress)
+    features = build_features(tables, waits, StragglerSettings().edge_ms)
+    return _topics(features, tables, attribute(tables, waits), settings, names, progress)
 
 
 def _topics(
+    features: TaskFeatures,
     tables: Tables,
-    waits: pd.DataFrame,
     blame: Blame,
     settings: TopicSettings | None = None,
     names: str = "",
@@ -137,7 +143,6 @@ def _topics(
     from iqcar.topics.blame_of_topics import blamed_for
     from iqcar.topics.topic_of_straggler import straggler_topics
 
-    features = build_features(tables, waits, StragglerSettings().edge_ms)
     found = find_topics(features, settings or TopicSettings(), progress)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
     lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
@@ -193,8 +198,9 @@ def diagnose(
     UsageError
         If a target names no query.
     """
+    wanted = tables.query_by if query_by is None else QueryBy(query_by)
     settings = Settings(
-        tables.query_by if query_by is None else QueryBy(query_by),
+        wanted or QueryBy.SQL,
         ImpactModel(impact),
         SourceUsage(source_usage),
         critical_path,
@@ -208,12 +214,9 @@ def diagnose(
         advice=advice,
         all_sources=all_sources,
     )
-    if query_by is not None:
+    if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
     return without_faulty(tables, partial(work, targets=targets), partial(work, targets=()))
-
-
-T = TypeVar("T")
 
 
 def without_faulty(
@@ -292,9 +295,12 @@ def _diagnose(
         lost = graph.query_losses()
         worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[:top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
-    stragglers = find_stragglers(tables, waits, blame)
+    features = build_features(tables, waits, StragglerSettings().edge_ms)
+    stragglers = find_stragglers(features, tables, blame)
+    found = _topics(features, tables, blame) if topics else None
+    # Some 600 bytes per task: only those that pictures compare are kept.
+    features = features.of_stages(stragglers.stragglers["stage"].to_numpy(np.int64))
     rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
-    found = _topics(tables, waits, blame) if topics else None
     names = None
     if found is not None:
         rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
@@ -308,6 +314,7 @@ def _diagnose(
         graph=graph,
         targets=chosen,
         stragglers=stragglers,
+        features=features,
         topics=found,
         rules=(*prediction.rules, *advised),
         rules_together=prediction.together,

@@ -210,7 +210,7 @@ def main() -> None:
     runs = []
     for file in sorted(folder.glob("run-*/run.json")):
         meta = json.loads(file.read_text())
-        runs.append((meta, Scored.of(file.parent, planned(meta["seed"]), meta["moments"])))
+        runs.append((meta, Scored.from_run(file.parent, planned(meta["seed"]), meta["moments"])))
     first = {name: value for name, value in runs[0][0].items() if name not in ("moments", "seed")}
     seeds = [meta["seed"] for meta, _ in runs]
     result = {"seeds": seeds, **first, **make_result([scored for _, scored in runs])}

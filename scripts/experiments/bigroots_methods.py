@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from bigroots_scoring import RESOURCES, Flags
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from iqcar.enums import CauseEvidence
 from iqcar.stragglers import PAPER_FEATURES, StragglerSettings, TaskFeatures
 from iqcar.stragglers.bigroots import cause_names, find_marks
 from iqcar.stragglers.cause_evidence import Marks
 from iqcar.stragglers.feature_list import CPU, DISK, NETWORK, after, before
-from iqcar.stragglers.pearson_baseline import PccSettings, pcc_marks
 from iqcar.stragglers.peers import Compared
+from tests.support.pearson_baseline import PccSettings, pcc_marks
 
 CAUSES = dict(zip((CPU, DISK, NETWORK), RESOURCES, strict=True))
 OURS = StragglerSettings()
@@ -45,9 +49,9 @@ class Judged:
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(cls, features: TaskFeatures, within: NDArray[np.bool_]) -> Judged:
+    def from_features(cls, features: TaskFeatures, within: NDArray[np.bool_]) -> Judged:
         """Choose the stragglers among the tasks (rows of the features) that are meant."""
-        compared = Compared.of(features, OURS)
+        compared = Compared.from_features(features, OURS)
         rows = np.flatnonzero(compared.straggler & within[compared.rows])
         paper = replace(features, features=PAPER_FEATURES)
         known = [f for f in PAPER_FEATURES if before(f) in features.frame]

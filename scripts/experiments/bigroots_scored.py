@@ -78,7 +78,7 @@ class Scored:
     injected: list[str]
 
     @classmethod
-    def of(cls, folder: Path, planned: Sequence[Part], moments: Sequence[int]) -> Scored:
+    def from_run(cls, folder: Path, planned: Sequence[Part], moments: Sequence[int]) -> Scored:
         """Judge one run.
 
         Parameters
@@ -94,7 +94,7 @@ class Scored:
         features = build_features(tables, measure_waits(tables), OURS.edge_ms)
         launch = features.column("launch_ms")
         within = launch >= moments[0]
-        judged = Judged.of(features, within)
+        judged = Judged.from_features(features, within)
         compared = judged.compared
         rows = compared.rows[judged.rows]
         duration = compared.duration[judged.rows]

@@ -26,7 +26,7 @@ from tests.support.hound_traces import plant
 def main() -> None:
     """Look at every job with all three learners."""
     planted = plant(reference_hound.JOBS, reference_hound.SEED)
-    jobs = Jobs.of(planted.features, TopicSettings())
+    jobs = Jobs.from_tasks(planted.features, TopicSettings())
     found = []
     for job in range(len(jobs)):
         with warnings.catch_warnings():

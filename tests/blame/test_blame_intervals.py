@@ -98,8 +98,8 @@ def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
 @settings(max_examples=100, deadline=None)
 @given(tables_and_waits(20), SEEDS)
 def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> None:
-    columns = TaskColumns.of(random_profiles(random.tables, seed), random.waits)
-    pieces = Pieces.of(columns)
+    columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
+    pieces = Pieces.from_intervals(columns)
     assert set(pieces.task) == set(range(len(columns.span)))
     np.testing.assert_allclose(pieces.total(pieces.span), columns.span, atol=1e-6)
     timed = np.isfinite(pieces.launch)
@@ -116,8 +116,8 @@ def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> N
 def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
     random: RandomInput, seed: int
 ) -> None:
-    columns = TaskColumns.of(random_profiles(random.tables, seed), random.waits)
-    pieces = Pieces.of(columns)
+    columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
+    pieces = Pieces.from_intervals(columns)
     assume(not pieces.whole)
     for request in REQUESTS:
         if request is not Request.SLOT_WAIT:
@@ -137,8 +137,8 @@ def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
 @given(tables_and_waits(20), SEEDS)
 def test_memory_is_held_as_the_profile_says_else_evenly(random: RandomInput, seed: int) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
-    columns = TaskColumns.of(tables, random.waits)
-    pieces = Pieces.of(columns)
+    columns = TaskColumns.from_tables(tables, random.waits)
+    pieces = Pieces.from_intervals(columns)
     assume(not pieces.whole)
     held = pieces.held()
     recorded = tables.intervals["held_bytes"].to_numpy()

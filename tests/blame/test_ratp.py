@@ -83,7 +83,7 @@ def test_a_read_at_a_quarter_of_the_capacity_is_slowed_down_by_three() -> None:
     tables, waits = cluster(
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
-    columns = TaskColumns.of(tables, waits)
+    columns = TaskColumns.from_tables(tables, waits)
     speeds = capacities(columns, by_host(columns))
     speeds[Request.IO_READ].per_host[0] = 1e5
     loss = measure_loss(columns, Request.IO_READ, speeds, SourceUsage.ACTIVE)
@@ -96,7 +96,7 @@ def test_a_task_that_waited_as_long_as_it_computed_has_lost_its_waiting_time() -
     tables, waits = cluster(
         {Request.RUN_QUEUE: [40.0]}, launch=[0], finish=[100], compute_ms=[50.0], gc_ms=[10.0]
     )
-    columns = TaskColumns.of(tables, waits)
+    columns = TaskColumns.from_tables(tables, waits)
     loss = measure_loss(
         columns, Request.RUN_QUEUE, capacities(columns, by_host(columns)), SourceUsage.ACTIVE
     )
@@ -142,7 +142,7 @@ def test_cpu_by_data_is_input_else_what_was_written() -> None:
         remote_bytes=[2.0, 0.0],
         shuffle_write_bytes=[50.0, 70.0],
     )
-    found = data_processed(TaskColumns.of(tables, waits), Request.RUN_QUEUE)
+    found = data_processed(TaskColumns.from_tables(tables, waits), Request.RUN_QUEUE)
     assert list(found) == [7.0, 70.0]
 
 
@@ -197,7 +197,7 @@ def test_data_of_a_slot_wait_is_the_slots_handed_out_meanwhile() -> None:
         launch=[0, 10, 20, 25],
         finish=[100, 100, 100, 100],
     )
-    offered = data_processed(TaskColumns.of(tables, waits), Request.SLOT_WAIT)
+    offered = data_processed(TaskColumns.from_tables(tables, waits), Request.SLOT_WAIT)
     np.testing.assert_array_equal(offered, [1.0, 1.0, 3.0, np.nan])
 
 

@@ -19,7 +19,7 @@ from tests.support.tiny_tables import tiny_tables
 
 
 def used(request: Request, usage: SourceUsage, *data: Any) -> np.ndarray:
-    columns = TaskColumns.of(*data)
+    columns = TaskColumns.from_tables(*data)
     speeds = capacities(columns, by_host(columns))
     return used_share(columns, request, speeds, usage)
 
@@ -93,7 +93,7 @@ def test_held_memory_that_was_seen_counts_and_not_the_peaks_of_operators() -> No
     seen += [{"task": 2, "mean_held_bytes": 0.0, "wall_ms": 100.0}]
     seen += [{"task": 3, "mean_held_bytes": np.nan, "wall_ms": 100.0}]
     tables = tables.with_(task_records=tiny_tables(task_records=seen).task_records)
-    np.testing.assert_allclose(TaskColumns.of(tables, waits).held(), [0, 3e6, 0, 1e6])
+    np.testing.assert_allclose(TaskColumns.from_tables(tables, waits).held(), [0, 3e6, 0, 1e6])
     found = parts(tables, waits, 0, Request.EXECUTION_MEMORY)
     assert found[QUERY, 1] == pytest.approx((0.75, 37.5))
     assert found[QUERY, 3] == pytest.approx((0.25, 12.5))

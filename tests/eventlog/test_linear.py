@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from iqcar.eventlog import log_summary
 from iqcar.eventlog.events import descriptions, fingerprint, lenient, sql_collect
 from iqcar.eventlog.find import storage
 from iqcar.eventlog.tasks import task_lines
@@ -17,7 +18,6 @@ from iqcar.eventlog.text import redact as redacting
 from iqcar.fleet import session
 from iqcar.queries import identify
 from iqcar.rules import pool_names
-from iqcar.serve import log_summary
 from tests.support.hostile_texts import hostile, least_cost
 
 PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
@@ -43,7 +43,7 @@ BACKTRACKING = {
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
     "serve/cache.py": "names of our own files",
     "serve/endpoints.py": "our own schema",
-    "serve/log_summary.py": "500 bytes",
+    "eventlog/log_summary.py": "500 bytes",
     "serve/report_banner.py": "our own page",
     "stragglers/trace_columns.py": "one class of letters",
 }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.fleet import send_code, transport
+from iqcar.fleet.faults import FaultsError
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.packing import ENOUGH_BYTES, even_shares, pack_by_size, together
 from iqcar.fleet.session import failure
@@ -89,19 +90,27 @@ def test_bundles_hold_every_job_once_and_whole(sizes: list[int], most: int) -> N
 def test_an_object_comes_back_whole_from_its_pieces(content: bytes, size: int, random: Any) -> None:
     kept, transport.PIECE_BYTES = transport.PIECE_BYTES, size
     try:
-        rows = pd.concat([*transport.rows_of(3, "a", content), *transport.rows_of(1, "b", "other")])
+        rows = pd.concat([*transport.rows_of(3, "a", content), *transport.rows_of(1, "a", "other")])
     finally:
         transport.PIECE_BYTES = kept
     assert rows["content"].map(len).max() <= size
-    listed = list(rows.itertuples(index=False))
+    listed = list(rows[["kind", "log", "part", "content"]].itertuples(index=False, name=None))
     random.shuffle(listed)
-    assert transport.objects(_frame(listed)) == [(1, "other"), (3, content)]
+    assert transport.unpacked(listed) == [(1, "other"), (3, content)]
 
 
-def _frame(rows: list[Any]) -> Any:
-    """As much of a DataFrame of Spark as brings these rows to the driver."""
-    selected = SimpleNamespace(collect=lambda: [(r.log, r.part, r.content) for r in rows])
-    return SimpleNamespace(select=lambda *names: selected)
+def test_bugs_that_steps_met_are_raised_together_on_the_driver() -> None:
+    faults = transport.FAULTS
+    rows = pd.concat(
+        [
+            *transport.rows_of(3, "a", "sound"),
+            *transport.rows_of(3, faults, {5: "this", 6: "that"}),
+            *transport.rows_of(4, faults, {9: "the other"}),
+        ]
+    )[["kind", "log", "part", "content"]]
+    with pytest.raises(FaultsError, match="a step failed on an executor: this") as caught:
+        transport.unpacked(rows.itertuples(index=False, name=None))
+    assert caught.value.reasons == {5: "this", 6: "that", 9: "the other"}
 
 
 def test_what_is_shipped_is_the_package_with_its_data_and_nothing_else() -> None:

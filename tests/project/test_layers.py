@@ -26,6 +26,14 @@ ROOMS = {
 }
 """The flow inside rooms that have rooms; their other modules stand to the right of all named."""
 
+FRONT_DOOR = (
+    *("version", "errors", "files", "enums", "formatting", "tables", "diagnosis", "pipeline"),
+    *("report", "serve", "eventlog.ReadProgress", "eventlog.find", "eventlog.text"),
+    "eventlog.log_summary",
+)
+"""What `serve` may import: what lists logs, `read` and `diagnose` as every command calls them, and
+the report; none of the steps in between."""
+
 FROM_ANYWHERE = "version"
 """The one module that everybody may import; it imports nothing."""
 
@@ -116,6 +124,24 @@ def test_modules_import_only_from_their_left() -> None:
 
 def test_rooms_inside_rooms_import_only_from_their_left() -> None:
     assert violations_inside(PACKAGE, ROOMS) == []
+
+
+def inner_imports(package: Path, room: str, allowed: tuple[str, ...]) -> list[str]:
+    """Every import of a room from what it is not allowed to import, one line each."""
+    return [
+        f"{file.name}:{line}: {'.'.join(parts)}"
+        for file in sorted((package / room).rglob("*.py"))
+        for line, parts in imports(file, package)
+        if not any(parts[1 : 1 + len(name.split("."))] == name.split(".") for name in allowed)
+    ]
+
+
+def test_serve_analyses_through_the_front_door() -> None:
+    assert inner_imports(PACKAGE, "serve", FRONT_DOOR) == []
+
+
+def test_an_import_past_the_front_door_is_found(planted: Path) -> None:
+    assert inner_imports(planted, "right", ("left",)) == ["inner.py:2: iqcar.right.y"]
 
 
 def test_every_name_in_the_flow_is_a_module() -> None:

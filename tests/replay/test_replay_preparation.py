@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iqcar.replay.cluster import Ran, preparations_of
-from iqcar.replay.event_loop import Slots
+from iqcar.replay.loop_input import Slots
 
 
 def preparation(tasks: list[tuple[float, float]], submitted: float, launched: float) -> float:

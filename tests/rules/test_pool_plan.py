@@ -28,6 +28,7 @@ from iqcar.rules.compile_pools import VICTIMS_FIRST
 from iqcar.rules.pool_names import NAME_LENGTH, PREFIX, pool_name
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.rules.weights import MAX_RATIO, MOST_STEPS, RATIO_ERROR, whole_weights
+from tests.support.planned_pool import planned_pool
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))
 
@@ -146,7 +147,7 @@ def test_a_fingerprint_is_in_one_pool_at_most_and_a_pool_has_one_fingerprint(
     helped = {r.fingerprint for r in rules if r.helps_pools}
     assert {a.fingerprint for a in plan.assignments} == helped
     for fingerprint in helped:
-        assert plan.pool_of(fingerprint).name.startswith(PREFIX)
+        assert planned_pool(plan, fingerprint).name.startswith(PREFIX)
 
 
 @given(rule_lists(), SLOTS, RUNNING, OWN_POOLS, st.randoms(use_true_random=False))
@@ -228,7 +229,9 @@ def test_min_shares_leave_half_of_the_slots_and_only_raised_victims_get_one(
 ) -> None:
     plan = compile_rules(rules, slots, running)
     raised = {r.id for r in rules if r.query_type is QueryType.TARGET and r.rule_value > 1}
-    with_share = {a.rule_id for a in plan.assignments if plan.pool_of(a.fingerprint).min_share}
+    with_share = {
+        a.rule_id for a in plan.assignments if planned_pool(plan, a.fingerprint).min_share
+    }
     assert with_share <= raised
     assert sum(pool.min_share for pool in plan.pools) <= slots * VICTIMS_FIRST
     if not {r.rule_type for r in rules} - {RuleType.AGG}:

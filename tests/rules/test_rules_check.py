@@ -19,6 +19,7 @@ from iqcar.rules import PoolPlan, RulesFile, compile_rules, dump_rules, load_rul
 from iqcar.rules.recorded_setup import recorded_scheduler
 from iqcar.tables import SAMPLES, Tables
 from tests.support.naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan
+from tests.support.planned_pool import planned_pool
 from tests.support.replayed_log import log_of, write_log
 
 NAMES = ("etl", "report", "nightly")
@@ -38,7 +39,7 @@ def workload() -> Problem:
 
 def with_plan(problem: Problem, plan: PoolPlan) -> Problem:
     """The same queries under a plan, as Spark runs them with its fairscheduler.xml."""
-    pools = [plan.pool_of(f"name:{name}") for name in NAMES]
+    pools = [planned_pool(plan, f"name:{name}") for name in NAMES]
     return changed(
         problem,
         mode="FAIR",

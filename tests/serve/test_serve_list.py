@@ -20,6 +20,7 @@ from iqcar.errors import IqcarError
 from iqcar.eventlog import read_logs
 from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.eventlog.find.log_parts import LogPart
+from iqcar.eventlog.log_summary import MAX_HEAD_BYTES, Peek, peek
 from iqcar.serve.analysis_process import Task
 from iqcar.serve.api import ENDPOINTS
 from iqcar.serve.applications import Application, identity_of, key_of
@@ -27,7 +28,6 @@ from iqcar.serve.cache import digest_of
 from iqcar.serve.endpoints import openapi
 from iqcar.serve.guard import is_loopback
 from iqcar.serve.listing import Listing
-from iqcar.serve.log_summary import MAX_HEAD_BYTES, Peek, peek
 from iqcar.serve.neighbours import neighbours_of
 from iqcar.serve.report_banner import policy_with_bar, with_bar
 from iqcar.serve.selection import Order, SortBy, Wanted, select

@@ -13,7 +13,14 @@ import pandas as pd
 import pytest
 
 from iqcar.errors import IqcarError, UsageError
-from iqcar.fleet import packing, shuffle, spark_session, topics_on_spark, trace_topics_on_spark
+from iqcar.fleet import (
+    packing,
+    send_code,
+    shuffle,
+    spark_session,
+    topics_on_spark,
+    trace_topics_on_spark,
+)
 from iqcar.pipeline import read, topics_of
 from iqcar.report.json.analyze import topics_to_json
 from iqcar.stragglers.trace_columns import TraceColumns
@@ -56,12 +63,12 @@ def on_spark(spark: Any, paths: Any, settings: TopicSettings = SETTINGS) -> byte
     return topics_to_json(tables, [topics])
 
 
-def same(here: bytes, there: bytes) -> dict[str, Any]:
+def same(here: bytes, there: bytes) -> Any:
     """The result, if both are equal but for rounding; all but numbers is equal as it is."""
     one, other = json.loads(here), json.loads(there)
     assert numberless(other) == numberless(one)
     assert numbers(other) == pytest.approx(numbers(one), rel=ROUNDING)
-    return dict(one)
+    return one
 
 
 def numberless(value: Any) -> Any:
@@ -118,6 +125,49 @@ def test_neither_the_order_of_logs_nor_how_they_are_shared_out_matters(
         assert mixtures(other)[stage] == pytest.approx(mixture)
 
 
+BROKEN = {
+    "looks at jobs": (
+        "topics/analyse_job.py",
+        "    ranks = Ranks.from_metrics(job.metrics)\n",
+        "    if len(job.latency_ms) == 31:\n        1 / 0\n",
+    ),
+    "blame": (
+        "blame/attribute.py",
+        "    columns = TaskColumns.from_tables(tables, waits)\n",
+        "    if 'app-c' in set(tables.applications['application_id']):\n        1 / 0\n",
+    ),
+}
+"""Bugs planted in a copy of the package: file, a line, and what is put before it."""
+
+
+@pytest.mark.parametrize("place", BROKEN)
+def test_a_bug_in_one_application_leaves_out_that_application_only(
+    spark: Any, fleet: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    sound = [path for path in fleet if path.name in ("app-a", "app-b")]
+    bad = fleet_log("app-c", 7, ("shared", "only-c"), tasks=31).write(tmp_path / "app-c")
+    copy = tmp_path / "copy" / "iqcar"
+    shutil.copytree(send_code.PACKAGE, copy)
+    (copy / "data").mkdir()
+    shutil.copy(send_code.shapes_file(), copy / "data")
+    name, line, bug = BROKEN[place]
+    source = (copy / name).read_text(encoding="utf-8")
+    assert source.count(line) == 1
+    (copy / name).write_text(source.replace(line, bug + line), encoding="utf-8")
+    monkeypatch.setattr(send_code, "PACKAGE", copy)
+
+    here = json.loads(local(sound))
+    there = json.loads(on_spark(spark, [*sound, bad]))
+    *kept, failed = there["inputs"]
+    assert kept == here["inputs"]
+    assert failed["status"] == "failed"
+    assert failed["message"].startswith("analysing it hit a bug of iqcar (ZeroDivisionError at ")
+    same(json.dumps(here["topics"]).encode(), json.dumps(there["topics"]).encode())
+
+    with pytest.raises(IqcarError, match="hit a bug of iqcar"):
+        topics_on_spark(spark, [bad], SETTINGS)
+
+
 def mixtures(found: dict[str, Any]) -> dict[tuple[str, str], dict[tuple[str, ...], float]]:
     """Mixture of each stage; a topic is called by its keywords, which no order changes."""
     words = {one["topic"]: tuple(sorted(one["keywords"])) for one in found["topics"]}
@@ -151,9 +201,7 @@ def test_a_trace_in_parquet_has_the_topics_of_the_local_engine(spark: Any, tmp_p
     here = find_topics(read_trace(trace, columns), SETTINGS)
     there = trace_topics_on_spark(spark, str(trace), columns, SETTINGS)
     same(topics_to_json(None, [here]), topics_to_json(None, [there]))
-    assert (list(there.labels.stages), list(there.labels.hosts)) == (
-        list(here.labels.stages), list(here.labels.hosts)
-    )  # fmt: skip
+    assert list(there.labels.stages) == list(here.labels.stages)
     assert len(here.topics) and "2 of" in here.doubts[0] and "none, below, words" in here.doubts[1]
     with pytest.raises(IqcarError, match=r"nothing\.parquet: cannot be read: .*PATH_NOT_FOUND"):
         trace_topics_on_spark(spark, str(tmp_path / "nothing.parquet"))

@@ -17,6 +17,7 @@ from iqcar.rules.allocation_file import allocation_xml
 from iqcar.tables import POOLS
 from tests.conftest import measures_again
 from tests.support import SUPPORT
+from tests.support.planned_pool import planned_pool
 from tests.support.spark_event_logs import has_java
 
 JOBS = SUPPORT / "replay_jobs.py"
@@ -67,7 +68,7 @@ def test_spark_with_the_rules_does_what_the_replay_predicted(tmp_path: Path) -> 
     allocation.write_bytes(allocation_xml(plan.pools))
     file = tmp_path / "rules.json"
     file.write_bytes(dump_rules(rules, plan, recorded))
-    pools = {name: plan.pool_of(f"name:{name}").name for name in ("etl", "report")}
+    pools = {name: planned_pool(plan, f"name:{name}").name for name in ("etl", "report")}
 
     after = iqcar.read(spark(tmp_path / "after", pools, str(allocation)))
     checked = check_rules(load_rules_file(file), before, after)

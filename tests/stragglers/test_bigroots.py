@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from iqcar.errors import UsageError
 from iqcar.stragglers import StragglerSettings, explain
 from iqcar.stragglers.bigroots import find_marks
-from iqcar.stragglers.pearson_baseline import PccSettings, correlation, pcc_marks
 from iqcar.stragglers.peers import Compared
 from tests.support.naive_bigroots import NaiveTask, pearson, root_causes, stragglers
+from tests.support.pearson_baseline import PccSettings, correlation, pcc_marks
 from tests.support.random_features import AMOUNT, BUSY, KINDS, LISTED, SPENT, features_of, tasks
 
 # Thresholds that no ratio of small numbers hits: equality is a matter of rounding, not of rules.
@@ -26,7 +26,7 @@ PAPER = replace(
 
 def found(of: list[NaiveTask], settings: StragglerSettings = PAPER) -> set[tuple[int, str]]:
     features = features_of(of)
-    compared = Compared.of(features, settings)
+    compared = Compared.from_features(features, settings)
     marks = find_marks(features, compared, settings)
     rows = compared.rows[marks.task].tolist()
     names = [features.features[p].name for p in marks.feature.tolist()]
@@ -44,7 +44,7 @@ def test_the_causes_are_those_of_the_papers_equations(of: list[NaiveTask]) -> No
 
 @given(tasks())
 def test_stragglers_are_those_above_1_5_medians(of: list[NaiveTask]) -> None:
-    compared = Compared.of(features_of(of), PAPER)
+    compared = Compared.from_features(features_of(of), PAPER)
     assert compared.rows[compared.straggler].tolist() == stragglers(of, 1.4999)
 
 
@@ -213,7 +213,7 @@ def test_small_stages_have_no_stragglers_unless_asked_for() -> None:
 @given(tasks())
 def test_pearsons_coefficient_is_that_of_its_definition(of: list[NaiveTask]) -> None:
     features = features_of(of)
-    compared = Compared.of(features, PAPER)
+    compared = Compared.from_features(features, PAPER)
     for feature in (AMOUNT, SPENT, BUSY):
         rho = correlation(compared, compared.value(features, feature))
         for number, row in zip(compared.stage.tolist(), compared.rows.tolist(), strict=True):
@@ -225,7 +225,7 @@ def test_pearsons_coefficient_is_that_of_its_definition(of: list[NaiveTask]) -> 
 @given(tasks())
 def test_the_baseline_marks_only_large_values_of_correlated_features(of: list[NaiveTask]) -> None:
     features = features_of(of)
-    compared = Compared.of(features, PAPER)
+    compared = Compared.from_features(features, PAPER)
     marks = pcc_marks(features, compared, PccSettings(0.5, 0.8))
     assert (np.abs(marks.ratio) > 0.5).all()
     assert (marks.value > marks.quantile).all()

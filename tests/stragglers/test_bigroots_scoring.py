@@ -170,7 +170,9 @@ def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
 def judged() -> Any:
     tables = simulate(SEED, stages=2).tables
     features = build_features(tables, measure_waits(tables), 3000.0)
-    return load("bigroots_methods").Judged.of(features, np.ones(len(features.frame), bool))
+    return load("bigroots_methods").Judged.from_features(
+        features, np.ones(len(features.frame), bool)
+    )
 
 
 def test_a_higher_threshold_names_no_more(judged: Any) -> None:
@@ -199,7 +201,7 @@ def test_edge_detection_only_takes_causes_away(judged: Any) -> None:
 
 def test_only_stragglers_that_are_meant_are_judged(judged: Any) -> None:
     some = np.arange(len(judged.features.frame)) % 2 == 0
-    half = load("bigroots_methods").Judged.of(judged.features, some)
+    half = load("bigroots_methods").Judged.from_features(judged.features, some)
     rows = half.compared.rows[half.rows]
     assert some[rows].all()
     assert 0 < len(rows) < len(judged.rows)

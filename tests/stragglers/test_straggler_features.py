@@ -40,7 +40,7 @@ _window = st.tuples(st.integers(-1, 3), st.integers(-5, 40), st.integers(1, 20))
 def test_means_over_windows_are_those_of_every_overlap(spans, windows) -> None:
     spans = [(g, EPOCH + a, EPOCH + a + n, v) for g, a, n, v in spans]
     group, start, end, value = (np.array([s[i] for s in spans]) for i in range(4))
-    made = Spans.of(group.astype(np.int64), start.astype(float), end.astype(float))
+    made = Spans.from_times(group.astype(np.int64), start.astype(float), end.astype(float))
     of = np.array([w[0] for w in windows], np.int64)
     begin = np.array([EPOCH + w[1] for w in windows], float)
     stop = begin + np.array([w[2] for w in windows], float)

@@ -12,9 +12,9 @@ from iqcar.enums import CauseEvidence
 from iqcar.stragglers import StragglerSettings, TaskFeatures, build_features
 from iqcar.stragglers.bigroots import cause_names, find_marks
 from iqcar.stragglers.cause_evidence import Marks
-from iqcar.stragglers.pearson_baseline import PccSettings, pcc_marks
 from iqcar.stragglers.peers import Compared
 from iqcar.waits import measure_waits
+from tests.support.pearson_baseline import PccSettings, pcc_marks
 from tests.support.straggler_truth import Truth, simulate
 
 CAUSES = ("input-skew", "gc", "computation-skew", "host-cpu")
@@ -60,7 +60,7 @@ def runs() -> list[tuple[Truth, TaskFeatures]]:
 def score(runs: list, marker: Marker, settings: StragglerSettings, causes=CAUSES) -> Score:
     total = Score()
     for truth, features in runs:
-        compared = Compared.of(features, settings)
+        compared = Compared.from_features(features, settings)
         marks = marker(features, compared, settings)
         named = set(zip(marks.task.tolist(), cause_names(features, marks), strict=True))
         for place in np.flatnonzero(compared.straggler).tolist():
@@ -119,7 +119,7 @@ def test_edge_detection_clears_hosts_of_what_tasks_did_themselves(runs) -> None:
 def test_a_task_that_overlapped_contention_it_did_not_feel_is_not_put_down_to_it(runs) -> None:
     wrong = 0
     for truth, features in runs:
-        compared = Compared.of(features, MEASURED)
+        compared = Compared.from_features(features, MEASURED)
         marks = find_marks(features, compared, MEASURED)
         blamed = compared.rows[marks.task[np.array(cause_names(features, marks)) == "host-cpu"]]
         unfelt = truth.touched & (truth.extra_ms["host-cpu"].to_numpy() == 0)

@@ -15,6 +15,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.stragglers import explain, trace_files
 from iqcar.stragglers.trace_columns import TraceColumns
 from iqcar.stragglers.trace_features import features_of, read_trace
+from iqcar.stragglers.trace_stream import TraceStream
 
 GOOGLE = """collection_id,instance_index,machine_id,start_time,end_time,average_usage_cpus,maximum
 1,0,m1,0,10,0.1,0.2
@@ -170,6 +171,17 @@ _cells = st.one_of(
     st.sampled_from(["", "nan", "inf", "-1", "1e400", "0", "5", "é\x1b[31m", "true"]),
     st.floats(allow_nan=True).map(str),
 )
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_whole_numbers_that_are_names_stay_whole_where_one_is_missing(
+    tmp_path: Path, name: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame({"job": pd.array([7, None, 8], "Int64"), "latency": 1.0, "m": [1, 2, 3]})
+    path = tmp_path / name
+    table.to_csv(path, index=False) if name == "t.csv" else table.to_parquet(path)
+    assert read_trace(path).labels.stages == ["7", "8"] == TraceStream.open(path).layout.jobs
 
 
 @given(st.lists(st.tuples(_cells, _cells, _cells, _cells), max_size=15))

@@ -31,12 +31,13 @@ def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
     from iqcar.blame.attribute import attribute
     from iqcar.diagnosis import Settings
     from iqcar.graph import build_graph
-    from iqcar.stragglers import find_stragglers
+    from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
     from iqcar.waits.by_query import sum_query_waits
 
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)
     graph = build_graph(tables, blame, critical_path=critical_path)
+    features = build_features(tables, waits, StragglerSettings().edge_ms)
     return Diagnosis(
         tables=tables,
         waits=waits,
@@ -44,7 +45,8 @@ def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
         blame=blame,
         graph=graph,
         targets=tuple(range(len(tables.queries))),
-        stragglers=find_stragglers(tables, waits, blame),
+        stragglers=find_stragglers(features, tables, blame),
+        features=features,
         topics=None,
         rules=(),
         rules_together=None,

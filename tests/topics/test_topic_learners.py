@@ -16,11 +16,12 @@ from iqcar.topics import (
     PearsonCorrelation,
     SignedSchweizerWolff,
 )
-from iqcar.topics.causal import binned, treatments, two_means_cut
+from iqcar.topics.causal import binned, treatments
 from iqcar.topics.kernels.adaboost import boosted_scores, weighted_effect
 from iqcar.topics.kernels.copula import copula_distances, rank_bins
 from iqcar.topics.kernels.elastic_net import fit_each
 from iqcar.topics.kernels.moments import second_moments
+from iqcar.topics.kernels.ranks import Ranks, codes_by_rank, two_means_cuts
 from iqcar.topics.learners import base_learners
 from tests.support import naive_hound
 
@@ -87,9 +88,10 @@ def test_schweizer_wolff_equals_all_pairs_where_the_grid_holds_all_ranks(seed, t
     rng = np.random.default_rng(seed)
     x, y = rng.integers(0, levels, tasks).astype(float), rng.normal(size=tasks)
     distance, bounds = naive_hound.schweizer_wolff(x, y)
-    rows, u, wu = rank_bins(x, 128)
+    ranks = Ranks.from_metrics(x[:, None])
     columns, v, wv = rank_bins(y, 128)
-    mine, mine_bounds = copula_distances(rows, columns, u, v, wu, wv)
+    codes = codes_by_rank(ranks.order, ranks.ordered, 128)
+    (mine,), (mine_bounds,) = copula_distances(*codes, columns, v, wv)
     assert 12 * mine * tasks**2 / (tasks**2 - 1) == pytest.approx(distance, abs=1e-9)
     assert mine_bounds == pytest.approx(bounds, abs=1e-9)
 
@@ -182,7 +184,7 @@ def test_boosted_propensities_remove_confounding() -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
 def test_two_means_is_the_best_of_all_cuts(values: list[float]) -> None:
     array = np.array(values)
-    cut = two_means_cut(array)
+    cut = two_means_cuts(np.sort(array)[None], 0.0)[0]
 
     def spread(at: float) -> float:
         low, high = array[array <= at], array[array > at]

@@ -54,7 +54,7 @@ def test_jobs_looked_at_one_by_one_elsewhere_and_in_any_order_give_the_same_topi
     names: tuple[str, ...] = ()
     for stage in np.random.default_rng(0).permutation(30):
         frame = features.frame[features.frame["stage"] == stage]
-        jobs = Jobs.of(TaskFeatures(frame, features.features, features.labels), SETTINGS)
+        jobs = Jobs.from_tasks(TaskFeatures(frame, features.features, features.labels), SETTINGS)
         tally += jobs.tally
         names = jobs.names
         sent = [pickle.dumps(look_at_job(job, SETTINGS)) for job in jobs]
@@ -65,7 +65,7 @@ def test_jobs_looked_at_one_by_one_elsewhere_and_in_any_order_give_the_same_topi
 
 def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
     frame = planted.features.frame
-    for job in Jobs.of(planted.features, SETTINGS):
+    for job in Jobs.from_tasks(planted.features, SETTINGS):
         look = look_at_job(job, SETTINGS)
         latency = frame.loc[frame["stage"] == look.stage, "duration_ms"].to_numpy()
         slow = latency > 1.5 * np.median(latency)
@@ -74,7 +74,7 @@ def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
 
 
 def test_evidence_of_every_metric_equals_the_plain_statistics(planted: Planted) -> None:
-    for job in Jobs.of(planted.features, SETTINGS):
+    for job in Jobs.from_tasks(planted.features, SETTINGS):
         look = look_at_job(job, SETTINGS)
         metrics, _ = job.known()
         for j, values in enumerate(metrics.T):
@@ -93,7 +93,7 @@ def test_the_rank_sum_test_is_scipys() -> None:
         theirs = mannwhitneyu(
             values[slow], values[~slow], use_continuity=False, method="asymptotic"
         )
-        ranks = Ranks.of(values[:, None])
+        ranks = Ranks.from_metrics(values[:, None])
         found = differences(ranks.order, ranks.ordered, slow)
         assert found[0] == pytest.approx(theirs.pvalue)
 
@@ -101,7 +101,7 @@ def test_the_rank_sum_test_is_scipys() -> None:
 def test_stragglers_are_kept_where_topics_are_shared_out_by_straggler(planted: Planted) -> None:
     for chosen in LearnerSet:
         settings = TopicSettings(learners=chosen)
-        for job in Jobs.of(planted.features, settings):
+        for job in Jobs.from_tasks(planted.features, settings):
             deviations = look_at_job(job, settings).deviations
             if chosen not in BY_STRAGGLER:
                 assert deviations is None
@@ -125,7 +125,7 @@ def test_of_a_large_job_few_tasks_are_kept_and_of_others_none() -> None:
     rng = np.random.default_rng(0)
     latency = rng.lognormal(0, 0.5, 5000)
     table = pd.DataFrame({"stage": 3, "duration_ms": latency, "m": rng.random(5000)})
-    (job,) = Jobs.of(features_from(table), SETTINGS)
+    (job,) = Jobs.from_tasks(features_from(table), SETTINGS)
     kept = look_at_job(job, SETTINGS).kept
     assert len(kept.latency_ms) == MOST_TASKS
     assert kept.latency_ms[[0, -1]].tolist() == [latency.min(), latency.max()]

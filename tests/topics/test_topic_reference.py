@@ -30,7 +30,7 @@ def planted() -> Planted:
 
 @pytest.fixture(scope="module")
 def jobs(planted: Planted) -> Jobs:
-    return Jobs.of(planted.features, PAPER)
+    return Jobs.from_tasks(planted.features, PAPER)
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.errors import IqcarError
-from iqcar.stragglers import trace_stream
+from iqcar.stragglers import trace_files, trace_stream
 from iqcar.stragglers.trace_columns import TraceColumns
-from iqcar.stragglers.trace_features import codes_of, read_trace
+from iqcar.stragglers.trace_features import read_trace
 from iqcar.stragglers.trace_stream import TraceStream
+from iqcar.stragglers.trace_values import codes_of
 from iqcar.topics import TopicSettings, find_topics, find_topics_in_trace
 from iqcar.topics.job_workers import in_order
 from tests.support.command import iqcar
@@ -63,9 +64,9 @@ def whole(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory):
 def test_some_jobs_at_a_time_give_the_topics_of_the_whole(
     table, whole, tmp_path, monkeypatch, name, workers
 ) -> None:
-    monkeypatch.setattr(trace_stream, "PIECE_ROWS", 100)
+    monkeypatch.setattr(trace_files, "PIECE_ROWS", 100)
     path = written(table, tmp_path / name)
-    stream = TraceStream.of(path)
+    stream = TraceStream.open(path)
     assert stream.grouped
     found = find_topics_in_trace(stream, SETTINGS, workers=workers)
     assert [d.replace(str(path), "") for d in found.doubts] == [
@@ -79,11 +80,11 @@ def test_some_jobs_at_a_time_give_the_topics_of_the_whole(
 def test_jobs_scattered_over_the_file_are_sorted_outside_of_memory(
     table, whole, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(trace_stream, "PIECE_ROWS", 100)
+    monkeypatch.setattr(trace_files, "PIECE_ROWS", 100)
     monkeypatch.setattr(trace_stream, "BLOCK_BYTES", 50_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mixed = table.sample(frac=1.0, random_state=0)
-    stream = TraceStream.of(written(mixed, tmp_path / "t.parquet"))
+    stream = TraceStream.open(written(mixed, tmp_path / "t.parquet"))
     assert not stream.grouped
     blocks = [set(block.job.tolist()) for block in stream.blocks()]
     assert len(blocks) > 3
@@ -107,18 +108,18 @@ def test_every_job_comes_once_and_whole(seed: int, piece: int, scattered: bool) 
     latency[np.isfinite(job)] += 1
     table = pd.DataFrame({"job": job, "latency": latency, "m": np.arange(len(job)) * 1.0})
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_stream, "PIECE_ROWS", piece)
+        patch.setattr(trace_files, "PIECE_ROWS", piece)
         patch.setattr(trace_stream, "BLOCK_BYTES", 500)
-        stream = TraceStream.of(written(table, Path(folder) / "t.parquet"))
+        stream = TraceStream.open(written(table, Path(folder) / "t.parquet"))
         blocks = list(stream.blocks())
     rows = np.concatenate([block.metrics[:, 0] for block in blocks]).astype(int)
     assert sorted(rows) == np.flatnonzero(np.isfinite(job)).tolist()
     for block in blocks:
         assert block.latency_ms.tolist() == latency[block.metrics[:, 0].astype(int)].tolist()
-        names = [float(stream.names[code]) for code in block.job]
+        names = [float(stream.layout.jobs[code]) for code in block.job]
         assert names == job[block.metrics[:, 0].astype(int)].tolist()
     seen = [code for block in blocks for code in np.unique(block.job)]
-    assert len(seen) == len(set(seen)) == stream.jobs
+    assert len(seen) == len(set(seen)) == stream.n_jobs
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -140,12 +141,12 @@ def test_columns_that_are_no_metrics_are_the_same_as_of_the_whole(tmp_path, stat
         "times=whole,unit=s,metrics="
         + "+".join(name for name in table if name not in ("job", "latency", "whole"))
     )
-    stream, features = TraceStream.of(path, columns), read_trace(path, columns)
-    assert stream.features == features.features
-    assert stream.doubts == features.doubts
-    assert stream.names == features.labels.stages == ["1", "3"]
+    stream, features = TraceStream.open(path, columns), read_trace(path, columns)
+    assert stream.layout.features == features.features
+    assert stream.layout.doubts == features.doubts
+    assert stream.layout.jobs == features.labels.stages == ["1", "3"]
     blocks = list(stream.blocks())
-    for j, feature in enumerate(stream.features):
+    for j, feature in enumerate(stream.layout.features):
         mine = np.concatenate([block.metrics[:, j] for block in blocks])
         assert np.array_equal(mine, features.column(feature.name), equal_nan=True), feature.name
 
@@ -181,7 +182,7 @@ def test_rubbish_is_one_clear_line(tmp_path: Path, content: bytes, says: str) ->
     path = tmp_path / "trace.csv"
     path.write_bytes(content)
     with pytest.raises(IqcarError, match=r"trace\.csv") as caught:
-        TraceStream.of(path)
+        TraceStream.open(path)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -193,13 +194,13 @@ def test_a_damaged_parquet_and_one_that_lies_about_its_statistics(tmp_path: Path
     for cut in (whole[:100], whole[: len(whole) // 2], b"PAR1" + whole[400:], whole[:-1]):
         path.write_bytes(cut)
         with pytest.raises(IqcarError, match=r"t\.parquet"):
-            list(TraceStream.of(path).blocks())
+            list(TraceStream.open(path).blocks())
 
 
 def test_a_job_over_many_pieces_is_one_block(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trace_stream, "PIECE_ROWS", 10)
+    monkeypatch.setattr(trace_files, "PIECE_ROWS", 10)
     table = pd.DataFrame({"job": [1] * 95 + [2] * 5, "latency": 1.0, "m": np.arange(100.0)})
-    blocks = list(TraceStream.of(written(table, tmp_path / "t.parquet")).blocks())
+    blocks = list(TraceStream.open(written(table, tmp_path / "t.parquet")).blocks())
     assert [len(block.job) for block in blocks] == [95, 5]
 
 

@@ -246,9 +246,9 @@ def test_unknown_readings_take_the_median_and_unknown_metrics_are_none() -> None
     values[:30] = np.nan
     values[3] = 100.0
     features = table(2, 30, m=values, slow=9.0)
-    jobs = Jobs.of(features, TopicSettings())
+    jobs = Jobs.from_tasks(features, TopicSettings())
     assert not jobs.known(0)[0].any()  # one of 30 is known
     assert not np.isnan(jobs.known(1)[0]).any()
     values[40] = np.nan
-    jobs = Jobs.of(table(2, 30, m=values, slow=9.0), TopicSettings())
+    jobs = Jobs.from_tasks(table(2, 30, m=values, slow=9.0), TopicSettings())
     assert np.isin(45.0, jobs.known(1)[0]) and len(np.unique(jobs.known(1)[0])) == 29

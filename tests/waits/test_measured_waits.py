@@ -148,7 +148,7 @@ def test_a_measured_cpu_wait_is_blamed_in_full_however_idle_the_host_looks() -> 
     tables = tiny_tables(
         tasks=rows, stages=[{}], executors=[{"cores": 64.0}], task_records=[{**RECORD, "task": 1}]
     )
-    columns = TaskColumns.of(tables, measure_waits(tables))
+    columns = TaskColumns.from_tables(tables, measure_waits(tables))
     used = sum_by(np.array([0, 1]), np.array([300.0, 300.0]), 2)
     share = explicable_share(columns, Request.RUN_QUEUE, used, SourceUsage.ACTIVE)
     assert share[0] == pytest.approx(300.0 / (64 * 1000))

@@ -18,7 +18,6 @@ from iqcar.waits import (
     REPORTED,
     WAITS,
     evidence_column,
-    evidence_name,
     measure_waits,
     requests_of,
     wait_column,
@@ -65,7 +64,7 @@ def test_every_part_of_a_task_is_found() -> None:
     assert row["getting_result_ms"] == 20
     assert row["run_queue_ms"] == 900 - 300 - 100 - 60 - 40 - 200
     assert row["unattributed_ms"] == pytest.approx(1000 - 900 - 50 - 10 - 20)
-    assert evidence_name(int(row["run_queue_evidence"])) == "estimated"
+    assert row["run_queue_evidence"] == ESTIMATED
 
 
 def test_scan_time_that_holds_cpu_time_is_not_counted_twice() -> None:

@@ -53,15 +53,10 @@ from iqcar.tables.arrays import share_of, sum_by
 from iqcar.waits import evidence_column
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.blame.ratp import Loss
     from iqcar.demand.capacity import Capacity
     from iqcar.tables import Tables, TableSpec
-    from iqcar.tables.arrays import Schedule
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 __all__ = [
     "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
@@ -128,15 +123,15 @@ def attribute(
     -------
     Blame
     """
-    columns = TaskColumns.of(tables, waits)
-    places = _Places.of(columns)
+    columns = TaskColumns.from_tables(tables, waits)
+    places = _Places.from_columns(columns)
     tasks = Pieces.one_each(columns)
     # As the paper prints eq. 6, it takes a task's averages.
-    pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.of(columns)
+    pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
     agenda = Agenda(pieces, source_usage)
     by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
     if capacity is None:
-        capacity = capacities(columns, by_task.of(Request.IO_READ))
+        capacity = capacities(columns, by_task.schedule_of(Request.IO_READ))
     demands: list[pd.DataFrame] = []
     ledgers: list[Ledger] = []
     count = 0
@@ -147,7 +142,9 @@ def attribute(
             continue
         parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
         rate = used_share(parts_of_tasks, request, capacity, source_usage)
-        shares = _share_out(parts_of_tasks, loss, rate, agenda.of(request), places, source_usage)
+        shares = _share_out(
+            parts_of_tasks, loss, rate, agenda.schedule_of(request), places, source_usage
+        )
         frame, ledger = _account(columns, loss, shares, places, waited, count)
         demands.append(frame)
         ledgers.append(ledger)
@@ -232,12 +229,12 @@ def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
 class _Places:
     """Groups of target tasks: one per (stage, host) that ran tasks; task → group."""
 
-    stage: Rows
-    host: Rows
-    group: Rows
+    stage: Ints
+    host: Ints
+    group: Ints
 
     @classmethod
-    def of(cls, columns: TaskColumns) -> _Places:
+    def from_columns(cls, columns: TaskColumns) -> _Places:
         width = len(columns.tables.hosts) + 1
         key = np.maximum(columns.stage, 0) * width + columns.host + 1
         unique, group = np.unique(key, return_inverse=True)
@@ -313,7 +310,7 @@ def _account(
     loss: Loss,
     shares: _Shares,
     places: _Places,
-    waited: NDArray[np.bool_],
+    waited: Flags,
     first: int,
 ) -> tuple[pd.DataFrame, Ledger]:
     """Turn one request's blame into its demands and what is to be divided among their sources."""

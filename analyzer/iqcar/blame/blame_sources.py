@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from iqcar.blame.folding import Reach
     from iqcar.enums import Request
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Schedule
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,9 @@ class Meeting:
 
     events: Schedule
     rate: Floats
-    source: Rows
+    source: Ints
     weights: tuple[Floats, Floats]
-    group: Rows
+    group: Ints
     one_domain: bool
 
 
@@ -73,7 +69,7 @@ class Ledger:
     meeting: Meeting
     own_beta: Floats
     own_lost: Floats
-    demand_of: Rows
+    demand_of: Ints
     first: int
     slowdown: Floats
     lost: Floats
@@ -84,9 +80,9 @@ class Ledger:
 class _Entries(NamedTuple):
     """Blame of a source stage for a demand, one entry each."""
 
-    demand: Rows
-    kind: Rows
-    stage: Rows
+    demand: Ints
+    kind: Ints
+    stage: Ints
     beta: Floats
     lost: Floats
 
@@ -97,7 +93,7 @@ class _Entries(NamedTuple):
 
 def name_sources(
     ledgers: Sequence[Ledger],
-    stage_of_group: Rows,
+    stage_of_group: Ints,
     tables: Tables,
     reach: Reach,
     most: int | None,
@@ -139,7 +135,7 @@ def name_sources(
 
 
 def _batches(
-    ledgers: Sequence[Ledger], stage_of_group: Rows, query: Rows, queries: int, most: int | None
+    ledgers: Sequence[Ledger], stage_of_group: Ints, query: Ints, queries: int, most: int | None
 ) -> list[Flags]:
     """Split the groups so that the pairs of a batch fit in memory, by target query."""
     if most is None or queries <= most + 1:
@@ -157,7 +153,7 @@ def _batches(
     return batches(owner, cost, max(PAIRS_AT_ONCE, PAIRS_PER_TASK * pieces))
 
 
-def _entries(ledger: Ledger, stage_of_group: Rows, query: Rows, batch: Flags) -> _Entries:
+def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) -> _Entries:
     """Work out the pairs of some groups: what overlapped, less what tasks are to themselves."""
     meeting = ledger.meeting
     first, second = meeting.weights
@@ -214,7 +210,7 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
 class _Rest:
     """Folds the small sources of targets, and keeps what that takes from each source."""
 
-    def __init__(self, query: Rows, recurring: Rows, reach: Reach) -> None:
+    def __init__(self, query: Ints, recurring: Ints, reach: Reach) -> None:
         queries = len(recurring)
         self._query, self._queries, self._reach = query, queries, reach
         self._recurring_of, self._recurring = recurring, np.zeros(queries)
@@ -228,7 +224,7 @@ class _Rest:
         self,
         ledgers: Sequence[Ledger],
         every: list[_Entries],
-        stage_of_group: Rows,
+        stage_of_group: Ints,
         most: int,
     ) -> list[_Entries]:
         """Sum the entries of small sources in one REST entry per demand."""
@@ -260,7 +256,7 @@ class _Rest:
         each = np.split(small, np.cumsum(size)[:-1])
         return [_with_rest(entries, of) for entries, of in zip(every, each, strict=True)]
 
-    def _count(self, target: Rows, source: Rows, lost: Floats, dor: Floats, resource: Rows) -> None:
+    def _count(self, target: Ints, source: Ints, lost: Floats, dor: Floats, resource: Ints) -> None:
         self._any = True
         of_target, of_source, member = distinct_pairs(target, source)
         pair_lost = sum_by(member, lost, len(of_target))

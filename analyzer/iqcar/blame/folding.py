@@ -15,11 +15,7 @@ import numpy as np
 from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 MOST_SOURCES = 20
 """Source queries named per target query. A person reads ten; 2,000 targets of 20 sources each are
@@ -53,7 +49,7 @@ class Reach:
     by_beta: bool = False
 
 
-def beyond_largest(target: Rows, source: Rows, size: Floats, most: int) -> Flags:
+def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags:
     """Mark entries whose source is not among the largest ``most`` sources of their target.
 
     Parameters
@@ -98,7 +94,7 @@ def _largest(values: Floats, most: int) -> Flags:
     return kept
 
 
-def distinct_pairs(target: Rows, source: Rows) -> tuple[Rows, Rows, Rows]:
+def distinct_pairs(target: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
     """Return target and source of each distinct pair, in order, and each entry's position there."""
     first = int(target.min()) if len(target) else 0
     width = int(source.max(initial=0)) + 1
@@ -113,7 +109,7 @@ def distinct_pairs(target: Rows, source: Rows) -> tuple[Rows, Rows, Rows]:
     return pairs // width + first, pairs % width, member
 
 
-def batches(owner: Rows, cost: Floats, most: float) -> list[Flags]:
+def batches(owner: Ints, cost: Floats, most: float) -> list[Flags]:
     """Split groups into batches of bounded cost that no owner's groups are divided among.
 
     Parameters

@@ -11,18 +11,16 @@ from iqcar.blame.slots import slot_times, slots_offered
 from iqcar.demand.capacity import best_seen, of_domain
 from iqcar.enums import Domain, Request, SourceUsage
 from iqcar.tables import LAST_PLAUSIBLE_MS
+from iqcar.tables.arrays import known_or_zero, sum_known
 from iqcar.waits import wait_column
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.blame.slots import SlotTimes
     from iqcar.demand.capacity import Capacity
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 SHORTEST_MS = 1.0
 """Durations that something is divided by are at least Spark's resolution."""
@@ -43,11 +41,11 @@ class Users(Protocol):
     """Who uses resources: tasks (:class:`TaskColumns`) or pieces of them."""
 
     @property
-    def host(self) -> Rows:
+    def host(self) -> Ints:
         """Machine, −1 if unknown."""
 
     @property
-    def executor(self) -> Rows:
+    def executor(self) -> Ints:
         """Executor, −1 if unknown."""
 
     @property
@@ -70,7 +68,7 @@ class Users(Protocol):
     def slots_offered(self) -> Floats:
         """Slots handed out in the application meanwhile."""
 
-    def domain(self, request: Request) -> Rows:
+    def domain(self, request: Request) -> Ints:
         """Contention domain."""
 
     def wait(self, request: Request) -> Floats:
@@ -96,10 +94,10 @@ class TaskColumns:
 
     tables: Tables
     waits: pd.DataFrame
-    app: Rows
-    stage: Rows
-    host: Rows
-    executor: Rows
+    app: Ints
+    stage: Ints
+    host: Ints
+    executor: Ints
     launch: Floats
     finish: Floats
     asked: Floats
@@ -108,7 +106,7 @@ class TaskColumns:
     slots_offered: Floats
 
     @classmethod
-    def of(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
+    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
         """Take the columns from the tables."""
         tasks = tables.tasks
         launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -148,7 +146,7 @@ class TaskColumns:
         compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
         return compute
 
-    def domain(self, request: Request) -> Rows:
+    def domain(self, request: Request) -> Ints:
         """Return the row of each task's contention domain, −1 where it has none."""
         by_domain = {
             Domain.APPLICATION: self.app,
@@ -176,7 +174,7 @@ class TaskColumns:
         # The measuring begins after the launch and ends before the finish.
         measured = records["wall_ms"].to_numpy(np.float64)[seen]
         measured = np.minimum(measured / np.maximum(self.span[task], SHORTEST_MS), 1.0)
-        held[task] = mean[seen] * _known(measured)
+        held[task] = mean[seen] * known_or_zero(measured)
         return held
 
 
@@ -226,12 +224,12 @@ def data_processed(columns: Users, request: Request) -> Floats:
         return number("remote_bytes")
     if request is Request.IO_READ:
         return number("input_bytes")
-    written = _sum_known(number("shuffle_write_bytes"), number("output_bytes"))
+    written = sum_known(number("shuffle_write_bytes"), number("output_bytes"))
     if request is Request.IO_WRITE:
-        return _sum_known(written, number("disk_spilled_bytes"))
+        return sum_known(written, number("disk_spilled_bytes"))
     if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
         return number("peak_memory_bytes")
-    read = _sum_known(number("input_bytes"), number("remote_bytes"), number("local_bytes"))
+    read = sum_known(number("input_bytes"), number("remote_bytes"), number("local_bytes"))
     return np.where(read > 0, read, written)
 
 
@@ -287,7 +285,7 @@ def _against_speed(
     request: Request, wait: Floats, ratp: Floats, capacity: Floats, span: Floats
 ) -> Loss:
     """Eq. 3 with the host's capacity: S = C_h / c_tt − 1, c_tt = 1 / RATP_tt at most C_h."""
-    slowdown = _known(capacity * ratp) - 1.0
+    slowdown = known_or_zero(capacity * ratp) - 1.0
     slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
     lost = wait * slowdown / (1.0 + slowdown)
     return Loss(request, wait, ratp, slowdown, 1 + slowdown, span, np.zeros_like(wait), lost)
@@ -308,8 +306,8 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
 def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     """Against one core: c_tt = CPU / (CPU + wait); garbage collection is lost to a known cause."""
     measured = np.isfinite(columns.wait(Request.RUN_QUEUE))
-    cpu = np.maximum(_known(columns.compute()), SHORTEST_MS)
-    gc = np.where(measured, _known(columns.waits["gc_ms"].to_numpy(np.float64)), 0.0)
+    cpu = np.maximum(known_or_zero(columns.compute()), SHORTEST_MS)
+    gc = np.where(measured, known_or_zero(columns.waits["gc_ms"].to_numpy(np.float64)), 0.0)
     gc = np.maximum(gc, 0.0)
     lost = wait + gc
     return Loss(
@@ -317,17 +315,7 @@ def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     )
 
 
-def _known(values: Floats) -> Floats:
-    return np.where(np.isfinite(values), values, 0.0)
-
-
-def _sum_known(*parts: Floats) -> Floats:
-    """Add up what is known; NaN only where nothing is."""
-    total = sum((_known(part) for part in parts), np.zeros(len(parts[0])))
-    return np.where(np.logical_and.reduce([np.isnan(part) for part in parts]), np.nan, total)
-
-
-def _rows(column: pd.Series[int], n: int) -> Rows:
+def _rows(column: pd.Series[int], n: int) -> Ints:
     """Row numbers of another table, −1 for one that it does not have."""
     rows = column.to_numpy(np.int64)
     return np.where((rows >= 0) & (rows < n), rows, -1)

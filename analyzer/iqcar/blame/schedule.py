@@ -26,7 +26,7 @@ class Agenda:
         self._paper = source_usage is SourceUsage.PAPER
         self._made: dict[Domain, Schedule] = {}
 
-    def of(self, request: Request) -> Schedule:
+    def schedule_of(self, request: Request) -> Schedule:
         """Return the schedule of the request's contention domain."""
         domain = request.domain
         if domain not in self._made:

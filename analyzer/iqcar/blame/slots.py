@@ -15,12 +15,8 @@ import numpy as np
 from iqcar.tables.arrays import by_group_and_time, most_at_once, running_total
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 NO_SLOTS = 1e-6
 """Fewer slots than this are none; sums of slot counts are exact to far below it."""
@@ -104,7 +100,7 @@ def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) ->
 
 
 class _Offers(NamedTuple):
-    app: Rows
+    app: Ints
     cores: Floats
     added: Floats
     removed: Floats
@@ -112,7 +108,7 @@ class _Offers(NamedTuple):
 
 
 def _offers(
-    tables: Tables, rows: Rows, held: Floats, asked: Floats, launch: Floats, finish: Floats
+    tables: Tables, rows: Ints, held: Floats, asked: Floats, launch: Floats, finish: Floats
 ) -> _Offers:
     """Slots that each executor offers, from when to when."""
     executors = tables.executors
@@ -147,7 +143,7 @@ def _offers(
     return _Offers(app[used], cores[used], added[used], removed[used], int(busy))
 
 
-def slots_offered(app: Rows, asked: Floats, launch: Floats) -> Floats:
+def slots_offered(app: Ints, asked: Floats, launch: Floats) -> Floats:
     """Count the slots handed out in each task's application while it waited, itself included.
 
     This is the data processed of a slot wait (paper table 4); at least 1, NaN where the wait

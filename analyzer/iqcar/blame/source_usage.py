@@ -9,16 +9,13 @@ import numpy as np
 from iqcar.blame.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
 from iqcar.demand.capacity import best_seen, host_cores, of_domain
 from iqcar.enums import Request, SourceUsage
-from iqcar.tables.arrays import most_at_once, share_of
+from iqcar.tables.arrays import most_at_once, positive_or_zero, share_of
 from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.blame.ratp import TaskColumns, Users
     from iqcar.demand.capacity import Capacity
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 
 def used_share(
@@ -55,9 +52,9 @@ def used_share(
     if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
-        return np.minimum(_positive(columns.compute()) / life, 1.0)
+        return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
     # Who holds a lock is not recorded; a task can only hold it while it is not waiting for it.
-    return np.clip(1.0 - _positive(columns.wait(request)) / life, 0.0, 1.0)
+    return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
 
 
 def explicable_share(
@@ -107,10 +104,10 @@ def _device_share(
         for other in ONE_DEVICE[request]:
             # Nobody's writes were timed (output has no write time): the device is the same.
             speeds = np.where(np.isnan(speeds), per_host[other], speeds)
-        ideal = _positive(data_processed(columns, part)) / of_domain(speeds, columns.host)
-        by_rate = np.minimum(_positive(ideal) / life, 1.0)
+        ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
+        by_rate = np.minimum(positive_or_zero(ideal) / life, 1.0)
         time = columns.wait(part)
-        active = _positive(time) / life
+        active = positive_or_zero(time) / life
         if source_usage is SourceUsage.ACTIVE:
             share += np.where(time > 0, active, by_rate)
         else:
@@ -120,7 +117,7 @@ def _device_share(
 
 def _memory_share(columns: Users) -> Floats:
     """Memory held, of the most that tasks of the same executor ever held at once."""
-    held = _positive(columns.held())
+    held = positive_or_zero(columns.held())
     rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
     executor = columns.executor[rows]
     most = most_at_once(
@@ -143,8 +140,4 @@ def _share_while_waiting(columns: Users, request: Request) -> Floats:
     best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
     speed = data / np.where(wait > 0, wait, np.nan)
     share = np.where(wait > 0, speed / best, 1.0)
-    return np.where((data > 0) & np.isfinite(wait), np.minimum(_positive(share), 1.0), 0.0)
-
-
-def _positive(values: Floats) -> Floats:
-    return np.where(np.isfinite(values) & (values > 0), values, 0.0)
+    return np.where((data > 0) & np.isfinite(wait), np.minimum(positive_or_zero(share), 1.0), 0.0)

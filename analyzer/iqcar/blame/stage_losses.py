@@ -13,11 +13,9 @@ from iqcar.waits import wait_column
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 STAGE_LOSSES = TableSpec(
     "stage_losses",
@@ -32,9 +30,7 @@ STAGE_LOSSES = TableSpec(
 )
 
 
-def stage_losses(
-    tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats, *, critical_only: bool = False
-) -> pd.DataFrame:
+def stage_losses(tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats) -> pd.DataFrame:
     """Bring the time that tasks lost down to the elapsed time of their query.
 
     Parameters
@@ -45,8 +41,6 @@ def stage_losses(
         From :func:`iqcar.waits.measure_waits`.
     lost_task_ms : ndarray of float64, one per stage
         Task time lost.
-    critical_only : bool
-        Only stages on the critical path get a share of the elapsed time.
 
     Returns
     -------
@@ -59,7 +53,7 @@ def stage_losses(
     cpu = np.nan_to_num(waits["compute_ms"].to_numpy(np.float64)[here])
     n = len(tables.stages)
     life_ms = sum_by(stage[here], life, n)
-    elapsed_ms = elapsed_shares(tables, critical_only=critical_only)
+    elapsed_ms = elapsed_shares(tables)
     share = share_of(lost_task_ms, life_ms)
     return STAGE_LOSSES.frame(
         {
@@ -75,14 +69,12 @@ def stage_losses(
 _LIFE = ("duration_ms", wait_column(Request.SLOT_WAIT))
 
 
-def elapsed_shares(tables: Tables, *, critical_only: bool = False) -> Floats:
+def elapsed_shares(tables: Tables) -> Floats:
     """Split every instant of a query equally among its stages that are running then.
 
     Parameters
     ----------
     tables : Tables
-    critical_only : bool
-        Only stages on the critical path take part; a query without one is split among all.
 
     Returns
     -------
@@ -105,11 +97,6 @@ def elapsed_shares(tables: Tables, *, critical_only: bool = False) -> Floats:
         start, end = bound(start, limits), bound(end, limits)
     with np.errstate(invalid="ignore"):
         usable = known & np.isfinite(start) & np.isfinite(end) & (end > start)
-    if critical_only:
-        critical = stages["critical"].to_numpy(bool)
-        has_path = np.zeros(len(queries), dtype=bool)
-        has_path[query[usable & critical]] = True
-        usable &= critical | ~has_path[own]
     rows = np.flatnonzero(usable)
     if len(rows) == 0:
         return shares

@@ -14,12 +14,7 @@ from iqcar.tables.arrays import sum_by
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Schedule
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 TARGET_STARTS, TARGET_ENDS, SOURCE_STARTS, SOURCE_ENDS = 1, 2, 4, 8
 """What an event does; bits, because a launch ends a slot wait and starts a source at once."""
@@ -30,7 +25,7 @@ USED, LEVEL, SINCE = 0, 1, 2
 """Rows of the sources' state: integral of the rate up to a moment, the rate since, the moment."""
 
 
-def usage_during(events: Schedule, rate: Floats, is_target: NDArray[np.bool_]) -> Floats:
+def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     """Integrate the total rate of all sources in its domain over each target's interval.
 
     Parameters
@@ -55,8 +50,8 @@ def usage_during(events: Schedule, rate: Floats, is_target: NDArray[np.bool_]) -
 class Pairs(NamedTuple):
     """Sparse sums over pairs: one entry per (group, source), each at most once."""
 
-    group: NDArray[np.int64]
-    source: NDArray[np.int64]
+    group: Ints
+    source: Ints
     first: Floats
     second: Floats
 
@@ -64,12 +59,12 @@ class Pairs(NamedTuple):
 def pairs_of_groups(
     events: Schedule,
     rate: Floats,
-    source: Rows,
+    source: Ints,
     weight: Floats,
-    group: Rows,
+    group: Ints,
     n_sources: int,
     n_groups: int,
-) -> Rows:
+) -> Ints:
     """Count the sources that each group can be paired with; parameters of :func:`pair_integrals`.
 
     Returns
@@ -77,18 +72,18 @@ def pairs_of_groups(
     ndarray of int64, one per group
         At least as many as :func:`pair_integrals` finds. O(events).
     """
-    met: Rows = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
+    met: Ints = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
     return met
 
 
 def _room(
     events: Schedule, columns: tuple[Any, ...], n_sources: int, n_groups: int
-) -> tuple[int, int, int, Rows]:
+) -> tuple[int, int, int, Ints]:
     """What :func:`_room_needed` finds for columns with one value per task."""
     count_steps(__name__, len(events.task))
     arguments: list[Any] = [column[events.row] for column in columns]
     arguments += np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
-    found: tuple[int, int, int, Rows] = _room_needed(
+    found: tuple[int, int, int, Ints] = _room_needed(
         events.task, events.what, events.domain_start, *arguments
     )
     return found
@@ -97,9 +92,9 @@ def _room(
 def pair_integrals(
     events: Schedule,
     rate: Floats,
-    source: Rows,
+    source: Ints,
     weights: tuple[Floats, Floats],
-    group: Rows,
+    group: Ints,
     n_sources: int,
     n_groups: int,
     *,

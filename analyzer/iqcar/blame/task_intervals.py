@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from iqcar.blame.ratp import TaskColumns
     from iqcar.blame.slots import SlotTimes
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 T = TypeVar("T", bound=np.generic)
 
@@ -60,11 +58,11 @@ class Pieces:
     """
 
     columns: TaskColumns
-    task: Rows
+    task: Ints
     launch: Floats
     finish: Floats
     span: Floats
-    interval: Rows
+    interval: Ints
     whole: bool
     _shares: dict[str, Floats] = field(default_factory=dict, repr=False)
 
@@ -76,7 +74,7 @@ class Pieces:
         return cls(columns, every, columns.launch, columns.finish, columns.span, none, whole=True)
 
     @classmethod
-    def of(cls, columns: TaskColumns) -> Pieces:
+    def from_intervals(cls, columns: TaskColumns) -> Pieces:
         """Cut tasks by their recorded intervals.
 
         A profile has the executor's clock and a task the driver's: a profile that does not lie
@@ -160,12 +158,12 @@ class Pieces:
     # --- what a source's use is measured from, as for whole tasks
 
     @property
-    def host(self) -> Rows:
+    def host(self) -> Ints:
         """Machine of each piece's task."""
         return self.columns.host[self.task]
 
     @property
-    def executor(self) -> Rows:
+    def executor(self) -> Ints:
         """Executor of each piece's task."""
         return self.columns.executor[self.task]
 
@@ -179,7 +177,7 @@ class Pieces:
         """Slots handed out while each piece's task waited for one."""
         return self.columns.slots_offered[self.task]
 
-    def domain(self, request: Request) -> Rows:
+    def domain(self, request: Request) -> Ints:
         """Contention domain of each piece's task."""
         return self.columns.domain(request)[self.task]
 

@@ -156,7 +156,7 @@ def _here(
             found.append(one)
     for path in traces:
         with _learning() as progress:
-            trace = TraceStream.of(path, columns)
+            trace = TraceStream.open(path, columns)
             found.append(find_topics_in_trace(trace, settings, progress))
     return tables, found
 

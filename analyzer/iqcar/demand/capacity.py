@@ -11,10 +11,8 @@ from iqcar.tables.arrays import most_at_once, share_of, sum_by
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 CAPACITY_QUANTILE = 0.9
 """Quantile of the speeds seen, each weighted by its time in the resource, that is called the
@@ -47,12 +45,12 @@ class Capacity(NamedTuple):
     """
 
     per_host: Floats
-    borrowed: NDArray[np.bool_]
+    borrowed: Flags
     tasks: int
 
 
 def host_capacity(
-    data: Floats, wait_ms: Floats, host: Rows, n_hosts: int, crowd: Floats | None = None
+    data: Floats, wait_ms: Floats, host: Ints, n_hosts: int, crowd: Floats | None = None
 ) -> Capacity:
     """Estimate each host's capacity from the speeds of its tasks (paper §4.1, ``1/RATP_h``).
 
@@ -103,7 +101,7 @@ def host_capacity(
     return Capacity(per_host, borrowed, len(chosen))
 
 
-def _slowed_by_crowding(log_speed: Floats, others: Floats, weight: Floats, host: Rows) -> float:
+def _slowed_by_crowding(log_speed: Floats, others: Floats, weight: Floats, host: Ints) -> float:
     """Fit γ of ``speed ~ (1 + crowd)^−γ`` within hosts; 0 (alone) to 1 (equal sharing)."""
     if len(host) < ENOUGH_TASKS:
         return 0.0
@@ -129,7 +127,7 @@ def weighted_quantile(ascending: Floats, weight: Floats, quantile: float) -> flo
     return float(ascending[min(int(at), len(ascending) - 1)])
 
 
-def best_seen(data: Floats, wait_ms: Floats, domain: Rows, n_domains: int) -> Floats:
+def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Floats:
     """Return the best DP / WT in each domain, as the paper's eq. 3 has it (NaN where none)."""
     moved = np.flatnonzero((data > 0) & (wait_ms > 0) & (domain >= 0))
     best = np.full(n_domains, -np.inf)
@@ -137,7 +135,7 @@ def best_seen(data: Floats, wait_ms: Floats, domain: Rows, n_domains: int) -> Fl
     return np.where(np.isfinite(best), best, np.nan)
 
 
-def of_domain(per_domain: Floats, domain: Rows) -> Floats:
+def of_domain(per_domain: Floats, domain: Ints) -> Floats:
     """Look up each task's domain; NaN where it has none."""
     if len(per_domain) == 0:
         return np.full(len(domain), np.nan)

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
 
 _OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
 
@@ -58,7 +55,7 @@ def outside_load(tables: Tables) -> OutsideLoad:
     known = (host >= 0) & (host < n)
     whole = known & np.isfinite(busy) & (capacity > 0)
 
-    def summed(of: Floats, rows: NDArray[np.bool_]) -> Floats:
+    def summed(of: Floats, rows: Flags) -> Floats:
         return np.bincount(host[rows], of[rows], n).astype(np.float64)
 
     outside = np.maximum(summed(busy, whole) - summed(own, known), 0.0)

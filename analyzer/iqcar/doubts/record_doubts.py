@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats
 
 GONE_MS = 10_000.0
 """A failed task whose executor was removed up to this long afterwards was lost with it: Spark
@@ -89,7 +87,7 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _sampler_doubts(tables: Tables, duration: NDArray[np.float64]) -> Iterator[str]:
+def _sampler_doubts(tables: Tables, duration: Floats) -> Iterator[str]:
     sampler = np.array(texts(tables.task_records, "sampler"), dtype=object)
     rows = tables.task_records["task"].to_numpy(np.int64)
     for state in sorted({state for state in sampler if state}):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iqcar.eventlog.find.locate import EventLog, locate
+from iqcar.eventlog.find.locate import EventLog, Unreadable, locate
 from iqcar.eventlog.ingest import failed, ingest
 from iqcar.eventlog.log_workers import ingest_in_processes
 from iqcar.eventlog.merge import merge
@@ -35,7 +35,7 @@ class ReadProgress:
 
 
 def read_logs(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path | EventLog],
     *,
     processes: int | None = None,
     progress: Callable[[ReadProgress], None] | None = None,
@@ -44,8 +44,9 @@ def read_logs(
 
     Parameters
     ----------
-    paths : sequence of path
-        Files, directories, globs, rolling directories, zips, or URLs.
+    paths : sequence of path or EventLog
+        Files, directories, globs, rolling directories, zips, or URLs; logs that ``locate`` found
+        before come first and are read where it found them.
     processes : int, optional
         Processes to read with; by default as many as there are cores, files and bytes for.
     progress : callable, optional
@@ -62,7 +63,8 @@ def read_logs(
     IqcarError
         If a URL needs a package that is not installed.
     """
-    found = locate(paths)
+    found: list[EventLog | Unreadable] = [one for one in paths if isinstance(one, EventLog)]
+    found += locate([one for one in paths if not isinstance(one, EventLog)])
     logs = [one for one in found if isinstance(one, EventLog)]
     sizes = [sum(part.size_bytes for part in log.parts) for log in logs]
     report = _Reporter(sum(sizes), progress)

@@ -1,4 +1,4 @@
-"""Many logs at once on Spark: logs are parsed and stages looked at where the data is.
+"""Find topics of many logs on Spark: executors parse logs and look at stages.
 
     logs → tables per application → tables per group of hosts → jobs → looks → topics
 

@@ -1,4 +1,4 @@
-"""What Spark's Python workers run first: it finds iqcar's code there, then hands over to it.
+"""Find iqcar's code in a Python worker of Spark, and run a step of it.
 
 This module is pickled by value, because a worker cannot import it before it has run: it imports
 nothing of iqcar, and only the standard library and pyspark inside its functions.

@@ -1,9 +1,10 @@
-"""Topics of many logs on Spark, with the numbers of the local engine."""
+"""Find topics of many logs on Spark, with the same numbers as the local engine."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.eventlog.ingest import failed
 from iqcar.eventlog.merge import merge
 from iqcar.fleet import steps
+from iqcar.fleet.faults import FaultsError
 from iqcar.fleet.packing import pack_by_size
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import working_on
@@ -21,6 +23,7 @@ from iqcar.fleet.shuffle import at_one_place, partitions
 from iqcar.fleet.spark_progress import watched
 from iqcar.fleet.topic_sources import sources_on_spark
 from iqcar.fleet.transport import objects, stepped
+from iqcar.pipeline import without_faulty
 from iqcar.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import FEATURE_LIST
@@ -31,7 +34,7 @@ from iqcar.tables import texts
 from iqcar.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iqcar.eventlog.find.locate import Unreadable
     from iqcar.fleet.send_code import Shipped
@@ -77,47 +80,79 @@ def topics_on_spark(
     Raises
     ------
     IqcarError
-        If a URL needs a package that is not installed, or Spark fails.
+        If a URL needs a package that is not installed, or Spark fails. A bug that is met in some
+        applications leaves out these, as :func:`iqcar.pipeline.without_faulty` does.
     """
     found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
-    if not any(isinstance(one, EventLog) for one in found):
+    if not any(isinstance(place, EventLog) for place in found):
         return _outlined(found, {}), None
     chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
     with working_on(spark, "iqcar topics"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
         shipped = ship(spark)
+        learn = _Learning(spark, shipped, chosen, query_by, names, doing, held)
         doing("reading logs")
         read = _keep(_read(spark, found, shipped), held)
         outlines = dict(objects(read, steps.OUTLINE))
-        tables = identify(_outlined(found, outlines), query_by)
-        if not len(tables.applications):
-            return tables, None
-        placed = _keep(at_one_place(spark, read, outlines), held)
-        doing("measuring waits")
-        jobs = _keep(stepped(placed, shipped.step("steps.jobs_step", chosen, query_by)), held)
-        told: list[steps.Told] = [one for _, one in objects(jobs, steps.TOLD)]
-        doing("learning from stages")
-        spread = partitions(spark, sum(outline.tasks for outline in outlines.values()))
-        kept = share_kept(sum(one.jobs for one in told))
+        tables = without_faulty(_outlined(found, outlines), partial(identify, query_by=query_by))
+        while len(tables.applications):
+            try:
+                return tables, learn(read, outlines, tables)
+            except FaultsError as error:
+                tables = error.leave_out_of(tables)
+        return tables, None
+
+
+@dataclass(frozen=True)
+class _Learning:
+    """Learns topics on Spark from logs that were read."""
+
+    spark: Any
+    shipped: Shipped
+    settings: TopicSettings
+    query_by: QueryBy
+    names: str
+    doing: Callable[[str], None]
+    held: ExitStack
+
+    def __call__(self, read: Any, outlines: Mapping[int, steps.Outline], tables: Tables) -> Topics:
+        """Learn from the logs whose applications are in the tables.
+
+        Raises
+        ------
+        FaultsError
+            If bugs are met in some of them.
+        """
+        app_of_log = tables.inputs["app"].tolist()
+        kept = {log: outline for log, outline in outlines.items() if app_of_log[log] >= 0}
+        step = self.shipped.step
+        placed = _keep(at_one_place(self.spark, read, kept), self.held)
+        self.doing("measuring waits")
+        jobs_step = step("steps.jobs_step", self.settings, self.query_by)
+        jobs = _keep(stepped(placed, jobs_step), self.held)
+        told: list[steps.Told] = [part for _, part in objects(jobs, steps.TOLD)]
+        self.doing("learning from stages")
+        spread = partitions(self.spark, sum(outline.tasks for outline in kept.values()))
+        share = share_kept(sum(part.jobs for part in told))
         bundles = jobs.where(jobs["kind"] == steps.JOBS).repartition(spread)
-        looked = stepped(bundles, shipped.step("steps.look_step", chosen, kept))
+        looked = stepped(bundles, step("steps.look_step", self.settings, share))
         topics = topics_from(
-            _at_rows([look for _, bundle in objects(looked) for look in bundle], tables),
+            _at_rows([look for _, looks in objects(looked, steps.LOOKS) for look in looks], tables),
             metric_names(FEATURE_LIST),
-            chosen,
-            sum((one.tally for one in told), Tally(0, 0, 0)),
+            self.settings,
+            sum((part.tally for part in told), Tally(0, 0, 0)),
             labels_of(tables),
             _doubts(tables, told),
         )
-        doing("asking who was in the way")
-        named = [topic_name(topics.words_of(one), names) for one in range(len(topics.topics))]
+        self.doing("asking who was in the way")
+        named = [topic_name(topics.words_of(n), self.names) for n in range(len(topics.topics))]
         lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
-        return tables, sources_on_spark(placed, shipped, topics, lacks, tables, query_by)
+        return sources_on_spark(placed, self.shipped, topics, lacks, tables, self.query_by)
 
 
 def _read(spark: Any, found: Sequence[EventLog | Unreadable], shipped: Shipped) -> Any:
     """Read every log on some executor; the largest are started first."""
-    logs = [(number, one) for number, one in enumerate(found) if isinstance(one, EventLog)]
+    logs = [(number, log) for number, log in enumerate(found) if isinstance(log, EventLog)]
     cores = spark.sparkContext.defaultParallelism
     shares = pack_by_size([log.size_bytes for _, log in logs], cores)
     step = shipped.step("steps.read_step", [[logs[row] for row in share] for share in shares])
@@ -135,10 +170,10 @@ def _outlined(found: Sequence[EventLog | Unreadable], outlines: dict[int, steps.
     """Put together what the driver knows of all logs."""
     return merge(
         [
-            failed(one.path, one.message)
-            if not isinstance(one, EventLog)
+            failed(place.path, place.message)
+            if not isinstance(place, EventLog)
             else outlines[number].tables
-            for number, one in enumerate(found)
+            for number, place in enumerate(found)
         ]
     )
 
@@ -147,13 +182,13 @@ def _at_rows(looks: Sequence[JobLook], tables: Tables) -> list[JobLook]:
     """Give each look the rows of its application and query among those of all logs."""
     app = tables.stages["app"].tolist()
     query = tables.stages["query"].tolist()
-    return [replace(one, app=app[one.stage], query=query[one.stage]) for one in looks]
+    return [replace(look, app=app[look.stage], query=query[look.stage]) for look in looks]
 
 
 def _doubts(tables: Tables, told: Sequence[steps.Told]) -> tuple[str, ...]:
     """Say of all groups together what the local engine says."""
-    offsets = {host: offset for one in told for host, offset in one.offsets.items()}
+    offsets = {host: offset for part in told for host, offset in part.offsets.items()}
     hosts = texts(tables.hosts, "host")
     clocks = clock_doubts(tables, np.array([offsets.get(host, 0.0) for host in hosts]))
-    untold, sampled = sum(one.untold for one in told), sum(one.sampled for one in told)
+    untold, sampled = sum(part.untold for part in told), sum(part.sampled for part in told)
     return (*clocks, *sample_doubts(untold, sampled))

@@ -1,16 +1,14 @@
-"""Jobs by the bundle: large enough to be worth a row, small enough to be shared out evenly."""
+"""Cut jobs into bundles of about equal size, each a row of a Spark DataFrame."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iqcar.topics import look_at_job
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iqcar.topics import JobLook, Jobs, TopicSettings
+    from iqcar.topics import Jobs
 
 BUNDLE_TASKS = 20_000
 """Tasks of one bundle of jobs: base learners take some tenths of a second for them."""
@@ -22,20 +20,15 @@ def bundles(jobs: Jobs, most: int = BUNDLE_TASKS) -> Iterator[Jobs]:
     for job in range(len(jobs)):
         if job + 1 == len(jobs) or jobs.starts[job + 2] - jobs.starts[first] > most:
             part = slice(int(jobs.starts[first]), int(jobs.starts[job + 1]))
-            mine = slice(first, job + 1)
+            jobs_of_it = slice(first, job + 1)
             yield replace(
                 jobs,
                 metrics=jobs.metrics[part],
                 latency_ms=jobs.latency_ms[part],
-                median_ms=jobs.median_ms[mine],
+                median_ms=jobs.median_ms[jobs_of_it],
                 starts=jobs.starts[first : job + 2] - jobs.starts[first],
-                stage=jobs.stage[mine],
-                app=jobs.app[mine],
-                query=jobs.query[mine],
+                stage=jobs.stage[jobs_of_it],
+                app=jobs.app[jobs_of_it],
+                query=jobs.query[jobs_of_it],
             )
             first = job + 1
-
-
-def look_at_all(jobs: Jobs, settings: TopicSettings, kept: float) -> list[JobLook]:
-    """Look at each job of a bundle; see :func:`iqcar.topics.analyse_job.look_at_job`."""
-    return [look_at_job(job, settings, kept) for job in jobs]

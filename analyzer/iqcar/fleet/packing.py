@@ -1,4 +1,4 @@
-"""Which task reads which logs, and which logs have to be looked at together."""
+"""Assign logs to Spark tasks, and group logs that share hosts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def pack_by_size(sizes: Sequence[int], cores: int) -> list[list[int]]:
         count = max(1, min(len(small), max(cores, -(-rest // ENOUGH_BYTES))))
         tasks += even_shares([max(sizes[row], 1) for row in small], count, small)
     if len(tasks) > MOST_TASKS:
-        whole = [sum(sizes[row] for row in one) for one in tasks]
-        shares = even_shares(whole, MOST_TASKS, list(range(len(tasks))))
-        tasks = [[row for one in share for row in tasks[one]] for share in shares]
+        sizes_of_tasks = [sum(sizes[row] for row in task) for task in tasks]
+        shares = even_shares(sizes_of_tasks, MOST_TASKS, list(range(len(tasks))))
+        tasks = [[row for task in share for row in tasks[task]] for share in shares]
     return tasks
 
 
@@ -80,7 +80,7 @@ def together(hosts: Mapping[int, Sequence[str]]) -> dict[int, int]:
     first_on: dict[str, int] = {}
     for log in sorted(hosts):
         for host in hosts[log]:
-            one, other = sorted((lead(log), lead(first_on.setdefault(host, log))))
-            leader[other] = one
+            first, second = sorted((lead(log), lead(first_on.setdefault(host, log))))
+            leader[second] = first
     groups: dict[int, int] = {}
     return {log: groups.setdefault(lead(log), len(groups)) for log in sorted(hosts)}

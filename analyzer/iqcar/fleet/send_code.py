@@ -1,4 +1,4 @@
-"""Bringing iqcar's own code to the executors: a zip of the package, made on the fly."""
+"""Send iqcar's own code to the executors as a zip of the package."""
 
 from __future__ import annotations
 

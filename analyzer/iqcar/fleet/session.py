@@ -1,4 +1,4 @@
-"""The Spark that a fleet is looked at on: the session there is, or one of its own."""
+"""Open a Spark session, or use the active one, and turn its failures into one line."""
 
 from __future__ import annotations
 

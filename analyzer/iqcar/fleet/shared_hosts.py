@@ -1,4 +1,4 @@
-"""Capacities of hosts from what all groups of logs tell, as the local engine estimates them.
+"""Estimate the capacities of hosts from the tasks of all groups, as the local engine does.
 
 How much crowding slows a device, and the capacity of a host with few tasks, are taken from all
 hosts together. So the groups tell how fast their tasks moved data, and are told the capacities.
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 class Moved(NamedTuple):
@@ -37,7 +34,7 @@ class Moved(NamedTuple):
     data: Floats
     wait_ms: Floats
     crowd: Floats
-    host: Rows
+    host: Ints
 
 
 @dataclass(frozen=True)
@@ -54,15 +51,15 @@ class HostSpeeds:
     moved: dict[Request, Moved]
 
     @classmethod
-    def of(cls, tables: Tables, waits: pd.DataFrame) -> HostSpeeds:
+    def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostSpeeds:
         """Collect them as :func:`iqcar.blame.attribute.attribute` does."""
-        columns = TaskColumns.of(tables, waits)
+        columns = TaskColumns.from_tables(tables, waits)
         agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
         moved = {}
-        for request, one in speeds(columns, agenda.of(Request.IO_READ)).items():
-            rows = np.flatnonzero((one.data > 0) & (one.wait_ms > 0))
+        for request, speed in speeds(columns, agenda.schedule_of(Request.IO_READ)).items():
+            rows = np.flatnonzero((speed.data > 0) & (speed.wait_ms > 0))
             moved[request] = Moved(
-                one.data[rows], one.wait_ms[rows], one.crowd[rows], columns.host[rows]
+                speed.data[rows], speed.wait_ms[rows], speed.crowd[rows], columns.host[rows]
             )
         return cls(texts(tables.hosts, "host"), moved)
 
@@ -74,12 +71,12 @@ class Known:
     rows: dict[str, int]
     capacities: dict[Request, Capacity]
 
-    def of(self, hosts: Sequence[str]) -> dict[Request, Capacity]:
+    def capacities_of(self, hosts: Sequence[str]) -> dict[Request, Capacity]:
         """Take the capacities of some hosts, in their order."""
         rows = np.array([self.rows[host] for host in hosts], np.int64)
         return {
-            request: Capacity(one.per_host[rows], one.borrowed[rows], one.tasks)
-            for request, one in self.capacities.items()
+            request: Capacity(capacity.per_host[rows], capacity.borrowed[rows], capacity.tasks)
+            for request, capacity in self.capacities.items()
         }
 
 

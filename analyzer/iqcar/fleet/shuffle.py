@@ -1,4 +1,4 @@
-"""Bringing the tables of logs that have to be looked at together to one place."""
+"""Bring the tables of each group of logs to one partition."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def at_one_place(spark: Any, read: Any, outlines: Mapping[int, Outline]) -> Any:
     tasks = [outlines[number].tasks for number in members]
     of_group = np.bincount([groups[number] for number in members], tasks).tolist()
     count = min(partitions(spark, sum(tasks)), len(of_group))
-    shares = even_shares([max(one, 1) for one in of_group], count, range(len(of_group)))
+    shares = even_shares([max(weight, 1) for weight in of_group], count, range(len(of_group)))
     keys = _keys(spark, count)
-    key_of = {group: keys[share] for share, mine in enumerate(shares) for group in mine}
+    key_of = {group: keys[share] for share, in_share in enumerate(shares) for group in in_share}
     table = spark.createDataFrame(
         [(log, groups[log], key_of[groups[log]], first_stage[log]) for log in members],
         "log long, group long, key long, first_stage long",
@@ -87,4 +87,6 @@ def _keys(spark: Any, count: int) -> list[int]:
     for number, partition in tried.select("id", bucket).collect():
         if numbers.setdefault(partition, number) != number:
             spare.append(number)
-    return [numbers[one] if one in numbers else spare.pop() for one in range(count)]
+    return [
+        numbers[partition] if partition in numbers else spare.pop() for partition in range(count)
+    ]

@@ -1,4 +1,4 @@
-"""How far Spark is, from its status tracker, told from a thread of its own."""
+"""Report Spark's progress from its status tracker, in a thread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What runs on executors: each step takes batches of rows and gives frames of rows."""
+"""Steps that executors run: each takes batches of rows and gives frames of rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -11,34 +12,31 @@ import pandas as pd
 
 from iqcar.blame.attribute import attribute
 from iqcar.eventlog.ingest import ingest
+from iqcar.eventlog.leave_out import leave_out
 from iqcar.eventlog.merge import merge
-from iqcar.fleet.job_batches import bundles, look_at_all
+from iqcar.fleet.faults import faults_of
+from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.shared_hosts import HostSpeeds
-from iqcar.fleet.transport import one_row, rows_of, unpack
-from iqcar.queries.critical_path import add_critical_path
+from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack
 from iqcar.queries.identify import identify
 from iqcar.stragglers import StragglerSettings, build_features
 from iqcar.stragglers.clock_offsets import clock_offsets
 from iqcar.stragglers.host_features import untold_tasks
 from iqcar.tables import SPECS, texts
-from iqcar.topics import Jobs
+from iqcar.topics import Jobs, look_at_job
 from iqcar.topics.blame_of_topics import blamed_for
 from iqcar.topics.topic_of_straggler import straggler_topics
 from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator, Sequence
 
     from iqcar.enums import QueryBy
     from iqcar.eventlog.find.locate import EventLog
     from iqcar.fleet.shared_hosts import Known
     from iqcar.tables import Tables
-    from iqcar.topics import Tally, Topics, TopicSettings
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
+    from iqcar.topics import Job, JobLook, Tally, Topics, TopicSettings
 
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
 SPEEDS, SOURCES = "speeds", "sources"
@@ -85,13 +83,24 @@ class Group:
     number : int
     tables : Tables
         With queries identified.
-    stages : ndarray of int64, one per stage of the tables
-        Its row among the stages of all logs.
+    stages : ndarray of shape (n_stages,)
+        Row of each stage of the tables among the stages of all logs.
+    logs : ndarray of shape (n_applications,)
+        Number of each application's log.
     """
 
     number: int
     tables: Tables
-    stages: NDArray[np.int64]
+    stages: Ints
+    logs: Ints
+
+    def alone(self) -> Iterator[tuple[int, Group]]:
+        """Number of each log, and the group with its application only."""
+        stage_app = self.tables.stages["app"].to_numpy(np.int64)
+        for app, log in enumerate(self.logs.tolist()):
+            others = {other: "" for other in range(len(self.logs)) if other != app}
+            stages = self.stages[stage_app == app]
+            yield log, Group(self.number, leave_out(self.tables, others), stages, self.logs[[app]])
 
 
 def read_step(
@@ -115,26 +124,40 @@ def jobs_step(
     settings: TopicSettings, query_by: QueryBy, batches: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Measure features of each group of logs, and find the jobs in it."""
-    edge_ms = StragglerSettings().edge_ms
-    for group in groups(query_by, batches):
-        tables = group.tables
-        features = build_features(tables, measure_waits(tables), edge_ms)
-        jobs = Jobs.of(features, settings)
-        offsets = zip(texts(tables.hosts, "host"), clock_offsets(tables).tolist(), strict=True)
-        untold, sampled = untold_tasks(tables, features.column("host_cpu"))
-        told = Told(jobs.tally, len(jobs), dict(offsets), untold, sampled)
-        yield from rows_of(group.number, TOLD, told)
-        for bundle in bundles(replace(jobs, stage=group.stages[jobs.stage])):
-            yield one_row(int(bundle.stage[0]), JOBS, bundle)
+    return _each_group(query_by, batches, partial(_jobs_of_group, settings))
+
+
+def _jobs_of_group(settings: TopicSettings, group: Group) -> Iterator[pd.DataFrame]:
+    tables = group.tables
+    features = build_features(tables, measure_waits(tables), StragglerSettings().edge_ms)
+    jobs = Jobs.from_tasks(features, settings)
+    offsets = zip(texts(tables.hosts, "host"), clock_offsets(tables).tolist(), strict=True)
+    untold, sampled = untold_tasks(tables, features.column("host_cpu"))
+    told = Told(jobs.tally, len(jobs), dict(offsets), untold, sampled)
+    yield from rows_of(group.number, TOLD, told)
+    placed = replace(jobs, stage=group.stages[jobs.stage], app=group.logs[jobs.app])
+    for bundle in bundles(placed):
+        yield one_row(int(bundle.stage[0]), JOBS, bundle)
 
 
 def look_step(
     settings: TopicSettings, kept: float, batches: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
-    """Look at each bundle of jobs."""
+    """Look at each bundle of jobs; the ``app`` of a job is the number of its log."""
+
+    def look(job: Job) -> JobLook:
+        return look_at_job(job, settings, kept)
+
     for batch in batches:
         for number, content in batch[["log", "content"]].itertuples(index=False):
-            yield from rows_of(number, LOOKS, look_at_all(unpack(content), settings, kept))
+            jobs: Jobs = unpack(content)
+            try:
+                yield from rows_of(number, LOOKS, [look(job) for job in jobs])
+            except Exception:
+                faults = faults_of(((job.app, job) for job in jobs), look)
+                if not faults:
+                    raise
+                yield from rows_of(number, FAULTS, faults)
 
 
 @dataclass(frozen=True)
@@ -151,8 +174,8 @@ class Asked:
     lacks : resource of each topic that is a lack of one
     """
 
-    stage: Rows
-    topic: Rows
+    stage: Ints
+    topic: Ints
     share: Floats
     words: pd.DataFrame
     settings: TopicSettings
@@ -171,63 +194,80 @@ class _Asking(NamedTuple):
 
 def speeds_step(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """Tell how fast each group's tasks moved data: capacities are estimated from all groups."""
-    for group in groups(query_by, batches):
-        tables = group.tables
-        yield from rows_of(group.number, SPEEDS, HostSpeeds.of(tables, measure_waits(tables)))
+    return _each_group(query_by, batches, _speeds_of_group)
+
+
+def _speeds_of_group(group: Group) -> Iterator[pd.DataFrame]:
+    speeds = HostSpeeds.from_tasks(group.tables, measure_waits(group.tables))
+    yield from rows_of(group.number, SPEEDS, speeds)
 
 
 def sources_step(
-    asked: Asked,
-    known: Known,
-    query_by: QueryBy,
-    batches: Iterator[pd.DataFrame],
+    asked: Asked, known: Known, query_by: QueryBy, batches: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Find the topic of every straggler, and the queries blamed for what its job lacks.
 
     ``job`` of what is sent is the stage of the job, ``query`` a stage of the query, both among the
     stages of all logs; ``task`` is −1: tasks stay here.
     """
-    edge_ms = StragglerSettings().edge_ms
+    return _each_group(query_by, batches, partial(_sources_of_group, asked, known))
+
+
+def _sources_of_group(asked: Asked, known: Known, group: Group) -> Iterator[pd.DataFrame]:
+    tables, here = group.tables, np.isin(asked.stage, group.stages)
+    if not here.any():
+        return
+    stage, job = np.unique(asked.stage[here], return_inverse=True)
+    found = _Asking(
+        pd.DataFrame({"stage": np.searchsorted(group.stages, stage)}),
+        pd.DataFrame({"job": job, "topic": asked.topic[here], "share": asked.share[here]}),
+        asked.words,
+        asked.settings,
+        pd.DataFrame(),
+    )
+    waits = measure_waits(tables)
+    features = build_features(tables, waits, StragglerSettings().edge_ms)
+    found = found._replace(stragglers=straggler_topics(cast("Topics", found), features))
+    blame = attribute(tables, waits, capacity=known.capacities_of(texts(tables.hosts, "host")))
+    blamed = blamed_for(cast("Topics", found), asked.lacks, tables, blame)
+    query = np.append(np.zeros(len(tables.queries), np.int64), -1)
+    query[tables.stages["query"].to_numpy(np.int64)] = group.stages
+    query[-1] = -1
+    blamed = blamed.assign(
+        job=stage[blamed["job"].to_numpy(np.int64)],
+        query=query[blamed["query"].to_numpy(np.int64)],
+    )
+    slow = found.stragglers
+    slow = slow.assign(job=stage[slow["job"].to_numpy(np.int64)], task=-1)
+    yield from rows_of(group.number, SOURCES, (blamed, slow))
+
+
+def _each_group(
+    query_by: QueryBy,
+    batches: Iterator[pd.DataFrame],
+    work: Callable[[Group], Iterator[pd.DataFrame]],
+) -> Iterator[pd.DataFrame]:
+    """Do some work on each group; where a bug is met, name the applications that show it alone."""
     for group in groups(query_by, batches):
-        tables, mine = group.tables, np.isin(asked.stage, group.stages)
-        if not mine.any():
-            continue
-        stage, job = np.unique(asked.stage[mine], return_inverse=True)
-        found = _Asking(
-            pd.DataFrame({"stage": np.searchsorted(group.stages, stage)}),
-            pd.DataFrame({"job": job, "topic": asked.topic[mine], "share": asked.share[mine]}),
-            asked.words,
-            asked.settings,
-            pd.DataFrame(),
-        )
-        waits = measure_waits(tables)
-        features = build_features(tables, waits, edge_ms)
-        found = found._replace(stragglers=straggler_topics(cast("Topics", found), features))
-        blame = attribute(tables, waits, capacity=known.of(texts(tables.hosts, "host")))
-        blamed = blamed_for(cast("Topics", found), asked.lacks, tables, blame)
-        query = np.append(np.zeros(len(tables.queries), np.int64), -1)
-        query[tables.stages["query"].to_numpy(np.int64)] = group.stages
-        query[-1] = -1
-        blamed = blamed.assign(
-            job=stage[blamed["job"].to_numpy(np.int64)],
-            query=query[blamed["query"].to_numpy(np.int64)],
-        )
-        slow = found.stragglers
-        slow = slow.assign(job=stage[slow["job"].to_numpy(np.int64)], task=-1)
-        yield from rows_of(group.number, SOURCES, (blamed, slow))
+        try:
+            yield from work(group)
+        except Exception:
+            faults = faults_of(group.alone(), lambda alone: list(work(alone)))
+            if not faults:
+                raise
+            yield from rows_of(group.number, FAULTS, faults)
 
 
 def groups(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[Group]:
     """Put the tables of each group together; its rows follow one another, in the order of logs."""
     rows = (row for batch in batches for row in batch.itertuples(index=False))
     for number, members in groupby(rows, key=lambda row: row.group):
-        several, firsts = [], []
-        for _, pieces in groupby(members, key=lambda row: row.log):
-            mine: list[Any] = list(pieces)
-            several.append(unpack(b"".join(row.content for row in mine)))
-            firsts.append(int(mine[0].first_stage))
-        stages = [
-            first + np.arange(len(one.stages)) for first, one in zip(firsts, several, strict=True)
-        ]
-        tables = add_critical_path(identify(merge(several), query_by))
-        yield Group(int(number), tables, np.concatenate(stages).astype(np.int64))
+        parts, stages, logs = [], [], []
+        for log, pieces in groupby(members, key=lambda row: row.log):
+            several: list[Any] = list(pieces)
+            part = unpack(b"".join(row.content for row in several))
+            parts.append(part)
+            stages.append(int(several[0].first_stage) + np.arange(len(part.stages)))
+            logs.append(int(log))
+        tables = identify(merge(parts), query_by)
+        yield Group(int(number), tables, np.concatenate(stages), np.array(logs, np.int64))

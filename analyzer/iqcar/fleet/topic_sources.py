@@ -1,4 +1,4 @@
-"""Who was in the way, asked on the executors once it is known which topics lack a resource."""
+"""Find on executors the queries blamed for topics that lack a resource."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.fleet.shared_hosts import capacities_of
-from iqcar.fleet.steps import Asked
+from iqcar.fleet.steps import SOURCES, SPEEDS, Asked
 from iqcar.fleet.transport import objects, stepped
 from iqcar.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
 
@@ -61,12 +61,12 @@ def sources_on_spark(
         dict(lacks),
     )
     measured = stepped(placed, shipped.step("steps.speeds_step", query_by))
-    known = capacities_of([speeds for _, speeds in objects(measured)])
+    known = capacities_of([speeds for _, speeds in objects(measured, SPEEDS)])
     answered = stepped(placed, shipped.step("steps.sources_step", asked, known, query_by))
-    parts = [part for _, part in objects(answered)]
+    parts = [part for _, part in objects(answered, SOURCES)]
     if not parts:
         return found
-    row_of = {int(one): row for row, one in enumerate(stage.tolist())}
+    row_of = {int(number): row for row, number in enumerate(stage.tolist())}
     blamed = _by_job([part for part, _ in parts], row_of)
     query = np.append(tables.stages["query"].to_numpy(np.int64), -1)
     blamed["query"] = query[blamed["query"].to_numpy(np.int64)]
@@ -84,7 +84,7 @@ def sources_on_spark(
 
 def _by_job(parts: Sequence[pd.DataFrame], row_of: Mapping[int, int]) -> pd.DataFrame:
     """Put the answers of all groups together, jobs by their rows instead of their stages."""
-    whole = pd.concat(parts, ignore_index=True)
-    whole["job"] = [row_of[int(one)] for one in whole["job"].tolist()]
-    ordered: pd.DataFrame = whole.iloc[np.argsort(whole["job"].to_numpy(), kind="stable")].copy()
+    joined = pd.concat(parts, ignore_index=True)
+    joined["job"] = [row_of[int(number)] for number in joined["job"].tolist()]
+    ordered: pd.DataFrame = joined.iloc[np.argsort(joined["job"].to_numpy(), kind="stable")].copy()
     return ordered

@@ -1,24 +1,22 @@
-"""Topics of a trace in Parquet on Spark, with the numbers of the local engine."""
+"""Find topics of a Parquet trace on Spark, with the same numbers as the local engine."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on
 from iqcar.fleet.shuffle import TASKS_PER_PARTITION, partitions
 from iqcar.fleet.spark_progress import watched
-from iqcar.fleet.steps import JOBS, TOLD
-from iqcar.fleet.trace_steps import AsRead, Survey
+from iqcar.fleet.steps import JOBS, LOOKS, TOLD
+from iqcar.fleet.trace_steps import SURVEY
 from iqcar.fleet.transport import objects, stepped
 from iqcar.stragglers.labels import Labels
 from iqcar.stragglers.trace_columns import TraceColumns
-from iqcar.stragglers.trace_features import MAX_NAME, features_of, left_out, no_task
+from iqcar.stragglers.trace_survey import Survey
+from iqcar.stragglers.trace_values import MAX_NAME
 from iqcar.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
 
 if TYPE_CHECKING:
@@ -70,42 +68,26 @@ def trace_topics_on_spark(
         doing("reading the trace")
         trace = _opened(spark, path)
         settled = columns.within(trace.columns, path)
-        wanted = trace.select(*_numbered(settled))
+        wanted = trace.select(*_numbered(trace, settled))
         with rows_per_batch(spark, TASKS_PER_BATCH):
-            as_read = AsRead(tuple(settled.wanted()), _broken(trace, settled))
-            step = shipped.step("trace_steps.survey_step", settled, as_read)
-            survey = sum((one for _, one in objects(stepped(wanted, step))), Survey())
-            if survey.left_out == survey.rows:
-                raise no_task(path)
-            usable = replace(
-                settled,
-                metrics=_told_of(settled.metrics, survey),
-                times=_told_of(settled.times, survey),
-            )
-            names = _names(usable, path)
-            jobs = sorted(survey.jobs)
-            step = shipped.step(
-                "trace_steps.trace_jobs_step", chosen, usable, as_read, names, jobs, path
-            )
+            step = shipped.step("trace_steps.survey_step", settled)
+            survey = Survey.total(part for _, part in objects(stepped(wanted, step), SURVEY))
+            layout = survey.layout(settled, path)
+            step = shipped.step("trace_steps.trace_jobs_step", chosen, layout)
             found = stepped(_by_job(spark, trace, settled, survey.rows), step).persist()
             held.callback(found.unpersist)
-            told = [one for _, one in objects(found, TOLD)]
+            told = [part for _, part in objects(found, TOLD)]
         doing("learning from jobs")
-        kept = share_kept(sum(one.jobs for one in told))
+        kept = share_kept(sum(part.jobs for part in told))
         bundles = found.where(found["kind"] == JOBS).repartition(partitions(spark, survey.rows))
         looked = stepped(bundles, shipped.step("steps.look_step", chosen, kept))
-        unusable = [
-            name[:MAX_NAME]
-            for name in (*settled.metrics, *settled.times)
-            if name not in (*usable.metrics, *usable.times)
-        ]
         return topics_from(
-            [look for _, bundle in objects(looked) for look in bundle],
-            names,
+            [look for _, bundle in objects(looked, LOOKS) for look in bundle],
+            metric_names(layout.features),
             chosen,
-            sum((one.tally for one in told), Tally(0, 0, 0)),
-            Labels([path], jobs, [], [], sorted(survey.hosts)),
-            left_out(path, survey.left_out, survey.rows, unusable),
+            sum((part.tally for part in told), Tally(0, 0, 0)),
+            Labels([path], layout.jobs, [], [], []),
+            layout.doubts,
         )
 
 
@@ -118,34 +100,23 @@ def _opened(spark: Any, path: str) -> Any:
         raise IqcarError(f"cannot be read: {first_line(error)}", path) from error
 
 
-def _told_of(names: tuple[str, ...], survey: Survey) -> tuple[str, ...]:
-    """Metrics that the trace tells something of, and nothing impossible."""
-    return tuple(name for name in names if name in survey.some and name not in survey.negative)
+def _numbered(trace: Any, columns: TraceColumns) -> list[Any]:
+    """Select the columns that are wanted, by number instead of name.
 
-
-def _names(columns: TraceColumns, where: str) -> tuple[str, ...]:
-    """What the metrics are called as features: as of a trace of one task that has all."""
-    one = {name: [1.0] for name in columns.wanted()}
-    return metric_names(features_of(pd.DataFrame(one), columns, where).features)
-
-
-def _numbered(columns: TraceColumns) -> list[Any]:
-    """Select the columns that are wanted, by number instead of name."""
+    Whole numbers that are names become text here: pandas would turn them to floats in a batch in
+    which one is missing.
+    """
     from pyspark.sql import functions
 
-    wanted = enumerate(columns.wanted())
-    return [functions.col(_quoted(name)).alias(f"c{number}") for number, name in wanted]
-
-
-def _broken(trace: Any, columns: TraceColumns) -> tuple[str, ...]:
-    """Columns of names that hold whole numbers of which some are missing; see ``AsRead``."""
     kinds = dict(trace.dtypes)
-    named = dict.fromkeys([*columns.job, *filter(None, [columns.host])])
-    return tuple(
-        name
-        for name in named
-        if kinds[name] in _WHOLE and not trace.where(f"{_quoted(name)} is null").isEmpty()
-    )
+    names = {*columns.job, columns.host, columns.task}
+    selected = []
+    for number, name in enumerate(columns.wanted()):
+        column = functions.col(_quoted(name))
+        if name in names and kinds[name] in _WHOLE:
+            column = column.cast("string")
+        selected.append(column.alias(f"c{number}"))
+    return selected
 
 
 def _by_job(spark: Any, trace: Any, columns: TraceColumns, rows: int) -> Any:
@@ -159,7 +130,7 @@ def _by_job(spark: Any, trace: Any, columns: TraceColumns, rows: int) -> Any:
     count = max(partitions(spark, rows), rows // TASKS_PER_PARTITION)
     ordered = (
         trace.select(
-            *_numbered(columns),
+            *_numbered(trace, columns),
             functions.concat_ws("/", *short).alias(_JOB),
             functions.col("_metadata.file_path").alias(_FILE),
             functions.col("_metadata.row_index").alias(_ROW),

@@ -1,4 +1,4 @@
-"""Python objects as rows of a Spark DataFrame: packed, and cut into pieces that Arrow can carry."""
+"""Pack Python objects into rows of a Spark DataFrame, in pieces that Arrow can carry."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import zstandard
 
+from iqcar.fleet.faults import FaultsError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PIECE_BYTES = 8 << 20
 """Most bytes of one row (8 MiB): a batch of sixteen is then little beside a worker's memory."""
 SCHEMA = "log long, kind string, part int, content binary"
 """Schema of our rows in Spark's words."""
+FAULTS = "faults"
+"""Kind of the rows that tell what bugs a step met, by the numbers of logs."""
 _FAST = 1
 """Level of zstd: tables shrink to a fifth, many times as fast as they were parsed."""
 
@@ -53,13 +57,39 @@ def stepped(frame: Any, step: Callable[[Any], Any]) -> Any:
     return frame.mapInPandas(step, SCHEMA)
 
 
-def objects(frame: Any, kind: str = "") -> list[tuple[int, Any]]:
-    """Bring objects of a kind, or all, to the driver: their numbers and they, in that order."""
-    wanted = frame.where(frame["kind"] == kind) if kind else frame
-    pieces: dict[int, list[tuple[int, bytes]]] = {}
-    for number, part, content in wanted.select("log", "part", "content").collect():
-        pieces.setdefault(number, []).append((part, bytes(content)))
-    return [
-        (number, unpack(b"".join(content for _, content in sorted(parts))))
-        for number, parts in sorted(pieces.items())
+def objects(frame: Any, kind: str) -> list[tuple[int, Any]]:
+    """Bring the objects of a kind to the driver.
+
+    Returns
+    -------
+    list of (int, object)
+        Number of each object, and the object, in the order of numbers.
+
+    Raises
+    ------
+    FaultsError
+        If the step that made the rows met bugs.
+    """
+    wanted = frame.where(frame["kind"].isin(kind, FAULTS))
+    return unpacked(wanted.select("kind", "log", "part", "content").collect())
+
+
+def unpacked(rows: Iterable[tuple[str, int, int, bytes]]) -> list[tuple[int, Any]]:
+    """Join the pieces of objects: rows of kind, number, part and content in any order.
+
+    Raises
+    ------
+    FaultsError
+        If some rows tell of bugs.
+    """
+    pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
+    for kind, number, part, content in rows:
+        pieces.setdefault((kind, number), []).append((part, bytes(content)))
+    found = [
+        (kind, number, unpack(b"".join(content for _, content in sorted(parts))))
+        for (kind, number), parts in sorted(pieces.items())
     ]
+    faults = {log: why for kind, _, met in found if kind == FAULTS for log, why in met.items()}
+    if faults:
+        raise FaultsError(faults)
+    return [(number, content) for _, number, content in found]

@@ -9,15 +9,12 @@ import pandas as pd
 
 from iqcar.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.enums import BlameKind
-from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.graph.structure import RESOURCES
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.graph.contents import Contents
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 COLUMNS = (
     "source_query_id",

@@ -13,14 +13,11 @@ from iqcar.tables import NONE, texts
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.enums import ImpactModel
     from iqcar.graph.impact import ByTarget, Flow
     from iqcar.graph.structure import Structure
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,13 @@ import pandas as pd
 from iqcar.blame.attribute import BLAME_KINDS, OWN
 from iqcar.enums import LEVELS, REQUESTS, BlameKind
 from iqcar.graph.contents import pseudo_name
-from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.graph.structure import RESOURCES
 from iqcar.tables import NONE
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.graph.contents import Contents
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
 """What the ids of each level start with."""

@@ -16,20 +16,18 @@ import numpy as np
 
 from iqcar.blame.attribute import OWN, QUERY
 from iqcar.graph.describe import PREFIXES, vertex_frame, vertex_ids
-from iqcar.graph.structure import sum_by
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import networkx as nx
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.graph.contents import Contents
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    Bools = Flags
 
 MAX_BLAME_NODES = 2000
 """Blame explanations (level 4) exported one by one, over all exported targets. About 400 bytes

@@ -14,17 +14,15 @@ import numpy as np
 
 from iqcar.blame.attribute import UNATTRIBUTED
 from iqcar.enums import ImpactModel
-from iqcar.graph.structure import EXPLAINED_LEVELS, non_negative, sum_by
+from iqcar.graph.structure import EXPLAINED_LEVELS, non_negative
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.blame.attribute import Blame
     from iqcar.graph.structure import Structure
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    Bools = Flags
 
 DENSE_CELLS_PER_ENTRY = 4
 """A (source × target) sum is made in a full matrix while that has at most this many cells per

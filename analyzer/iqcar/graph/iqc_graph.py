@@ -16,18 +16,19 @@ from iqcar.graph import blame_list, describe, export, views
 from iqcar.graph.contents import Contents, Names
 from iqcar.graph.impact import by_source, contributions, pass_up
 from iqcar.graph.paths import PathSearch
-from iqcar.graph.structure import chosen_targets, lay_out, sum_by
+from iqcar.graph.structure import chosen_targets, lay_out
 from iqcar.tables import NONE
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import networkx as nx
-    from numpy.typing import NDArray
 
     from iqcar.blame.attribute import Weigh
     from iqcar.enums import Resource
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
 
 
 def build_graph(
@@ -84,21 +85,18 @@ def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
         amounts = demands["slowdown"].to_numpy(np.float64), demands["lost_ms"].to_numpy(np.float64)
         kinds = ((KNOWN, np.zeros(len(each)), np.zeros(len(each))), (UNATTRIBUTED, *amounts))
         sources = [
-            {"demand": each, "kind": np.full(len(each), kind), "source_stage": nobody,
-             "beta": beta, "lost_ms": lost}
+            SOURCES.frame(
+                {"demand": each, "kind": np.full(len(each), kind), "source_stage": nobody,
+                 "beta": beta, "lost_ms": lost}
+            )
             for kind, beta, lost in kinds
         ]  # fmt: skip
-        blame = Blame(
-            demands,
-            pd.concat([SOURCES.frame(one) for one in sources], ignore_index=True),
-            stages,
-            (),
-        )
+        blame = Blame(demands, pd.concat(sources, ignore_index=True), stages, ())
         graph = build_graph(tables, blame, impact=impact, critical_path=critical_path)
-        of = graph.contents.structure.demand
+        demand = graph.contents.structure.demand
         dor, lost_ms = np.zeros(len(demands)), np.zeros(len(demands))
-        dor[of] = graph.contents.dor.amount[3]
-        lost_ms[of] = graph.contents.lost.amount[3]
+        dor[demand] = graph.contents.dor.amount[3]
+        lost_ms[demand] = graph.contents.lost.amount[3]
         return Reach(dor, lost_ms, by_beta=impact is ImpactModel.PAPER)
 
     return weigh
@@ -117,7 +115,7 @@ class IQCGraph:
     critical_path: bool
 
     @property
-    def targets(self) -> NDArray[np.int64]:
+    def targets(self) -> Ints:
         """Query rows of the targets."""
         return self.contents.structure.targets
 
@@ -129,13 +127,20 @@ class IQCGraph:
         """Elapsed time a target lost, in ms."""
         return float(self.contents.lost.amount[0][self.contents.position_of(target)])
 
-    def query_losses(self) -> NDArray[np.float64]:
-        """Elapsed time in ms that each query row lost; 0 for no target."""
-        return views.lost(self.contents)
+    def query_losses(self) -> Floats:
+        """Elapsed time in ms that each query row lost; 0 for no target. Read-only."""
+        return self._losses[0]
 
-    def lost_to_others_ms(self) -> NDArray[np.float64]:
-        """Elapsed time in ms that each query row lost to other queries."""
-        return views.lost_to_others(self.contents)
+    def lost_to_others_ms(self) -> Floats:
+        """Elapsed time in ms that each query row lost to other queries. Read-only."""
+        return self._losses[1]
+
+    @cached_property
+    def _losses(self) -> tuple[Floats, Floats]:
+        losses = views.lost(self.contents), views.lost_to_others(self.contents)
+        for lost in losses:
+            lost.flags.writeable = False
+        return losses
 
     def vertices(self, level: int) -> pd.DataFrame:
         """Return a level's vertices with the columns of :func:`iqcar.graph.describe.vertex_frame`.
@@ -294,7 +299,7 @@ class IQCGraph:
         return f"<IQCGraph of {len(self.targets)} targets, {sum(self.sizes())} vertices>"
 
 
-def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _largest(values: Floats, k: int) -> Ints:
     """Positions of the ``k`` largest positive values, largest first, equals in order."""
     at = np.flatnonzero(values > 0)
     if k <= 0:

@@ -16,13 +16,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.graph.impact import Flow
     from iqcar.graph.structure import Structure
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 _LAST = 4
 """Above a blame explanation a path is forced: it has one source stage, and that one query."""

@@ -16,19 +16,18 @@ import numpy as np
 from iqcar.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Resource
 from iqcar.tables import NONE
+from iqcar.tables.arrays import positive_or_zero, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.blame.attribute import Blame
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    Bools = Flags
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
 """A resource's code in numpy columns is its position here."""
@@ -216,15 +215,7 @@ def column(frame: pd.DataFrame, name: str) -> Ints:
 
 def non_negative(values: pd.Series) -> Floats:
     """Return a float column with what is unknown, infinite or negative as zero."""
-    numbers = values.to_numpy(np.float64)
-    known: Floats = np.where(np.isfinite(numbers) & (numbers > 0), numbers, 0.0)
-    return known
-
-
-def sum_by(group: Ints, values: Floats, groups: int) -> Floats:
-    """Sum values per group: (groups,) from two columns of one length."""
-    sums: Floats = np.bincount(group, values, minlength=groups).astype(np.float64, copy=False)
-    return sums
+    return positive_or_zero(values.to_numpy(np.float64))
 
 
 def _look_up(table: Ints, rows: Ints) -> Ints:

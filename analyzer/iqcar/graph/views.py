@@ -17,18 +17,15 @@ from iqcar.enums import REQUESTS, BlameKind, Domain, ImpactModel
 from iqcar.graph.contents import rows_or_none
 from iqcar.graph.describe import source_query_labels, vertex_frame
 from iqcar.graph.impact import sum_pairs
-from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.graph.structure import RESOURCES
 from iqcar.tables import NONE
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.enums import Resource
     from iqcar.graph.contents import Contents
     from iqcar.graph.impact import ByTarget
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 _HOST_BOUND = np.array([r.domain is not Domain.APPLICATION for r in REQUESTS], bool)
 

@@ -1,4 +1,4 @@
-"""The anomaly generator: bounded, logged trouble for a host, to prove a diagnosis with.
+"""Inject anomalies into a host: bounded and logged load with known times, to test a diagnosis.
 
 BigRoots (section IV-A) verifies its causes by launching "resource hogging programs" on chosen hosts
 and scoring what it says against what was injected. Here an *injection* is one anomaly (cpu, io,

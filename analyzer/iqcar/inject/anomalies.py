@@ -1,4 +1,4 @@
-"""What all anomalies share: their names, their limits, and the settings every hog has."""
+"""Names, limits and settings that all anomalies share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hog: the process that loads a host, started by :mod:`iqcar.inject.running_injection`.
+"""Run one hog: a process that loads a host, started by :mod:`iqcar.inject.running_injection`.
 
 It reads its order, one line of JSON, from standard input, works from the start to the end that the
 order names, and writes two lines: when it started, and what it achieved. Standard input stays open

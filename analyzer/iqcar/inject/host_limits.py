@@ -1,4 +1,4 @@
-"""What a host can bear: free memory and disk, and what may be taken of them."""
+"""Limits of a host: free memory and disk, and the part of them that may be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of what was injected, one JSON object per line: the ground truth of later scores.
+"""Write and read the log of injections, one JSON object per line: the truth for scores.
 
 A line with event `start` is written when the first hog works, one with event `end` when the last
 one has ended; that one is complete in itself. A start without an end means that the run was killed:

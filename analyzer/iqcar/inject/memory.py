@@ -1,4 +1,4 @@
-"""The memory anomaly: processes that hold memory and keep walking through it.
+"""The memory anomaly: processes that hold memory and write to it again and again.
 
 BigRoots has none; Spark's own memory is fixed, so what this takes from a host is the page cache,
 memory bandwidth, and room for everything outside the heap.

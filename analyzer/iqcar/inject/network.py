@@ -1,4 +1,4 @@
-"""The network anomaly (BigRoots section IV-A.3): pairs that send each other bytes over loopback.
+"""The network anomaly (BigRoots section IV-A.3): pairs of processes that send bytes over loopback.
 
 The paper's server stands elsewhere in the LAN. Here both ends are on this host and the bytes never
 leave it; what they cost is the loopback device and, for every byte, processor time.

@@ -1,4 +1,4 @@
-"""A hog's turn: when it is over, and how fast it may go meanwhile."""
+"""Pace a hog: the end of its time, and its speed limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was injected, as people read it, and amounts as people write them."""
+"""Parse amounts and times, and write an injection as a line of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans: which anomaly, on which host, from when, for how long, how strong."""
+"""Plans of injections: anomaly, host, start, duration and strength."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random plans over several hosts: the same seed gives the same plan.
+"""Make random plans over several hosts: the same seed gives the same plan.
 
 Each host takes turns between quiet and trouble, as the slaves of BigRoots' table IV do. Quiet times
 are exponential, so that trouble comes at any time; its length varies evenly around the mean.

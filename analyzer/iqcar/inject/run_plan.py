@@ -1,4 +1,4 @@
-"""Runs a plan: starts each injection in time, ends them all, and tells what they did."""
+"""Run a plan: start each injection in time, end all, and report what they did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An injection under way: its hogs' processes, what they say, and the record of it."""
+"""A running injection: the processes of its hogs, their messages, and its record."""
 
 from __future__ import annotations
 

@@ -111,7 +111,6 @@ class Plots:
     ) -> go.Figure:
         """Stragglers beside the other tasks of a stage; by default where they lost most time."""
         from iqcar.plots.straggler_boxes import straggler_boxes, worst_stage
-        from iqcar.stragglers import build_features
 
         d = self._of
         chosen: int | None = None
@@ -119,8 +118,7 @@ class Plots:
             chosen = self._stage(self._row(query), str(stage))
         elif query is not None:
             chosen = worst_stage(d.stragglers, self._row(query))
-        features = build_features(d.tables, d.waits, d.stragglers.settings.edge_ms)
-        return straggler_boxes(features, d.stragglers, chosen, dark=dark)
+        return straggler_boxes(d.features, d.stragglers, chosen, dark=dark)
 
     def mixtures(self, by: str = "query", *, dark: bool = False) -> go.Figure:
         """Which topics explain the stragglers of each ``query`` or ``stage``."""

@@ -10,7 +10,7 @@ import numpy as np
 from iqcar.enums import REQUESTS, BlameKind
 from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.graph.contents import pseudo_name
-from iqcar.graph.structure import RESOURCES, sum_by
+from iqcar.graph.structure import RESOURCES
 from iqcar.limits import MOST_NODES, fold
 from iqcar.plots.labels import distinct, label, percent_text, wrapped
 from iqcar.plots.palette import (
@@ -23,6 +23,7 @@ from iqcar.plots.palette import (
 )
 from iqcar.plots.theme import FRAME_PX, figure, nothing, theme
 from iqcar.tables import texts
+from iqcar.tables.arrays import sum_by
 from iqcar.verdict.blamed import cause_name
 
 if TYPE_CHECKING:

@@ -89,7 +89,7 @@ def compare_stragglers(
         values, chosen = values[known], slow[known]
         if values.min() == values.max():
             continue
-        ranks = Ranks.of(values[:, None])
+        ranks = Ranks.from_metrics(values[:, None])
         p, difference = differences(ranks.order, ranks.ordered, chosen)[:, 0].tolist()
         phrase = feature.phrase
         if feature.kind is FeatureKind.WAIT:

@@ -1,1 +1,1 @@
-"""Which queries ran, how their stages depend on each other, and their critical paths."""
+"""Queries of a run: identity, order of their stages, and critical path."""

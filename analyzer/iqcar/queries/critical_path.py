@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 def add_critical_path(tables: Tables) -> Tables:
@@ -98,12 +95,12 @@ def _parents_first(parents: list[list[int]]) -> list[int]:
 
 
 def _heaviest_chain(
-    members: Rows,
+    members: Ints,
     parents: list[list[int]],
-    job: NDArray[np.int64],
-    submission: NDArray[np.float64],
-    completion: NDArray[np.float64],
-    rank: Rows,
+    job: Ints,
+    submission: Floats,
+    completion: Floats,
+    rank: Ints,
 ) -> list[int]:
     """Stages of one query's critical path, last first; O(stages · log stages)."""
     runtime = completion[members] - submission[members]

@@ -1,4 +1,4 @@
-"""From jobs to queries: what a user would call one query, with a name and a fingerprint.
+"""Group jobs into queries, and give each query a name and a fingerprint.
 
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 NAME_IN_FINGERPRINT = 120
 """Characters up to which a name stands in a fingerprint as it is; longer ones are hashed."""
@@ -180,7 +177,7 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
     )
 
 
-def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Rows:
+def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Ints:
     """Row of each query's SQL execution, −1 for a query that is none."""
     row_of = {
         pair: row
@@ -193,12 +190,12 @@ def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Rows:
     )
 
 
-def _valid(rows: pd.Series[int]) -> Rows:
-    values: Rows = rows.to_numpy(np.int64)
+def _valid(rows: pd.Series[int]) -> Ints:
+    values: Ints = rows.to_numpy(np.int64)
     return values[values >= 0]
 
 
-def _extent(tables: Tables, n: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _extent(tables: Tables, n: int) -> tuple[Floats, Floats, Flags]:
     """First start and last end of each query's jobs, stages and tasks, and whether all ended."""
     start, end = np.full(n, np.nan), np.full(n, np.nan)
     ended = np.ones(n, bool)

@@ -1,4 +1,4 @@
-"""Replaying a recorded run under other shares: the expected effect of scheduler rules."""
+"""Replay a recorded run under other shares, to predict the effect of scheduler rules."""
 
 from iqcar.replay.check_rules import Check as Check
 from iqcar.replay.check_rules import Verdict as Verdict

@@ -1,4 +1,4 @@
-"""Did rules help? Two recorded runs, before and after, held against what was predicted.
+"""Compare two recorded runs, before and after rules, with what was predicted.
 
 Runs of one fingerprint are one recurring query, and its duration is the mean of its runs that
 ended: the two sides need not hold equally many.
@@ -23,12 +23,9 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.rules import PoolPlan, Rule, RulesFile
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 
 class Applied(Kind):
@@ -306,9 +303,9 @@ def _check_rule(
 
 def _applied(rule: Rule, pool: str, after: Tables) -> tuple[Applied, dict[str, int]]:
     """Look at the pools that the query's stages really ran in."""
-    mine = (after.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
+    runs = (after.queries["fingerprint"] == rule.fingerprint).to_numpy(bool)
     query = after.stages["query"].to_numpy(np.int64)
-    of_query = (query >= 0) & np.append(mine, False)[query]
+    of_query = (query >= 0) & np.append(runs, False)[query]
     stage = np.flatnonzero(of_query)
     if len(stage) == 0:
         return (Applied.NOT_RUN if pool else Applied.NO_POOL), {}

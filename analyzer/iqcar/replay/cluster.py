@@ -1,4 +1,4 @@
-"""The slots of a recorded run: when they came and went, and how fast Spark handed them on."""
+"""Estimate the slots of a recorded run: when they came and went, and their handover time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.replay.event_loop import Slots
+from iqcar.replay.loop_input import Slots
 from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 IDLE_BEFORE_REMOVAL_MS = 1_000.0
 """An executor that had nothing to do for this long when it was removed went because it was idle
@@ -30,8 +25,8 @@ ENOUGH_HANDOVERS = 20
 class Ran(NamedTuple):
     """Tasks of an application as they ran, times relative to its origin."""
 
-    stage: Rows
-    executor: Rows
+    stage: Ints
+    executor: Ints
     launch: Floats
     finish: Floats
     first_attempt: Flags
@@ -84,7 +79,7 @@ def slots_of(
     return Slots(np.maximum(when[order], 0.0), change[order], idle[order], handover)
 
 
-def _handover(ran: Ran, executor: Rows, slots: Floats, stage_first_launch: Floats) -> float:
+def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Floats) -> float:
     """Median time from a task's end to the launch of the next, where one was waiting.
 
     The k-th launch on an executor with s slots takes the slot that the (k − s)-th end freed.
@@ -93,13 +88,15 @@ def _handover(ran: Ran, executor: Rows, slots: Floats, stage_first_launch: Float
     bounds = np.searchsorted(ran.executor[by_executor], np.stack([executor, executor + 1]))
     gaps = []
     for at, after, size in zip(*bounds.tolist(), slots.astype(np.int64).tolist(), strict=True):
-        mine = by_executor[at:after]
-        if len(mine) <= size:
+        of_executor = by_executor[at:after]
+        if len(of_executor) <= size:
             continue
-        mine = mine[np.argsort(ran.launch[mine], kind="stable")][size:]
-        freed = np.sort(ran.finish[by_executor[at:after]])[: len(mine)]
-        waited = ran.first_attempt[mine] & (stage_first_launch[ran.stage[mine]] < freed)
-        gaps.append((ran.launch[mine] - freed)[waited])
+        of_executor = of_executor[np.argsort(ran.launch[of_executor], kind="stable")][size:]
+        freed = np.sort(ran.finish[by_executor[at:after]])[: len(of_executor)]
+        waited = ran.first_attempt[of_executor] & (
+            stage_first_launch[ran.stage[of_executor]] < freed
+        )
+        gaps.append((ran.launch[of_executor] - freed)[waited])
     every = np.concatenate(gaps) if gaps else np.zeros(0)
     return float(np.median(every)) if len(every) >= ENOUGH_HANDOVERS else 0.0
 

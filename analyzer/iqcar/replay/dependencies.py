@@ -1,4 +1,4 @@
-"""What follows what in a recorded run, and how much later: the steps of a replay.
+"""Derive the steps of a replay: what follows what in the recorded run, and after what delay.
 
 A query's first job follows the query's start; a later job follows all jobs of its query that had
 ended when it was submitted. A stage follows its job's start and the stages it reads from. The
@@ -14,12 +14,8 @@ import numpy as np
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 class Order(NamedTuple):
@@ -34,16 +30,16 @@ class Order(NamedTuple):
     earlier, later : (edges,) what follows what.
     """
 
-    query: Rows
-    stage: Rows
-    query_start: Rows
-    query_end: Rows
-    stage_step: Rows
+    query: Ints
+    stage: Ints
+    query_start: Ints
+    query_end: Ints
+    stage_step: Ints
     begin: Floats
     end: Floats
-    job_step: Rows
-    earlier: Rows
-    later: Rows
+    job_step: Ints
+    earlier: Ints
+    later: Ints
 
     def delays(self) -> Floats:
         """Time from the last of what a step follows to the step; its own time if nothing."""
@@ -55,12 +51,12 @@ class Order(NamedTuple):
 class _Ended(NamedTuple):
     """Moments at which everything of a group that had ended by then was over, in order."""
 
-    group: Rows
+    group: Ints
     begin: Floats
     end: Floats
     first_step: int
 
-    def by(self, group: Rows, when: Floats) -> Rows:
+    def by(self, group: Ints, when: Floats) -> Ints:
         """Step that stands for all of a group that had ended by a time; −1 where nothing had.
 
         What took no time counts only if it was over before: else two such things could follow
@@ -84,16 +80,16 @@ class _Ended(NamedTuple):
 
 class _Edges:
     def __init__(self) -> None:
-        self.earlier: list[Rows] = []
-        self.later: list[Rows] = []
+        self.earlier: list[Ints] = []
+        self.later: list[Ints] = []
 
-    def add(self, earlier: Rows, later: Rows) -> None:
+    def add(self, earlier: Ints, later: Ints) -> None:
         has = (earlier >= 0) & (later >= 0)
         self.earlier.append(earlier[has])
         self.later.append(later[has])
 
 
-def order_of(tables: Tables, query: Rows, job: Rows, stage: Rows) -> Order:
+def order_of(tables: Tables, query: Ints, job: Ints, stage: Ints) -> Order:
     """Find out what follows what in one application.
 
     Parameters
@@ -181,7 +177,7 @@ def order_of(tables: Tables, query: Rows, job: Rows, stage: Rows) -> Order:
 
 
 def _ended(
-    group: Rows, begin: Floats, end: Floats, step: Rows, first_step: int, edges: _Edges
+    group: Ints, begin: Floats, end: Floats, step: Ints, first_step: int, edges: _Edges
 ) -> _Ended:
     """Make one step per item: done when the item is, and all that ended before it in its group.
 
@@ -195,7 +191,7 @@ def _ended(
     return _Ended(group[order], begin[order], end[order], first_step)
 
 
-def _times_of_stages(tables: Tables, stage: Rows) -> tuple[Floats, Floats]:
+def _times_of_stages(tables: Tables, stage: Ints) -> tuple[Floats, Floats]:
     stages = tables.stages.iloc[stage]
     launch = stages["first_launch_ms"].to_numpy(np.float64)
     submission = stages["submission_ms"].to_numpy(np.float64)
@@ -204,7 +200,7 @@ def _times_of_stages(tables: Tables, stage: Rows) -> tuple[Floats, Floats]:
 
 
 def _times_of_jobs(
-    tables: Tables, job: Rows, stage_job: Rows, stage_begin: Floats, stage_end: Floats
+    tables: Tables, job: Ints, stage_job: Ints, stage_begin: Floats, stage_end: Floats
 ) -> tuple[Floats, Floats]:
     """Submission and completion; from its stages where a log does not tell."""
     jobs = tables.jobs.iloc[job]
@@ -219,7 +215,7 @@ def _times_of_jobs(
     return begin, np.fmax(end, begin)
 
 
-def _attempts(tables: Tables, stage: Rows, step: Rows) -> tuple[Rows, Rows]:
+def _attempts(tables: Tables, stage: Ints, step: Ints) -> tuple[Ints, Ints]:
     """Steps of further attempts of a stage, and of the attempts before them."""
     stage_id = tables.stages["stage_id"].to_numpy(np.int64)[stage]
     attempt = tables.stages["attempt"].to_numpy(np.int64)[stage]
@@ -228,14 +224,14 @@ def _attempts(tables: Tables, stage: Rows, step: Rows) -> tuple[Rows, Rows]:
     return step[order[again + 1]], step[order[again]]
 
 
-def _lookup(size: int, rows: Rows, first: int) -> Rows:
+def _lookup(size: int, rows: Ints, first: int) -> Ints:
     """Step of each row of a table; −1 for rows of other applications."""
     steps = np.full(size, NONE, np.int64)
     steps[rows] = first + np.arange(len(rows))
     return steps
 
 
-def _at(lookup: Rows, rows: Rows) -> Rows:
+def _at(lookup: Ints, rows: Ints) -> Ints:
     if len(lookup) == 0:
         return np.full(len(rows), NONE, np.int64)
     return np.where(rows >= 0, lookup[np.maximum(rows, 0)], NONE)

@@ -1,4 +1,4 @@
-"""What rules can be expected to do: a replay under their pools held against one under the old.
+"""Predict the effect of rules: a replay under their pools against one under the recorded pools.
 
 Both are replays, so that what a replay leaves out is left out of both; its error on the recorded
 run is given with every prediction.
@@ -33,16 +33,11 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.graph import IQCGraph
     from iqcar.replay.run import Recording, Replayed
     from iqcar.rules import PoolPlan, Rule
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Ints
 
 THREADS = 4
 """Replays at once: each needs up to 100 bytes per task."""
@@ -90,7 +85,7 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
     with ThreadPoolExecutor(THREADS) as pool:
         replays = list(pool.map(recording.replay, plans))
     called = [OWN if rule.query_type is QueryType.TARGET else ITS for rule in acting]
-    *each, together = map(judge.of, plans, replays, [*victims, everybody], [*called, THE])
+    *each, together = map(judge.expected, plans, replays, [*victims, everybody], [*called, THE])
     of_rule = {rule.id: expected for rule, expected in zip(acting, each, strict=True)}
     blind = [number for number, expected in of_rule.items() if expected is None]
     done = [_with(rule, of_rule.get(rule.id)) for rule in rules]
@@ -107,7 +102,7 @@ def _with(rule: Rule, expected: Expected | None) -> Rule:
     return rule if expected is None else replace(rule, expected=expected.to_dict())
 
 
-def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Rows]:
+def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Ints]:
     """Runs that each rule is to help: its own, or those that lost time to the source it is for."""
     hurts = graph.who_hurts_whom()
     hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
@@ -141,16 +136,16 @@ class _Judge:
         self.names = texts(tables.queries, "name")
         self.fingerprints = texts(tables.queries, "fingerprint")
 
-    def of(
-        self, plan: PoolPlan, after: Replayed, victims: Rows, called: tuple[str, str]
+    def expected(
+        self, plan: PoolPlan, after: Replayed, victims: Ints, called: tuple[str, str]
     ) -> Expected | None:
         """Judge one plan; None where none of its victims could be replayed to its end."""
         chosen = chosen_pools(self.tables, plan)
         touched = np.isin(self.app, sorted({int(self.app[query]) for query in chosen}))
         old, new = self.before.duration_ms, after.duration_ms
         known = touched & self.ended & np.isfinite(old + new)
-        mine = victims[known[victims]]
-        if len(mine) == 0:
+        judged = victims[known[victims]]
+        if len(judged) == 0:
             return None
         counted = np.flatnonzero(known)
         change = np.where(old > 0, new / np.where(old > 0, old, 1.0) - 1.0, 0.0)
@@ -159,15 +154,15 @@ class _Judge:
         off = np.abs(self.errors[counted])
         off = off[np.isfinite(off)]
         error = float(np.median(off)) if len(off) else None
-        before_ms, after_ms = float(old[mine].sum()), float(new[mine].sum())
+        before_ms, after_ms = float(old[judged].sum()), float(new[judged].sum())
         all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
         gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
         outlook = outlook_of(gain, cost, error)
         expected = Expected(
             outlook=outlook.value,
             sentence="",
-            victims=len(mine),
-            victim_fingerprints=self._fingerprints(mine),
+            victims=len(judged),
+            victim_fingerprints=self._fingerprints(judged),
             victims_before_ms=before_ms,
             victims_after_ms=after_ms,
             victims_change_percent=100 * gain,
@@ -191,7 +186,7 @@ class _Judge:
         )
         return replace(expected, sentence=sentence_of(expected, outlook, called))
 
-    def _fingerprints(self, queries: Rows) -> list[str]:
+    def _fingerprints(self, queries: Ints) -> list[str]:
         found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
         return [fingerprint for fingerprint in found if fingerprint][:MAX_FINGERPRINTS]
 

@@ -7,18 +7,15 @@ their numbers. So the outcome depends on what is replayed, never on the order of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.replay.loop_input import Shares, Slots, Steps, Work
+    from iqcar.tables.arrays import Floats
 
 EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE = range(7)
 """Kinds of events, in the order in which they happen at one moment."""
@@ -27,75 +24,6 @@ KIND = 1 << 40
 FREE_SLOTS, ACTIVE, OFFERED, OWED, POSTPONED, EVENTS, NOT_ADDED = range(7)
 """Numbers of the state: slots free; task sets with pending tasks; slots offered; slots to give
 back when they become free; slots to give back when nothing waits; events; executors to come."""
-
-
-class Steps(NamedTuple):
-    """Task sets (stage attempts) and moments (a job's start, a query's end ...) with their order.
-
-    A step is released ``delay`` after the last of those it follows is done; its tasks can be
-    launched ``ready`` later, and it is done ``tail`` after the last task that counts has ended.
-    """
-
-    missing: Rows
-    """How many steps each follows."""
-    delay: Floats
-    ready: Floats
-    tail: Floats
-    counted: Rows
-    """Tasks that it waits for; others hold slots, but it does not wait for them."""
-    first_task: Rows
-    """Position of each step's first task, and one more."""
-    first_late: Rows
-    """Position of its first task that is not there from the beginning: a further attempt."""
-    follower_start: Rows
-    follower: Rows
-    """Who follows each step, as one list."""
-    job: Rows
-    """Step that starts the job of each task set, or itself: Spark numbers jobs as they start."""
-    recorded: Floats
-    """When it was released in the recorded run: tells whom to free where a damaged log has steps
-    that wait for each other."""
-
-
-class Work(NamedTuple):
-    """Tasks, by step and then in the order in which they are to be launched."""
-
-    step: Rows
-    duration: Floats
-    counts: Flags
-    heir: Rows
-    """Next attempt of the same partition; −1 if none."""
-    heir_at_launch: Flags
-    """Whether the heir comes some time after the launch (a speculative copy), not at the end."""
-    heir_wait: Floats
-
-
-class Slots(NamedTuple):
-    """When slots come and go."""
-
-    when: Floats
-    change: Rows
-    """Slots that come, or go (negative)."""
-    when_idle: Flags
-    """Whether they only go when nothing waits for a slot."""
-    handover: float
-    """Time from a task's end to the next launch in its slot. Below 0 where Spark hands the slot
-    on before it has booked the end."""
-
-
-class Shares(NamedTuple):
-    """Who goes first: the scheduler's mode, and the pool of each step."""
-
-    fair: bool
-    pool: Rows
-    by_stage: Rows
-    """Rank of each step by stage id and attempt, which orders the task sets of a job."""
-    by_name: Rows
-    """Rank of each step by the name of its task set, which decides ties in a FAIR pool."""
-    pool_fair: Flags
-    pool_weight: Floats
-    pool_min_share: Floats
-    pool_by_name: Rows
 
 
 def run(steps: Steps, work: Work, slots: Slots, shares: Shares) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What is expected of rules: the numbers, what they come to, and the same in words."""
+"""The predicted effect of rules: numbers, outlook, and sentence."""
 
 from __future__ import annotations
 

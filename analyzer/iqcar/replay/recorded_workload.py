@@ -1,4 +1,4 @@
-"""One application of a recorded run, laid out for the event loop."""
+"""Lay out one application of a recorded run for the event loop."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ import numpy as np
 
 from iqcar.replay.cluster import Ran, preparations_of, slots_of
 from iqcar.replay.dependencies import order_of
-from iqcar.replay.event_loop import Slots, Steps, Work
+from iqcar.replay.loop_input import Slots, Steps, Work
 from iqcar.tables import NONE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.replay.dependencies import Order
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,13 @@ class Workload:
     app: int
     origin: float
     order: Order
-    task: Rows
+    task: Ints
     steps: Steps
     work: Work
     slots: Slots
 
 
-def workload_of(tables: Tables, app: int, task: Rows) -> Workload | None:
+def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
     """Lay one application out; None where it ran no task, or had no slots that are known.
 
     Parameters
@@ -70,9 +65,9 @@ def workload_of(tables: Tables, app: int, task: Rows) -> Workload | None:
     place = np.full(len(stages), NONE, np.int64)
     place[stage] = np.arange(len(stage))
     task = task[place[stage_of_task[task]] >= 0]
-    mine = place[stage_of_task[task]]
+    step_of_task = place[stage_of_task[task]]
     first_launch = stages["first_launch_ms"].to_numpy(np.float64)[stage] - origin
-    before, overlaps = _attempts_before(tables, task, mine)
+    before, overlaps = _attempts_before(tables, task, step_of_task)
     late = before >= 0
     in_order = np.lexsort(
         (
@@ -80,11 +75,11 @@ def workload_of(tables: Tables, app: int, task: Rows) -> Workload | None:
             tasks["index"].to_numpy()[task],
             launch[task],
             late,
-            mine,
+            step_of_task,
         )
     )
     ran = Ran(
-        mine,
+        step_of_task,
         tasks["executor"].to_numpy()[task].astype(np.int64),
         launch[task] - origin,
         finish[task] - origin,
@@ -107,9 +102,14 @@ def workload_of(tables: Tables, app: int, task: Rows) -> Workload | None:
     at_launch[ancestor] = overlaps[again]
     wait[ancestor] = np.where(overlaps[again], (ran.launch[again] - ran.launch[before[again]]), 0.0)
     duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
-    counts = (ran.finish <= end[mine])[in_order]
+    counts = (ran.finish <= end[step_of_task])[in_order]
     work = Work(
-        order.stage_step[mine[in_order]], duration, counts, heir, at_launch, np.maximum(wait, 0.0)
+        order.stage_step[step_of_task[in_order]],
+        duration,
+        counts,
+        heir,
+        at_launch,
+        np.maximum(wait, 0.0),
     )
     last = np.full(len(order.begin), -np.inf)
     np.maximum.at(last, work.step[counts], ran.finish[in_order][counts])
@@ -147,14 +147,14 @@ def _steps(
     )
 
 
-def _queries(tables: Tables, app: int) -> Rows:
+def _queries(tables: Tables, app: int) -> Ints:
     """Rows of the queries whose times are known."""
     queries = tables.queries
     known = np.isfinite(queries["start_ms"].to_numpy() + queries["end_ms"].to_numpy())
     return np.flatnonzero(known & (queries["app"] == app).to_numpy())
 
 
-def _jobs(tables: Tables, app: int, stage: Rows) -> Rows:
+def _jobs(tables: Tables, app: int, stage: Ints) -> Ints:
     """Rows of the jobs that began, by job id."""
     began = np.isfinite(tables.jobs["submission_ms"].to_numpy(np.float64))
     of_stage = tables.stages["job"].to_numpy(np.int64)[stage]
@@ -163,7 +163,7 @@ def _jobs(tables: Tables, app: int, stage: Rows) -> Rows:
     return job[np.argsort(tables.jobs["job_id"].to_numpy(np.int64)[job], kind="stable")]
 
 
-def _stages_in_fifo_order(tables: Tables, app: int) -> Rows:
+def _stages_in_fifo_order(tables: Tables, app: int) -> Ints:
     """Rows of the stages that began, by job id, stage id and attempt."""
     stages = tables.stages
     began = np.isfinite(
@@ -180,7 +180,7 @@ def _stages_in_fifo_order(tables: Tables, app: int) -> Rows:
     return stage[np.lexsort((attempt, stages["stage_id"].to_numpy(np.int64)[stage], job_id))]
 
 
-def _attempts_before(tables: Tables, task: Rows, stage: Rows) -> tuple[Rows, Flags]:
+def _attempts_before(tables: Tables, task: Ints, stage: Ints) -> tuple[Ints, Flags]:
     """Position of the attempt before each task, −1 for a first one, and whether the two overlap.
 
     A retry comes when its predecessor has ended; a speculative copy runs beside it.

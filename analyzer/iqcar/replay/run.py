@@ -1,4 +1,4 @@
-"""Replaying a recorded run: how long each query would have taken under other shares."""
+"""Replay a recorded run: how long each query would have taken under other shares."""
 
 from __future__ import annotations
 
@@ -20,16 +20,12 @@ from iqcar.replay.scheduling import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.replay.event_loop import Shares
+    from iqcar.replay.loop_input import Shares
     from iqcar.replay.recorded_workload import Workload
     from iqcar.replay.scheduling import StageOrder
     from iqcar.rules.pool_plan import PoolPlan
     from iqcar.tables import Tables
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 MAX_TASKS = 5_000_000
 """Task attempts of an application up to which it is replayed: some seconds for one plan."""

@@ -1,4 +1,4 @@
-"""Who goes first in a replay: the recorded mode and pools, or those of a plan."""
+"""Shares of a replay: the recorded scheduler mode and pools, or those of a plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.replay.event_loop import Shares
+from iqcar.replay.loop_input import Shares
 from iqcar.rules.pool_plan import Pool
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
 from iqcar.tables import texts
@@ -14,13 +14,10 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from iqcar.replay.recorded_workload import Workload
     from iqcar.rules.pool_plan import Assignment, PoolPlan
     from iqcar.tables import Tables
-
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Ints
 
 
 class StageOrder(NamedTuple):
@@ -35,14 +32,14 @@ class StageOrder(NamedTuple):
     pools : dict
         Pools by name, as the plugin saw them last.
     by_stage, by_name : ndarray of int64, one per step
-        As in :class:`~iqcar.replay.event_loop.Shares`.
+        As in :class:`~iqcar.replay.loop_input.Shares`.
     """
 
     query: list[int]
     asked: list[str]
     pools: dict[str, Pool]
-    by_stage: Rows
-    by_name: Rows
+    by_stage: Ints
+    by_name: Ints
 
 
 def stage_order(tables: Tables, workload: Workload) -> StageOrder:
@@ -138,7 +135,7 @@ def recorded_pools(tables: Tables, app: int) -> dict[str, Pool]:
     }
 
 
-def ran_in_pools(tables: Tables, stage: Rows) -> list[str]:
+def ran_in_pools(tables: Tables, stage: Ints) -> list[str]:
     """Pool that each stage's tasks ran in: as the plugin saw it at the executor, else as set.
 
     Rules act after Spark has written down which pool a job asked for: only the executor tells.
@@ -177,8 +174,8 @@ def _shares(
         pool,
         order.by_stage,
         order.by_name,
-        np.array([one.mode == FAIR for one in declared], bool),
-        np.array([one.weight for one in declared], np.float64),
-        np.array([one.min_share for one in declared], np.float64),
+        np.array([each.mode == FAIR for each in declared], bool),
+        np.array([each.weight for each in declared], np.float64),
+        np.array([each.min_share for each in declared], np.float64),
         np.arange(len(names)),
     )

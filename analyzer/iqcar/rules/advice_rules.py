@@ -1,4 +1,4 @@
-"""From stragglers and their causes to ADVICE rules: what a person could change, worst first.
+"""Make ADVICE rules from stragglers and their causes, the largest delay first.
 
 They are in the form of scheduler rules but no scheduler acts on them, and no pool is made. Nobody
 can replay what a person's change will do: their expected effect is always None.
@@ -77,14 +77,14 @@ def advise(
         :data:`LEAST_DELAY_MS` and :data:`LEAST_SHARE`.
     """
     vocabulary = advice_kinds(kinds)
-    hosts = {one.host: one for one in slow_hosts(tables, found)}
+    hosts = {slow.host: slow for slow in slow_hosts(tables, found)}
     parts = kind_parts(cause_parts(found), vocabulary, found, set(hosts))
     writer = _Writer(tables, found, hosts, vocabulary, topics)
     pieces = writer.sizes()
     for key in vocabulary:
         pieces += writer.pieces(key, parts[(parts["kind"] == key).to_numpy(bool)])
-    pieces.sort(key=lambda one: (-one.delay_ms, one.key, one.fingerprint, one.host))
-    return tuple(writer.rule(one, order) for order, one in enumerate(pieces[: max(top, 0)], 1))
+    pieces.sort(key=lambda piece: (-piece.delay_ms, piece.key, piece.fingerprint, piece.host))
+    return tuple(writer.rule(piece, order) for order, piece in enumerate(pieces[: max(top, 0)], 1))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Writer:
                 host = self.found.labels.host(int(str(name))) if kind.scope == "host" else ""
                 reason = self._reason(kind, mine, held, total, host)
                 made.append(self._piece(key, mine, delay, host, reason))
-        return [one for one in made if one.fingerprint]
+        return [piece for piece in made if piece.fingerprint]
 
     def sizes(self) -> list[_Piece]:
         """Make the pieces of advice about tasks that are too small or too large."""
@@ -159,7 +159,7 @@ class _Writer:
             *self._of_sizes(SMALL_KIND, small, self._too_small),
             *self._of_sizes(LARGE_KIND, large, self._too_large),
         ]
-        return [one for one in made if one.fingerprint]
+        return [piece for piece in made if piece.fingerprint]
 
     def _of_sizes(
         self, key: str, stages: pd.DataFrame, said: Callable[[pd.DataFrame], str]
@@ -249,8 +249,8 @@ class _Writer:
     def _recurring(self, kind: AdviceKind, mine: pd.DataFrame) -> str:
         """Say how many of the stragglers have a topic that says the same."""
         task = self.found.stragglers["task"].to_numpy(np.int64)
-        of = {int(task[row]) for row in mine["straggler"].tolist()}
-        same = sum(self.topic.get(row) in kind.topics for row in of)
+        stragglers = {int(task[row]) for row in mine["straggler"].tolist()}
+        same = sum(self.topic.get(row) in kind.topics for row in stragglers)
         if not same:
             return ""
         return f"; a recurring topic says the same of {same} of them"
@@ -274,9 +274,9 @@ class _Writer:
         )
         sql, local = self._has_sql(piece.queries), self._is_local(piece.apps)
         settings = tuple(
-            {"name": one.name, "value": filled(one.value, piece.host), "why": one.why}
-            for one in kind.settings
-            if fits(one, version, sql, local)
+            {"name": setting.name, "value": filled(setting.value, piece.host), "why": setting.why}
+            for setting in kind.settings
+            if fits(setting, version, sql, local)
         )
         resources = {str(RESOURCES[cause]) for cause in kind.causes if cause in RESOURCES}
         return Rule(

@@ -1,4 +1,4 @@
-"""Pools as Spark's allocation file, usually called fairscheduler.xml."""
+"""Write pools as Spark's allocation file, usually called fairscheduler.xml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rules to FAIR pools: which pools with which weights, and which query goes into which.
+"""Compile rules to FAIR pools: their weights, and the queries that go into each.
 
 Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
 minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back
@@ -84,7 +84,7 @@ def compile_rules(
         return PoolPlan(notes=tuple(notes))
     running = _queries_at_once(chosen, running)
     rest = max(running - len(chosen), 1)
-    shares = _Shares.of(chosen, running)
+    shares = _Shares.from_rules(chosen, running)
     notes += [*shares.notes, *under_earlier_rules(pools)]
     default = default_of(pools)
     own = [default, *_kept(pools)]
@@ -151,7 +151,7 @@ class _Shares:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, chosen: Sequence[Rule], running: int) -> _Shares:
+    def from_rules(cls, chosen: Sequence[Rule], running: int) -> _Shares:
         shares = [rule.rule_value for rule in chosen if rule.rule_type is RuleType.AGG]
         if not shares:
             return cls(1.0 / running, ())

@@ -1,4 +1,4 @@
-"""A rules file that the plugin can apply as it is: rules, and the pools they come to."""
+"""Write a rules file that the plugin can apply: rules with the pools they compile to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to apply a plan, as a page with lines to copy."""
+"""Write a page that says how to apply a plan, with lines to copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recurring queries lost to each other: the evidence that rules are made from.
+"""Sum the time that recurring queries lost to each other.
 
 Runs of one fingerprint are one query here: a rule matches all of them, so what they lost to each
 other cannot be mended by one.
@@ -14,15 +14,12 @@ import pandas as pd
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.tables import recurring_queries, texts
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.graph import IQCGraph
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -71,14 +68,14 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     folded = graph.contents.folded
     among = folded["recurring_ms"].to_numpy() if len(folded) else np.zeros(len(group))
     unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
-    unnamed = {side: np.maximum(_sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
+    unnamed = {side: np.maximum(sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
     return Evidence(
         list(named.values()),
         group,
         pairs,
-        _sum_by(pairs["target_group"], lost, size) + unnamed["target"],
-        _sum_by(pairs["source_group"], lost, size) + unnamed["source"],
-        _sum_by(group, duration, size),
+        sum_by(pairs["target_group"], lost, size) + unnamed["target"],
+        sum_by(pairs["source_group"], lost, size) + unnamed["source"],
+        sum_by(group, duration, size),
         unnamed,
     )
 
@@ -91,7 +88,7 @@ def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:
     hurts = graph.who_hurts_whom()
     rest = hurts[(hurts["kind"] == BlameKind.REST.value).to_numpy(bool)]
     lost = rest["lost_ms"].to_numpy(np.float64)
-    return folded["lost_ms"].to_numpy(np.float64), _sum_by(rest["target_query"], lost, queries)
+    return folded["lost_ms"].to_numpy(np.float64), sum_by(rest["target_query"], lost, queries)
 
 
 def _pairs(graph: IQCGraph) -> pd.DataFrame:
@@ -104,11 +101,6 @@ def _pairs(graph: IQCGraph) -> pd.DataFrame:
     names = {"source_query": "source", "target_query": "target"}
     pairs: pd.DataFrame = pd.concat(parts, ignore_index=True).rename(columns=names)
     return pairs
-
-
-def _sum_by(group: pd.Series | Ints, values: Floats, groups: int) -> Floats:
-    sums: Floats = np.bincount(group, values, minlength=groups).astype(np.float64)
-    return sums
 
 
 def most_at_once(tables: Tables, app: int) -> int:

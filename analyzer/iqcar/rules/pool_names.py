@@ -1,4 +1,4 @@
-"""Names for pools: readable, made of safe characters, short, and unique."""
+"""Make names of pools: readable, of safe characters, short, and unique."""
 
 from __future__ import annotations
 

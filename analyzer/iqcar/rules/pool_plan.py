@@ -1,4 +1,4 @@
-"""What rules come to in a FAIR scheduler: pools, and which query goes into which.
+"""A plan for the FAIR scheduler: pools, and the queries assigned to each.
 
 Spark's FAIR pools are flat and know a scheduling mode, an integer weight and a minimum share; no
 cap, and nothing is taken away from a running task.
@@ -41,10 +41,3 @@ class PoolPlan:
     assignments: tuple[Assignment, ...] = ()
     notes: tuple[str, ...] = ()
     """What was decided where rules contradict each other or cannot act, in sentences."""
-
-    def pool_of(self, fingerprint: str) -> Pool | None:
-        """Pool that the runs of a recurring query go into; None for one without a rule."""
-        for assignment in self.assignments:
-            if fingerprint and assignment.fingerprint == fingerprint:
-                return next((p for p in self.pools if p.name == assignment.pool), None)
-        return None

@@ -1,4 +1,4 @@
-"""Priorities that recurring queries had when they were recorded: weights of their FAIR pools."""
+"""Read the priorities that recurring queries had: weights of their recorded FAIR pools."""
 
 from __future__ import annotations
 

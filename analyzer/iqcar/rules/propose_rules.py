@@ -1,4 +1,4 @@
-"""From who hurts whom to rules for the scheduler (iQCAR §6.3).
+"""Propose rules for the scheduler from who hurts whom (iQCAR §6.3).
 
 ``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
 the most queries that ran at once in its application. ``DYNP`` raises the priority of the top
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.graph import IQCGraph
     from iqcar.rules.losses_between_queries import Evidence
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags
 
 TOP = 3
 """Rules per kind (top-k); the paper's experiments use k = 3 (§7.1)."""
@@ -133,7 +133,7 @@ class _Writer:
         self,
         tables: Tables,
         evidence: Evidence,
-        counted: NDArray[np.bool_],
+        counted: Flags,
         priorities: Mapping[str, float],
     ) -> None:
         self.tables = tables
@@ -161,7 +161,7 @@ class _Writer:
         self,
         query_type: QueryType,
         pairs: pd.DataFrame,
-        wanted: NDArray[np.bool_],
+        wanted: Flags,
         impact: ImpactModel,
         top: int,
     ) -> list[_Side]:

@@ -1,4 +1,4 @@
-"""What the scheduler of the recorded run had: slots, queries at once, and its own pools."""
+"""Read the scheduler's setup in the recorded run: slots, queries at once, and its own pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules as JSON, with the pools they were compiled to: written, and read back checked."""
+"""Write rules and their compiled pools as JSON, and read them back with checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules in words, as sentences about a plan begin."""
+"""Write rules as sentences."""
 
 from __future__ import annotations
 

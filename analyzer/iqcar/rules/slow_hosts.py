@@ -1,4 +1,4 @@
-"""Hosts on which tasks are slow across stages and jobs, and for no query's doing.
+"""Find hosts whose tasks are slow across stages and jobs, and not because of a query.
 
 A stage says something about a host if enough of its tasks ran there and elsewhere. Its tasks there
 are compared with those elsewhere by their medians; a host is slow if it is so in most stages, not
@@ -79,27 +79,27 @@ def slow_hosts(tables: Tables, found: Stragglers) -> list[SlowHost]:
     hosts = []
     for host, rows in ratios.groupby("host", sort=True):
         slower = int((rows["ratio"] >= SLOWER_TIMES).sum())
-        one = SlowHost(
+        candidate = SlowHost(
             int(str(host)), float(rows["ratio"].median()), len(rows), slower,
             int(rows["job"].nunique()),
         )  # fmt: skip
-        recurs = one.stages >= LEAST_RATIO_STAGES and one.jobs >= LEAST_JOBS
-        mostly = slower >= SLOW_STAGES_SHARE * one.stages
-        if recurs and mostly and one.ratio >= SLOW_TIMES and one.host not in busy:
-            hosts.append(one)
-    return sorted(hosts, key=lambda one: (-one.ratio, one.host))
+        recurs = candidate.stages >= LEAST_RATIO_STAGES and candidate.jobs >= LEAST_JOBS
+        mostly = slower >= SLOW_STAGES_SHARE * candidate.stages
+        if recurs and mostly and candidate.ratio >= SLOW_TIMES and candidate.host not in busy:
+            hosts.append(candidate)
+    return sorted(hosts, key=lambda candidate: (-candidate.ratio, candidate.host))
 
 
 def _ratios(frame: pd.DataFrame) -> pd.DataFrame:
     """Duration of a stage's tasks on each of its hosts over that elsewhere, by medians."""
     rows: list[tuple[int, int, float]] = []
-    for stage, mine in frame.groupby("stage", sort=True):
-        host, lasted = mine["host"].to_numpy(np.int64), mine["lasted"].to_numpy(np.float64)
-        for one, count in zip(*np.unique(host, return_counts=True), strict=True):
-            there = host == one
+    for stage, tasks in frame.groupby("stage", sort=True):
+        host, lasted = tasks["host"].to_numpy(np.int64), tasks["lasted"].to_numpy(np.float64)
+        for this_host, count in zip(*np.unique(host, return_counts=True), strict=True):
+            there = host == this_host
             if LEAST_TASKS <= count <= len(host) - LEAST_TASKS:
                 ratio = float(np.median(lasted[there]) / np.median(lasted[~there]))
-                rows.append((int(str(stage)), int(one), ratio))
+                rows.append((int(str(stage)), int(this_host), ratio))
     return pd.DataFrame(rows, columns=["stage", "host", "ratio"])
 
 

@@ -1,4 +1,4 @@
-"""How much of the stragglers' time each kind of advice is about, and where.
+"""Sum the delay of stragglers that each kind of advice addresses, by place.
 
 A straggler's time over its stage's median is divided among its causes: measured waits take what
 they explain, the others share the rest evenly. No time counts twice, so parts can be added.
@@ -14,13 +14,10 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from iqcar.rules.vocabulary.advice_kinds import AdviceKind
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
 
 LEAST_PART_MS = 100.0
 """Stragglers of which a cause explains less do not count: nobody notices a task that is a tenth of
@@ -98,18 +95,20 @@ def kind_parts(
     on_slow = np.isin(of_host[parts["straggler"].to_numpy(np.int64)], sorted(slow))
     rows = []
     for key, kind in kinds.items():
-        mine = parts["cause"].isin(kind.causes).to_numpy()
+        is_kind = parts["cause"].isin(kind.causes).to_numpy()
         if kind.scope == "host":
-            mine = mine & on_slow
+            is_kind = is_kind & on_slow
         else:
-            mine = mine & ~(on_slow & parts["cause"].isin(_of_hosts(kinds)).to_numpy())
-        summed = parts[mine].groupby("straggler", sort=True)["delay_ms"].sum()
+            is_kind = is_kind & ~(on_slow & parts["cause"].isin(_of_hosts(kinds)).to_numpy())
+        summed = parts[is_kind].groupby("straggler", sort=True)["delay_ms"].sum()
         rows.append(summed.rename("delay_ms").reset_index().assign(kind=key))
     columns = ["straggler", "kind", "delay_ms"]
-    whole = pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-    whole = whole[(whole["delay_ms"] >= LEAST_PART_MS).to_numpy(bool)]
+    of_kinds = (
+        pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+    )
+    of_kinds = of_kinds[(of_kinds["delay_ms"] >= LEAST_PART_MS).to_numpy(bool)]
     place = found.stragglers[["app", "stage", "query", "host"]]
-    joined = whole.join(place, on="straggler")
+    joined = of_kinds.join(place, on="straggler")
     kept: pd.DataFrame = joined[(joined["query"] >= 0).to_numpy(bool)].reset_index(drop=True)
     return kept
 
@@ -118,7 +117,7 @@ def _of_hosts(kinds: Mapping[str, AdviceKind]) -> set[str]:
     return {cause for kind in kinds.values() if kind.scope == "host" for cause in kind.causes}
 
 
-def _follows(causes: pd.DataFrame) -> NDArray[np.bool_]:
+def _follows(causes: pd.DataFrame) -> Flags:
     """Whether each cause follows from another one of its straggler."""
     cause = causes["cause"].to_numpy(object)
     straggler = causes["straggler"].to_numpy(np.int64)

@@ -1,4 +1,4 @@
-"""Stages whose partitions are too small, or too large: tasks that mostly start, and idle slots."""
+"""Find stages whose partitions are too small or too large."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def large_tasks(tables: Tables, slots: dict[int, int]) -> pd.DataFrame:
     app = tasks["app"].to_numpy(np.int64)
     busy: list[float] = []
     for row in stages.to_dict("records"):
-        mine = ran & (app == row["app"])
-        shared = np.minimum(finish[mine], row["last"]) - np.maximum(launch[mine], row["first"])
+        of_app = ran & (app == row["app"])
+        shared = np.minimum(finish[of_app], row["last"]) - np.maximum(launch[of_app], row["first"])
         busy.append(float(np.maximum(shared, 0.0).sum() / (row["last"] - row["first"])))
     found = stages.reset_index().assign(busy=np.array(busy, np.float64))
     idle = np.maximum(1.0 - found["busy"] / np.maximum(found["slots"], 1), 0.0)

@@ -1,4 +1,4 @@
-"""Reasons that topics add to rules: what recurs among the victims' stragglers is the same lack."""
+"""Add to rules the topics that recur among the victims' stragglers for the same resource."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from iqcar.graph import IQCGraph
     from iqcar.rules.rule import Rule
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Ints
     from iqcar.topics import Topics
 
 SHARED_FROM = 0.25
@@ -52,8 +51,10 @@ def with_topics(
 def straggler_names(found: Topics) -> pd.DataFrame:
     """Name each straggler's topic: task, and key in the vocabulary (empty if no name fits)."""
     keys = [topic_name(found.words_of(topic)).key for topic in range(len(found.topics))]
-    mine = found.stragglers
-    return pd.DataFrame({"task": mine["task"], "key": [keys[int(t)] for t in mine["topic"]]})
+    stragglers = found.stragglers
+    return pd.DataFrame(
+        {"task": stragglers["task"], "key": [keys[int(t)] for t in stragglers["topic"]]}
+    )
 
 
 def _lacks(found: Topics) -> dict[int, tuple[str, str]]:
@@ -68,9 +69,9 @@ def _with_topic(
     victims = _victims(rule, tables, graph)
     jobs = found.jobs.index[found.jobs["query"].isin(victims).to_numpy(bool)]
     all_of_them = int(found.jobs["stragglers"].loc[jobs].sum())
-    of = found.stragglers[found.stragglers["job"].isin(jobs).to_numpy(bool)]
+    stragglers = found.stragglers[found.stragglers["job"].isin(jobs).to_numpy(bool)]
     names: dict[str, int] = {}
-    for topic in of["topic"].tolist():
+    for topic in stragglers["topic"].tolist():
         resource, name = lacks.get(topic, ("", ""))
         if resource == rule.resource:
             names[name] = names.get(name, 0) + 1
@@ -85,7 +86,7 @@ def _with_topic(
     return replace(rule, reason=rule.reason.removesuffix(".") + text + ".")
 
 
-def _victims(rule: Rule, tables: Tables, graph: IQCGraph) -> NDArray[np.int64]:
+def _victims(rule: Rule, tables: Tables, graph: IQCGraph) -> Ints:
     """Runs of the query itself, or those that lost time to it for the rule's resource."""
     own = np.array([f == rule.fingerprint for f in texts(tables.queries, "fingerprint")], bool)
     if rule.query_type is QueryType.TARGET:

@@ -1,4 +1,4 @@
-"""Whole weights for FAIR pools that are nearly in the proportion of real numbers."""
+"""Find small whole weights of FAIR pools that are nearly in the proportion of real numbers."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def whole_weights(wanted: Sequence[float]) -> list[int]:
     least = min(bounded)
     for steps in range(1, MOST_STEPS + 1):
         exact = [value / least * steps for value in bounded]
-        whole = [round(value) for value in exact]
-        errors = [have / want for have, want in zip(whole, exact, strict=True)]
+        rounded = [round(value) for value in exact]
+        errors = [have / want for have, want in zip(rounded, exact, strict=True)]
         if max(errors) <= min(errors) * (1 + RATIO_ERROR):
             break
-    return whole
+    return rounded
 
 
 def bounded_ratios(wanted: Sequence[float]) -> list[float]:

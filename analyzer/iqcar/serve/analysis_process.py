@@ -1,4 +1,4 @@
-"""One analysis in a process of its own: logs are not trusted, and memory is given back at its end.
+"""Run one analysis in its own process: logs are untrusted, and its memory is given back at the end.
 
 The server starts ``main`` and writes one line of JSON to its standard input: a :class:`Task`. Lines
 of JSON come back through its standard output: how far it is, and at last that it is done or why
@@ -16,11 +16,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog.find.log_parts import EventLog, LogPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from iqcar.eventlog import ReadProgress
 
 START = (
     "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.analysis_process import main; main()"
@@ -90,30 +93,24 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     IqcarError
         If nothing in the logs can be analysed.
     """
-    from iqcar.eventlog.ingest import ingest
-    from iqcar.eventlog.merge import merge
-    from iqcar.pipeline import diagnose
+    from iqcar.pipeline import diagnose, read
     from iqcar.report.html import page_policy, render_page
     from iqcar.report.json.analyze import json_chunks
     from iqcar.serve.cache import write_entry
     from iqcar.serve.result_summary import summarize
     from iqcar.tables import texts
 
-    total = sum(log.size_bytes for log in task.logs) or 1
-    before, told_at = 0, 0.0
+    told_at = 0.0
 
-    def progress(read: int) -> None:
+    def show(progress: ReadProgress) -> None:
         nonlocal told_at
         if time.monotonic() - told_at > TELL_S:
             told_at = time.monotonic()
-            tell(phase="reading", share=min(1.0, (before + read) / total))
+            tell(phase="reading", share=progress.read_bytes / max(progress.total_bytes, 1))
 
-    read = []
-    for log in task.logs:
-        tell(phase="reading", share=before / total)
-        read.append(ingest(log, progress))
-        before += log.size_bytes
-    tables = merge(read)
+    tell(phase="reading", share=0.0)
+    query_by = task.settings.get("query_by", QueryBy.SQL)
+    tables = read(task.logs, query_by=query_by, processes=1, progress=show)
     if len(tables.applications) == 0:
         messages = texts(tables.inputs, "message")
         raise IqcarError(messages[0].rstrip(".") if messages else "no event log to analyse")

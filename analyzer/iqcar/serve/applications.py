@@ -1,4 +1,4 @@
-"""One row of the list: an application's log, what it says of itself, and what was found in it."""
+"""An application in the list: its log, the summary of the log, and the summary of its result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from iqcar.enums import InputStatus
 from iqcar.eventlog.find.layouts import IN_PROGRESS
 from iqcar.eventlog.find.remote import is_url
-from iqcar.serve.log_summary import Peek
+from iqcar.eventlog.log_summary import Peek
 
 if TYPE_CHECKING:
     from iqcar.eventlog.find.log_parts import EventLog

@@ -1,4 +1,4 @@
-"""Results kept in a folder: JSON and pages only, compressed, named by what they are results of.
+"""Keep results in a folder: compressed JSON and pages, named by their inputs and settings.
 
 Nothing in it is ever executed or unpickled, and only the owner of the folder may write there: a
 page from it is sent to browsers.

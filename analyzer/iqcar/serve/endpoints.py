@@ -1,4 +1,4 @@
-"""How the API's endpoints are declared: routes, checks and documentation come from one place."""
+"""Declare the API's endpoints: routes, checks and documentation from one place."""
 
 from __future__ import annotations
 

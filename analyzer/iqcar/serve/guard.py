@@ -1,4 +1,4 @@
-"""What stands before every page: who may ask, how much they may send, and what browsers may do.
+"""Check every request: who may ask, how much it may send, and what browsers may do with answers.
 
 Pages on the loopback address are open to everybody on the machine, unless a token is asked for;
 other web sites that a browser shows at the same time are kept out by the checks of ``Host`` and

@@ -1,4 +1,4 @@
-"""Connections whose clients keep the server waiting give way: they would take others' places.
+"""Close connections whose clients keep the server waiting, so that others get their places.
 
 A client has a limited time to send the head of a request. Where all places are taken, the
 connection that has waited longest on its client is closed for a new one, whatever it waits for: a

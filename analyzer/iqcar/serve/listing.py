@@ -1,4 +1,4 @@
-"""The applications in the served places: found again from time to time, never read whole."""
+"""List the applications in the served folders; scan again from time to time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from iqcar.errors import IqcarError
 from iqcar.eventlog.find.locate import NO_LOG, locate
 from iqcar.eventlog.find.log_parts import EventLog, Unreadable, printable
 from iqcar.eventlog.find.remote import is_url
+from iqcar.eventlog.log_summary import Peek, peek
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.serve.applications import Application, identity_of, key_of
-from iqcar.serve.log_summary import Peek, peek
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

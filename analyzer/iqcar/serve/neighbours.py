@@ -1,4 +1,4 @@
-"""Which applications ran at the same time on the same hosts: they may have been in the way."""
+"""Find applications that ran at the same time on the same hosts."""
 
 from __future__ import annotations
 

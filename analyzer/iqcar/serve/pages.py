@@ -1,4 +1,4 @@
-"""The pages: the list, an application before and after its analysis, the API's documentation."""
+"""Render the pages: the list, an application before and after its analysis, and the API."""
 
 from __future__ import annotations
 

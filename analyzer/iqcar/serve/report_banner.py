@@ -1,4 +1,4 @@
-"""The server's own bar above a report: where one is, whether the log has grown, what ran beside."""
+"""Add the server's bar above a report: the way back, whether the log has grown, and neighbours."""
 
 from __future__ import annotations
 

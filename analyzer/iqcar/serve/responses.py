@@ -1,4 +1,4 @@
-"""Pages from templates, and errors as pages or as JSON."""
+"""Render pages from templates, and errors as pages or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few numbers of a result that the list shows, and what is kept beside each result."""
+"""Summarise a result: the few numbers that the list shows."""
 
 from __future__ import annotations
 

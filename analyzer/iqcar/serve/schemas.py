@@ -1,4 +1,4 @@
-"""The JSON objects of the API, each declared once: they are answered, read and documented so."""
+"""Declare the JSON objects of the API, for answers, checks and documentation."""
 
 from __future__ import annotations
 

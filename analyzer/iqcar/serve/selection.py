@@ -1,4 +1,4 @@
-"""Searching, sorting and paging the list of applications."""
+"""Search, sort and page the list of applications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders that are served, and whether a file is in one of them wherever links lead."""
+"""Check that a file is within the served folders wherever links lead."""
 
 from __future__ import annotations
 

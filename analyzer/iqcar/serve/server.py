@@ -1,4 +1,4 @@
-"""Listening on an address until told to stop."""
+"""Listen on an address until told to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages and the API do alike: look applications up, analyse them, say how fresh it is."""
+"""Look applications up, analyse them, and tell how fresh a result is; for pages and API."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Why a task was slow: stragglers and their causes (BigRoots), with features of every task.
+"""Find stragglers and their causes (BigRoots), from features of every task.
 
     tables → features → peers → marks (BigRoots, measured waits) → causes → blamed queries
 
 A straggler takes more than 1.5 times its stage's median. Each of its features is compared with
-those of its peers; what stands out is a cause. The features are those of any trace as well
-(:mod:`iqcar.stragglers.trace_features`); :mod:`iqcar.stragglers.pearson_baseline` is the paper's
-baseline.
+those of its peers; what stands out is a cause. Features come from event logs
+(:func:`build_features`) or from a trace of another system
+(:mod:`iqcar.stragglers.trace_features`).
 """
 
 from iqcar.stragglers.feature_list import FEATURE_LIST, FEATURES, PAPER_FEATURES, Feature

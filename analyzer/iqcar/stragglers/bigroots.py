@@ -21,16 +21,11 @@ from iqcar.stragglers.relevance import can_matter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.stragglers.feature_list import Feature
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.stragglers.peers import Compared
     from iqcar.stragglers.straggler_settings import StragglerSettings
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 WORST = {"locality": 2.0}
 """Value of a discrete feature that can be a cause (eq. 4); 1 for all others."""
@@ -57,10 +52,10 @@ def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSe
     for position, feature in enumerate(features.features):
         if not feature.cause or feature.kind is FeatureKind.WAIT:
             continue
-        of = suspects
+        candidates = suspects
         if feature.instead in judged:
-            of = suspects[~judged[feature.instead]]
-        parts.append(feature_marks(features, compared, settings, feature, position, of))
+            candidates = suspects[~judged[feature.instead]]
+        parts.append(feature_marks(features, compared, settings, feature, position, candidates))
     marks = Marks.join(parts)
     if settings.worth:
         marks = marks.kept(~_follows_from_data(features, compared, marks, settings))
@@ -76,7 +71,7 @@ def feature_marks(
     settings: StragglerSettings,
     feature: Feature,
     position: int,
-    suspects: Rows,
+    suspects: Ints,
 ) -> Marks:
     """Find which of the suspects one feature is a cause of (eq. 5 to 7)."""
     values = compared.value(features, feature)
@@ -134,7 +129,7 @@ def _its_own(
     compared: Compared,
     settings: StragglerSettings,
     feature: Feature,
-    suspects: Rows,
+    suspects: Ints,
     value: Floats,
 ) -> Flags:
     """Edge detection: whether the host was idle before and after, so that the task was the load.
@@ -153,7 +148,7 @@ def _its_own(
 
 
 def _discrete(
-    compared: Compared, feature: Feature, position: int, values: Floats, suspects: Rows
+    compared: Compared, feature: Feature, position: int, values: Floats, suspects: Ints
 ) -> Marks:
     """Eq. 7: the straggler is in the worst state, normal tasks mostly are not."""
     normal = ~compared.straggler & np.isfinite(values)
@@ -162,20 +157,20 @@ def _discrete(
     worst = WORST.get(feature.name, 1.0)
     stage = compared.stage[suspects]
     kept = (values[suspects] == worst) & (total[stage] < count[stage] / 2)
-    of = suspects[kept]
-    mean = total[compared.stage[of]] / np.maximum(count[compared.stage[of]], 1)
-    return Marks.make(of, position, values[of], mean)
+    delayed = suspects[kept]
+    mean = total[compared.stage[delayed]] / np.maximum(count[compared.stage[delayed]], 1)
+    return Marks.make(delayed, position, values[delayed], mean)
 
 
-def _slow_hosts(compared: Compared, settings: StragglerSettings, suspects: Rows) -> Marks:
+def _slow_hosts(compared: Compared, settings: StragglerSettings, suspects: Ints) -> Marks:
     """Put down to its host what nothing explains, where the stage's other tasks there were slow."""
     means = compared.peer_means(compared.duration, suspects)
     slow = means.intra > settings.ratio * means.inter
-    of, there, elsewhere = suspects[slow], means.intra[slow], means.inter[slow]
+    delayed, there, elsewhere = suspects[slow], means.intra[slow], means.inter[slow]
     with np.errstate(divide="ignore", over="ignore"):
         ratio = there / elsewhere
-    peers = np.full(len(of), INTER)
-    return Marks.make(of, SLOW_HOST_CODE, there, elsewhere, ratio=ratio, peers=peers)
+    peers = np.full(len(delayed), INTER)
+    return Marks.make(delayed, SLOW_HOST_CODE, there, elsewhere, ratio=ratio, peers=peers)
 
 
 def feature_of(features: TaskFeatures, position: int) -> Feature:

@@ -1,4 +1,4 @@
-"""Who was in a straggler's way: the queries that iQCAR blames for its host's resource meanwhile.
+"""Find the queries that used a straggler's resource on its host while it ran.
 
 Blame is known per target stage, request and host. Here it is divided among moments: a source's part
 of a straggler is its blame per ms that it was on the host while the target stage was, times the ms
@@ -18,17 +18,14 @@ from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.stragglers.feature_list import CPU, DISK, NETWORK
 from iqcar.stragglers.straggler_result import STRAGGLER_SOURCES
 from iqcar.stragglers.windows import Spans, Windows
+from iqcar.tables.arrays import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.blame.attribute import Blame
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats
 
 RESOURCE_OF = {CPU: Resource.CPU, DISK: Resource.IO, NETWORK: Resource.NETWORK}
 """Causes that are a resource of a host."""
@@ -55,16 +52,16 @@ def blamed_queries(
         The largest share of each cause first; no rows for a cause that nobody lost time to.
     """
     resources = causes["cause"].map(RESOURCE_OF)
-    mine = causes[resources.notna()]
-    of = stragglers.iloc[mine["straggler"].to_numpy(np.int64)]
+    of_resources = causes[resources.notna()]
+    delayed = stragglers.iloc[of_resources["straggler"].to_numpy(np.int64)]
     moments = pd.DataFrame(
         {
-            "what": mine.index.to_numpy(np.int64),
-            "resource": [str(r) for r in resources[mine.index]],
-            "stage": of["stage"].to_numpy(np.int64),
-            "host": of["host"].to_numpy(np.int64),
-            "launch": of["launch_ms"].to_numpy(np.float64),
-            "finish": (of["launch_ms"] + of["duration_ms"]).to_numpy(np.float64),
+            "what": of_resources.index.to_numpy(np.int64),
+            "resource": [str(r) for r in resources[of_resources.index]],
+            "stage": delayed["stage"].to_numpy(np.int64),
+            "host": delayed["host"].to_numpy(np.int64),
+            "launch": delayed["launch_ms"].to_numpy(np.float64),
+            "finish": (delayed["launch_ms"] + delayed["duration_ms"]).to_numpy(np.float64),
         }
     )
     by_query = blamed_during(moments, tables, blame)
@@ -172,16 +169,16 @@ def _presence(links: pd.DataFrame, tables: Tables) -> Floats:
     usable = np.tile(placed, 2) & np.isfinite(begin) & (end >= begin) & np.isin(keys, named)
     group = np.searchsorted(named, keys[usable])
     begin, end = begin[usable], end[usable]
-    spans = Spans.of(group, begin, end)
-    one = np.ones(len(group))
+    spans = Spans.from_times(group, begin, end)
+    ones = np.ones(len(group))
     first, last = np.full(len(named), np.inf), np.full(len(named), -np.inf)
     np.minimum.at(first, group, begin)
     np.maximum.at(last, group, end)
 
     who, where = np.searchsorted(named, who), np.searchsorted(named, where)
     start, stop = links["launch"].to_numpy(np.float64), links["finish"].to_numpy(np.float64)
-    during = Windows(spans, who, start, stop).total(one)
-    beside = Windows(spans, who, first[where], last[where]).total(one)
+    during = Windows(spans, who, start, stop).total(ones)
+    beside = Windows(spans, who, first[where], last[where]).total(ones)
     # Without a source the straggler is its stage's own task time: its length of the whole.
     during = np.where(source >= 0, during, stop - start)
-    return np.divide(during, beside, out=np.zeros(len(during)), where=beside > 0)
+    return share_of(during, beside)

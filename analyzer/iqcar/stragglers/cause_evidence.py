@@ -1,4 +1,4 @@
-"""Marks: which feature is a cause of which straggler, with the numbers that say so."""
+"""Marks: pairs of straggler and feature, with the numbers that make the feature a cause."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 INTER, INTRA, BOTH, ELSEWHERE = range(4)
 """Peers that a feature stood out from: those on other hosts, on the same host, both; and those on
@@ -36,18 +33,18 @@ class Marks:
     explained : share of the straggler's time over the median; NaN unless measured
     """
 
-    task: Rows
-    feature: Rows
+    task: Ints
+    feature: Ints
     value: Floats
     peer_mean: Floats
     quantile: Floats
     ratio: Floats
-    peers: Rows
+    peers: Ints
     explained: Floats
 
     @classmethod
     def make(
-        cls, task: Rows, feature: int, value: Floats, peer_mean: Floats, **more: object
+        cls, task: Ints, feature: int, value: Floats, peer_mean: Floats, **more: object
     ) -> Marks:
         """Make the marks of one feature; what is not given is unknown."""
         n = len(task)
@@ -59,7 +56,7 @@ class Marks:
             **{**columns, **more},  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def kept(self, which: NDArray[np.bool_]) -> Marks:
+    def kept(self, which: Flags) -> Marks:
         """Return some of the marks."""
         return Marks(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 

@@ -1,4 +1,4 @@
-"""How far the clocks of hosts are from the driver's, as far as the plugin's records tell.
+"""Estimate the offset of each host's clock from the driver's, from the plugin's records.
 
 Spark times launch and finish by the driver's clock, the plugin times its record and its samples by
 the host's. A record lies inside its task, so every task bounds the offset of its host's clock::
@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 WORTH_SAYING_MS = 100.0
 """Offsets below it move no sample of a second into another task's window by much."""

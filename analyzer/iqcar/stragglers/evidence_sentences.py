@@ -1,4 +1,4 @@
-"""Evidence in words: "shuffle read 412.0 MB, 9.2 × the mean of its stage's other tasks"."""
+"""Write evidence as text: "shuffle read 412.0 MB, 9.2 × the mean of its stage's other tasks"."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def sentence_of(
         default = f"had {feature.phrase}, most normal tasks of its stage did not"
         return _DISCRETE.get(feature.name, default)
     unit = unit_of(feature)
-    mine, theirs = quantity(value, unit), quantity(peer_mean, unit)
+    own, theirs = quantity(value, unit), quantity(peer_mean, unit)
     if feature.kind is FeatureKind.WAIT:
         expected = f" where {theirs} were to be expected" if peer_mean >= 1 else ""
         return (
-            f"waited {mine} for {feature.phrase}{expected}: {quantity(explained, 'share')} of its "
+            f"waited {own} for {feature.phrase}{expected}: {quantity(explained, 'share')} of its "
             f"{quantity(delay_ms, 'ms')} over the stage's median"
         )
     if feature is SLOW_HOST:
         return (
-            f"the stage's other tasks on its host took {mine} on average, {ratio:.1f} × those on "
+            f"the stage's other tasks on its host took {own} on average, {ratio:.1f} × those on "
             f"other hosts ({theirs})"
         )
     those = _PEERS[peers]
@@ -79,5 +79,5 @@ def sentence_of(
     took = " of its time" if feature.kind is FeatureKind.TIME else ""
     if math.isinf(ratio) or ratio > _MANY:
         nothing = "none" if peer_mean == 0 else f"next to none ({theirs})"
-        return f"{feature.phrase} {mine}{took}, its stage's {those} {nothing}"
-    return f"{feature.phrase} {mine}{took}, {ratio:.1f} × {where} ({theirs})"
+        return f"{feature.phrase} {own}{took}, its stage's {those} {nothing}"
+    return f"{feature.phrase} {own}{took}, {ratio:.1f} × {where} ({theirs})"

@@ -1,4 +1,4 @@
-"""The features of tasks, each declared once: what it is, how it is compared, what it is a cause of.
+"""Declare the features of tasks: meaning, unit, kind of comparison, and cause.
 
 They are those of BigRoots tables I and II with eq. 1 to 3, and of Hound table 3, as far as Spark's
 log and the plugin's record hold them. Spark records per task neither the time of broadcasts, nor

@@ -1,8 +1,8 @@
-"""The features of every task, from the tables: metrics, measured waits, and its host meanwhile."""
+"""Compute the features of every task: metrics, measured waits, and samples of its host."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +12,14 @@ from iqcar.stragglers.clock_offsets import clock_doubts, clock_offsets
 from iqcar.stragglers.feature_list import FEATURE_LIST, FEATURES, Feature
 from iqcar.stragglers.host_features import host_columns, sample_doubts, untold_tasks
 from iqcar.stragglers.labels import Labels, labels_of
+from iqcar.tables.arrays import sum_known
 from iqcar.waits import ESTIMATED, MEASURED, evidence_column, wait_column
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 _FAR = {"PROCESS_LOCAL": 0.0, "NODE_LOCAL": 1.0, "RACK_LOCAL": 2.0, "ANY": 2.0}
 """Eq. 4. It counts NO_PREF as 2; but a task without a preference is nowhere badly placed."""
@@ -68,6 +66,11 @@ class TaskFeatures:
         values: Floats = self.frame[name].to_numpy(np.float64)
         return values
 
+    def of_stages(self, stages: Ints) -> TaskFeatures:
+        """Keep the tasks of some stages; ``task`` in the frame tells which they are."""
+        kept = np.isin(self.frame["stage"].to_numpy(np.int64), stages)
+        return replace(self, frame=self.frame[kept].reset_index(drop=True))
+
 
 def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskFeatures:
     """Build the features of every task.
@@ -102,7 +105,9 @@ def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskF
         "compared": (tasks["status"] == "success").to_numpy(bool),
         "measured": measured,
         **{name: tasks[name] for name in _OF_TASKS},
-        "shuffle_read_bytes": _sum(tasks, "remote_bytes", "local_bytes"),
+        "shuffle_read_bytes": sum_known(
+            *(tasks[name].to_numpy(np.float64) for name in ("remote_bytes", "local_bytes"))
+        ),
         "scheduler_delay_ms": _scheduler_delay(tasks, duration),
         "python_ms": _python(tables, measured),
         "off_cpu_ms": _waited(waits, Request.RUN_QUEUE, ESTIMATED),
@@ -117,13 +122,6 @@ def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskF
     untold = sample_doubts(*untold_tasks(tables, columns["host_cpu"]))
     doubts = (*clock_doubts(tables, offsets), *untold)
     return TaskFeatures(FEATURES.frame(columns), FEATURE_LIST, labels_of(tables), doubts)
-
-
-def _sum(tasks: pd.DataFrame, *names: str) -> Floats:
-    """Sum of columns; a part that is unknown counts nothing beside one that is known."""
-    parts = np.stack([tasks[name].to_numpy(np.float64) for name in names])
-    total: Floats = np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
-    return total
 
 
 def _scheduler_delay(tasks: pd.DataFrame, duration: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""From features to stragglers with causes; from the tables of event logs to both."""
+"""Find stragglers and fold the marks of their features into causes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from iqcar.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.stragglers.blame_of_causes import blamed_queries
 from iqcar.stragglers.evidence_sentences import sentence_of, unit_of
 from iqcar.stragglers.feature_list import SLOW_HOST
-from iqcar.stragglers.features import build_features
 from iqcar.stragglers.peers import Compared
 from iqcar.stragglers.straggler_result import (
     PEERS,
@@ -35,8 +34,8 @@ DEFAULT = StragglerSettings()
 
 
 def find_stragglers(
+    features: TaskFeatures,
     tables: Tables,
-    waits: pd.DataFrame,
     blame: Blame,
     settings: StragglerSettings = DEFAULT,
 ) -> Stragglers:
@@ -44,14 +43,14 @@ def find_stragglers(
 
     Parameters
     ----------
+    features : TaskFeatures
+        Of the tables' tasks, from :func:`iqcar.stragglers.build_features`.
     tables : Tables
         With queries identified.
-    waits : DataFrame of :data:`iqcar.waits.WAITS`
     blame : Blame
         From :func:`iqcar.blame.attribute.attribute`.
     settings : StragglerSettings
     """
-    features = build_features(tables, waits, settings.edge_ms)
     found = explain(features, settings)
     sources = blamed_queries(found.stragglers, found.causes, tables, blame)
     return replace(found, sources=sources)
@@ -67,7 +66,7 @@ def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> St
         (:func:`iqcar.stragglers.read_trace`).
     settings : StragglerSettings
     """
-    compared = Compared.of(features, settings)
+    compared = Compared.from_features(features, settings)
     marks = find_marks(features, compared, settings)
     stragglers, number = _stragglers(features, compared)
     causes = _causes(features, marks, number, stragglers)
@@ -88,25 +87,25 @@ def _stragglers(
     features: TaskFeatures, compared: Compared
 ) -> tuple[pd.DataFrame, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Table of stragglers, the most delayed first; and the row of each compared task in it."""
-    of = np.flatnonzero(compared.straggler)
-    delay = compared.duration[of] - compared.median[of]
-    task_id = features.frame["task_id"].to_numpy(np.int64)[compared.rows[of]]
-    of = of[np.lexsort((compared.rows[of], task_id, -delay))]
-    mine = features.frame.iloc[compared.rows[of]]
-    unknown = np.full(len(of), np.nan)
+    slow = np.flatnonzero(compared.straggler)
+    delay = compared.duration[slow] - compared.median[slow]
+    task_id = features.frame["task_id"].to_numpy(np.int64)[compared.rows[slow]]
+    slow = slow[np.lexsort((compared.rows[slow], task_id, -delay))]
+    tasks = features.frame.iloc[compared.rows[slow]]
+    unknown = np.full(len(slow), np.nan)
     columns = {"run_ms": unknown, "cpu_ms": unknown}
-    columns.update({c.name: mine[c.name] for c in STRAGGLERS.columns if c.name in mine})
-    median = compared.median[of]
+    columns.update({c.name: tasks[c.name] for c in STRAGGLERS.columns if c.name in tasks})
+    median = compared.median[slow]
     frame = STRAGGLERS.frame(
         {
             **columns,
             "median_ms": median,
-            "delay_ms": compared.duration[of] - median,
-            "causes": np.zeros(len(of)),
+            "delay_ms": compared.duration[slow] - median,
+            "causes": np.zeros(len(slow)),
         }
     )
     number = np.full(len(compared.rows), -1)
-    number[of] = np.arange(len(of))
+    number[slow] = np.arange(len(slow))
     return frame.reset_index(drop=True), number
 
 
@@ -161,8 +160,8 @@ def _causes(
 
 
 def _count(features: TaskFeatures, compared: Compared, by: list[str]) -> pd.DataFrame:
-    mine = features.frame.iloc[compared.rows][by]
-    counted: pd.DataFrame = mine.groupby(by, sort=True).size().rename("tasks").reset_index()
+    tasks = features.frame.iloc[compared.rows][by]
+    counted: pd.DataFrame = tasks.groupby(by, sort=True).size().rename("tasks").reset_index()
     return counted
 
 

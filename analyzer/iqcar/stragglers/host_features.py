@@ -1,4 +1,4 @@
-"""What a task's host did while it ran, right before and right after: samples joined by time."""
+"""Average the samples of a task's host over the time before, during and after the task."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from iqcar.stragglers.windows import Spans, Windows
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 WORTH_SAYING = 0.01
 """Share of tasks on sampled hosts from which it is said that samples do not tell about them."""
@@ -82,7 +80,7 @@ def host_columns(tables: Tables, offsets: Floats, edge_ms: float) -> dict[str, F
         nothing = np.full(len(tasks), np.nan)
         return dict.fromkeys(_names(), nothing)
     start, end = start - offsets[host], end - offsets[host]
-    spans = Spans.of(host, start, end)
+    spans = Spans.from_times(host, start, end)
     # A task of no length still had a moment.
     during = Windows(spans, task_host, launch, np.maximum(finish, launch + 1.0))
     head = Windows(spans, task_host, launch - edge_ms, launch)

@@ -1,4 +1,4 @@
-"""What to call the things that tasks belong to, in reports and results."""
+"""Names of applications, stages, queries, hosts and tasks by row number."""
 
 from __future__ import annotations
 

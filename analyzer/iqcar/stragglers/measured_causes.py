@@ -1,4 +1,4 @@
-"""Causes by measured waits: a busy host delays a task only if the task really waited for it.
+"""Find causes by measured waits: a resource delays a task only if the task waited for it.
 
 The paper names three reasons why it finds only 60.6 % of injected contention (§IV-B4): contention
 that delayed nobody, peers that are equally loaded, and contention during a part of the straggler
@@ -16,17 +16,13 @@ from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.stragglers.cause_evidence import Marks
 from iqcar.stragglers.feature_list import CPU, DISK, MEMORY, NETWORK
 from iqcar.stragglers.peers import quantile_by
+from iqcar.tables.arrays import sum_known
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.stragglers.peers import Compared
     from iqcar.stragglers.straggler_settings import StragglerSettings
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 WORK = {
     CPU: (("cpu_ms", "python_cpu_ms"),),
@@ -55,28 +51,24 @@ def wait_features(features: TaskFeatures) -> dict[str, list[int]]:
     return found
 
 
-def _total(features: TaskFeatures, names: list[str], rows: Rows) -> Floats:
+def _total(features: TaskFeatures, names: list[str], rows: Ints) -> Floats:
     """Sum of columns, NaN where none is known."""
     columns = [features.column(name)[rows] for name in names if name in features.frame]
-    if not columns:
-        return np.full(len(rows), np.nan)
-    parts = np.stack(columns)
-    total: Floats = np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
-    return total
+    return sum_known(*columns) if columns else np.full(len(rows), np.nan)
 
 
 def _trusted(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, of: Rows
+    features: TaskFeatures, compared: Compared, settings: StragglerSettings, tasks: Ints
 ) -> Flags:
     """Tell where measured waits alone decide: everywhere if asked for, else where recorded."""
     if settings.evidence is CauseEvidence.MEASURED:
-        return np.ones(len(of), bool)
-    recorded: Flags = features.frame["measured"].to_numpy(bool)[compared.rows[of]]
+        return np.ones(len(tasks), bool)
+    recorded: Flags = features.frame["measured"].to_numpy(bool)[compared.rows[tasks]]
     return recorded
 
 
 def waits_known(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, suspects: Rows
+    features: TaskFeatures, compared: Compared, settings: StragglerSettings, suspects: Ints
 ) -> dict[str, Flags]:
     """Tell for each cause which suspects' measured waits decide, instead of their hosts."""
     trusted = _trusted(features, compared, settings, suspects)
@@ -112,18 +104,18 @@ def measured_causes(
         # A record that is longer than its task (clocks, damage) explains no more than all.
         explained = np.minimum(over / delay, 1.0)
         kept = explained >= settings.explains
-        of = suspects[kept]
-        each = np.stack([features.column(name)[compared.rows[of]] for name in names])
+        delayed = suspects[kept]
+        each = np.stack([features.column(name)[compared.rows[delayed]] for name in names])
         longest = np.argmax(np.nan_to_num(each), axis=0)
         for number, position in enumerate(positions):
-            mine = longest == number
+            is_longest = longest == number
             parts.append(
                 Marks.make(
-                    of[mine],
+                    delayed[is_longest],
                     position,
-                    wait[of][mine],
-                    expected[of][mine],
-                    explained=explained[kept][mine],
+                    wait[delayed][is_longest],
+                    expected[delayed][is_longest],
+                    explained=explained[kept][is_longest],
                 )
             )
     return Marks.join(parts)

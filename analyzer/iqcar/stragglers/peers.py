@@ -1,4 +1,4 @@
-"""Tasks by stage and host: who is a straggler, and what its peers' mean and quantiles are."""
+"""Group tasks by stage and host; find stragglers, and the means and quantiles of their peers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from iqcar.enums import FeatureKind
-from iqcar.tables.arrays import by_group_and_time
+from iqcar.tables.arrays import by_group_and_time, sum_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from iqcar.stragglers.feature_list import Feature
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.stragglers.straggler_settings import StragglerSettings
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 ROUNDING = 1e-12
 """What is left of a sum of peers that is below this share of the sum is rounding."""
@@ -48,9 +45,9 @@ class Compared:
     least_peers : peers that a mean needs
     """
 
-    rows: Rows
-    stage: Rows
-    cell: Rows
+    rows: Ints
+    stage: Ints
+    cell: Ints
     stages: int
     cells: int
     duration: Floats
@@ -59,7 +56,7 @@ class Compared:
     least_peers: int
 
     @classmethod
-    def of(cls, features: TaskFeatures, settings: StragglerSettings) -> Compared:
+    def from_features(cls, features: TaskFeatures, settings: StragglerSettings) -> Compared:
         """Group the tasks that succeeded, in stages of enough tasks, and find the stragglers.
 
         A straggler's duration is more than ``settings.straggler`` times the stage's median
@@ -101,7 +98,7 @@ class Compared:
         )
         return share
 
-    def peer_means(self, values: Floats, of: Rows) -> Means:
+    def peer_means(self, values: Floats, tasks: Ints) -> Means:
         """Means over tasks of the stage on other hosts, and over the others on the same host.
 
         Parameters
@@ -113,18 +110,18 @@ class Compared:
         """
         known = np.isfinite(values)
         value = np.where(known, values, 0.0)
-        stage_sum = np.bincount(self.stage, value, self.stages).astype(np.float64)
+        stage_sum = sum_by(self.stage, value, self.stages)
         stage_n = np.bincount(self.stage[known], minlength=self.stages)
-        cell_sum = np.bincount(self.cell, value, self.cells).astype(np.float64)
+        cell_sum = sum_by(self.cell, value, self.cells)
         cell_n = np.bincount(self.cell[known], minlength=self.cells)
-        stage, cell = self.stage[of], self.cell[of]
+        stage, cell = self.stage[tasks], self.cell[tasks]
         inter = stage_sum[stage] - cell_sum[cell]
         inter = np.where(inter > ROUNDING * stage_sum[stage], inter, 0.0)
-        intra = cell_sum[cell] - value[of]
+        intra = cell_sum[cell] - value[tasks]
         intra = np.where(intra > ROUNDING * cell_sum[cell], intra, 0.0)
         return Means(
             self._mean(inter, stage_n[stage] - cell_n[cell]),
-            self._mean(intra, cell_n[cell] - known[of]),
+            self._mean(intra, cell_n[cell] - known[tasks]),
         )
 
     def _mean(self, total: Floats, count: NDArray[Any]) -> Floats:
@@ -132,15 +129,15 @@ class Compared:
         mean: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=enough)
         return mean
 
-    def quantiles(self, values: Floats, q: float, of: Rows) -> Floats:
+    def quantiles(self, values: Floats, q: float, tasks: Ints) -> Floats:
         """Quantile of the stage of each of some tasks, looking only at the stages concerned."""
         wanted = np.zeros(self.stages, bool)
-        wanted[self.stage[of]] = True
+        wanted[self.stage[tasks]] = True
         among = wanted[self.stage]
-        return quantile_by(self.stage[among], values[among], self.stages, q)[self.stage[of]]
+        return quantile_by(self.stage[among], values[among], self.stages, q)[self.stage[tasks]]
 
 
-def quantile_by(group: Rows, values: Floats, groups: int, q: float) -> Floats:
+def quantile_by(group: Ints, values: Floats, groups: int, q: float) -> Floats:
     """Quantile of the finite values of each group, between two values in proportion.
 
     Returns

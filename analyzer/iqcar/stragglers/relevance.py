@@ -1,4 +1,4 @@
-"""Whether an amount can matter at all: twice almost nothing is almost nothing.
+"""Tell which amounts are large enough to delay a task.
 
 The paper has a floor for times (§III-B) but none for amounts and hosts: a result of 4 KB where the
 peers' have 2 KB, or a processor busy for 6 % of the time instead of 3 %, would be root causes.
@@ -13,12 +13,8 @@ import numpy as np
 from iqcar.enums import FeatureKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.stragglers.feature_list import Feature
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats
 
 SLOWEST_MS = {"ms": 1.0, "bytes": 0.01, "count": 10.0}
 """Longest time one unit plausibly takes: 10 µs a byte (100 kB/s, slow parsing and remote storage),

@@ -1,4 +1,4 @@
-"""Counts of stragglers: per cause, stage, query, host, and application."""
+"""Count stragglers by cause, stage, query, host and application."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def _of(found: Stragglers, app: int | None) -> tuple[pd.DataFrame, pd.DataFrame]
     """Stragglers and causes of one application, or of all; rows keep their numbers."""
     if app is None:
         return found.stragglers, found.causes
-    mine = found.stragglers[found.stragglers["app"] == app]
-    return mine, found.causes[found.causes["straggler"].isin(mine.index)]
+    of_app = found.stragglers[found.stragglers["app"] == app]
+    return of_app, found.causes[found.causes["straggler"].isin(of_app.index)]

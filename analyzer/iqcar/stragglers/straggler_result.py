@@ -1,4 +1,4 @@
-"""What was found out about stragglers: who they are, why, and which queries were in their way."""
+"""Tables of stragglers, of their causes, and of the queries blamed for these."""
 
 from __future__ import annotations
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from iqcar.enums import CauseEvidence
-from iqcar.errors import UsageError
+from iqcar.stragglers.thresholds import Thresholds
 
 PAPER = "paper"
 """Word that stands for :meth:`StragglerSettings.of_the_paper` in a text of settings."""
 
 
 @dataclass(frozen=True)
-class StragglerSettings:
+class StragglerSettings(Thresholds):
     """What counts as a straggler, and what as its cause (BigRoots §III).
 
     The paper prints 1.5, 0.2 and the two categories of peers. It tunes λq, λp, λe and the edge
@@ -53,17 +53,11 @@ class StragglerSettings:
     evidence: CauseEvidence = CauseEvidence.AUTO
     """What decides whether a resource delayed a straggler."""
 
-    def __post_init__(self) -> None:
-        """Refuse numbers that mean nothing."""
-        bounds = {
-            "straggler": (1, 1e6), "quantile": (0, 1), "ratio": (1, 1e6), "edge": (0, 1e6),
-            "edge_ms": (1, 1e9), "floor": (0, 1), "explains": (0, 1), "least_tasks": (2, 1e9),
-            "least_peers": (1, 1e9),
-        }  # fmt: skip
-        for name, (low, high) in bounds.items():
-            value = getattr(self, name)
-            if not (math.isfinite(value) and low <= value <= high):
-                raise UsageError(f"{value} is not from {low} to {high:g}", f"settings: {name}")
+    BOUNDS: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "straggler": (1, 1e6), "quantile": (0, 1), "ratio": (1, 1e6), "edge": (0, 1e6),
+        "edge_ms": (1, 1e9), "floor": (0, 1), "explains": (0, 1), "least_tasks": (2, 1e9),
+        "least_peers": (1, 1e9),
+    }  # fmt: skip
 
     @classmethod
     def of_the_paper(cls) -> StragglerSettings:
@@ -74,44 +68,6 @@ class StragglerSettings:
         )  # fmt: skip
 
     @classmethod
-    def parse(cls, text: str) -> StragglerSettings:
-        """Read ``name=value,name=value``; the word ``paper`` first starts from the paper's.
-
-        Raises
-        ------
-        UsageError
-            If a name is unknown or a value does not fit it.
-        """
-        found = cls()
-        types: dict[str, Any] = {f.name: type(f.default) for f in fields(cls)}
-        for part in (one.strip() for one in text.split(",") if one.strip()):
-            if part == PAPER:
-                found = cls.of_the_paper()
-                continue
-            name, sign, value = (piece.strip() for piece in part.partition("="))
-            if name not in types or not sign:
-                raise UsageError(
-                    f"{part!r} is no setting", "--settings", f"use NAME=VALUE of {', '.join(types)}"
-                )
-            found = replace(found, **{name: _read(name, value, types[name])})
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**plain, "evidence": str(self.evidence)}
-
-
-def _read(name: str, value: str, of: type) -> Any:
-    if of is bool:
-        if value in ("true", "false"):
-            return value == "true"
-        raise UsageError(f"{value!r} is neither true nor false", f"settings: {name}")
-    try:
-        return of(value)
-    except ValueError:
-        if of is CauseEvidence:
-            words = f"one of {', '.join(CauseEvidence)}"
-        else:
-            words = "a whole number" if of is int else "a number"
-        raise UsageError(f"{value!r} is not {words}", f"settings: {name}") from None
+    def presets(cls) -> Mapping[str, StragglerSettings]:
+        """Return the paper's settings under the word ``paper``."""
+        return {PAPER: cls.of_the_paper()}

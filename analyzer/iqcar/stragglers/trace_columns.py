@@ -1,4 +1,4 @@
-"""Which columns of a trace are what: given by the user, else found by their names."""
+"""Choose the columns of a trace that hold job, task, latency, host, times and metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iqcar.errors import UsageError
+from iqcar.stragglers.thresholds import named_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,9 +82,8 @@ class TraceColumns:
             If a key is unknown or the unit is none of us, ms, s.
         """
         found: dict[str, object] = {}
-        for part in (one.strip() for one in text.split(",") if one.strip()):
-            key, sign, value = (piece.strip() for piece in part.partition("="))
-            if key not in _KEYS or not sign or not value:
+        for part, key, value in named_values(text):
+            if key not in _KEYS or not value:
                 raise UsageError(
                     f"{part!r} names no column",
                     "--columns",

@@ -1,4 +1,7 @@
-"""Reading a trace's table: CSV, or Parquet where pyarrow is installed. Traces are untrusted."""
+"""Read the columns of a trace in pieces: CSV, or Parquet where pyarrow is installed.
+
+Traces are untrusted: their size, their header and what they unpack to are bounded.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ MAX_ROWS = 50_000_000
 """Tasks of one trace at most: some GB of memory."""
 MAX_BYTES = 16 * 2**30
 """Bytes of one CSV at most, after decompression: a file of 10 MB can unpack to more than that."""
+PIECE_ROWS = 65_536
+"""Rows read at once: some 10 MB with 20 metrics."""
 MAX_HEADER_BYTES = 2**20
 """A first line longer than this is no list of column names."""
 
@@ -48,40 +53,16 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def read_table(path: str | Path, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
-    """Read the columns of a trace that are wanted.
-
-    Parameters
-    ----------
-    path : path
-        ``.parquet``, or CSV with a line of names, plain or ``.gz``.
-    columns : TraceColumns
-        As the user gave them.
-
-    Returns
-    -------
-    DataFrame
-        Text as it stands; nothing is converted yet.
-    TraceColumns
-        With what was found by name.
+def settled_columns(path: str | Path, columns: TraceColumns) -> TraceColumns:
+    """Find by name which columns of a trace are what.
 
     Raises
     ------
     IqcarError
-        If the file cannot be read as a table, is too large, or needs pyarrow and there is none.
+        If the file cannot be read as a table, or needs pyarrow and there is none.
     UsageError
         If a column is missing.
     """
-    where = str(path)
-    with _clear_errors(where):
-        table = _parquet(where, columns) if is_parquet(where) else _csv(where, columns)
-    if len(table[0]) > MAX_ROWS:
-        raise _too_long(where)
-    return table
-
-
-def settled_columns(path: str | Path, columns: TraceColumns) -> TraceColumns:
-    """Find by name which columns of a trace are what; see :func:`read_table`."""
     where = str(path)
     with _clear_errors(where):
         if not is_parquet(where):
@@ -91,33 +72,32 @@ def settled_columns(path: str | Path, columns: TraceColumns) -> TraceColumns:
 
 
 def read_pieces(
-    path: str | Path, names: Sequence[str], texts: Sequence[str], rows: int
+    path: str | Path, names: Sequence[str], texts: Sequence[str]
 ) -> Iterator[pd.DataFrame]:
     """Read some columns of a trace piece by piece, in the order of the file.
 
     Parameters
     ----------
     path : path
+        ``.parquet``, or CSV with a line of names, plain or ``.gz``.
     names : sequence of str
         The columns.
     texts : sequence of str
         Those of them that are names rather than numbers: of CSV they are taken as they stand.
-    rows : int
-        Rows of a piece, about.
 
     Raises
     ------
     IqcarError
-        As :func:`read_table`.
+        If the file cannot be read as a table, or is too large.
     """
     where = str(path)
     seen = 0
     with _clear_errors(where):
         pieces = _parquet_pieces if is_parquet(where) else _csv_pieces
-        for piece in pieces(where, names, texts, rows):
+        for piece in pieces(where, names, texts):
             seen += len(piece)
             if seen > MAX_ROWS:
-                raise _too_long(where)
+                raise IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
             yield piece
 
 
@@ -158,10 +138,6 @@ def _clear_errors(where: str) -> Iterator[None]:
         raise IqcarError(f"is no table: {line}", where, "give a CSV or Parquet file") from error
 
 
-def _too_long(where: str) -> IqcarError:
-    return IqcarError(f"has more than {MAX_ROWS:,} rows", where, "split it")
-
-
 def _csv_names(where: str) -> list[str]:
     with _open(where) as file:
         header = file.readline(MAX_HEADER_BYTES)
@@ -170,13 +146,12 @@ def _csv_names(where: str) -> list[str]:
     return [str(name) for name in pd.read_csv(io.BytesIO(header), nrows=0).columns]
 
 
-def _csv_pieces(
-    where: str, names: Sequence[str], texts: Sequence[str], rows: int
-) -> Iterator[pd.DataFrame]:
+def _csv_pieces(where: str, names: Sequence[str], texts: Sequence[str]) -> Iterator[pd.DataFrame]:
     with (
         _open(where) as file,
         pd.read_csv(
-            file, usecols=list(names), index_col=False, chunksize=rows, low_memory=False,
+            # Without index_col, rows longer than the header would move every column by one.
+            file, usecols=list(names), index_col=False, chunksize=PIECE_ROWS, low_memory=False,
             dtype=dict.fromkeys(texts, "str"),
         ) as pieces,
     ):  # fmt: skip
@@ -184,23 +159,13 @@ def _csv_pieces(
 
 
 def _parquet_pieces(
-    where: str, names: Sequence[str], texts: Sequence[str], rows: int
+    where: str, names: Sequence[str], texts: Sequence[str]
 ) -> Iterator[pd.DataFrame]:
     with parquet_file(where) as file:
-        for batch in file.iter_batches(rows, columns=list(names)):
-            # Numbers of a job stay whole numbers where some are missing.
-            yield batch.to_pandas(integer_object_nulls=bool(texts))
-
-
-def _csv(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
-    names = _csv_names(where)
-    settled = columns.within(names, where)
-    with _open(where) as file:
-        # Without index_col, rows longer than the header would move every column by one.
-        frame = pd.read_csv(
-            file, usecols=settled.wanted(), index_col=False, nrows=MAX_ROWS + 1, low_memory=False
-        )
-    return frame, settled
+        for batch in file.iter_batches(PIECE_ROWS, columns=list(names)):
+            # Numbers of a job stay whole numbers where some are missing. What pandas notes of an
+            # index of its own would take columns away.
+            yield batch.to_pandas(integer_object_nulls=bool(texts), ignore_metadata=True)
 
 
 def _open(where: str) -> io.BufferedReader:
@@ -208,12 +173,3 @@ def _open(where: str) -> io.BufferedReader:
     if where.endswith(".gz"):
         inner = gzip.GzipFile(fileobj=inner)
     return io.BufferedReader(_Bounded(inner, where), 2**20)
-
-
-def _parquet(where: str, columns: TraceColumns) -> tuple[pd.DataFrame, TraceColumns]:
-    with parquet_file(where) as file:
-        if file.metadata.num_rows > MAX_ROWS:
-            raise _too_long(where)
-        settled = columns.within([str(name) for name in file.schema_arrow.names], where)
-        # What pandas notes of an index of its own would take columns away.
-        return file.read(columns=settled.wanted()).to_pandas(ignore_metadata=True), settled

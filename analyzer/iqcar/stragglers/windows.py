@@ -1,4 +1,4 @@
-"""Means over windows of time of what spans tell, by group: no loop over windows or spans.
+"""Average values over windows of time by group, without a loop over windows.
 
 A span says that a quantity had a value from its start to its end (a sample of a host; a task that
 ran). The integral over time up to any moment follows from prefix sums; a window's mean is a
@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_COVER = 0.5
 """Share of a window that samples must tell about for its mean to be known: with less than half, the
@@ -26,7 +23,7 @@ rest could turn the mean round."""
 class _Moments(NamedTuple):
     """Where moments lie among the breakpoints, and how long after the one before them."""
 
-    place: Rows
+    place: Ints
     since: Floats
 
 
@@ -44,15 +41,15 @@ class Spans:
     groups : (n,) group of each span, ≥ 0
     """
 
-    order: Rows
+    order: Ints
     axis: Floats
     step: Floats
     origin: float
     length: float
-    groups: Rows
+    groups: Ints
 
     @classmethod
-    def of(cls, group: Rows, start: Floats, end: Floats) -> Spans:
+    def from_times(cls, group: Ints, start: Floats, end: Floats) -> Spans:
         """Order the breakpoints.
 
         Parameters
@@ -71,7 +68,7 @@ class Spans:
         step = np.diff(axis, prepend=axis[:1])
         return cls(order, axis, step, origin, length, group)
 
-    def moments(self, group: Rows, when: Floats) -> _Moments:
+    def moments(self, group: Ints, when: Floats) -> _Moments:
         """Find moments on the axis; those outside of all spans lie at the nearest edge."""
         if not len(self.axis):
             return _Moments(np.full(len(when), -1), np.zeros(len(when)))
@@ -111,7 +108,7 @@ class Spans:
 class Windows:
     """Windows of time in groups, and the means of quantities over them."""
 
-    def __init__(self, spans: Spans, group: Rows, begin: Floats, end: Floats) -> None:
+    def __init__(self, spans: Spans, group: Ints, begin: Floats, end: Floats) -> None:
         """Place the windows.
 
         Parameters

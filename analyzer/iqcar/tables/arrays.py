@@ -9,11 +9,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    Ints = NDArray[np.int64]
 
 
-def by_group_and_time(group: Rows, when: Floats) -> Rows:
+def by_group_and_time(group: Ints, when: Floats) -> Ints:
     """Return the order by group, then time, then position."""
     order = np.argsort(when, kind="stable")
     small = group[order].astype(np.int16) if len(group) and group.max() < 2**15 else group[order]
@@ -28,7 +29,7 @@ def running_total(steps: Floats) -> Floats:
     return total
 
 
-def most_at_once(group: Rows, start: Floats, end: Floats, held: Floats, n: int) -> Floats:
+def most_at_once(group: Ints, start: Floats, end: Floats, held: Floats, n: int) -> Floats:
     """Return the most that each of ``n`` groups ever held at once (0 where it held nothing)."""
     both = np.concatenate([group, group])
     when = np.concatenate([end, start])
@@ -39,14 +40,30 @@ def most_at_once(group: Rows, start: Floats, end: Floats, held: Floats, n: int) 
     return most
 
 
-def sum_by(group: Rows, values: Floats, n: int) -> Floats:
-    """Sum the values of each of ``n`` groups."""
+def sum_by(group: Ints, values: Floats, n: int) -> Floats:
+    """Sum the values of each of ``n`` groups: ndarray of shape (n,)."""
     return np.bincount(group, values, n).astype(np.float64, copy=False)
 
 
 def share_of(part: Floats, whole: Floats) -> Floats:
     """Divide, with 0 where the whole is not positive."""
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+    return np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0)
+
+
+def known_or_zero(values: Floats) -> Floats:
+    """Return the values, with 0 where one is NaN or infinite."""
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def positive_or_zero(values: Floats) -> Floats:
+    """Return the values, with 0 where one is NaN, infinite or negative."""
+    return np.where(np.isfinite(values) & (values > 0), values, 0.0)
+
+
+def sum_known(*parts: Floats) -> Floats:
+    """Add up arrays; an unknown part counts 0, and the sum is NaN only where all are unknown."""
+    total = sum((known_or_zero(part) for part in parts), np.zeros(len(parts[0])))
+    return np.where(np.logical_and.reduce([np.isnan(part) for part in parts]), np.nan, total)
 
 
 class Schedule(NamedTuple):
@@ -67,14 +84,14 @@ class Schedule(NamedTuple):
         Position of each domain's first event.
     """
 
-    row: Rows
+    row: Ints
     task: NDArray[np.int32]
     what: NDArray[np.uint8]
     when: Floats
-    domain_start: Rows
+    domain_start: Ints
 
 
-def schedule(domain: Rows, *moments: tuple[Floats, int]) -> Schedule:
+def schedule(domain: Ints, *moments: tuple[Floats, int]) -> Schedule:
     """Order the moments of all tasks by domain and time.
 
     Parameters

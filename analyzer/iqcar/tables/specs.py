@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
-    from numpy.typing import NDArray
+
+    from iqcar.tables.arrays import Ints
 
 LAST_PLAUSIBLE_MS = 1e14
 """A time beyond it (the year 5138) is damage, not a time; so is a longer duration."""
@@ -256,7 +257,7 @@ SPECS: tuple[TableSpec, ...] = (
 class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.
 
-    ``query_by`` says what ``queries`` counts as one query.
+    ``query_by`` says what ``queries`` counts as one query; None before jobs are grouped.
     """
 
     inputs: pd.DataFrame
@@ -274,7 +275,7 @@ class Tables:
     intervals: pd.DataFrame
     pools: pd.DataFrame
     samples: pd.DataFrame
-    query_by: QueryBy = QueryBy.SQL
+    query_by: QueryBy | None = None
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """Iterate over (name, frame)."""
@@ -295,7 +296,7 @@ class Tables:
         return "Tables(" + ", ".join(f"{name}: {len(frame)}" for name, frame in self) + ")"
 
 
-def recurring_queries(tables: Tables) -> NDArray[np.int64]:
+def recurring_queries(tables: Tables) -> Ints:
     """Number the recurring query of each run: equal fingerprints, or a run of its own without."""
     numbers: dict[tuple[str, str], int] = {}
     runs = zip(texts(tables.queries, "fingerprint"), texts(tables.queries, "query_id"), strict=True)

@@ -1,4 +1,4 @@
-"""What keeps making tasks slow, across stages and queries: recurring causes of stragglers (Hound).
+"""Find causes of stragglers that recur across stages and queries: topics (Hound).
 
     features → jobs → looks (causality profiles) → topics per model → ensemble → mixtures
 

@@ -1,4 +1,4 @@
-"""One look at one job: all that is learned from its tasks, so that they are needed only once.
+"""Learn from one job all that topics need of its tasks.
 
 A pure function of one job; jobs can be looked at in any order, anywhere, by any number of workers.
 """
@@ -16,14 +16,11 @@ from iqcar.topics.mixture_by_straggler import deviations_of_job
 from iqcar.topics.validate import differences
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.enums import BaseModel
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.jobs import Job
     from iqcar.topics.mixture_by_straggler import Deviations
     from iqcar.topics.topic_settings import TopicSettings
-
-    Floats = NDArray[np.float64]
 
 GOLDEN = 0.6180339887498949
 """Its multiples fill the interval from 0 to 1 evenly, wherever one stops."""
@@ -85,7 +82,7 @@ def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook
     kept : share of all jobs whose tasks are kept for mutual information; which, depends on the
         stage's number alone
     """
-    ranks = Ranks.of(job.metrics)
+    ranks = Ranks.from_metrics(job.metrics)
     metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
     p_value, difference = differences(ranks.order, ranks.ordered, slow)
     return JobLook(
@@ -120,7 +117,7 @@ def profiles_of_job(
     ranks : Ranks, optional
         Of these metrics, where they were sorted before.
     """
-    ranks = ranks or Ranks.of(metrics)
+    ranks = ranks or Ranks.from_metrics(metrics)
     response = np.log(latency) if settings.learners in LOG_LATENCY else latency
     learners = base_learners(settings.learners, settings.seed)
     return {

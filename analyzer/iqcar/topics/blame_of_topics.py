@@ -1,4 +1,4 @@
-"""Who was in the way of stragglers whose topic is a lack of a resource: the queries iQCAR blames.
+"""Find the queries blamed for stragglers whose topic is the lack of a resource.
 
 As for the causes of stragglers (:mod:`iqcar.stragglers.blame_of_causes`), blame of a stage on a
 host is divided among moments: it counts while and where stragglers ran that have the topic.
@@ -52,22 +52,24 @@ def blamed_for(
     A straggler waits for a slot from its stage's submission to its launch: who held slots of its
     host then was in its way.
     """
-    mine = found.stragglers
-    resource = mine["topic"].map(resources)
-    mine = mine[resource.notna().to_numpy(bool)].assign(resource=resource.dropna())
-    if not len(mine):
+    stragglers = found.stragglers
+    resource = stragglers["topic"].map(resources)
+    stragglers = stragglers[resource.notna().to_numpy(bool)].assign(resource=resource.dropna())
+    if not len(stragglers):
         return TOPIC_SOURCES.empty()
-    pairs = mine[["job", "topic"]].drop_duplicates().sort_values(["job", "topic"])
+    pairs = stragglers[["job", "topic"]].drop_duplicates().sort_values(["job", "topic"])
     number = {pair: n for n, pair in enumerate(pairs.itertuples(index=False, name=None))}
-    tasks = tables.tasks.iloc[mine["task"].to_numpy(np.int64)]
+    tasks = tables.tasks.iloc[stragglers["task"].to_numpy(np.int64)]
     stage = tasks["stage"].to_numpy(np.int64)
-    for_slots = (mine["resource"] == Resource.SLOTS.value).to_numpy(bool)
+    for_slots = (stragglers["resource"] == Resource.SLOTS.value).to_numpy(bool)
     launch = tasks["launch_ms"].to_numpy(np.float64)
     submitted = tables.stages["submission_ms"].to_numpy(np.float64)[stage]
     moments = pd.DataFrame(
         {
-            "what": [number[p] for p in mine[["job", "topic"]].itertuples(index=False, name=None)],
-            "resource": mine["resource"].to_numpy(object),
+            "what": [
+                number[p] for p in stragglers[["job", "topic"]].itertuples(index=False, name=None)
+            ],
+            "resource": stragglers["resource"].to_numpy(object),
             "stage": stage,
             "host": tasks["host"].to_numpy(np.int64),
             "launch": np.where(for_slots, submitted, launch),
@@ -83,7 +85,7 @@ def blamed_for(
         {
             "job": job,
             "topic": topic,
-            "resource": [str(resources[int(one)]) for one in topic],
+            "resource": [str(resources[int(row)]) for row in topic],
             "kind": total["kind"].tolist(),
             "query": total["query"].to_numpy(np.int64),
             "lost_ms": total["lost_ms"].to_numpy(np.float64),

@@ -1,4 +1,4 @@
-"""From looks at jobs to topics: topics per model → ensemble → mixtures, tables, doubts."""
+"""Build topics from looks at jobs: topics per model → ensemble → mixtures, tables, doubts."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.enums import BaseModel
     from iqcar.stragglers.labels import Labels
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.analyse_job import JobLook
     from iqcar.topics.jobs import Tally
     from iqcar.topics.topic_settings import TopicSettings
-
-    Floats = NDArray[np.float64]
 
 FEW_JOBS = 20
 """With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""
@@ -139,8 +137,8 @@ def _topics(ensemble: TopicEnsemble, kinds: list[BaseModel]) -> pd.DataFrame:
     return TOPICS.frame(
         {
             "models": [
-                "+".join(str(kinds[m]) for m in sorted({m for m, _ in of}))
-                for of in ensemble.members_
+                "+".join(str(kinds[m]) for m in sorted({m for m, _ in topics}))
+                for topics in ensemble.members_
             ],
             "jobs": (mixtures > 0).sum(axis=0),
             "coverage": (mixtures > 0).sum(axis=0) / count,

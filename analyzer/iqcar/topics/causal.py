@@ -14,9 +14,10 @@ from iqcar.topics.profiles import as_profile, standardised
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
+
     Codes = NDArray[np.uint8]
-    Counts = NDArray[np.int64]
+    Counts = Ints
 
 CLIP = 0.05
 """Smallest propensity: one task stands for 20 at most."""
@@ -52,7 +53,7 @@ class AdaBoostIPW:
 
     def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> AdaBoostIPW:
         """Learn from one job; see :class:`iqcar.topics.profiles.BaseLearner`."""
-        ranks = ranks or Ranks.of(metrics)
+        ranks = ranks or Ranks.from_metrics(metrics)
         codes, bins = binned(metrics, self.bins, ranks)
         treated = treatments(metrics, self.at_median, self.least_side, ranks)
         response = standardised(latency)
@@ -102,7 +103,7 @@ def significant(effects: Floats, errors: Floats, least: float) -> Floats:
 
 def binned(metrics: Floats, most: int, ranks: Ranks | None = None) -> tuple[Codes, Counts]:
     """Bins of every metric, (metrics, tasks), and how many each has; all its values where few."""
-    ranks = ranks or Ranks.of(metrics)
+    ranks = ranks or Ranks.from_metrics(metrics)
     codes, counts, _, _ = codes_by_rank(ranks.order, ranks.ordered, most)
     return codes, counts
 
@@ -111,21 +112,10 @@ def treatments(
     metrics: Floats, at_median: bool, least_side: float = LEAST_SIDE, ranks: Ranks | None = None
 ) -> Floats:
     """Which values are high, (metrics, tasks) of −1 and 1; a constant metric has no high ones."""
-    ranks = ranks or Ranks.of(metrics)
+    ranks = ranks or Ranks.from_metrics(metrics)
     cuts = medians(ranks.ordered) if at_median else two_means_cuts(ranks.ordered, least_side)
     high: Floats = sides(ranks.values, cuts, at_median)
     return high
-
-
-def two_means_cut(values: Floats, least_side: float = 0.0) -> float:
-    """Largest value of the lower of two clusters with the least spread inside (exact 2-means).
-
-    Parameters
-    ----------
-    values : (tasks,)
-    least_side : smallest share of the values in either cluster, where there is such a cut
-    """
-    return float(two_means_cuts(np.sort(values)[None], least_side)[0])
 
 
 def _logistic(x: Floats, treated: Floats) -> Floats:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.topics.kernels.copula import all_copula_distances, rank_bins
+from iqcar.topics.kernels.copula import copula_distances, rank_bins
 from iqcar.topics.kernels.ranks import Ranks, codes_by_rank
 from iqcar.topics.profiles import as_profile, standardised
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 GRID = 128
 """Ranks looked at per variable; as good as all of them (a sample of tasks is not)."""
@@ -50,10 +48,10 @@ class SignedSchweizerWolff:
         tasks, width = metrics.shape
         self.dependence_ = np.zeros(width)
         if tasks > 1:
-            ranks = ranks or Ranks.of(metrics)
+            ranks = ranks or Ranks.from_metrics(metrics)
             of_latency, v, wv = rank_bins(latency, self.grid)
             codes, bins, u, wu = codes_by_rank(ranks.order, ranks.ordered, self.grid)
-            distance, bounds = all_copula_distances(codes, bins, u, wu, of_latency, v, wv)
+            distance, bounds = copula_distances(codes, bins, u, wu, of_latency, v, wv)
             size = np.minimum(12.0 * distance * tasks * tasks / (tasks * tasks - 1.0), 1.0)
             root = np.sqrt(tasks)
             # The paper prints the third case of its sign as L2 − L1 < ε; it is L1 − L2 < −ε.

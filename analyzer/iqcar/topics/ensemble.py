@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.tables.arrays import share_of
 from iqcar.topics.meta import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from iqcar.tables.arrays import Floats, Ints
     from iqcar.topics.meta import TopicModel
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
 
 
 @dataclass
@@ -46,17 +43,21 @@ class TopicEnsemble:
 
     def fit(self, models: Sequence[TopicModel]) -> TopicEnsemble:
         """Reconcile fitted topic models of the same jobs and words."""
-        of = [(m, t) for m, model in enumerate(models) for t in range(len(model.topics_))]
-        model = np.array([m for m, _ in of], np.int64)
-        vectors = np.concatenate([one.topics_ for one in models])
+        topic_of = [(m, t) for m, model in enumerate(models) for t in range(len(model.topics_))]
+        model = np.array([m for m, _ in topic_of], np.int64)
+        vectors = np.concatenate([member.topics_ for member in models])
         cluster = self._clusters(vectors, model)
         clusters = [np.flatnonzero(cluster == c) for c in range(int(cluster.max(initial=-1)) + 1)]
-        kept = [one for one in clusters if len(np.unique(model[one])) > 1]
-        self.rejected_ = [of[i] for one in clusters if len(np.unique(model[one])) == 1 for i in one]
-        centroids = [trimmed(vectors[one].mean(axis=0, keepdims=True), self.trim) for one in kept]
+        kept = [member for member in clusters if len(np.unique(model[member])) > 1]
+        self.rejected_ = [
+            topic_of[i] for member in clusters if len(np.unique(model[member])) == 1 for i in member
+        ]
+        centroids = [
+            trimmed(vectors[member].mean(axis=0, keepdims=True), self.trim) for member in kept
+        ]
         width = vectors.shape[1]
         topics = np.concatenate(centroids) if centroids else np.zeros((0, width))
-        members = [[of[i] for i in one] for one in kept]
+        members = [[topic_of[i] for i in member] for member in kept]
         mixtures, self.agreement_ = self._mixtures(models, members)
         self.topics_, self.members_ = topics, members
         return self.remix(mixtures)
@@ -74,7 +75,7 @@ class TopicEnsemble:
         self.members_ = [self.members_[i] for i in order]
         return self
 
-    def _clusters(self, vectors: Floats, model: Rows) -> Rows:
+    def _clusters(self, vectors: Floats, model: Ints) -> Ints:
         """Cluster of each topic: of all numbers of clusters, the one with the highest SCORE."""
         if len(vectors) < 2:
             self.scores_ = {}
@@ -95,12 +96,12 @@ class TopicEnsemble:
         """Phase II: each model's mixture in terms of the kept topics; then their mean."""
         jobs = len(models[0].mixtures_)
         each = np.zeros((len(models), jobs, len(members)))
-        for e, of in enumerate(members):
-            for m, t in of:
+        for e, topics in enumerate(members):
+            for m, t in topics:
                 each[m, :, e] += models[m].mixtures_[:, t]
         total = each.sum(axis=2, keepdims=True)
         says = total[:, :, 0] > 0
-        each = np.divide(each, total, out=np.zeros_like(each), where=total > 0)
+        each = share_of(each, total)
         mixtures = each.sum(axis=0) / np.maximum(says.sum(axis=0), 1)[:, None]
         apart, pairs = np.zeros(jobs), np.zeros(jobs)
         for a in range(len(models)):
@@ -120,7 +121,7 @@ def cosine(vectors: Floats) -> Floats:
     return alike
 
 
-def average_linkage(alike: Floats) -> dict[int, Rows]:
+def average_linkage(alike: Floats) -> dict[int, Ints]:
     """Agglomerative clustering by average linkage: cluster of each item, for every number of them.
 
     Parameters
@@ -147,7 +148,7 @@ def average_linkage(alike: Floats) -> dict[int, Rows]:
     return levels
 
 
-def score(alike: Floats, cluster: Rows, balance: float) -> float:
+def score(alike: Floats, cluster: Ints, balance: float) -> float:
     """SCORE = λ H₁ + (1 − λ)(1 − H₂) of one clustering (algorithm 4).
 
     H₁ is the mean similarity inside clusters, averaged over clusters; a cluster of one has none,

@@ -1,4 +1,4 @@
-"""Several workers that look at jobs, block by block; results come in the order of the blocks."""
+"""Run work on blocks of jobs in several threads, with results in the order of the blocks."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def in_order(
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()

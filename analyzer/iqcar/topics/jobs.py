@@ -13,16 +13,11 @@ from iqcar.topics.topic_settings import TopicSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from iqcar.stragglers import TaskFeatures
     from iqcar.stragglers.feature_list import Feature
-    from iqcar.stragglers.trace_stream import TraceBlock
+    from iqcar.stragglers.trace_survey import TraceBlock
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 PARTS_OF_LATENCY = frozenset({"run_ms"})
 """Features that are the latency but for a rest: they would explain every straggler by itself."""
@@ -82,7 +77,7 @@ class Job:
         (tasks, metrics), (tasks,)
             A metric that most of the job's tasks lack is 0 for all: it cannot be a cause.
         """
-        return np.ascontiguousarray(Ranks.of(self.metrics).values.T), self.latency_ms
+        return np.ascontiguousarray(Ranks.from_metrics(self.metrics).values.T), self.latency_ms
 
 
 @dataclass(frozen=True)
@@ -105,15 +100,15 @@ class Jobs:
     metrics: Floats
     latency_ms: Floats
     median_ms: Floats
-    starts: Rows
-    stage: Rows
-    app: Rows
-    query: Rows
+    starts: Ints
+    stage: Ints
+    app: Ints
+    query: Ints
     tally: Tally
     threshold: float
 
     @classmethod
-    def of(cls, features: TaskFeatures, settings: TopicSettings) -> Jobs:
+    def from_tasks(cls, features: TaskFeatures, settings: TopicSettings) -> Jobs:
         """Take the stages that are jobs; tasks without a positive latency are left out."""
         frame = features.frame
         listed = metric_names(features.features)
@@ -121,7 +116,7 @@ class Jobs:
         stage = frame["stage"].to_numpy(np.int64)
         usable = frame["compared"].to_numpy(bool) & np.isfinite(latency) & (latency > 0)
 
-        def values(rows: Rows) -> Floats:
+        def values(rows: Ints) -> Floats:
             found = np.empty((len(rows), len(listed)))
             for j, name in enumerate(listed):
                 found[:, j] = frame[name].to_numpy(np.float64)[rows]
@@ -132,23 +127,23 @@ class Jobs:
         return cls._among(listed, rows, stage, latency, values, app, query, settings)
 
     @classmethod
-    def of_block(
+    def from_block(
         cls, block: TraceBlock, features: tuple[Feature, ...], settings: TopicSettings
     ) -> Jobs:
         """The same of a part of a trace; `features` are of the columns of its metrics."""
         place = {feature.name: j for j, feature in enumerate(features)}
         listed = metric_names(features)
         columns = np.array([place[name] for name in listed], np.int64)
-        one, none = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
+        app, query = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
         return cls._among(
             listed, np.arange(len(block.job)), block.job, block.latency_ms,
-            lambda rows: block.metrics[np.ix_(rows, columns)], one, none, settings,
+            lambda rows: block.metrics[np.ix_(rows, columns)], app, query, settings,
         )  # fmt: skip
 
     @classmethod
     def _among(
-        cls, names: tuple[str, ...], rows: Rows, stage: Rows, latency: Floats,
-        values: Callable[[Rows], Floats], app: Rows, query: Rows, settings: TopicSettings,
+        cls, names: tuple[str, ...], rows: Ints, stage: Ints, latency: Floats,
+        values: Callable[[Ints], Floats], app: Ints, query: Ints, settings: TopicSettings,
     ) -> Jobs:  # fmt: skip
         rows = rows[np.lexsort((latency[rows], stage[rows]))]
         stages, first, count = np.unique(stage[rows], return_index=True, return_counts=True)
@@ -219,8 +214,8 @@ def enough_for_topics(tables: Tables) -> bool:
     large = counts >= settings.least_tasks
     if large.sum() < LEAST_TOPIC_STAGES:
         return False
-    mine = good & large[np.maximum(stage, 0)]
-    frame = tasks.loc[mine, ["stage"]].assign(life=life[mine])
+    compared = good & large[np.maximum(stage, 0)]
+    frame = tasks.loc[compared, ["stage"]].assign(life=life[compared])
     median = frame.groupby("stage")["life"].transform("median")
     slow = frame[(frame["life"] > settings.straggler * median).to_numpy()]
     return bool(slow["stage"].nunique() >= LEAST_TOPIC_STAGES)

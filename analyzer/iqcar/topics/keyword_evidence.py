@@ -1,4 +1,4 @@
-"""Evidence for topics, job by job: do stragglers differ in the keywords, do these tell of latency.
+"""Measure per job whether stragglers differ in a topic's keywords and these tell of latency.
 
 Mutual information is measured in an even selection of the jobs: its figures are means.
 """
@@ -75,23 +75,23 @@ def information_of(
     column = {name: j for j, name in enumerate(names)}
     keywords = _keywords(words)
     topics_of = _topics_of(mixtures)
-    of = [job for job in topics_of if looks[job].kept is not None]
-    of = sorted(sorted(of, key=lambda job: lot(looks[job].stage))[:MOST_JOBS])
+    jobs = [job for job in topics_of if looks[job].kept is not None]
+    jobs = sorted(sorted(jobs, key=lambda job: lot(looks[job].stage))[:MOST_JOBS])
     found: dict[str, list[float]] = {
         "metrics_latency": [], "others_latency": [], "metrics_metrics": [], "metrics_others": [],
     }  # fmt: skip
-    for job in of:
+    for job in jobs:
         kept = looks[job].kept
         if kept is None:
             continue
         metrics, latency = kept.metrics, kept.latency_ms
         inside = [[column[f] for f in keywords.get(topic, ())] for topic in topics_of[job]]
-        named = {j for one in inside for j in one}
+        named = {j for group in inside for j in group}
         varies = [j for j in range(metrics.shape[1]) if metrics[:, j].min() < metrics[:, j].max()]
         outside = [j for j in varies if j not in named][:MOST_METRICS]
         _mean(found["metrics_latency"], [(metrics[:, j], latency) for j in named])
         _mean(found["others_latency"], [(metrics[:, j], latency) for j in outside])
-        pairs = [(a, b) for one in inside for i, a in enumerate(one) for b in one[:i]]
+        pairs = [(a, b) for group in inside for i, a in enumerate(group) for b in group[:i]]
         _mean(found["metrics_metrics"], [(metrics[:, a], metrics[:, b]) for a, b in pairs])
         across = [(a, b) for a in named for b in outside]
         _mean(found["metrics_others"], [(metrics[:, a], metrics[:, b]) for a, b in across])

@@ -1,4 +1,4 @@
-"""The three base learners of each set, behind one switch."""
+"""Choose the three base learners of a learner set."""
 
 from __future__ import annotations
 

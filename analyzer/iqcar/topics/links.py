@@ -1,4 +1,4 @@
-"""A query's stragglers linked to causes, causes to topics, and topics to who is blamed for them."""
+"""Link a query's stragglers to causes, causes to topics, and topics to blamed queries."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def cause_topics(stragglers: Stragglers, found: Topics | None, query: int) -> pd
         stragglers, delay_ms; the cause with most delay first, and of it the topic with most. A
         straggler with two causes counts in both.
     """
-    mine = stragglers.stragglers[(stragglers.stragglers["query"] == query).to_numpy(bool)]
+    rows = stragglers.stragglers[(stragglers.stragglers["query"] == query).to_numpy(bool)]
     causes = stragglers.causes[["straggler", "cause"]]
-    joined = mine[["task", "delay_ms"]].join(causes.set_index("straggler"), how="left")
+    joined = rows[["task", "delay_ms"]].join(causes.set_index("straggler"), how="left")
     joined = joined.assign(cause=joined["cause"].astype(object).where(joined["cause"].notna(), ""))
     topic = {} if found is None else dict(
         zip(found.stragglers["task"].tolist(), found.stragglers["topic"].tolist(), strict=True)
@@ -63,11 +63,11 @@ def blamed_of_query(found: Topics, query: int) -> pd.DataFrame:
         for which most was lost, and of it who took most.
     """
     jobs = found.jobs.index[(found.jobs["query"] == query).to_numpy(bool)]
-    mine = found.sources[found.sources["job"].isin(jobs).to_numpy(bool)]
+    rows = found.sources[found.sources["job"].isin(jobs).to_numpy(bool)]
     keys = ["topic", "resource", "kind", "query"]
-    if not len(mine):
+    if not len(rows):
         return TOPIC_SOURCES.empty()[[*keys, "lost_ms", "share"]]
-    total = mine.groupby(keys, sort=True)["lost_ms"].sum().reset_index()
+    total = rows.groupby(keys, sort=True)["lost_ms"].sum().reset_index()
     of_topic = total.groupby("topic")["lost_ms"].transform("sum")
     total = total.assign(share=total["lost_ms"] / of_topic)
     order = np.lexsort((total["query"], -total["lost_ms"], total["topic"], -of_topic))

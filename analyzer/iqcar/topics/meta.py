@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.tables.arrays import share_of
 from iqcar.topics.kernels.em import TINY, fold_in, sweeps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
 
 MAX_SWEEPS = 200
 """Sweeps after each new topic at most; most end after some dozens."""
@@ -75,12 +76,12 @@ class TopicModel:
         if some_of < len(documents):
             mixtures = self._fold_in(documents, topics)
         topics, mixtures = trimmed(topics, self.trim), trimmed(mixtures, self.trim)
-        whole = np.zeros((len(profiles), len(topics)))
+        all_mixtures = np.zeros((len(profiles), len(topics)))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        whole[some] = mixtures[back]
-        self.topics_, self.mixtures_ = topics, whole
-        self.coverage_ = (whole > 0).sum(axis=0) / max(int(some.sum()), 1)
+        all_mixtures[some] = mixtures[back]
+        self.topics_, self.mixtures_ = topics, all_mixtures
+        self.coverage_ = (all_mixtures > 0).sum(axis=0) / max(int(some.sum()), 1)
         return self
 
     def _grow(self, documents: Floats) -> tuple[Floats, Floats]:
@@ -133,8 +134,8 @@ class TopicModel:
         share: Floats = (trimmed(mixtures, self.trim) > 0).mean(axis=0)
         return share
 
-    def _under_covered(self, mixtures: Floats) -> NDArray[np.bool_]:
-        few: NDArray[np.bool_] = self._covered(mixtures) < self.coverage
+    def _under_covered(self, mixtures: Floats) -> Flags:
+        few: Flags = self._covered(mixtures) < self.coverage
         return few
 
     def _improve(
@@ -164,13 +165,11 @@ def trimmed(weights: Floats, least: float) -> Floats:
 
 
 def _normalised(weights: Floats) -> Floats:
-    total = weights.sum(axis=1, keepdims=True)
-    result: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
-    return result
+    return share_of(weights, weights.sum(axis=1, keepdims=True))
 
 
 def _with_one_more(
-    documents: Floats, topics: Floats, mixtures: Floats, tried: NDArray[np.bool_]
+    documents: Floats, topics: Floats, mixtures: Floats, tried: Flags
 ) -> tuple[Floats, Floats, int]:
     """Add a topic: the word least explained of those not tried, with what is missing beside it."""
     missing = np.maximum(documents - mixtures @ topics, 0.0)

@@ -1,4 +1,4 @@
-"""Phase II by straggler: which topic each straggler of a job has, and so the job's mixture.
+"""Estimate a job's mixture of topics from the topic of each of its stragglers (phase II).
 
 A share of a mixture is meant as a part of the job's stragglers (§5.1), but profiles weigh effects
 on latency. Here each straggler is compared with the job's normal tasks in the keywords of every
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.topic_settings import TopicSettings
 
-    Floats = NDArray[np.float64]
     Floats32 = NDArray[np.float32]
 
 FARTHEST = 4.0

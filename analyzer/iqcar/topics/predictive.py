@@ -16,7 +16,7 @@ from iqcar.topics.profiles import as_profile, standardised
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 OUTERMOST = 0.005
 """A wrong reading is off by orders of magnitude and rules a mean; stragglers are more than this."""
@@ -61,14 +61,14 @@ class BaggedElasticNet:
         self.coef_, self.penalty_ = np.zeros(width), 0.0
         y = standardised(latency)
         if tasks > self.folds and y.any():
-            ranks = ranks or Ranks.of(metrics)
+            ranks = ranks or Ranks.from_metrics(metrics)
             x = standard_rows(ranks.values, ranks.ordered, self.outermost, FEW_LEVELS)
-            of = np.flatnonzero(x.any(axis=1))
-            if len(of):
-                order = _in_order(x[of], y)
-                kept = np.empty((tasks, len(of) + 2))
-                kept[:, 0], kept[:, 1:-1], kept[:, -1] = 1.0, x[of].T[order], y[order]
-                self.coef_[of] = self._bagged(kept)
+            varying = np.flatnonzero(x.any(axis=1))
+            if len(varying):
+                order = _in_order(x[varying], y)
+                kept = np.empty((tasks, len(varying) + 2))
+                kept[:, 0], kept[:, 1:-1], kept[:, -1] = 1.0, x[varying].T[order], y[order]
+                self.coef_[varying] = self._bagged(kept)
         self.profile_ = as_profile(self.coef_)
         return self
 
@@ -77,13 +77,13 @@ class BaggedElasticNet:
         weights = folds_and_draws(len(values), self.folds, self.replicates, self.random_state)
         moments = second_moments(values, weights)
         tests, bags = moments[: self.folds], moments[self.folds :]
-        whole = tests.sum(axis=0)
-        _, cross = covariances(whole[None])
+        total = tests.sum(axis=0)
+        _, cross = covariances(total[None])
         largest = float(np.abs(cross).max())
         if largest <= 0:
             return np.zeros(values.shape[1] - 2)
         penalties = largest / self.ratio * np.geomspace(1.0, PATH_END, self.penalties)
-        outside = whole - tests
+        outside = total - tests
         gram, cross = covariances(outside)
         errors = path_errors(gram, cross, products_about(tests, outside), penalties, self.ratio)
         self.penalty_ = self._choose(errors, penalties)

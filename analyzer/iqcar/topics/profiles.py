@@ -1,4 +1,4 @@
-"""Causality profiles: what a base learner says of one job (paper §3.1)."""
+"""Causality profiles: the weight of each metric by one base learner in one job (paper §3.1)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.kernels.ranks import Ranks
-
-    Floats = NDArray[np.float64]
 
 
 class BaseLearner(Protocol):

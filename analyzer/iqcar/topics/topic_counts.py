@@ -10,19 +10,18 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from iqcar.tables.arrays import Floats
     from iqcar.topics.topic_result import Topics
-
-    Floats = NDArray[np.float64]
 
 
 def mixture_matrix(found: Topics) -> Floats:
     """Mixtures as (jobs, topics); zeros where a job does not have a topic."""
-    whole = np.zeros((len(found.jobs), len(found.topics)))
+    matrix = np.zeros((len(found.jobs), len(found.topics)))
     mixture = found.mixtures
-    whole[mixture["job"].to_numpy(np.int64), mixture["topic"].to_numpy(np.int64)] = mixture["share"]
-    return whole
+    matrix[mixture["job"].to_numpy(np.int64), mixture["topic"].to_numpy(np.int64)] = mixture[
+        "share"
+    ]
+    return matrix
 
 
 def coverage(found: Topics, names: Sequence[str]) -> pd.DataFrame:
@@ -44,12 +43,12 @@ def coverage(found: Topics, names: Sequence[str]) -> pd.DataFrame:
     some = max(int(mixtures.any(axis=1).sum()), 1)
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(names):
-        of = [topic for topic, one in enumerate(names) if one == name]
-        share = mixtures[:, of].sum(axis=1)
+        topics = [topic for topic, topic_name in enumerate(names) if topic_name == name]
+        share = mixtures[:, topics].sum(axis=1)
         rows.append(
             {
                 "name": name,
-                "topics": of,
+                "topics": topics,
                 "jobs": int((share > 0).sum()),
                 "coverage": float((share > 0).sum()) / jobs,
                 "dominant_coverage": float((share > 0.5).sum()) / jobs,
@@ -83,11 +82,11 @@ def query_mixtures(found: Topics) -> pd.DataFrame:
     """
     mixture = found.mixtures
     jobs = found.jobs
-    of = mixture["job"].to_numpy(np.int64)
-    weight = jobs["stragglers"].to_numpy(np.float64)[of]
+    job = mixture["job"].to_numpy(np.int64)
+    weight = jobs["stragglers"].to_numpy(np.float64)[job]
     frame = pd.DataFrame(
         {
-            "query": jobs["query"].to_numpy(np.int64)[of],
+            "query": jobs["query"].to_numpy(np.int64)[job],
             "topic": mixture["topic"].to_numpy(np.int64),
             "share": mixture["share"].to_numpy(np.float64) * weight,
         }

@@ -1,4 +1,4 @@
-"""Which topic each straggler has: that of its job's mixture which its own features bear out.
+"""Find each straggler's topic: the one of its job's mixture that its features support best.
 
 A mixture is a property of a job; a straggler has one of its topics, or none. Each keyword of a
 topic is held against the job's normal tasks: how far is the straggler from their median, in the
@@ -15,12 +15,10 @@ from iqcar.topics.topic_result import STRAGGLER_TOPICS
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.stragglers import TaskFeatures
+    from iqcar.tables.arrays import Flags, Floats, Ints
     from iqcar.topics.topic_result import Topics
-
-    Floats = NDArray[np.float64]
 
 BEARS_OUT = 3.0
 """Score from which on a topic is borne out. Of normal tasks one in 740 is as far off in a keyword,
@@ -53,11 +51,11 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
     """
     keywords = _keywords(found)
     rows_of = _rows_of(found, features)
-    units = {one.name: one.unit for one in features.features}
+    units = {item.name: item.unit for item in features.features}
     latency = features.column("duration_ms")
     task = features.frame["task"].to_numpy(np.int64)
     of_job = {int(str(job)): part for job, part in found.mixtures.groupby("job", sort=True)}
-    parts: list[tuple[NDArray[np.int64], int, NDArray[np.int64], Floats]] = []
+    parts: list[tuple[Ints, int, Ints, Floats]] = []
     for job, mixture in of_job.items():
         rows = rows_of.get(int(found.jobs["stage"].iloc[job]), np.zeros(0, np.int64))
         if not len(rows):
@@ -85,7 +83,7 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
     if not parts:
         return STRAGGLER_TOPICS.empty()
     tasks, jobs, chosen, scored = zip(*parts, strict=True)
-    counts = [len(one) for one in tasks]
+    counts = [len(item) for item in tasks]
     return STRAGGLER_TOPICS.frame(
         {
             "task": np.concatenate(tasks),
@@ -99,7 +97,7 @@ def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
 def score(
     values: dict[str, Floats],
     keywords: list[tuple[str, int, float]],
-    slow: NDArray[np.bool_],
+    slow: Flags,
     latency_ms: dict[str, float],
 ) -> Floats:
     """How far the stragglers of a job bear out a topic.
@@ -125,7 +123,7 @@ def score(
     return total / weights if weights > 0 else total
 
 
-def deviations(values: Floats, slow: NDArray[np.bool_], least: float) -> Floats:
+def deviations(values: Floats, slow: Flags, least: float) -> Floats:
     """Distance of the stragglers from the median of the normal tasks, in robust deviations.
 
     Parameters
@@ -164,7 +162,7 @@ def _keywords(found: Topics) -> dict[int, list[tuple[str, int, float]]]:
     return listed
 
 
-def _rows_of(found: Topics, features: TaskFeatures) -> dict[int, NDArray[np.int64]]:
+def _rows_of(found: Topics, features: TaskFeatures) -> dict[int, Ints]:
     """Rows of the tasks of each job's stage that topics are found from."""
     frame = features.frame
     latency = features.column("duration_ms")

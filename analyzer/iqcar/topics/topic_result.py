@@ -1,4 +1,4 @@
-"""What keeps making tasks slow: topics, their words, jobs with their mixtures, and evidence."""
+"""Tables of topics, of their words, of jobs with their mixtures, and of evidence."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class Topics:
 
     def words_of(self, topic: int) -> dict[str, float]:
         """Keywords of a topic with their weights, the heaviest first."""
-        mine = self.words[(self.words["topic"] == topic).to_numpy()]
-        return dict(zip(mine["word"].tolist(), mine["weight"].tolist(), strict=True))
+        words = self.words[(self.words["topic"] == topic).to_numpy()]
+        return dict(zip(words["word"].tolist(), words["weight"].tolist(), strict=True))
 
     def __repr__(self) -> str:
         """Count them."""

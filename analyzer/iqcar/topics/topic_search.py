@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iqcar.stragglers import TaskFeatures
-    from iqcar.stragglers.trace_stream import TraceBlock, TraceStream
+    from iqcar.stragglers.trace_stream import TraceStream
+    from iqcar.stragglers.trace_survey import TraceBlock
     from iqcar.topics.analyse_job import JobLook
     from iqcar.topics.topic_result import Topics
 
@@ -48,7 +49,7 @@ def find_topics(
     Topics
         With a reason where there are none.
     """
-    jobs = Jobs.of(features, settings)
+    jobs = Jobs.from_tasks(features, settings)
     kept = share_kept(jobs.tally.seen)
     # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
     cuts = np.flatnonzero(np.diff(jobs.starts[:-1] // BLOCK_TASKS)) + 1
@@ -87,10 +88,10 @@ def find_topics_in_trace(
     Topics
         As of :func:`find_topics` on the whole trace.
     """
-    kept = share_kept(trace.jobs)
+    layout, kept = trace.layout, share_kept(trace.n_jobs)
 
     def look(block: TraceBlock) -> tuple[Tally, list[JobLook]]:
-        jobs = Jobs.of_block(block, trace.features, settings)
+        jobs = Jobs.from_block(block, layout.features, settings)
         return jobs.tally, [look_at_job(job, settings, kept) for job in jobs]
 
     tally = Tally(0, 0, 0)
@@ -99,6 +100,7 @@ def find_topics_in_trace(
         tally += more
         looks += found
         if progress is not None:
-            progress(tally.seen, trace.jobs)
-    labels = Labels([trace.where], trace.names, [], [], [])
-    return topics_from(looks, metric_names(trace.features), settings, tally, labels, trace.doubts)
+            progress(tally.seen, trace.n_jobs)
+    labels = Labels([layout.where], layout.jobs, [], [], [])
+    names = metric_names(layout.features)
+    return topics_from(looks, names, settings, tally, labels, layout.doubts)

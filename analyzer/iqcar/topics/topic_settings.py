@@ -1,17 +1,17 @@
-"""Settings of the search for topics, each with its default and where it comes from."""
+"""Settings of the search for topics, each with its default and its source."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from iqcar.enums import LearnerSet
-from iqcar.errors import UsageError
+from iqcar.stragglers.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class TopicSettings:
+class TopicSettings(Thresholds):
     """What is a job, what is a topic, and who looks for it (Hound algorithms 1 to 4)."""
 
     learners: LearnerSet = LearnerSet.RECOMMENDED
@@ -37,51 +37,9 @@ class TopicSettings:
     prior: float = 4.0
     """Stragglers that the models' mixtures count as, beside a job's own; of `recommended` only."""
 
-    def __post_init__(self) -> None:
-        """Refuse numbers that mean nothing."""
-        bounds = {
-            "seed": (0, 2**32 - 1), "straggler": (1, 1e6), "least_tasks": (4, 1e9),
-            "least_topics": (1, 100), "most_topics": (1, 100), "coverage": (0, 1),
-            "trim": (0, 0.5), "balance": (0, 1), "words": (1, 1e6),
-            "prior": (0.01, 1e9),
-        }  # fmt: skip
-        for name, (low, high) in bounds.items():
-            value = getattr(self, name)
-            if not (math.isfinite(value) and low <= value <= high):
-                raise UsageError(f"{value} is not from {low} to {high:g}", f"settings: {name}")
-
-    @classmethod
-    def parse(cls, text: str, start: TopicSettings | None = None) -> TopicSettings:
-        """Read ``name=value,name=value``; what is not named stays as in `start`.
-
-        Raises
-        ------
-        UsageError
-            If a name is unknown or a value does not fit it.
-        """
-        found = start or cls()
-        types: dict[str, Any] = {f.name: type(f.default) for f in fields(cls)}
-        for part in (one.strip() for one in text.split(",") if one.strip()):
-            name, sign, value = (piece.strip() for piece in part.partition("="))
-            if name not in types or not sign:
-                raise UsageError(
-                    f"{part!r} is no setting", "--settings", f"use NAME=VALUE of {', '.join(types)}"
-                )
-            found = replace(found, **{name: _read(name, value, types[name])})
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**plain, "learners": str(self.learners)}
-
-
-def _read(name: str, value: str, of: type) -> Any:
-    try:
-        return of(value)
-    except ValueError:
-        if of is LearnerSet:
-            words = f"one of {', '.join(LearnerSet)}"
-        else:
-            words = "a whole number" if of is int else "a number"
-        raise UsageError(f"{value!r} is not {words}", f"settings: {name}") from None
+    BOUNDS: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "seed": (0, 2**32 - 1), "straggler": (1, 1e6), "least_tasks": (4, 1e9),
+        "least_topics": (1, 100), "most_topics": (1, 100), "coverage": (0, 1),
+        "trim": (0, 0.5), "balance": (0, 1), "words": (1, 1e6),
+        "prior": (0.01, 1e9),
+    }  # fmt: skip

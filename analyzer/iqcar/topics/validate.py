@@ -1,4 +1,4 @@
-"""Checks of topics against the tasks themselves: rank-sum test, quartiles, mutual information."""
+"""Check topics against tasks: rank-sum test, quartiles, mutual information."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from numba import njit
 from iqcar.topics.kernels.copula import rank_bins
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 SIGNIFICANT = 0.05
 """Stragglers and others differ where chance does so less often (§5.2)."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
     from iqcar.rules import Rule
-    from iqcar.stragglers import Stragglers
+    from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics
 
@@ -47,6 +47,10 @@ class Diagnosed(Protocol):
     @property
     def stragglers(self) -> Stragglers:
         """Tasks that were slower than their stage."""
+
+    @property
+    def features(self) -> TaskFeatures:
+        """Features of the tasks of stages that have stragglers."""
 
     @property
     def topics(self) -> Topics | None:

@@ -15,7 +15,6 @@ from iqcar.waits.columns import (
     REPORTED,
     WAITS,
     evidence_column,
-    evidence_name,
     requests_of,
     wait_column,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "REPORTED",
     "WAITS",
     "evidence_column",
-    "evidence_name",
     "measure_waits",
     "requests_of",
     "wait_column",

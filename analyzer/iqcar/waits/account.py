@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
     Codes = NDArray[np.int8]
 
 UNATTRIBUTED = "unattributed_ms"
@@ -56,12 +57,12 @@ class Account:
             {r: np.full(n, MISSING, np.int8) for r in REQUESTS},
         )
 
-    def put(self, request: Request, wait: Floats, evidence: int, where: NDArray[np.bool_]) -> None:
+    def put(self, request: Request, wait: Floats, evidence: int, where: Flags) -> None:
         """Enter the waits for a request that are known."""
         self.waits[request] = np.where(where, wait, np.nan)
         self.evidence[request] = np.where(where, evidence, MISSING).astype(np.int8)
 
-    def replace(self, rows: NDArray[np.int64], other: Account) -> None:
+    def replace(self, rows: Ints, other: Account) -> None:
         """Enter what is better known about some tasks: all but their slot wait."""
         for name, values in other.parts.items():
             self.parts[name][rows] = values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.enums import EVIDENCES, REQUESTS, Evidence, Request, Resource
+from iqcar.enums import EVIDENCES, REQUESTS, Request, Resource
 from iqcar.tables import Column, TableSpec
 
 MISSING, ESTIMATED, REPORTED, MEASURED = range(len(EVIDENCES))
@@ -58,8 +58,3 @@ def evidence_column(request: Request) -> str:
 def requests_of(resource: Resource) -> tuple[Request, ...]:
     """All requests for one resource, in the order of :data:`REQUESTS`."""
     return tuple(r for r in REQUESTS if r.resource is resource)
-
-
-def evidence_name(code: int) -> Evidence:
-    """Return the evidence level with this code."""
-    return EVIDENCES[code]

@@ -14,9 +14,9 @@ from iqcar.waits.slot import slot_wait
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags
 
 
 def measure_waits(tables: Tables) -> pd.DataFrame:
@@ -45,10 +45,10 @@ def measure_waits(tables: Tables) -> pd.DataFrame:
     return account.frame()
 
 
-def _feeds_python(tables: Tables) -> NDArray[np.bool_]:
+def _feeds_python(tables: Tables) -> Flags:
     stage = tables.tasks["stage"].to_numpy()
     python = tables.stages["python"].to_numpy(bool)
     if len(python) == 0:
         return np.zeros(len(stage), bool)
-    feeds: NDArray[np.bool_] = np.where(stage >= 0, python[np.maximum(stage, 0)], False)
+    feeds: Flags = np.where(stage >= 0, python[np.maximum(stage, 0)], False)
     return feeds

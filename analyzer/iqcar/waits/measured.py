@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.enums import Request, WaitClass
+from iqcar.tables.arrays import share_of
 from iqcar.waits.account import Account
 from iqcar.waits.budget import Budget
 from iqcar.waits.columns import IN_TASK_REQUESTS, MEASURED
@@ -19,10 +20,8 @@ from iqcar.waits.reported import put_reported
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats
 
 _OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER)
 """Waits in which no other task is in the way; class ``other`` stays unattributed."""
@@ -55,7 +54,7 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
     recorded = ms("wall_ms")
     wall = left.take(recorded)
     # A record that is longer than its task (clocks, damage) is shrunk as a whole.
-    fits = np.divide(wall, recorded, out=np.zeros(len(wall)), where=recorded > 0)
+    fits = share_of(wall, recorded)
     getting_result = left.take(column["getting_result_ms"])
     deserialize_wall = left.take(column["deserialize_ms"])
     deserialize_cpu = Budget(deserialize_wall).take(column["deserialize_cpu_ms"])

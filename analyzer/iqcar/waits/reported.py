@@ -12,10 +12,7 @@ from iqcar.waits.budget import Budget, known
 from iqcar.waits.columns import ESTIMATED, REPORTED
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Flags, Floats
 
 NEEDED = (
     "launch_ms",

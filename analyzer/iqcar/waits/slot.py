@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats
 
-    Floats = NDArray[np.float64]
     Codes = NDArray[np.int8]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from iqcar import limits
 from iqcar.formatting import duration, percent, short
 from iqcar.plots import compare_stragglers, hosts, mixtures, straggler_boxes
-from iqcar.stragglers import build_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +55,7 @@ def _boxes(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     if not len(rows):
         return []
     delay = rows.groupby("stage")["delay_ms"].sum().sort_values(ascending=False, kind="stable")
-    features = build_features(diagnosis.tables, diagnosis.waits, found.settings.edge_ms)
+    features = diagnosis.features
     boxes = []
     for stage in [int(row) for row in delay.index[: limits.MOST_BOXES]]:
         slow = rows["task"].to_numpy(np.int64)[(rows["stage"] == stage).to_numpy(bool)]

@@ -1,16 +1,14 @@
-"""Kinds of advice: against which causes of stragglers, and with which settings of Spark."""
+"""Kinds of advice: the causes and topics each addresses, and settings of Spark."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from iqcar.errors import IqcarError
-from iqcar.rules.vocabulary.data_files import read_data
+from iqcar.rules.vocabulary.data_files import broken, read_vocabulary
 from iqcar.rules.vocabulary.stragglers import straggler_causes
 from iqcar.rules.vocabulary.topics import topic_vocabulary
 
@@ -21,8 +19,6 @@ ADVICE_KINDS = "advice_kinds.json"
 """Kinds of advice: causes and topics that each is against, what to do, settings."""
 HOST = "$host"
 """Stands for the host's name in texts."""
-MOST_BYTES = 1_000_000
-"""A vocabulary larger than this is none."""
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
@@ -52,12 +48,6 @@ class AdviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: tuple[AdviceSetting, ...]
 
 
-class _Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
-    schema_version: Literal["1"]
-    acts_on: Literal["advice"]
-    kinds: Annotated[dict[str, AdviceKind], msgspec.Meta(min_length=1)]
-
-
 @cache
 def advice_kinds(path: str = "") -> Mapping[str, AdviceKind]:
     """Read the kinds of advice: ours, or those of a file in the same format.
@@ -68,23 +58,9 @@ def advice_kinds(path: str = "") -> Mapping[str, AdviceKind]:
         If the file cannot be read, is no such vocabulary, or names a cause or topic that does not
         exist; names the place.
     """
-    if not path:
-        return msgspec.json.decode(read_data(ADVICE_KINDS), type=_Vocabulary).kinds
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", "") or str(error)
-        raise IqcarError(f"cannot be read: {reason}", path, "check the path") from error
-    if len(data) > MOST_BYTES:
-        raise IqcarError("is too large for kinds of advice", path)
-    see = "see rules/advice_kinds.json for the format"
-    try:
-        kinds = msgspec.json.decode(data, type=_Vocabulary).kinds
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise IqcarError(f"is no vocabulary of advice: {error}", path, see) from error
-    if problem := problem_of(kinds):
-        raise IqcarError(f"is no vocabulary of advice: {problem}", path, see)
+    kinds = read_vocabulary(ADVICE_KINDS, "kinds", AdviceKind, path, "advice")
+    if path and (problem := problem_of(kinds)):
+        raise broken(problem, ADVICE_KINDS, path, "advice")
     return kinds
 
 
@@ -98,7 +74,7 @@ def problem_of(kinds: Mapping[str, AdviceKind]) -> str:
                     at = f"`$.kinds.{key}.{field}[{number}]`"
                     return f"there is no {field[:-1]} {name!r} - at {at}"
         texts = {"do": kind.do, "how": kind.how}
-        texts |= {f"settings[{n}].value": one.value for n, one in enumerate(kind.settings)}
+        texts |= {f"settings[{n}].value": setting.value for n, setting in enumerate(kind.settings)}
         for place, text in texts.items():
             if text.count("$") != text.count(HOST):
                 return f"only {HOST} can be filled in - at `$.kinds.{key}.{place}`"
@@ -123,11 +99,11 @@ def fits(setting: AdviceSetting, version: tuple[int, int] | None, sql: bool, loc
     local : whether the driver's JVM ran the tasks
     """
     newest = (9999, 0)
-    mine = version or newest
+    recorded = version or newest
     since = version_of(setting.since or "") or (0, 0)
     until = version_of(setting.until or "") or (newest[0] + 1, 0)
     of_place = {"sql": sql, "rdd": not sql, "cluster": not local, "local": local}
-    return since <= mine < until and (setting.only is None or of_place[setting.only])
+    return since <= recorded < until and (setting.only is None or of_place[setting.only])
 
 
 def filled(text: str, host: str) -> str:

@@ -1,18 +1,38 @@
-"""Where the data files of the rules are: schema, and causes with what helps against them."""
+"""Read the data files of the rules: schema, template of the guide, and vocabularies.
+
+A vocabulary gives each cause, topic or kind of advice a name and sentences. None of it ever
+becomes a scheduler pool.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+import msgspec
+
+from iqcar.errors import IqcarError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RULE_SCHEMA = "rule.schema.json"
 """JSON Schema of a rules file."""
-
-ADVICE = "advice.json"
-"""Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
-
-
 HOW_TO = "how-to.md"
 """Template of the page that says how to apply compiled rules; names stand as ``$name``."""
+MOST_BYTES = 1_000_000
+"""Largest file that is read as a vocabulary."""
+
+
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of a vocabulary: what it is called, what it means, and what to do about it."""
+
+    name: str
+    sentence: str
+    advice: str
+
+
+Entry = TypeVar("Entry", bound=msgspec.Struct)
 
 
 def rules_folder() -> Path:
@@ -38,3 +58,58 @@ def read_data(name: str) -> str:
 def rule_schema() -> str:
     """JSON Schema of a rules file, as text."""
     return read_data(RULE_SCHEMA)
+
+
+def read_vocabulary(
+    file: str, key: str, entry: type[Entry], path: str = "", what: str = ""
+) -> Mapping[str, Entry]:
+    """Read a vocabulary.
+
+    Parameters
+    ----------
+    file : str
+        Name of ours in :func:`rules_folder`.
+    key : str
+        Field of the file that holds the entries by name.
+    entry : type
+        Struct of an entry.
+    path : str
+        A user's file in the same format, to be read instead of ours.
+    what : str
+        What an error calls the user's file.
+
+    Raises
+    ------
+    IqcarError
+        If the user's file cannot be read, is too large, or has another format; names the place.
+    """
+    fields = [
+        ("schema_version", Literal["1"]),
+        ("acts_on", Literal["advice"]),
+        (key, Annotated[dict[str, entry], msgspec.Meta(min_length=1)]),  # type: ignore[valid-type]
+    ]
+    vocabulary = msgspec.defstruct("Vocabulary", fields, forbid_unknown_fields=True)
+    try:
+        data = _bytes_of(path, what) if path else read_data(file).encode()
+        entries: dict[str, Entry] = getattr(msgspec.json.decode(data, type=vocabulary), key)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise broken(str(error), file, path, what) from error
+    return entries
+
+
+def broken(problem: str, file: str, path: str, what: str) -> IqcarError:
+    """Error for a file that is no vocabulary."""
+    see = f"see rules/{file} for the format"
+    return IqcarError(f"is no vocabulary of {what}: {problem}", path, see)
+
+
+def _bytes_of(path: str, what: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise IqcarError(f"cannot be read: {reason}", path, "check the path") from error
+    if len(data) > MOST_BYTES:
+        raise IqcarError(f"is too large for a vocabulary of {what}", path)
+    return data

@@ -1,40 +1,27 @@
-"""Causes of lost time in plain words, and what helps against each."""
+"""Names, sentences and advice for causes of lost time."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from iqcar.enums import BlameKind, Resource
-from iqcar.rules.vocabulary.data_files import ADVICE, read_data
+from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ADVICE = "advice.json"
+"""Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
 UNATTRIBUTED, OTHER_KNOWN = "unattributed", "other-known"
 OTHER_APPLICATION = "other-application"
 
 
-class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One cause: what it is called, what it means, and what to do about it."""
-
-    name: str
-    sentence: str
-    advice: str
-
-
-class _Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
-    schema_version: str
-    causes: dict[str, Advice]
-
-
 @cache
 def vocabulary() -> Mapping[str, Advice]:
     """All causes by key."""
-    return msgspec.json.decode(read_data(ADVICE), type=_Vocabulary).causes
+    return read_vocabulary(ADVICE, "causes", Advice)
 
 
 def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:

@@ -1,14 +1,11 @@
-"""Causes of stragglers in plain words, with advice; none of it ever becomes a scheduler pool."""
+"""Names, sentences and advice for causes of stragglers."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from iqcar.rules.vocabulary.data_files import read_data
-from iqcar.rules.vocabulary.lost_time import Advice
+from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,16 +14,10 @@ CAUSES = "causes.json"
 """Causes of stragglers: name, sentence, and what a Spark engineer would do about each."""
 
 
-class _Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
-    schema_version: str
-    acts_on: Literal["advice"]
-    causes: dict[str, Advice]
-
-
 @cache
 def straggler_causes() -> Mapping[str, Advice]:
     """All causes of stragglers by key."""
-    return msgspec.json.decode(read_data(CAUSES), type=_Vocabulary).causes
+    return read_vocabulary(CAUSES, "causes", Advice)
 
 
 def straggler_cause(key: str) -> Advice:

@@ -1,17 +1,13 @@
-"""Names of topics in plain words, with advice; none of it ever becomes a scheduler pool."""
+"""Names, sentences and advice for topics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import msgspec
-
-from iqcar.errors import IqcarError
-from iqcar.rules.vocabulary.data_files import read_data
+from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,24 +16,13 @@ TOPIC_NAMES = "topics.json"
 """Names of topics: keywords they are known by, sentence, and what to do about each."""
 LEAST_MATCH = 0.5
 """A name fits a topic if its keywords have at least this part of the topic's weight."""
-MOST_BYTES = 1_000_000
-"""A vocabulary larger than this is none."""
 
 
-class TopicAdvice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One name: what it is called, what it means, what to do, and by which words it is known."""
+class TopicAdvice(Advice, frozen=True, forbid_unknown_fields=True):
+    """One name of a topic, with the words by which it is known."""
 
-    name: str
-    sentence: str
-    advice: str
     keywords: tuple[str, ...]
     resource: Literal["", "slots", "cpu", "memory", "network", "io"] = ""
-
-
-class _Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
-    schema_version: Literal["1"]
-    acts_on: Literal["advice"]
-    topics: Annotated[dict[str, TopicAdvice], msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -68,20 +53,7 @@ def topic_vocabulary(path: str = "") -> Mapping[str, TopicAdvice]:
     IqcarError
         If the file cannot be read or is no such vocabulary.
     """
-    if not path:
-        return msgspec.json.decode(read_data(TOPIC_NAMES), type=_Vocabulary).topics
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise IqcarError(f"cannot be read: {error.strerror or error}", path) from error
-    if len(data) > MOST_BYTES:
-        raise IqcarError("is too large for names of topics", path)
-    try:
-        return msgspec.json.decode(data, type=_Vocabulary).topics
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        advice = "see rules/topics.json for the format"
-        raise IqcarError(f"is no vocabulary of topics: {error}", path, advice) from error
+    return read_vocabulary(TOPIC_NAMES, "topics", TopicAdvice, path, "topics")
 
 
 def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
@@ -111,8 +83,8 @@ def topic_name(words: Mapping[str, float], names: str = "") -> TopicName:
     second = max(beside, key=lambda key: round(beside[key], 9))
     if weights[best] + beside[second] >= LEAST_MATCH and beside[second] > 0:
         two = (vocabulary[best], vocabulary[second])
-        both = " and ".join(one.name for one in two)
-        return TopicName("", both, sentence, " ".join(one.advice for one in two), "")
+        both = " and ".join(entry.name for entry in two)
+        return TopicName("", both, sentence, " ".join(entry.advice for entry in two), "")
     return TopicName("", listed, sentence, "", "")
 
 

@@ -10,13 +10,10 @@ from numba import njit
 from iqcar.topics.kernels.ranks import Ranks, codes_by_rank
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
-def rank_bins(values: Floats, most: int) -> tuple[Rows, Floats, Floats]:
+def rank_bins(values: Floats, most: int) -> tuple[Ints, Floats, Floats]:
     """Put values into bins of equal ranks; one bin per distinct value where there are few.
 
     Parameters
@@ -30,7 +27,7 @@ def rank_bins(values: Floats, most: int) -> tuple[Rows, Floats, Floats]:
     (bins,) share of the values up to and in each bin: F(x) of its largest value
     (bins,) share of the values in each bin
     """
-    ranks = Ranks.of(values[:, None])
+    ranks = Ranks.from_metrics(values[:, None])
     codes, counts, upto, inside = codes_by_rank(ranks.order, ranks.ordered, most)
     bins = int(counts[0])
     return codes[0].astype(np.int64), upto[0, :bins], inside[0, :bins]
@@ -65,7 +62,11 @@ def _count_from(below: Any) -> None:
 def _copula_distances(
     starts: Any, sorted_columns: Any, below: Any, u: Any, v: Any, wu: Any, wv: Any
 ) -> Any:
-    """The same with the columns of the tasks row by row; `starts` (rows + 1,) says where."""
+    """Mean distance of a copula from independence, and between its bounds.
+
+    `sorted_columns` holds the columns of the tasks row by row; `starts` (n_rows + 1,) where each
+    row begins.
+    """
     scale = 1.0 / len(sorted_columns)
     distance, bounds = 0.0, 0.0
     below[:] = 0.0
@@ -95,31 +96,10 @@ def _by_row(rows: Any, columns: Any, starts: Any, sorted_columns: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def copula_distances(rows: Any, columns: Any, u: Any, v: Any, wu: Any, wv: Any) -> Any:
-    """Mean distances of the copula from independence, and between its bounds.
-
-    Parameters
-    ----------
-    rows, columns : (tasks,) bins of the two variables
-    u, v : shares up to and in each bin
-    wu, wv : shares in each bin
-
-    Returns
-    -------
-    tuple of float
-        Mean of |C(u, v) − uv|, and L1 − L2 of the Fréchet–Hoeffding bounds (paper §3.1).
-    """
-    starts = np.empty(len(u) + 1, np.int64)
-    by_row = np.empty(len(rows), np.int64)
-    _by_row(rows, columns, starts, by_row)
-    return _copula_distances(starts, by_row, np.empty(len(v)), u, v, wu, wv)
-
-
-@njit(cache=True, nogil=True)
-def all_copula_distances(
+def copula_distances(
     codes: Any, counts: Any, upto: Any, inside: Any, columns: Any, v: Any, wv: Any
 ) -> Any:
-    """The same of every metric with latency; nothing for a metric of one value.
+    """Distances of the copula of every metric with latency; 0 for a metric of one value.
 
     Parameters
     ----------
@@ -129,7 +109,8 @@ def all_copula_distances(
 
     Returns
     -------
-    (2, metrics) distances, and L1 − L2
+    ndarray of shape (2, n_metrics)
+        Mean of |C(u, v) − uv|, and L1 − L2 of the Fréchet–Hoeffding bounds (paper §3.1).
     """
     metrics, tasks = codes.shape
     found = np.zeros((2, metrics))

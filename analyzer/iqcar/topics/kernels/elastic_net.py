@@ -10,9 +10,8 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-    Floats = NDArray[np.float64]
 
 MAX_SWEEPS = 500
 """Sweeps over all coefficients at most; with what is solved between them one or two will do."""

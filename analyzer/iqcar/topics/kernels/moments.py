@@ -69,15 +69,15 @@ def second_moments(values: Any, weights: Any) -> Any:
                 )  # fmt: skip
             for i in range(n - n % 4, n):
                 _add(sums[w], products[some[i]], float(weight[some[i]]))
-    whole = np.empty((len(weights), columns, columns))
+    moments = np.empty((len(weights), columns, columns))
     for w in range(len(weights)):
         k = 0
         for i in range(columns):
             for j in range(i, columns):
-                whole[w, i, j] = sums[w, k]
-                whole[w, j, i] = sums[w, k]
+                moments[w, i, j] = sums[w, k]
+                moments[w, j, i] = sums[w, k]
                 k += 1
-    return whole
+    return moments
 
 
 @njit(cache=True, nogil=True)

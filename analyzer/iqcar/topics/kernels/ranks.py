@@ -1,4 +1,4 @@
-"""Every metric of a job in rising order, sorted once for all that looks at it."""
+"""Sort every metric of a job once; compute its ranks, bins, medians and cuts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_KNOWN = 0.5
 """A metric that fewer of a job's tasks have is taken as unknown for the whole job."""
@@ -30,11 +27,11 @@ class Ranks:
     """
 
     values: Floats
-    order: Rows
+    order: Ints
     ordered: Floats
 
     @classmethod
-    def of(cls, metrics: Floats) -> Ranks:
+    def from_metrics(cls, metrics: Floats) -> Ranks:
         """Sort the metrics of a job, and fill in what is unknown.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Folds and bootstrap replicates: how often each of a job's tasks counts in each."""
+"""Draw folds and bootstrap replicates as counts of each of a job's tasks."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
+
     Floats32 = NDArray[np.float32]
 
 NORMAL_QUARTILES = 1.3489795
@@ -103,14 +103,14 @@ def _deviations(values: Any, slow: Any, farthest: Any) -> Any:
     stragglers = np.empty((many, metrics), np.float32)
     rest = np.empty((metrics, tasks - many))
     for j in range(metrics):
-        one, other = 0, 0
+        row, normal_row = 0, 0
         for i in range(tasks):
             if slow[i]:
-                stragglers[one, j] = deviation[j, i]
-                one += 1
+                stragglers[row, j] = deviation[j, i]
+                row += 1
             else:
-                rest[j, other] = deviation[j, i]
-                other += 1
+                rest[j, normal_row] = deviation[j, i]
+                normal_row += 1
     return stragglers, rest
 
 
@@ -158,11 +158,11 @@ def explain(
     """
     many, topics = len(stragglers), len(keywords)
     likelier = _evidence(stragglers, normal, keywords, shift)
-    whole = prior.sum() + none
+    mass = prior.sum() + none
     part = np.empty((many, topics))
-    if whole <= 0.0:
+    if mass <= 0.0:
         return np.zeros((many, topics))
-    share, rest = prior / whole, none / whole
+    share, rest = prior / mass, none / mass
     sums = np.empty(topics)
     for _ in range(MOST_STEPS):
         sums[:] = prior
@@ -176,10 +176,10 @@ def explain(
                 part[i, k] /= total
                 sums[k] += part[i, k]
             nobody += rest / total
-        sums /= many + whole
+        sums /= many + mass
         moved = np.abs(sums - share).max()
         share[:] = sums
-        rest = nobody / (many + whole)
+        rest = nobody / (many + mass)
         if moved * many < STILL:
             break
     return part

@@ -11,12 +11,9 @@ from iqcar.enums import FeatureKind
 from iqcar.stragglers.cause_evidence import Marks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.stragglers.peers import Compared
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 
 @dataclass(frozen=True)
