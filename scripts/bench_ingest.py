@@ -4,11 +4,16 @@
     python scripts/bench_ingest.py --full      about 1 GB
     python scripts/bench_ingest.py --plain     not compressed, as Spark 3 writes by default
     python scripts/bench_ingest.py --recorded  only the log that the plugin recorded
+    python scripts/bench_ingest.py --shapes    logs of unusual shapes beside the usual one
 
 The log is of SQL tasks as Spark 4 writes them: the keys of its task ends in its order, with 24
 accumulables, 5.2 KB per task end (those of a TPC-DS run on Spark 4 have 13 to 49 accumulables and
 3.6 to 10 KB), compressed with zstd. The figure that counts is the ratio to `orjson.loads` over the
 same lines, already decompressed.
+
+The figure for two cores is the time that passes, so the machine must be idle; all others are times
+of the processor. With --shapes the figures are per byte and per task, as multiples of those of the
+usual log.
 
 It is measured twice: without the plugin, and of a log whose tasks each have a record of the plugin
 with a profile (0.7 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms).
@@ -32,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import orjson
 import zstandard
 
+from scripts.ingest_shapes import SHAPES
 from tests.support.plugin_record import plugin_record
 from tests.support.synthetic_log import (
     SQL_METRICS,
@@ -44,7 +50,9 @@ from tests.support.synthetic_log import (
     task_metrics,
 )
 
-ROUNDS = 5
+ROUNDS, ROUNDS_OF_A_SHAPE = 5, 2
+MOST_TIMES = 3
+"""A byte of an unusual log may cost so many times as much as one of the usual log."""
 EXECUTOR_METRICS = (
     "JVMHeapMemory", "JVMOffHeapMemory", "OnHeapExecutionMemory", "OffHeapExecutionMemory",
     "OnHeapStorageMemory", "OffHeapStorageMemory", "OnHeapUnifiedMemory", "OffHeapUnifiedMemory",
@@ -145,29 +153,31 @@ def _add_task(log, draw, task: int, stage: int, index: int, now: int, first: int
     )  # fmt: skip
 
 
-def measure_reader(path: Path) -> dict[str, float]:
-    """CPU seconds and peak memory of a fresh process; imports and compilation not counted."""
-    command = [sys.executable, __file__, "--read", str(path)]
+def measure_reader(path: Path, processes: int = 1) -> dict[str, float]:
+    """Seconds and peak memory of a fresh process; imports and compilation not counted."""
+    command = [sys.executable, __file__, "--read", str(path), "--processes", str(processes)]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
-def read_once(path: Path) -> None:
+def read_once(path: Path, processes: int) -> None:
     from iqcar.eventlog import ingest, read_logs
 
     # Compiled code is compiled once per installation and loaded once per process.
     large, ingest.COMPILED_FROM_BYTES = ingest.COMPILED_FROM_BYTES, 0
-    read_logs([path.with_name("app-warm")], processes=1)
+    warm = path.with_name("app-warm")
+    if warm.exists():
+        read_logs([warm], processes=1)
     ingest.COMPILED_FROM_BYTES = large
-    start = time.process_time()
-    tables = read_logs([path], processes=1)
-    seconds = time.process_time() - start
+    start, began = time.process_time(), time.perf_counter()
+    tables = read_logs([path], processes=processes)
+    seconds, passed = time.process_time() - start, time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     rows = {
         "tasks": len(tables.tasks),
         "records": len(tables.task_records),
         "intervals": len(tables.intervals),
     }
-    print(json.dumps({"seconds": seconds, "peak_mb": peak, **rows}))
+    print(json.dumps({"seconds": seconds, "passed": passed, "peak_mb": peak, **rows}))
 
 
 def measure_orjson(path: Path) -> tuple[float, int]:
@@ -195,10 +205,16 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="1 GB of lines instead of 100 MB")
     parser.add_argument("--plain", action="store_true", help="without compression")
     parser.add_argument("--recorded", action="store_true", help="only the recorded log")
+    parser.add_argument("--shapes", action="store_true", help="logs of unusual shapes")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
-        read_once(options.read)
+        read_once(options.read, options.processes)
+        return
+    if options.shapes:
+        with tempfile.TemporaryDirectory() as folder:
+            measure_shapes(Path(folder))
         return
     size = 1_000_000_000 if options.full else 100_000_000
     for recorded in (True,) if options.recorded else (False, True):
@@ -215,17 +231,52 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
     rounds = []
     for _ in range(ROUNDS):
         orjson_seconds, size = measure_orjson(path)
-        rounds.append((orjson_seconds, measure_reader(path)))
-    orjson_seconds, reader = min(rounds, key=lambda r: r[1]["seconds"] / r[0])
-    ratios = sorted(reader["seconds"] / seconds for seconds, reader in rounds)
+        rounds.append((orjson_seconds, measure_reader(path), measure_reader(path, 2)))
+    orjson_seconds, reader, two = min(rounds, key=lambda r: r[1]["seconds"] / r[0])
+    ratios = sorted(reader["seconds"] / seconds for seconds, reader, _ in rounds)
+    of_two = sorted(two["passed"] / seconds for seconds, _, two in rounds)
     read = f"read {reader['tasks']}, records {reader['records']}, intervals {reader['intervals']}"
     print(f"log        {size / 1e6:.0f} MB of lines, {path.stat().st_size / 1e6:.0f} MB stored")
     print(f"tasks      {tasks}, {read}")
     print(f"orjson     {orjson_seconds:.2f} s  loads only, lines in memory")
     print(f"iqcar      {reader['seconds']:.2f} s  file → tables, one core")
     all_ratios = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    print(f"ratio      {ratios[ROUNDS // 2]:.2f}  median of {all_ratios}; goal 0.7")
-    print(f"peak       {max(r['peak_mb'] for _, r in rounds):.0f} MB resident; goal 700")
+    one_goal, two_goal = (1.2, 0.8) if recorded else (1.0, 0.6)
+    print(f"two cores  {two['passed']:.2f} s passed")
+    print(f"ratio      {ratios[ROUNDS // 2]:.2f}  median of {all_ratios}; goal {one_goal}")
+    all_ratios = ", ".join(f"{ratio:.2f}" for ratio in of_two)
+    print(f"of two     {of_two[ROUNDS // 2]:.2f}  median of {all_ratios}; goal {two_goal}")
+    print(f"peak       {max(r['peak_mb'] for _, *both in rounds for r in both):.0f} MB; goal 700")
+
+
+def measure_shapes(folder: Path) -> None:
+    """Read a log of every shape, and print what a byte and a task of it cost."""
+    path = folder / "app-usual"
+    write_log(path, 20_000_000, plain=True)
+    usual = _costs(path)
+    print(f"{'shape':22} {'MB':>5} {'tasks':>7} {'s':>6}  per byte  per task")
+    print(f"{'usual':22} {_columns(path, usual)}  {usual[1]:5.1f} ns  {usual[2]:5.1f} µs")
+    for name, write in SHAPES.items():
+        path = folder / "app-shape"
+        write(path)
+        costs = _costs(path)
+        times = [cost / other for cost, other in zip(costs[1:], usual[1:], strict=True)]
+        remark = "" if times[0] <= MOST_TIMES else f"  more than {MOST_TIMES} times"
+        print(f"{name:22} {_columns(path, costs)}  {times[0]:6.2f} ×  {times[1]:6.2f} ×{remark}")
+        path.unlink()
+
+
+def _costs(path: Path) -> tuple[dict[str, float], float, float]:
+    reader = min(
+        (measure_reader(path) for _ in range(ROUNDS_OF_A_SHAPE)), key=lambda one: one["seconds"]
+    )
+    seconds = reader["seconds"]
+    return reader, 1e9 * seconds / path.stat().st_size, 1e6 * seconds / reader["tasks"]
+
+
+def _columns(path: Path, costs: tuple[dict[str, float], float, float]) -> str:
+    reader = costs[0]
+    return f"{path.stat().st_size / 1e6:5.0f} {reader['tasks']:7} {reader['seconds']:6.2f}"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.eventlog import read_logs
+from iqcar.eventlog.events import fingerprint
 from iqcar.eventlog.events.descriptions import clean_description, connect_operation, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan_text, normalise
 from iqcar.tables import texts
@@ -167,3 +168,18 @@ def test_a_streams_batches_share_one_description(gap: str) -> None:
 def test_a_connect_operation_is_found_in_group_or_tags(group: str | None, tags: str | None) -> None:
     assert connect_operation(group, tags) == ID
     assert connect_operation("etl", f"spark-session-{ID}-execution-root-id-1") == ""
+
+
+PIECES = (
+    "#12", "#7L", "#x12", "#345", "a", "b_1", "(", ")", " = ", " <=> ", "5", "'x#3'", "[", "]", ",",
+    ", ", "IN (", "In(", "[id=#12]", "[plan_id=9]", "deadbeef12", "#12deadbeef12", "Filters: [",
+    "DataFilters: [", "Location: X(3 paths)[", "Contains(a#5, b)", "like", "2020-01-02", " AND ",
+    "-", "/", "12/", "@1234abcd", '"q#4"', "#1\u0968", "Lambda$12", "WHEN ", "THEN ", " ELSE ", ".",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_numbers_of_attributes_may_be_left_out_before(text: str) -> None:
+    """What is remembered of a line is looked up without them."""
+    same = fingerprint._ATTRIBUTE.sub("#1", text)
+    assert fingerprint._normalised(text) == fingerprint._normalised(same)

@@ -13,7 +13,6 @@ from iqcar.eventlog import log_summary
 from iqcar.eventlog.events import descriptions, fingerprint, lenient, sql_collect
 from iqcar.eventlog.find import storage
 from iqcar.eventlog.tasks import task_lines
-from iqcar.eventlog.tasks import task_templates as templates
 from iqcar.eventlog.text import redact as redacting
 from iqcar.fleet import session
 from iqcar.queries import identify
@@ -26,13 +25,13 @@ BACKTRACKING = {
     "attach/host_sampler.py": "what the user typed",
     "attach/spark_conf.py": "paths that the user gave",
     "demo/workload.py": "our own SQL",
+    "eventlog/events/fingerprint.py": "one class of letters",
     "eventlog/events/lenient.py": "every start of a token is one",
     "eventlog/find/folders.py": "names of files, which are short",
     "eventlog/find/layouts.py": "names of files, which are short",
     "eventlog/find/remote.py": "paths that the user gave",
     "eventlog/find/storage.py": "at most 1,000 places",
     "eventlog/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
-    "eventlog/tasks/task_templates.py": "what is repeated ends at the next quote",
     "files/derived.py": "paths that the user gave",
     "fleet/session.py": "20,000 characters, one start a line",
     "inject/parsing.py": "what the user typed",
@@ -83,9 +82,9 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
     "uuid": finds(identify._UUID),
     "token": finds(lenient._TOKEN),
-    "value": finds(templates._VALUE),
     "event": lambda text: storage._EVENT.match(("{" + text).encode()),
     "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
+    "id": lambda text: task_lines._ID.match(('"ID":' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
     "others": finds(pool_names._OTHERS),

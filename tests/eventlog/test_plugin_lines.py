@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events.lines import Block
+from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.plugin.record_columns import RecordColumns
+from iqcar.eventlog.tasks.task_lines import TaskDecoder
 from tests.support.synthetic_log import SyntheticLog, sql_update
 
 FIELDS = {"v": 1, "host": 'a"b\\', "start_ms": 5, "wall_ns": 9, "cpu_ns": 2, "pool": "h\u00e9"}
@@ -25,7 +26,8 @@ def carrier(update: Any = RECORD, name: str = "iqcar.task", **more: Any) -> dict
 
 def read(log: SyntheticLog, compiled: bool) -> Collector:
     found = Collector()
-    found.add(Block.of(log.bytes()), compiled)
+    block = Block.of(log.bytes())
+    found.add(block, TaskDecoder().decode(block), compiled)
     return found
 
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from iqcar.eventlog.assemble.plugin_records import read_tables
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events.lines import Block
+from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.plugin import record_fields
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.plugin.record_fields import FIELDS, SERIES, TEXTS, WAITS
 from iqcar.eventlog.tasks import record_scanner
 from iqcar.eventlog.tasks.record_scanner import RecordScanner
-from iqcar.eventlog.tasks.task_lines import RECORD, TaskDecoder
+from iqcar.eventlog.tasks.task_lines import RECORD, TaskDecoder, record_at
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, records_of, run, run_workloads, spark_params
 from tests.support.plugin_record import plugin_record
@@ -85,8 +85,7 @@ def both(texts: list[bytes]) -> tuple[RecordColumns, RecordColumns, int]:
     block = b"".join(text + b"\n" for text in texts)
     ends = np.cumsum([len(text) + 1 for text in texts]) - 1
     starts = ends - [len(text) for text in texts]
-    decode = TaskDecoder(set(), lambda *_: False).record
-    whole = [decode(block, *place) for place in zip(starts.tolist(), ends.tolist(), strict=True)]
+    whole = [record_at(block, *place) for place in zip(starts.tolist(), ends.tolist(), strict=True)]
     scanned, plain = RecordColumns(), RecordColumns()
     plain.add([(float(row), text) for row, text in enumerate(whole) if text])
     chunk, read = RecordScanner().scan(block, starts, ends, scanned.texts)
@@ -193,7 +192,8 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
     frames = []
     for compiled in (True, False):
         found = Collector()
-        found.add(Block.of(log.bytes()), compiled)
+        block = Block.of(log.bytes())
+        found.add(block, TaskDecoder().decode(block), compiled)
         frames.append(read_tables(found.task_records, pd.Series([1, 2], dtype="int64")))
     for one in frames:
         assert one.records["pool"].tolist() == ["caf\u00e9", ""]

@@ -4,7 +4,6 @@ the other half of a round trip."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 
 import cramjam
 
@@ -23,30 +22,6 @@ def lz4_block(data: bytes, *, raw: bool = False, level: int = 5) -> bytes:
 LZ4_END = b"LZ4Block" + struct.pack("<Biii", 0x15, 0, 0, 0)
 
 
-def lz4_frame(blocks: Iterable[bytes], *, linked: bool = False, checksums: bool = False) -> bytes:
-    """A standard LZ4 frame of blocks that are encoded already (uncompressed: see lz4_stored)."""
-    flags = 0x40 | (0 if linked else 0x20) | (0x14 if checksums else 0)
-    out = b"\x04\x22\x4d\x18" + bytes([flags, 0x40, 0])
-    for block in blocks:
-        out += block + (bytes(4) if checksums else b"")
-    return out + bytes(4) + (bytes(4) if checksums else b"")
-
-
-def lz4_sized(stored: bytes, *, raw: bool = False) -> bytes:
-    """A block of a standard LZ4 frame."""
-    return struct.pack("<I", len(stored) | (0x80000000 if raw else 0)) + stored
-
-
-def lz4_copy(distance: int, length: int, literals: bytes) -> bytes:
-    """An LZ4 block that copies `length` bytes from `distance` back, then has `literals`."""
-
-    def more(count: int) -> bytes:
-        return b"" if count < 15 else b"\xff" * ((count - 15) // 255) + bytes([(count - 15) % 255])
-
-    copy = bytes([min(length - 4, 15)]) + struct.pack("<H", distance) + more(length - 4)
-    return copy + bytes([min(len(literals), 15) << 4]) + more(len(literals)) + literals
-
-
 XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
@@ -54,15 +29,6 @@ def xerial_block(data: bytes) -> bytes:
     """One block of snappy-java's SnappyOutputStream."""
     stored = bytes(cramjam.snappy.compress_raw(data))
     return struct.pack(">i", len(stored)) + stored
-
-
-SNAPPY_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
-
-
-def snappy_chunk(data: bytes, *, raw: bool = False) -> bytes:
-    """One chunk of Snappy's framing format, its checksum left zero."""
-    stored = bytes(4) + (data if raw else bytes(cramjam.snappy.compress_raw(data)))
-    return bytes([1 if raw else 0]) + len(stored).to_bytes(3, "little") + stored
 
 
 def lzf_block(data: bytes, *, raw: bool = False) -> bytes:

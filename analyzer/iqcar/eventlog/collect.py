@@ -14,19 +14,24 @@ from iqcar.eventlog.events import structs as ev
 from iqcar.eventlog.events.descriptions import clean_description, connect_operation
 from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
+from iqcar.eventlog.events.task_structs import TaskEnd, TaskStart
 from iqcar.eventlog.tasks.task_intake import TaskIntake
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iqcar.eventlog.events.lines import Block
+    from iqcar.eventlog.events.blocks import Block
+    from iqcar.eventlog.tasks.task_lines import TaskBlock
 
 LINES_TO_JUDGE = 200
 """Lines after which a file without a single event is given up: a Spark log starts with one."""
 
 MAX_NAME = 500
 """Characters kept of a name: application, stage, pool, host."""
+
+_EVENT = b'{"Event":"'
+"""How Spark starts a line; the name of the event follows."""
 
 MOST_ID = 2**63
 """Bound of ids in texts: SQL executions are numbered in 64-bit integers."""
@@ -77,7 +82,7 @@ class Collector:
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
         self._jobs_of_stage: dict[int, Listed] = {}
-        self.task_intake = TaskIntake(self.sql.nanosecond_scans, self._may_scan)
+        self.task_intake = TaskIntake(self._may_scan)
         self.tasks, self.running = self.task_intake.columns, self.task_intake.running
         self.task_records = self.task_intake.records
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
@@ -104,7 +109,7 @@ class Collector:
             f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
         }
         self._handlers = {
-            name: (msgspec.json.Decoder(kind).decode, kind, handle)
+            name.encode(): (msgspec.json.Decoder(kind).decode, kind, handle)
             for name, (kind, handle) in handlers.items()
         }
 
@@ -113,13 +118,15 @@ class Collector:
         """Events taken in."""
         return self.other_events + self.task_intake.starts + self.task_intake.ends
 
-    def add(self, block: Block, compiled: bool = False) -> None:
+    def add(self, block: Block, tasks: TaskBlock, compiled: bool = False) -> None:
         """Take in a block of lines.
 
         Parameters
         ----------
         block : Block
             In the order of the log.
+        tasks : TaskBlock
+            The tasks decoded from it.
         compiled : bool
             Whether compiled code, which takes a while to load, is worth it.
 
@@ -129,27 +136,37 @@ class Collector:
             If none of the first lines is an event.
         """
         if not self.first_line:
-            self.first_line = block.lines(slice(1))[0][:MAX_NAME]
-        others = self.task_intake.take(block, compiled)
-        no_tasks = len(others) == len(block)
-        for line in others:
-            self._other(line)
+            self.first_line = block.line(0)[:MAX_NAME]
+        no_tasks = len(tasks.others) == len(block)
+        for number in tasks.others:
+            self._other(block.line(number))
             if self.malformed == LINES_TO_JUDGE and no_tasks and not self.events:
                 raise NotAnEventLogError
-        self.task_intake.settle(self._other)
+        self.task_intake.take(block.text, tasks, compiled)
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""
+        known = self._handlers.get(line[len(_EVENT) : line.find(b'"', len(_EVENT))])
+        if known is not None and line.startswith(_EVENT):
+            decode, _, handle = known
+            try:
+                event = decode(line)
+            except ev.NOT_FITTING:
+                pass  # the slow way tells why
+            else:
+                handle(event)
+                self.other_events += 1
+                return
         name, parsed = self._name_of(line)
         if name is None:
             self.malformed += 1
             return
         name = names.plain_name(name)
         if name == names.TASK_START:
-            start = self._fitted(ev.TaskStart, line, parsed)
+            start = self._fitted(TaskStart, line, parsed)
             self.task_intake.add_start(start.info.task_id, line)
         elif name == names.TASK_END:
-            self.task_intake.add_end(self._fitted(ev.TaskEnd, line, parsed))
+            self.task_intake.add_end(self._fitted(TaskEnd, line, parsed))
         else:
             try:
                 self._handle(name, line, parsed)
@@ -160,7 +177,7 @@ class Collector:
 
     def _handle(self, name: str, line: bytes, parsed: Any) -> None:
         """Take in an event that is not about a task."""
-        known = self._handlers.get(name)
+        known = self._handlers.get(name.encode("utf-8", "replace"))
         if known is not None:
             decode, kind, handle = known
             try:
@@ -261,7 +278,6 @@ class Collector:
         self._see_time(event.completion)
 
     def _stage_submitted(self, event: ev.StageSubmitted) -> None:
-        self.task_intake.forget()
         stage = self._stage(event.info)
         if stage is None:
             return

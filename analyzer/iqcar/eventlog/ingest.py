@@ -16,6 +16,7 @@ from iqcar.eventlog.collect import MAX_NAME, Collector, NotAnEventLogError
 from iqcar.eventlog.events.lines import LineTally, read_blocks
 from iqcar.eventlog.input_status import Verdict, judge, nothing_read
 from iqcar.eventlog.soundness import check_tables
+from iqcar.eventlog.tasks.block_pool import BlockPool
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from iqcar.eventlog.find.locate import EventLog
 
 COMPILED_FROM_BYTES = 32 << 20
-"""Decoded size from which compiled code reads the tasks (32 MiB): loading it takes as long as
-decoding as many bytes without it."""
+"""Decoded size from which compiled code reads the plugin's records (32 MiB): loading it takes as
+long as reading those of as many bytes without it."""
+LARGE_LOG_BYTES = 64 << 20
+"""Decoded size from which other processes help to decode one log (64 MiB): one starts in 60 ms, in
+which this process reads some 20 MB."""
 
 _COUNTS = (
     "events", "skipped_events", "malformed_lines", "tasks", "stages", "jobs", "sql_executions",
@@ -33,7 +37,9 @@ _COUNTS = (
 )  # fmt: skip
 
 
-def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> tb.Tables:
+def ingest(
+    log: EventLog, on_progress: Callable[[int], None] | None = None, helpers: int = 0
+) -> tb.Tables:
     """Read one log; whatever is in it, and whatever goes wrong, costs no other log anything.
 
     Parameters
@@ -42,6 +48,8 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
         Where its parts are.
     on_progress : callable, optional
         Called with the number of stored bytes read so far.
+    helpers : int
+        Processes that may be started to decode a large log.
 
     Returns
     -------
@@ -50,24 +58,28 @@ def ingest(log: EventLog, on_progress: Callable[[int], None] | None = None) -> t
         tables are empty. ``queries`` is empty.
     """
     try:
-        return _read(log, on_progress)
+        return _read(log, on_progress, helpers)
     except IqcarError as error:
         return failed(log.path, f"{error.what}; {error.advice}" if error.advice else error.what)
     except Exception as error:
         return failed(log.path, f"reading it {explain_bug(error)}")
 
 
-def _read(log: EventLog, on_progress: Callable[[int], None] | None) -> tb.Tables:
+def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int) -> tb.Tables:
     tally, collector = LineTally(), Collector()
     last_line: bytes | None = None
     size = sum(part.size_bytes for part in log.parts)
-    with _no_garbage_collection():
+
+    def is_large(least: int) -> bool:
+        """Tell by how well the first blocks are compressed how large the log is."""
+        return size * tally.bytes_decoded >= least * tally.bytes_stored
+
+    with _no_garbage_collection(), BlockPool(helpers) as pool:
         try:
-            for block in read_blocks(log, tally, on_progress):
-                # The first block tells how well the log is compressed, and so how large it is.
-                large = size * tally.bytes_decoded >= COMPILED_FROM_BYTES * tally.bytes_stored
-                collector.add(block, compiled=large)
-                last_line = block.lines(slice(-1, None))[0]
+            blocks = read_blocks(log, tally, on_progress)
+            for block, tasks in pool.decoded(blocks, lambda: is_large(LARGE_LOG_BYTES)):
+                collector.add(block, tasks, compiled=is_large(COMPILED_FROM_BYTES))
+                last_line = block.line(-1)
         except NotAnEventLogError:
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
         if collector.events == 0:

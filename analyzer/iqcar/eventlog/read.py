@@ -73,8 +73,10 @@ def read_logs(
         read = ingest_in_processes(logs, sizes, count, report)
     else:
         read = []
+        helpers = (_cores() if processes is None else processes) - 1
         for log, size in zip(logs, sizes, strict=True):
-            read.append(ingest(log, lambda done, path=log.path: report(path, done)))  # type: ignore[misc]
+            tell = lambda done, path=log.path: report(path, done)  # noqa: E731
+            read.append(ingest(log, tell, helpers))
             report.finish(log.path, size)
     tables = iter(read)
     return merge(

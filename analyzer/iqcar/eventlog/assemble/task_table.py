@@ -11,7 +11,7 @@ import pandas as pd
 
 from iqcar import tables as tb
 from iqcar.eventlog.events.lenient import fit, parse
-from iqcar.eventlog.events.structs import NO_METRICS, NOT_FITTING, TaskEnd
+from iqcar.eventlog.events.task_structs import NO_METRICS, NOT_FITTING, TaskEnd
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, TaskFacts]:
     """
     ended = log.tasks.rows
     _add_running(log)
-    column = log.tasks.columns()
+    column = log.tasks.columns(log.sql.nanosecond_scans)
     codes = log.tasks.codes
     status = _status(column, list(codes["reason"]))
     status[ended:] = _RUNNING
@@ -137,8 +137,7 @@ def _add_running(log: Collector) -> None:
             task = fit(TaskEnd, parse(line), log.bad)
         task.metrics = NO_METRICS
         tasks.append(task)
-    log.tasks.add(tasks)
-    log.running.clear()
+    log.task_intake.add_unfinished(tasks)
 
 
 def _status(column: dict[str, NDArray[Any]], reasons: list[str]) -> NDArray[np.int8]:

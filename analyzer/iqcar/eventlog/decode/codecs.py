@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import bz2
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import Kind
 from iqcar.eventlog.decode.streams import (
     CHUNK_BYTES,
     BombError,
+    DamageError,
     StoredStream,
     damaged,
     gathered,
@@ -21,7 +22,7 @@ from iqcar.eventlog.decode.streams import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]
 
     from iqcar.eventlog.decode.streams import Readable
 
@@ -42,6 +43,11 @@ HEAD_BYTES = 16
 
 
 _GZIP_BITS = 31
+_FOREIGN = {
+    b"\x04\x22\x4d\x18": "the lz4 command does",
+    b"\xff\x06\x00\x00sNaPpY": "framed Snappy",
+}
+"""First bytes of compressed files that no Spark wrote; others are told by their first line."""
 
 
 class Codec(Kind):
@@ -52,9 +58,7 @@ class Codec(Kind):
     GZIP = "gzip", "gzip, several members too."
     BZIP2 = "bzip2", "bzip2, several streams too."
     LZ4_BLOCK = "lz4-block", "LZ4 as Spark writes it (lz4-java's block stream)."
-    LZ4_FRAME = "lz4-frame", "LZ4 as the lz4 command writes it."
     SNAPPY_XERIAL = "snappy-xerial", "Snappy as Spark writes it (snappy-java's stream)."
-    SNAPPY_FRAMED = "snappy-framed", "Snappy's standard framing."
     LZF = "lzf", "LZF as Spark writes it (compress-lzf's stream)."
 
 
@@ -76,9 +80,7 @@ def detect(head: bytes) -> Codec:
         ZSTD_MAGIC: Codec.ZSTD,
         b"\x1f\x8b": Codec.GZIP,
         framing.LZ4_BLOCK_MAGIC: Codec.LZ4_BLOCK,
-        framing.LZ4_FRAME_MAGIC: Codec.LZ4_FRAME,
         framing.SNAPPY_XERIAL_MAGIC: Codec.SNAPPY_XERIAL,
-        framing.SNAPPY_FRAMED_MAGIC: Codec.SNAPPY_FRAMED,
     }
     return next((codec for magic, codec in magics.items() if head.startswith(magic)), Codec.PLAIN)
 
@@ -102,29 +104,36 @@ def decoded_chunks(stream: StoredStream) -> Iterator[bytes]:
         Where the data ends early, is damaged, or asks for too much memory; all that could be
         decoded before has been given then.
     """
-    codec = detect(stream.head(HEAD_BYTES))
-    return _decoder(codec)(stream)
+    head = stream.head(HEAD_BYTES)
+    codec = detect(head)
+    if codec is Codec.PLAIN:
+        for magic, name in _FOREIGN.items():
+            if head.startswith(magic):
+                raise DamageError(
+                    f"it is compressed as {name}, which Spark never writes; decompress it first"
+                )
+        return plain_chunks(stream)
+    return gathered(_pieces(codec, stream))
 
 
-def _decoder(codec: Codec) -> Callable[[Readable], Iterator[bytes]]:
+def _pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
+    """Decode a stream that is compressed, in pieces of any size."""
+    if codec is Codec.GZIP:
+        return _library_pieces(raw, "gzip", lambda: zlib.decompressobj(wbits=_GZIP_BITS))
+    if codec is Codec.BZIP2:
+        return _library_pieces(raw, "bzip2", bz2.BZ2Decompressor)
+    if codec is Codec.ZSTD:
+        from iqcar.eventlog.decode.zstd import zstd_pieces
+
+        return zstd_pieces(raw, PIECE_BYTES)
     from iqcar.eventlog.decode import framing
-    from iqcar.eventlog.decode.zstd import zstd_chunks
 
     blocks = {
         Codec.LZ4_BLOCK: framing.lz4_blocks,
-        Codec.LZ4_FRAME: framing.lz4_frames,
         Codec.SNAPPY_XERIAL: framing.snappy_xerial,
-        Codec.SNAPPY_FRAMED: framing.snappy_framed,
         Codec.LZF: framing.lzf_blocks,
     }
-    if codec in blocks:
-        return lambda raw: gathered(blocks[codec](raw))
-    return {
-        Codec.PLAIN: plain_chunks,
-        Codec.ZSTD: zstd_chunks,
-        Codec.GZIP: gzip_chunks,
-        Codec.BZIP2: bzip2_chunks,
-    }[codec]
+    return blocks[codec](raw)
 
 
 def check_ratio(decoded: int, stored: int) -> None:
@@ -148,55 +157,27 @@ def plain_chunks(raw: Readable) -> Iterator[bytes]:
         yield chunk
 
 
-def gzip_chunks(raw: Readable) -> Iterator[bytes]:
-    """Decode gzip members, one after the other."""
-    return gathered(_inflated(raw))
-
-
-def _inflated(raw: Readable) -> Iterator[bytes]:
-    engine = zlib.decompressobj(wbits=_GZIP_BITS)
-    pending, inside = b"", False
-    while data := pending or raw.read(PIECE_BYTES):
-        if not inside:
-            # Tapes and block devices pad the end with zeros.
-            data = data.lstrip(b"\0")
-        try:
-            chunk = engine.decompress(data, CHUNK_BYTES) if data else b""
-        except zlib.error as error:
-            raise damaged("gzip") from error
-        inside = inside or bool(data)
-        pending = engine.unconsumed_tail
-        yield chunk
-        if engine.eof:
-            pending, inside = engine.unused_data, False
-            engine = zlib.decompressobj(wbits=_GZIP_BITS)
-    if inside:
-        yield engine.flush()
-        raise unfinished("gzip")
-
-
-def bzip2_chunks(raw: Readable) -> Iterator[bytes]:
-    """Decode bzip2 streams, one after the other."""
-    return gathered(_bunzipped(raw))
-
-
-def _bunzipped(raw: Readable) -> Iterator[bytes]:
-    engine = bz2.BZ2Decompressor()
-    pending, inside = b"", False
+def _library_pieces(raw: Readable, name: str, engine_of: Callable[[], Any]) -> Iterator[bytes]:
+    """Decode streams that follow one another, with an engine of zlib or bz2 for each."""
+    engine, data, inside = engine_of(), b"", False
     while True:
-        data = b""
-        if engine.needs_input:
-            data, pending = pending or raw.read(PIECE_BYTES), b""
+        if not data and getattr(engine, "needs_input", True):
+            data = raw.read(PIECE_BYTES)
             if not data:
                 break
+        if not inside:
+            data = data.lstrip(b"\0")  # tapes and block devices pad the end with zeros
+            if not data:
+                continue
         try:
-            chunk = engine.decompress(data, CHUNK_BYTES)
-        except OSError as error:
-            raise damaged("bzip2") from error
-        inside = True
-        yield chunk
+            piece = engine.decompress(data, CHUNK_BYTES)
+        except (zlib.error, OSError) as error:
+            raise damaged(name) from error
+        inside, data = True, getattr(engine, "unconsumed_tail", b"")
+        yield piece
         if engine.eof:
-            pending, inside = engine.unused_data, False
-            engine = bz2.BZ2Decompressor()
+            engine, data, inside = engine_of(), engine.unused_data, False
     if inside:
-        raise unfinished("bzip2")
+        if name == "gzip":
+            yield engine.flush()
+        raise unfinished(name)

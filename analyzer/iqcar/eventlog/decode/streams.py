@@ -140,18 +140,6 @@ def exactly(raw: Readable, size: int, codec: str) -> bytes:
     return data
 
 
-def skip(raw: Readable, size: int, codec: str) -> None:
-    """Read over `size` bytes, which may be declared larger than anything there is.
-
-    Raises
-    ------
-    DamageError
-        If the stream ends before.
-    """
-    while size > 0:
-        size -= len(exactly(raw, min(size, CHUNK_BYTES), codec))
-
-
 def unfinished(codec: str) -> UnfinishedError:
     """Say that a compressed stream has no end."""
     return UnfinishedError(

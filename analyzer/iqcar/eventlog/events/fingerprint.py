@@ -7,6 +7,7 @@ adaptive query the initial plan is hashed, because the final one depends on what
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,10 @@ holds: a list of 100,000 constants fits."""
 _REMEMBERED, _SHORT = 4096, 300
 """So many lines of up to so many characters are remembered with what became of them: a plan names
 the same few operators again and again. 5 MB at most."""
+
+_ATTRIBUTE = re.compile("#[0-9]+")
+"""The number of an attribute. Every rule treats it alike whatever it is, and it never reaches a
+hash; where all are the same, a query that comes again is remembered although Spark numbers anew."""
 
 _OPERAND = r"[^#()\[\],]*?"
 _COMPARISON = "<=>|<=|>=|=|<|>"
@@ -133,7 +138,7 @@ def normalise(text: str) -> str:
     'Filter (isnotnull(d_year) AND (d_year = ?))'
     """
     if len(text) <= _SHORT:
-        return _remembered(text)
+        return _remembered(_ATTRIBUTE.sub("#1", text))
     return _normalised(text[:MAX_LINE])
 
 

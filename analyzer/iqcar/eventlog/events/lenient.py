@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from iqcar.eventlog.events.structs import ID
+from iqcar.eventlog.events.task_structs import ID
 
 S = TypeVar("S", bound=Struct)
 
@@ -84,7 +84,8 @@ def _parse_deep(text: str) -> Any:
             continue
         value: Any = {"[": [], "{": {}}.get(piece)
         if value is None:
-            value = _DECODER.decode(piece)
+            plain = piece[0] == piece[-1] == '"' and len(piece) > 1 and "\\" not in piece
+            value = piece[1:-1] if plain else _DECODER.decode(piece)
         if isinstance(container, dict) and key is None:
             if not isinstance(value, str):
                 raise ValueError("a key that is no text")

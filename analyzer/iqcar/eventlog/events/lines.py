@@ -8,16 +8,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from iqcar.eventlog.decode.codecs import check_ratio, decoded_chunks
 from iqcar.eventlog.decode.streams import BombError, DamageError, UnfinishedError
+from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.find.storage import open_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-
-    from numpy.typing import NDArray
 
     from iqcar.eventlog.find.log_parts import EventLog, LogPart
 
@@ -33,56 +30,6 @@ MANY_LINES = 1_000_000
 """Lines after which their mean length is checked."""
 
 _BOM = b"\xef\xbb\xbf"
-_RETURN, _SPACE = b"\r "
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some lines of a log, still in one piece, so that compiled code can read them in place.
-
-    Attributes
-    ----------
-    text : bytes
-        The lines and what separates them.
-    starts, ends : (lines,) array
-        Where each line starts, and where it ends: before its newline. None is blank.
-    """
-
-    text: bytes
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    newlines: int
-    """How many newlines the text has: lines, blank ones too."""
-
-    @classmethod
-    def of(cls, text: bytes) -> Block:
-        """Find the lines of a text, the last of which must end in a newline too."""
-        view = np.frombuffer(text, np.uint8)
-        found, at = [], text.find(b"\n")
-        while at >= 0:  # several times as fast as numpy: lines are long
-            found.append(at)
-            at = text.find(b"\n", at + 1)
-        newlines = np.array(found, np.int64)
-        starts = np.empty_like(newlines)
-        starts[:1] = 0
-        starts[1:] = newlines[:-1] + 1
-        ends = newlines - (view[newlines - 1] == _RETURN)
-        blank = ends <= starts
-        for row in np.flatnonzero(view[starts] <= _SPACE).tolist():
-            blank[row] = not text[starts[row] : newlines[row]].strip()
-        if blank.any():
-            starts, ends = starts[~blank], ends[~blank]
-        return cls(text, starts, ends, len(newlines))
-
-    def __len__(self) -> int:
-        """Return the number of lines."""
-        return len(self.starts)
-
-    def lines(self, rows: NDArray[np.int64] | slice = slice(None)) -> list[bytes]:
-        """Return lines, all by default, one by one and without newlines."""
-        text = self.text
-        starts, ends = self.starts[rows].tolist(), self.ends[rows].tolist()
-        return [text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 @dataclass

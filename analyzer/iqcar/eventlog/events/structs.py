@@ -13,24 +13,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from iqcar.eventlog.events.task_structs import EMPTY, ID, LongId
+from iqcar.eventlog.events.task_structs import NOT_FITTING as NOT_FITTING
+from iqcar.eventlog.events.task_structs import Accumulable as Accumulable
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
-NOT_FITTING = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What the typed decoders raise on a line that does not fit."""
-
-ID = "id"
-"""Title of the bounds of an id: an event with an id outside of them is damaged, as nobody can tell
-what it is about. Any other number outside of its bounds is unknown, and the event counts."""
 IntId = Annotated[float, Meta(ge=0, lt=2**31, title=ID)]
 """Jobs, stages, their attempts and RDDs: Spark numbers them from 0 in 32-bit integers."""
-LongId = Annotated[float, Meta(ge=-(2**63), lt=2**63, title=ID)]
-"""SQL executions and accumulators: 64-bit integers, as in the tables; −1 may say "none"."""
 Count = Annotated[float, Meta(ge=0, lt=2**31)]
 """Tasks of a stage, cores of an executor: Spark counts them in 32-bit integers."""
 Time = Annotated[float, Meta(ge=0, lt=LAST_PLAUSIBLE_MS)]
 """Times since the epoch in ms."""
-
-_EMPTY = Raw(b"")
 
 
 class AnyEvent(Struct, gc=False):
@@ -39,147 +32,12 @@ class AnyEvent(Struct, gc=False):
     name: str = msgspec.field(name="Event")
 
 
-class ShuffleRead(Struct, gc=False, frozen=True):
-    """``Shuffle Read Metrics``; the fetch wait is in ms."""
-
-    remote_blocks: float = msgspec.field(default=nan, name="Remote Blocks Fetched")
-    local_blocks: float = msgspec.field(default=nan, name="Local Blocks Fetched")
-    fetch_wait: float = msgspec.field(default=nan, name="Fetch Wait Time")
-    remote_bytes: float = msgspec.field(default=nan, name="Remote Bytes Read")
-    local_bytes: float = msgspec.field(default=nan, name="Local Bytes Read")
-    records: float = msgspec.field(default=nan, name="Total Records Read")
-
-
-class ShuffleWrite(Struct, gc=False, frozen=True):
-    """``Shuffle Write Metrics``; the write time is in ns in every version of Spark."""
-
-    bytes_written: float = msgspec.field(default=nan, name="Shuffle Bytes Written")
-    write_time: float = msgspec.field(default=nan, name="Shuffle Write Time")
-    records: float = msgspec.field(default=nan, name="Shuffle Records Written")
-
-
-class Input(Struct, gc=False, frozen=True):
-    """``Input Metrics``."""
-
-    bytes_read: float = msgspec.field(default=nan, name="Bytes Read")
-    records: float = msgspec.field(default=nan, name="Records Read")
-
-
-class Output(Struct, gc=False, frozen=True):
-    """``Output Metrics``."""
-
-    bytes_written: float = msgspec.field(default=nan, name="Bytes Written")
-    records: float = msgspec.field(default=nan, name="Records Written")
-
-
-NO_SHUFFLE_READ, NO_SHUFFLE_WRITE, NO_INPUT, NO_OUTPUT = (
-    ShuffleRead(),
-    ShuffleWrite(),
-    Input(),
-    Output(),
-)
-
-
-class Metrics(Struct, gc=False, frozen=True):
-    """``Task Metrics``; CPU times are in ns, all other times in ms."""
-
-    deserialize: float = msgspec.field(default=nan, name="Executor Deserialize Time")
-    deserialize_cpu: float = msgspec.field(default=nan, name="Executor Deserialize CPU Time")
-    run: float = msgspec.field(default=nan, name="Executor Run Time")
-    cpu: float = msgspec.field(default=nan, name="Executor CPU Time")
-    peak_memory: float = msgspec.field(default=nan, name="Peak Execution Memory")
-    result_bytes: float = msgspec.field(default=nan, name="Result Size")
-    gc_time: float = msgspec.field(default=nan, name="JVM GC Time")
-    result_serialize: float = msgspec.field(default=nan, name="Result Serialization Time")
-    memory_spilled: float = msgspec.field(default=nan, name="Memory Bytes Spilled")
-    disk_spilled: float = msgspec.field(default=nan, name="Disk Bytes Spilled")
-    shuffle_read: ShuffleRead = msgspec.field(default=NO_SHUFFLE_READ, name="Shuffle Read Metrics")
-    shuffle_write: ShuffleWrite = msgspec.field(
-        default=NO_SHUFFLE_WRITE, name="Shuffle Write Metrics"
-    )
-    input: Input = msgspec.field(default=NO_INPUT, name="Input Metrics")
-    output: Output = msgspec.field(default=NO_OUTPUT, name="Output Metrics")
-    host_name: str = msgspec.field(default="", name="Host Name")
-
-
-NO_METRICS = Metrics()
-
-
-class TaskInfo(Struct, gc=False, frozen=True):
-    """``Task Info``; the accumulables stay raw, because they are most of the bytes."""
-
-    task_id: float = msgspec.field(default=nan, name="Task ID")
-    index: float = msgspec.field(default=nan, name="Index")
-    attempt: float = msgspec.field(default=nan, name="Attempt")
-    launch: float = msgspec.field(default=nan, name="Launch Time")
-    executor_id: str = msgspec.field(default="", name="Executor ID")
-    host: str = msgspec.field(default="", name="Host")
-    locality: str = msgspec.field(default="", name="Locality")
-    speculative: bool = msgspec.field(default=False, name="Speculative")
-    getting_result: float = msgspec.field(default=nan, name="Getting Result Time")
-    finish: float = msgspec.field(default=nan, name="Finish Time")
-    failed: bool = msgspec.field(default=False, name="Failed")
-    killed: bool = msgspec.field(default=False, name="Killed")
-    accumulables: Raw = msgspec.field(default=_EMPTY, name="Accumulables")
-
-
-NO_TASK_INFO = TaskInfo()
-
-
-class Reason(Struct, gc=False, frozen=True):
-    """``Task End Reason``."""
-
-    reason: str = msgspec.field(default="", name="Reason")
-    updates: Raw = msgspec.field(default=_EMPTY, name="Accumulator Updates")
-
-
-NO_REASON = Reason()
-
-
-class TaskEnd(Struct, gc=False):
-    """``SparkListenerTaskEnd``: holds all there is to know about a finished task."""
-
-    stage_id: float = msgspec.field(default=nan, name="Stage ID")
-    stage_attempt: float = msgspec.field(default=0.0, name="Stage Attempt ID")
-    reason: Reason = msgspec.field(default=NO_REASON, name="Task End Reason")
-    info: TaskInfo = msgspec.field(default=NO_TASK_INFO, name="Task Info")
-    metrics: Metrics = msgspec.field(default=NO_METRICS, name="Task Metrics")
-    # Taken from the accumulables afterwards; no event has fields of such names.
-    scan: float = msgspec.field(default=nan, name="iqcar scan")
-    peak: float = msgspec.field(default=nan, name="iqcar peak")
-    record: str = msgspec.field(default="", name="iqcar record")
-
-
-class StartedInfo(Struct, gc=False):
-    """``Task Info`` of a task start, as far as it tells which task it is."""
-
-    task_id: float = msgspec.field(default=nan, name="Task ID")
-    launch: float = msgspec.field(default=nan, name="Launch Time")
-
-
-class TaskStart(Struct, gc=False):
-    """``SparkListenerTaskStart``: kept aside until the task's end is seen."""
-
-    stage_id: float = msgspec.field(default=nan, name="Stage ID")
-    stage_attempt: float = msgspec.field(default=0.0, name="Stage Attempt ID")
-    info: StartedInfo = msgspec.field(default_factory=StartedInfo, name="Task Info")
-
-
 class RddInfo(Struct, gc=False):
     """``RDD Info``: what tells a Python stage, and the id that links a skipped stage."""
 
     rdd_id: IntId = msgspec.field(default=nan, name="RDD ID")
     name: str = msgspec.field(default="", name="Name")
     scope: str = msgspec.field(default="", name="Scope")
-
-
-class Accumulable(Struct, gc=False):
-    """An accumulator in an event; old Sparks write any value as text."""
-
-    id: LongId = msgspec.field(default=nan, name="ID")
-    name: str | None = msgspec.field(default=None, name="Name")
-    update: Raw = msgspec.field(default=_EMPTY, name="Update")
-    value: Raw = msgspec.field(default=_EMPTY, name="Value")
 
 
 class StageInfo(Struct, gc=False):
@@ -330,7 +188,7 @@ class SqlStart(Struct, gc=False):
     root: LongId | None = msgspec.field(default=None, name="rootExecutionId")
     description: str = ""
     plan: PlanNode | None = msgspec.field(default=None, name="sparkPlanInfo")
-    plan_text: Raw = msgspec.field(default=_EMPTY, name="physicalPlanDescription")
+    plan_text: Raw = msgspec.field(default=EMPTY, name="physicalPlanDescription")
     time: Time = nan
 
 

@@ -1,9 +1,8 @@
-"""The plugin's records read by compiled code, in place: the path of a large log.
+"""Reads the plugin's records of a large log by compiled code, in place.
 
 Only records in the plugin's own spelling are read here; any other is left to
 :mod:`iqcar.eventlog.plugin.record_reader`. What both read is the same; the tests hold them against
-each
-other.
+each other.
 """
 
 from __future__ import annotations
@@ -125,8 +124,7 @@ class RecordScanner:
             Lines of task ends.
         starts, ends : (records,) array
             Where :data:`~iqcar.eventlog.tasks.task_lines.RECORD` of each record starts, and where
-            the
-            accumulables that it is among end.
+            the accumulables that it is among end.
         codes : dict
             As :attr:`~iqcar.eventlog.plugin.record_columns.RecordColumns.texts`; may grow.
 

@@ -1,194 +1,334 @@
-"""From the line of a task's end to its struct, as fast as a line can be read.
+"""Decodes the lines of tasks of one block into rows of numbers.
 
-Most of a line's bytes are accumulables, of which hardly any is needed. In the spelling that Spark
-itself writes they are cut out before decoding, and searched as bytes where a task may report scan
-time. Any other spelling is decoded whole.
+Most bytes of a task's end are accumulables, of which hardly any is needed. In the spelling that
+Spark writes they are cut out before decoding, and searched as bytes. Any other spelling is decoded
+whole. What comes out is bytes and plain lists, so that other processes can decode blocks too; they
+import this file, so it must be quick to import.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from math import isnan, nan
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
-from iqcar.eventlog.events.event_names import TASK_RECORD
-from iqcar.eventlog.events.structs import NO_METRICS, NOT_FITTING, Accumulable, TaskEnd
+from iqcar.eventlog.events import task_structs as ev
+from iqcar.eventlog.events.event_names import TASK_END, TASK_RECORD, TASK_START
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from iqcar.eventlog.events.blocks import Block
 
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
-
-INFO = b'"Reason":"Success"},"Task Info":{'
-ACCUMULABLES = b',"Accumulables":['
-METRICS = b',"Task Metrics":{'
+END_START = b'{"Event":"' + TASK_END.encode() + b'"'
+START_START = b'{"Event":"' + TASK_START.encode() + b'"'
+_INFO = b'"Reason":"Success"},"Task Info":{'
+_ACCUMULABLES = b',"Accumulables":['
+_METRICS = b',"Task Metrics":{'
 """No text within a string can look like these: its quotes would be escaped."""
-INFO_WITHIN = (60, 250)
-INFO_BYTES = 800
+_INFO_FROM, _INFO_TO = 60, 250
+_INFO_BYTES = 800
 """Where a task's info is looked for, and its length at most; else lines are decoded whole."""
 _SLACK = 48
 """The end of a line, from the metrics on, is about as long as that of the line before."""
 
-SCAN = b'"Name":"scan time'
-_PEAK = b'"Name":"internal.metrics.peakExecutionMemory"'
-_INTERNAL = b'"internal.metrics.'
+_SCAN_NAME, _PEAK_NAME = "scan time", "internal.metrics.peakExecutionMemory"
+_INTERNAL_NAME = "internal.metrics."
+_SCAN = f'"Name":"{_SCAN_NAME}'.encode()
+_PEAK = f'"Name":"{_PEAK_NAME}"'.encode()
+_INTERNAL = f'"{_INTERNAL_NAME}'.encode()
 RECORD = f'"Name":"{TASK_RECORD}","Update":"'.encode()
+_ESCAPE = b"\\"
+"""A record is an object with keys, and the quotes of keys are escaped within its text: where no
+letter is escaped is no record, and one letter is found much faster than a text."""
 _END_OF_RECORD = b'","'
 """Within a record every quote is escaped, so this comes first at its end."""
 _RESUBMITTED = "Resubmitted"
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
-_ID = b'"ID":'
-_ID_BYTES = 40
+_ID = re.compile(rb'"ID":(\d{1,18}),"Name"')
+_ID_START, _ID_BYTES = b'"ID":', 40
 _DIGITS = re.compile(rb'^"?(\d+(?:\.\d+)?)"?$')
-_NS_PER_MS = 1e6
+
+NUMBERS = (
+    "stage_id", "stage_attempt", "peak_accumulable",
+    "task_id", "index", "attempt", "launch_ms", "getting_result_at", "finish_ms",
+    "speculative", "failed", "killed",
+    "deserialize_ms", "deserialize_cpu_ms", "run_ms", "cpu_ms", "peak_memory_bytes",
+    "result_bytes", "gc_ms", "result_serialize_ms", "memory_spilled_bytes", "disk_spilled_bytes",
+    "remote_blocks", "local_blocks", "fetch_wait_ms", "remote_bytes", "local_bytes",
+    "shuffle_read_records",
+    "shuffle_write_bytes", "shuffle_write_ms", "shuffle_write_records",
+    "input_bytes", "input_records", "output_bytes", "output_records",
+)  # fmt: skip
+"""Numbers of a row, in the units of the log; one more is the number of its texts."""
+TEXTS = ("executor_id", "host", "locality", "reason")
+_row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
+_scan = struct.Struct("3d").pack
+_place = struct.Struct("3q").pack
+_span = struct.Struct("2q").pack
+
+_NOTHING = (
+    ("shuffle_read", ev.NO_SHUFFLE_READ, ev.ShuffleRead(*[0.0] * 6)),
+    ("shuffle_write", ev.NO_SHUFFLE_WRITE, ev.ShuffleWrite(*[0.0] * 3)),
+    ("input", ev.NO_INPUT, ev.Input(0.0, 0.0)),
+    ("output", ev.NO_OUTPUT, ev.Output(0.0, 0.0)),
+)
+
+
+class TaskBlock(msgspec.Struct, array_like=True, gc=False):
+    """The tasks of one block.
+
+    Attributes
+    ----------
+    rows : bytes
+        float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
+    texts : list of tuple
+        Distinct TEXTS of tasks, which the last number of a row refers to.
+    accumulables : bytes
+        int64 of shape (n_tasks, 2): where the accumulables of each task start and end in the text;
+        0 where they were decoded.
+    scans : bytes
+        float64 of shape (n, 3): row, id and update of accumulators of scan time, in the unit of
+        the log, of the tasks whose accumulables were decoded.
+    records : bytes
+        int64 of shape (n, 3): row of a task that the plugin recorded, the place where
+        :data:`RECORD` starts in the text, and the end of the accumulables.
+    listed : list of tuple
+        Rows, and records that were decoded with their lines.
+    started : list of tuple
+        Task id of each start without an end in the block, start and end of its line.
+    starts : int
+        Number of task starts.
+    others : list of int
+        Numbers of the lines that are of no task in a usual spelling.
+    bad_numbers : int
+        Numbers of tasks that could not be read.
+    """
+
+    rows: bytes
+    texts: list[tuple[str, str, str, str]]
+    accumulables: bytes
+    scans: bytes
+    records: bytes
+    listed: list[tuple[int, str]]
+    started: list[tuple[float, int, int]]
+    starts: int
+    others: list[int]
+    bad_numbers: int
 
 
 class TaskDecoder:
-    """Decodes lines of task ends.
+    """Decodes the tasks of blocks."""
 
-    Parameters
-    ----------
-    nanosecond_scans : set of int
-        Accumulators of scan time that count in ns instead of ms; may grow while decoding.
-    may_scan : callable
-        Tells of (stage id, stage attempt) whether its tasks may report scan time. Its answers are
-        kept until :meth:`forget`.
-    """
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(ev.TaskEnd).decode
+        self._decode_start = msgspec.json.Decoder(ev.TaskStart).decode
+        self._clear()
 
-    def __init__(
-        self, nanosecond_scans: set[int], may_scan: Callable[[float, float], bool]
-    ) -> None:
-        self._nanosecond_scans = nanosecond_scans
-        self._may_scan = may_scan
-        self._answers: dict[tuple[float, float], bool] = {}
-        self._decode = msgspec.json.Decoder(TaskEnd).decode
-        self._decode_list = msgspec.json.Decoder(list[Accumulable]).decode
-        self._decode_text = msgspec.json.Decoder(str).decode
-        self._tail = 0
+    def _clear(self) -> None:
+        self._rows: list[bytes] = []
+        self._codes: dict[tuple[str, str, str, str], int] = {}
+        self._accumulables: list[bytes] = []
+        self._scans: list[bytes] = []
+        self._records: list[bytes] = []
+        self._listed: list[tuple[int, str]] = []
+        self._bad_numbers = 0
 
-    def forget(self) -> None:
-        """Ask anew which stages may report scan time: a stage was submitted."""
-        self._answers.clear()
+    def _taken(
+        self, started: dict[float, tuple[int, int]], starts: int, others: list[int]
+    ) -> TaskBlock:
+        block = TaskBlock(
+            b"".join(self._rows),
+            list(self._codes),
+            b"".join(self._accumulables),
+            b"".join(self._scans),
+            b"".join(self._records),
+            self._listed,
+            [(task_id, *place) for task_id, place in started.items()],
+            starts,
+            others,
+            self._bad_numbers,
+        )
+        self._clear()
+        return block
 
-    def decode(self, line: bytes) -> TaskEnd:
-        """Decode a line.
+    def block_of(self, tasks: list[ev.TaskEnd]) -> TaskBlock:
+        """Make rows of tasks whose lines were decoded otherwise."""
+        for task in tasks:
+            self._add_whole(task)
+        return self._taken({}, 0, [])
 
-        Raises
-        ------
-        any of :data:`~iqcar.eventlog.events.structs.NOT_FITTING`
-            If the line does not fit :class:`~iqcar.eventlog.events.structs.TaskEnd`.
-        """
-        find = line.find
-        info = find(INFO, *INFO_WITHIN)
-        start = find(ACCUMULABLES, info, info + INFO_BYTES) if info >= 0 else -1
-        end = -1
-        if start >= 0:
-            end = find(METRICS, max(len(line) - self._tail - _SLACK, start))
-            end = end if end >= 0 else find(METRICS, start)
-        if end < 0:
-            task = self._decode(line)
-            self.look(task)
-            return task
-        self._tail = len(line) - end
-        task = self._decode(line[:start] + b"}" + line[end:])
-        if self._may(task.stage_id, task.stage_attempt):
-            task.scan = self.scan_time(line, start, end)
-        if isnan(task.metrics.peak_memory) and task.metrics is not NO_METRICS:
-            task.peak = peak_memory(line, start, end)
-        task.record = self.record(line, find(RECORD, start, end), end)
-        return task
+    def decode(self, block: Block) -> TaskBlock:
+        """Decode the tasks of a block; lines that do not fit are left to the caller."""
+        text = block.text
+        find, startswith = text.find, text.startswith
+        decode, decode_start, add = self._decode, self._decode_start, self._add
+        started: dict[float, tuple[int, int]] = {}
+        starts, before, tail = 0, _INFO_FROM, 0
+        others: list[int] = []
+        for number, (start, end) in enumerate(zip(block.starts, block.ends, strict=True)):
+            try:
+                if startswith(END_START, start):
+                    info = start + before
+                    if not startswith(_INFO, info):
+                        info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
+                    first = find(_ACCUMULABLES, info, info + _INFO_BYTES) if info >= 0 else -1
+                    last = -1
+                    if first >= 0:
+                        last = find(_METRICS, max(end - tail - _SLACK, first), end) if tail else -1
+                        last = last if last >= 0 else find(_METRICS, first, end)
+                    if last < 0:
+                        task = decode(text[start:end])
+                        self._add_whole(task)
+                    else:
+                        before, tail = info - start, end - last
+                        task = decode(text[start:first] + b"}" + text[last:end])
+                        if find(_ESCAPE, first, last) >= 0:
+                            at = find(RECORD, first, last)
+                            if at >= 0:
+                                self._records.append(_place(len(self._rows), at, last))
+                        peak = nan
+                        if isnan(task.metrics.peak_memory):
+                            peak = _peak_memory(text, first, last)
+                        add(task, peak, first, last)
+                    if started:
+                        started.pop(task.info.task_id, None)
+                elif startswith(START_START, start):
+                    started[decode_start(text[start:end]).info.task_id] = (start, end)
+                    starts += 1
+                else:
+                    others.append(number)
+            except ev.NOT_FITTING:
+                line = text[start:end]
+                if not (startswith(END_START, start) and self._add_damaged(line)):
+                    others.append(number)
+        return self._taken(started, starts, others)
 
-    def may_scan(self, stage_ids: Numbers, attempts: Numbers) -> NDArray[np.bool_]:
-        """Tell of many tasks, by their stages, whether they may report scan time."""
-        stages = list(zip(stage_ids.tolist(), attempts.tolist(), strict=True))
-        asked = {stage: self._may(*stage) for stage in set(stages)}
-        return np.fromiter(map(asked.__getitem__, stages), np.bool_, len(stages))
+    def _add(self, task: ev.TaskEnd, peak: float, first: int, last: int) -> None:
+        i, m = task.info, task.metrics
+        if m.host_name:
+            m = _settled(m)
+        r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
+        texts = (i.executor_id, i.host, i.locality, task.reason.reason)
+        code = self._codes.setdefault(texts, len(self._codes))
+        self._accumulables.append(_span(first, last))
+        self._rows.append(
+            _row(
+                task.stage_id, task.stage_attempt, peak if m is not ev.NO_METRICS else nan,
+                i.task_id, i.index, i.attempt, i.launch, i.getting_result, i.finish,
+                i.speculative, i.failed, i.killed,
+                m.deserialize, m.deserialize_cpu, m.run, m.cpu, m.peak_memory,
+                m.result_bytes, m.gc_time, m.result_serialize, m.memory_spilled, m.disk_spilled,
+                r.remote_blocks, r.local_blocks, r.fetch_wait, r.remote_bytes, r.local_bytes,
+                r.records,
+                w.bytes_written, w.write_time, w.records,
+                come.bytes_read, come.records, gone.bytes_written, gone.records,
+                code,
+            )
+        )  # fmt: skip
 
-    def _may(self, stage_id: float, attempt: float) -> bool:
-        stage = (stage_id, attempt)
-        may = self._answers.get(stage)
-        if may is None:
-            may = self._answers[stage] = self._may_scan(stage_id, attempt)
-        return may
-
-    def look(self, task: TaskEnd) -> None:
-        """Take what is needed from the accumulables of a task that was decoded whole."""
-        scan, peak = nan, nan
-        accumulables = self._list(task.info.accumulables)
+    def _add_whole(self, task: ev.TaskEnd) -> None:
+        """Add a task with what is needed from its accumulables, decoded one by one."""
+        row = len(self._rows)
+        peak = nan
+        accumulables = _list(task.info.accumulables)
         for one in accumulables:
             name = one.name or ""
-            if name.startswith("internal.metrics."):
+            if name.startswith(_INTERNAL_NAME):
                 peak = 0.0 if isnan(peak) else peak
             digits = _DIGITS.match(bytes(one.update))
             value = float(digits.group(1)) if digits else 0.0
-            if name.startswith("scan time"):
-                value = value / _NS_PER_MS if one.id in self._nanosecond_scans else value
-                scan = value if isnan(scan) else scan + value
-            elif name == "internal.metrics.peakExecutionMemory":
+            if name.startswith(_SCAN_NAME):
+                self._scans.append(_scan(row, one.id, value))
+            elif name == _PEAK_NAME:
                 peak = value
-        task.scan = scan
-        if isnan(task.metrics.peak_memory) and task.metrics is not NO_METRICS:
-            task.peak = peak
         if task.reason.reason != _RESUBMITTED:  # it repeats the end of an attempt
-            task.record = self._listed_record(accumulables) or self._listed_record(
-                self._list(task.reason.updates)
-            )
+            record = _listed_record(accumulables) or _listed_record(_list(task.reason.updates))
+            if record:
+                self._listed.append((row, record))
+        self._add(task, peak if isnan(task.metrics.peak_memory) else nan, 0, 0)
 
-    def _list(self, raw: msgspec.Raw) -> list[Accumulable]:
+    def _add_damaged(self, line: bytes) -> bool:
+        """Add what fits of a task that does not fit as a whole; return whether it is one."""
+        from iqcar.eventlog.events.lenient import BadNumbers, fit, parse
+
         try:
-            return self._decode_list(raw)
-        except NOT_FITTING:
-            return []
-
-    def _listed_record(self, accumulables: list[Accumulable]) -> str:
-        for one in accumulables:
-            if one.name == TASK_RECORD:
-                try:
-                    return self._decode_text(one.update)
-                except NOT_FITTING:
-                    pass
-        return ""
-
-    def record(self, text: bytes, at: int, end: int) -> str:
-        """Return the record whose :data:`RECORD` starts at a place; empty where it is damaged."""
-        if at < 0:
-            return ""
-        start = at + len(RECORD) - 1
-        stop = text.find(_END_OF_RECORD, start + 1, end)
-        try:
-            return self._decode_text(text[start : stop + 1])
-        except NOT_FITTING:
-            return ""
-
-    def scan_time(self, line: bytes, start: int, end: int) -> float:
-        """Sum the scan times between two places of a line; NaN if there is none."""
-        total = nan
-        at = line.find(SCAN, start, end)
-        while at >= 0:
-            update = _UPDATE.match(line, at)
-            if update is not None:
-                value = float(update.group(1))
-                if self._nanosecond_scans and self._is_nanoseconds(line, at):
-                    value /= _NS_PER_MS
-                total = value if isnan(total) else total + value
-            at = line.find(SCAN, at + len(SCAN), end)
-        return total
-
-    def _is_nanoseconds(self, line: bytes, at: int) -> bool:
-        number = line.rfind(_ID, max(at - _ID_BYTES, 0), at)
-        digits = line[number + len(_ID) : line.find(b",", number)] if number >= 0 else b""
-        return digits.isdigit() and int(digits) in self._nanosecond_scans
+            event = parse(line)
+        except ValueError:
+            return False
+        if not isinstance(event, dict) or event.get("Event") != TASK_END:
+            return False
+        bad = BadNumbers()
+        self._add_whole(fit(ev.TaskEnd, event, bad))
+        self._bad_numbers += bad.count
+        return True
 
 
-def peak_memory(line: bytes, start: int, end: int) -> float:
+def scans_between(text: bytes, start: int, end: int) -> list[tuple[float, float]]:
+    """Return id and update of the accumulators of scan time between two places."""
+    found = []
+    at = text.find(_SCAN, start, end)
+    while at >= 0:
+        update = _UPDATE.match(text, at)
+        if update is not None:
+            found.append((_id_before(text, at), float(update.group(1))))
+        at = text.find(_SCAN, at + len(_SCAN), end)
+    return found
+
+
+def _settled(metrics: ev.Metrics) -> ev.Metrics:
+    """Set absent groups of metrics to zero where Spark leaves out what was not used.
+
+    Spark 1.x writes shuffle, input and output metrics only for tasks that had any, and it is the
+    only one that writes ``Host Name``. Spark 2 and later always write them: absent there means
+    unknown.
+    """
+    zeros = {name: zero for name, none, zero in _NOTHING if getattr(metrics, name) is none}
+    return msgspec.structs.replace(metrics, **zeros) if zeros else metrics
+
+
+def _id_before(text: bytes, at: int) -> float:
+    """Return the id of the accumulable whose name is at a place; NaN if it is not before it."""
+    number = _ID.match(text, text.rfind(_ID_START, max(at - _ID_BYTES, 0), at))
+    return float(number[1]) if number else nan
+
+
+def _peak_memory(text: bytes, start: int, end: int) -> float:
     """Find peak memory, which before 3.1 is only an accumulable, left out where it is zero."""
-    at = line.find(_PEAK, start, end)
+    at = text.find(_PEAK, start, end)
     if at >= 0:
-        update = _UPDATE.match(line, at)
+        update = _UPDATE.match(text, at)
         return float(update.group(1)) if update else nan
-    return 0.0 if line.find(_INTERNAL, start, end) >= 0 else nan
+    return 0.0 if text.find(_INTERNAL, start, end) >= 0 else nan
+
+
+_decode_list = msgspec.json.Decoder(list[ev.Accumulable]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def _list(raw: msgspec.Raw) -> list[ev.Accumulable]:
+    try:
+        return _decode_list(raw)
+    except ev.NOT_FITTING:
+        return []
+
+
+def _listed_record(accumulables: list[ev.Accumulable]) -> str:
+    for one in accumulables:
+        if one.name == TASK_RECORD:
+            try:
+                return _decode_text(one.update)
+            except ev.NOT_FITTING:
+                pass
+    return ""
+
+
+def record_at(text: bytes, at: int, end: int) -> str:
+    """Return the record whose :data:`RECORD` starts at a place; empty where it is damaged."""
+    start = at + len(RECORD) - 1
+    stop = text.find(_END_OF_RECORD, start + 1, end)
+    try:
+        return _decode_text(text[start : stop + 1])
+    except ev.NOT_FITTING:
+        return ""

@@ -1,4 +1,4 @@
-"""Compiled code reads of a task's end what the decoder reads, or refuses the line."""
+"""A line of a task is decoded alike with its accumulables cut out and as a whole."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.eventlog import ingest, read_logs
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events.lines import Block
-from iqcar.eventlog.tasks.accumulable_search import search
-from iqcar.eventlog.tasks.task_scanner import TaskScanner, holds
-from iqcar.eventlog.tasks.task_templates import template_of
+from iqcar.eventlog.events.blocks import Block
+from iqcar.eventlog.events.event_names import TASK_RECORD
+from iqcar.eventlog.tasks import task_lines as reader
+from iqcar.eventlog.tasks.task_columns import TaskColumns
+from iqcar.eventlog.tasks.task_lines import NUMBERS, TEXTS, TaskDecoder
 from tests.support.synthetic_log import (
     SyntheticLog,
     node,
-    rdd,
     realistic_accumulables,
     sql_update,
-    stage_info,
     task_metrics,
 )
 
@@ -33,37 +31,37 @@ def block_of(lines: list[bytes]) -> Block:
     return Block.of(b"".join(line + b"\n" for line in lines))
 
 
-def columns(lines: list[bytes], compiled: bool, nanoseconds: bool = False) -> dict[str, Any]:
-    """Columns of tasks, read by compiled code or one by one; texts as text."""
+def columns(lines: list[bytes], cut: bool, nanoseconds: bool = False) -> dict[str, Any]:
+    """Columns of tasks, read with accumulables cut out or from whole lines; texts as text."""
     kind = "nsTiming" if nanoseconds else "timing"
     log = Collector()
     start = SyntheticLog().app().sql(0, node("Scan", metrics=[(10, "scan time", kind)]))
-    start.stage(stage_info(0, rdds=[rdd(0, "FileScanRDD")]), {"spark.sql.execution.id": "0"})
-    log.add(block_of(start.lines), compiled)
-    log.add(block_of(lines), compiled)
-    found = log.tasks.columns()
+    with pytest.MonkeyPatch.context() as patch:
+        if not cut:
+            patch.setattr(reader, "_INFO", b"nothing that a line holds")
+        decoder = TaskDecoder()
+        for block in (block_of(start.lines), block_of(lines)):
+            log.add(block, decoder.decode(block))
+    found = log.tasks.columns(log.sql.nanosecond_scans)
     for name, codes in log.tasks.codes.items():
         texts = list(codes)
         found[name] = np.array([texts[code] for code in found[name]], dtype=object)
-    order = np.lexsort((found["finish_ms"], found["task_id"]))
-    found = {name: values[order] for name, values in found.items()}
     found["counts"] = [log.events, log.malformed, log.task_intake.ends, log.skipped]
     found["running"] = sorted(log.running)
     found["records"] = sorted(log.task_records.columns()[0].tolist())
-    for name in ("speculative", "failed", "killed"):
-        found[name] = found[name] == 1
     return found
 
 
 def assert_same(lines: list[bytes], **how: Any) -> dict[str, Any]:
-    compiled, decoded = columns(lines, True, **how), columns(lines, False, **how)
-    for name, values in decoded.items():
-        np.testing.assert_array_equal(compiled[name], values, err_msg=name)
-    return compiled
+    cut, whole = columns(lines, True, **how), columns(lines, False, **how)
+    for name, values in whole.items():
+        np.testing.assert_array_equal(cut[name], values, err_msg=name)
+    return cut
 
 
-def refused(lines: list[bytes]) -> int:
-    return int((TaskScanner().scan(block_of(lines))[0].template < 0).sum())
+def left(lines: list[bytes]) -> int:
+    """Lines that the decoder of tasks leaves to others."""
+    return len(TaskDecoder().decode(block_of(lines)).others)
 
 
 def task_lines(count: int = 5, seed: int = 1, **more: Any) -> list[bytes]:
@@ -79,12 +77,12 @@ def task_lines(count: int = 5, seed: int = 1, **more: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("nanoseconds", [False, True])
-def test_the_usual_line_is_read_alike_and_not_refused(nanoseconds: bool) -> None:
+def test_the_usual_line_is_read_alike_and_not_left_to_others(nanoseconds: bool) -> None:
     lines = task_lines(40)
-    assert refused(lines) == 0
+    assert left(lines) == 0
     found = assert_same(lines, nanoseconds=nanoseconds)
     assert np.isfinite(found["scan_ms"]).sum() > 10
-    assert found["counts"] == [44, 0, 40, 0]
+    assert found["counts"] == [43, 0, 40, 0]
 
 
 @pytest.mark.parametrize(
@@ -151,14 +149,13 @@ def test_scan_times_are_found_whatever_is_around_them() -> None:
     found = assert_same(log.lines)
     assert found["scan_ms"].tolist()[:4] == [15, 10, 7, 7]
     assert np.isnan(found["scan_ms"][4])
-    assert np.isnan(search(b"\n", np.zeros((1, 2), np.int64))[0][0])
 
 
 LINES = task_lines(6)
 
 
 @given(data=st.data())
-def test_a_damaged_line_is_read_alike_or_was_damaged_where_nothing_is_read(
+def test_a_line_that_is_damaged_where_it_is_read_is_read_alike(
     data: st.DataObject,
 ) -> None:
     lines = list(LINES)
@@ -172,13 +169,7 @@ def test_a_damaged_line_is_read_alike_or_was_damaged_where_nothing_is_read(
     )
     skip = data.draw(st.integers(0, 3))
     lines[number] = line[:at] + piece.replace(b"\n", b"") + line[at + skip :]
-    compiled, decoded = columns(lines, True), columns(lines, False)
-    # The compiled code may take a line with a flaw that it never looks at, and only then.
-    if compiled["counts"] == decoded["counts"]:
-        for name in ("task_id", "run_ms", "fetch_wait_ms", "input_bytes", "host", "executor_id"):
-            np.testing.assert_array_equal(compiled[name], decoded[name], err_msg=name)
-    else:
-        assert compiled["counts"][0] == decoded["counts"][0] + 1
+    assert_same(lines)
 
 
 def test_starts_stay_only_until_their_end_wherever_it_is() -> None:
@@ -187,31 +178,26 @@ def test_starts_stay_only_until_their_end_wherever_it_is() -> None:
     log.task_start(4, host='a"b').raw(log.lines[0].replace(b'"Task ID":0', b'"Task ID":007'))
     found = assert_same(log.lines)
     assert found["running"] == [1, 4]
-    assert found["counts"] == [4 + 8, 1, 3, 0]
+    assert found["counts"] == [4 + 7, 1, 3, 0]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "good"),
+    ("old", "new"),
     [
-        (b'"Index":0', b'"Index":0,"Extra":{"Task ID":7}', False),
-        (b'"Speculative":false,', b"", True),
-        (b'"Task Metrics":{', b'"Task Metrics":{"Speculative":false,', False),
-        (b'"Input Metrics":', b'"Others":', False),
-        (b'"Host":"h1",', b"", True),
-        (b'"Updated Blocks":[]', b'"Host Name":"h1","Updated Blocks":[]', True),
-        (b'"Updated Blocks":[]', b'"Updated Blocks":[]]', True),
-        (b'"Task Type":"ResultTask"', b'"Task Type" "ResultTask"', False),
+        (b'"Index":0', b'"Index":0,"Extra":{"Task ID":7}'),
+        (b'"Speculative":false,', b""),
+        (b'"Task Metrics":{', b'"Task Metrics":{"Speculative":false,'),
+        (b'"Input Metrics":', b'"Others":'),
+        (b'"Host":"h1",', b""),
+        (b'"Updated Blocks":[]', b'"Host Name":"h1","Updated Blocks":[]'),
+        (b'"Updated Blocks":[]', b'"Updated Blocks":[]]'),
+        (b'"Task Type":"ResultTask"', b'"Task Type" "ResultTask"'),
     ],
 )
-def test_a_template_is_used_only_if_it_reads_what_the_decoder_reads(
-    old: bytes, new: bytes, good: bool
-) -> None:
+def test_a_changed_spelling_is_read_alike(old: bytes, new: bytes) -> None:
     (line,) = SyntheticLog(version=None).task(0).lines
     changed = line.replace(old, new, 1)
     assert changed != line
-    template = template_of(changed)
-    assert template is not None
-    assert holds(template) is good
     lines = [changed, line, changed]
     assert_same([one.replace(b'"Task ID":0', b'"Task ID":%d' % n) for n, one in enumerate(lines)])
 
@@ -220,35 +206,79 @@ def test_a_log_of_countless_spellings_is_read_alike() -> None:
     log = SyntheticLog(version=None)
     for task in range(40):
         log.task(task, **{f"Extra {task}": task})
-    assert refused(log.lines) > 0
+    assert left(log.lines) == 0
     assert_same(log.lines)
+
+
+def test_a_short_line_is_not_completed_by_the_next_one() -> None:
+    (line,) = task_lines(1)
+    lines = [line[:cut] for cut in range(len(line) - 200, 31, -97)]
+    assert left([*lines, line]) == len(lines)
+    assert columns([*lines, line], True)["counts"] == [4, len(lines), 1, 0]
+
+
+def test_every_number_and_text_is_in_its_column() -> None:
+    """The names of columns and the values of a row are two lists."""
+    values = dict.fromkeys(NUMBERS)
+    keys = {
+        "Task ID": "task_id", "Index": "index", "Attempt": "attempt", "Launch Time": "launch_ms",
+        "Getting Result Time": "getting_result_at", "Finish Time": "finish_ms",
+        "Executor Deserialize Time": "deserialize_ms",
+        "Executor Deserialize CPU Time": "deserialize_cpu_ms", "Executor Run Time": "run_ms",
+        "Executor CPU Time": "cpu_ms", "Peak Execution Memory": "peak_memory_bytes",
+        "Result Size": "result_bytes", "JVM GC Time": "gc_ms",
+        "Result Serialization Time": "result_serialize_ms",
+        "Memory Bytes Spilled": "memory_spilled_bytes",
+        "Disk Bytes Spilled": "disk_spilled_bytes", "Remote Blocks Fetched": "remote_blocks",
+        "Local Blocks Fetched": "local_blocks", "Fetch Wait Time": "fetch_wait_ms",
+        "Remote Bytes Read": "remote_bytes", "Local Bytes Read": "local_bytes",
+        "Total Records Read": "shuffle_read_records", "Shuffle Bytes Written":
+        "shuffle_write_bytes", "Shuffle Write Time": "shuffle_write_ms",
+        "Shuffle Records Written": "shuffle_write_records", "Bytes Read": "input_bytes",
+        "Records Read": "input_records", "Bytes Written": "output_bytes",
+        "Records Written": "output_records",
+    }  # fmt: skip
+    (line,) = SyntheticLog(version=None).task(0).lines
+    event = json.loads(line)
+    number = iter(range(1_000_000_000, 2_000_000_000, 1_000_001))
+
+    def fill(fields: dict[str, Any]) -> None:
+        for key, value in fields.items():
+            if isinstance(value, dict):
+                fill(value)
+            elif key in keys:
+                fields[key] = values[keys[key]] = next(number)
+
+    fill(event)
+    info = event["Task Info"]
+    event["Stage ID"] = values["stage_id"] = 7
+    event["Stage Attempt ID"] = values["stage_attempt"] = 3
+    flags = {"speculative": "Speculative", "failed": "Failed", "killed": "Killed"}
+    for flag in flags:
+        for column, key in flags.items():
+            info[key], values[column] = column == flag, float(column == flag)
+        found = TaskColumns()
+        block = block_of([json.dumps(event, separators=(",", ":")).encode()])
+        found.add(TaskDecoder().decode(block))
+        got = dict(zip(NUMBERS, found._blocks[0][0][0].tolist(), strict=False))
+        assert np.isnan(got.pop("peak_accumulable"))
+        assert got == {name: v for name, v in values.items() if name != "peak_accumulable"}
+    texts = (info["Executor ID"], info["Host"], info["Locality"], "Success")
+    assert found.codes == {name: {text: 0} for name, text in zip(TEXTS, texts, strict=True)}
+
+
+def test_text_that_only_looks_like_a_record_is_none() -> None:
+    found = {"ID": 0, "Name": TASK_RECORD, "Update": 7, "Value": 'a "quoted" value'}
+    assert_same(SyntheticLog(version=None).task(0, accumulables=[found]).lines)
 
 
 def test_real_tasks_are_read_alike(shared_logs: Path) -> None:
     lines = (shared_logs / "local-1642039451826").read_bytes().splitlines()
     ends = [line for line in lines if b"SparkListenerTaskEnd" in line[:40]]
     assert len(ends) == 35
-    assert refused(ends) == 0
+    assert left(ends) == 0
     assert_same(ends)
     starts = [line for line in lines if b"SparkListenerTaskStart" in line[:40]]
     assert len(starts) == 35
-    assert refused(starts) == 0
+    assert left(starts) == 0
     assert_same(lines)
-
-
-def test_a_large_log_is_read_the_same_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = task_lines(300)
-    start = SyntheticLog().app().stage(0)
-    body = [*lines[:150], json.dumps(json.loads(lines[150])).encode(), *lines[151:]]
-    start.lines += body
-    path = start.end().write(tmp_path / "app-1")
-    plain = read_logs([path], processes=1)
-    monkeypatch.setattr(ingest, "COMPILED_FROM_BYTES", 0)
-    compiled = read_logs([path], processes=1)
-    assert plain.inputs.equals(compiled.inputs)
-    by_id = [t.tasks.sort_values("task_id", ignore_index=True) for t in (plain, compiled)]
-    for name in ("host", "executor", "locality"):
-        by_id = [frame.drop(columns=name) for frame in by_id]
-    assert by_id[0].equals(by_id[1])

@@ -1,0 +1,188 @@
+"""Decodes the tasks of one log's blocks on several cores: in this process and in helping ones.
+
+Blocks are handed out in shared memory, and come back decoded in the same place. This process
+decodes whatever the others have no room for, so no process waits for another; a helper that dies
+costs nothing but the time to decode its blocks again.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from iqcar.eventlog.tasks.block_worker import ANSWER, ORDER
+from iqcar.eventlog.tasks.task_lines import TaskBlock, TaskDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from iqcar.eventlog.events.blocks import Block
+
+SLOT_BYTES = 4 << 20
+"""Largest block handed out (4 MiB); usual ones have 1 MiB."""
+SLOTS = 3
+"""Blocks that a helper has at most: one that it decodes, and the next ones."""
+MOST_WAITING = 32
+"""Decoded blocks that wait for an earlier one at most: they hold their lines."""
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[2:];"
+    " from iqcar.eventlog.tasks.block_worker import main; main()"
+)
+
+
+class _Slot:
+    """A block that was handed out, or decoded, and waits for its turn."""
+
+    def __init__(self, block: Block, tasks: TaskBlock | None = None) -> None:
+        self.block = block
+        self.tasks = tasks
+
+
+class _Helper:
+    """One helping process; `given` holds the blocks it has, in their order, and their places."""
+
+    def __init__(self, file: int, first: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-c", _START, str(file), *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(file,),
+            start_new_session=True,  # a terminal's Ctrl-C is for this process
+            bufsize=0,
+        )
+        self.given: deque[tuple[_Slot, int]] = deque()
+        self.free = [first + number * SLOT_BYTES for number in range(SLOTS)]
+
+    def give(self, slot: _Slot, memory: mmap.mmap) -> bool:
+        """Hand out a block; return False if there is no room, or nobody to take it."""
+        text = slot.block.text
+        if not self.free or len(text) > SLOT_BYTES:
+            return False
+        start = self.free.pop()
+        memory[start : start + len(text)] = text
+        self.given.append((slot, start))
+        with suppress(OSError):  # it died, and the end of its answers tells so
+            os.write(self.process.stdin.fileno(), ORDER.pack(start, len(text)))  # type: ignore[union-attr]
+        return True
+
+    def take(self) -> tuple[_Slot, int, int] | None:
+        """Return the next block that is answered, and place and length of its tasks."""
+        answer = os.read(self.process.stdout.fileno(), ANSWER.size)  # type: ignore[union-attr]
+        if len(answer) < ANSWER.size:
+            return None
+        slot, start = self.given.popleft()
+        self.free.append(start)
+        return slot, start, ANSWER.unpack(answer)[0]
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            stream.close()  # type: ignore[union-attr]
+        self.process.wait()
+
+
+class BlockPool:
+    """Decodes blocks in their order.
+
+    Parameters
+    ----------
+    helpers : int
+        Processes to start beside this one; none where memory cannot be shared with them.
+    """
+
+    def __init__(self, helpers: int) -> None:
+        self._count = helpers if os.name == "posix" else 0
+        self._helpers: list[_Helper] = []
+        self._decoder = TaskDecoder()
+        self._decode_tasks = msgspec.msgpack.Decoder(TaskBlock).decode
+        self._memory: Any = None
+
+    def __enter__(self) -> BlockPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for helper in self._helpers:
+            helper.end()
+        self._helpers = []
+        if self._memory is not None:
+            self._memory.close()
+
+    def decoded(
+        self, blocks: Iterable[Block], is_large: Callable[[], bool]
+    ) -> Iterator[tuple[Block, TaskBlock]]:
+        """Yield blocks and their tasks.
+
+        Parameters
+        ----------
+        blocks : iterable of Block
+            In the order of the log.
+        is_large : callable
+            Tells, after the first block, whether helpers are worth their start.
+        """
+        waiting: deque[_Slot] = deque()
+        for block in blocks:
+            if self._count and is_large():
+                self._start()
+            slot = _Slot(block)
+            if not any(helper.give(slot, self._memory) for helper in self._helpers):
+                slot.tasks = self._decoder.decode(block)
+            waiting.append(slot)
+            self._take(None if len(waiting) > MOST_WAITING else 0.0, waiting)
+            while waiting and waiting[0].tasks is not None:
+                done = waiting.popleft()
+                yield done.block, done.tasks  # type: ignore[misc]
+        while waiting:
+            self._take(None, waiting)
+            done = waiting.popleft()
+            yield done.block, done.tasks  # type: ignore[misc]
+
+    def _start(self) -> None:
+        count, self._count = self._count, 0
+        with tempfile.TemporaryFile() as file:
+            size = count * SLOTS * SLOT_BYTES
+            number = os.memfd_create("blocks") if hasattr(os, "memfd_create") else file.fileno()
+            try:
+                os.truncate(number, size)
+                self._memory = mmap.mmap(number, size)
+                for helper in range(count):
+                    self._helpers.append(_Helper(number, helper * SLOTS * SLOT_BYTES))
+            except OSError:
+                return  # no memory to share, or no process to be had: this one reads alone
+            finally:
+                if number != file.fileno():
+                    os.close(number)
+
+    def _take(self, timeout: float | None, waiting: deque[_Slot]) -> None:
+        """Take the answers that are there; without a timeout wait for the first block's."""
+        while self._helpers and (timeout is not None or waiting[0].tasks is None):
+            of_file = {helper.process.stdout.fileno(): helper for helper in self._helpers}  # type: ignore[union-attr]
+            ready = select.select(list(of_file), [], [], timeout)[0]
+            for file in ready:
+                self._take_from(of_file[file])
+            if not ready:
+                return
+
+    def _take_from(self, helper: _Helper) -> None:
+        answer = helper.take()
+        if answer is None:
+            self._helpers.remove(helper)
+            helper.end()
+            for slot, _ in helper.given:
+                slot.tasks = self._decoder.decode(slot.block)
+            return
+        slot, start, length = answer
+        if length < 0:
+            slot.tasks = self._decoder.decode(slot.block)
+        else:
+            slot.tasks = self._decode_tasks(self._memory[start : start + length])
