@@ -34,6 +34,7 @@ def close(value: float, expected: float, scale: float) -> bool:
     return bool(abs(value - expected) <= max(RELATIVE * abs(scale), ROUNDING))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(tables_and_waits(), USAGES)
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
@@ -66,6 +67,7 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
         assert close(mine["beta"].sum(), want.slowdown, want.slowdown)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(tables_and_waits(30), USAGES)
 def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
@@ -88,6 +90,7 @@ def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
     assert (demands["lost_ms"] <= demands["wait_ms"] + random.waits["gc_ms"].sum() + 1e-6).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(30), USAGES)
 def test_frames_have_the_declared_columns_and_dtypes(
@@ -135,6 +138,7 @@ def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
     return random._replace(tables=tables, waits=random.waits.iloc[order].reset_index(drop=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(30), USAGES, st.randoms(use_true_random=False))
 def test_the_order_of_tasks_changes_nothing(
@@ -149,6 +153,7 @@ def test_the_order_of_tasks_changes_nothing(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(30), USAGES)
 def test_numbering_applications_and_hosts_differently_changes_nothing(
@@ -188,6 +193,7 @@ def quiet(random: RandomInput, row: int, compute_ms: float) -> RandomInput:
     return random._replace(tables=random.tables.with_(tasks=tasks), waits=waits)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
 def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: SourceUsage) -> None:
@@ -209,6 +215,7 @@ def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: Sou
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
 def test_a_source_that_used_nothing_gets_nothing(random: RandomInput, usage: SourceUsage) -> None:

@@ -27,6 +27,7 @@ USAGES = st.sampled_from(list(SourceUsage))
 SEEDS = st.integers(0, 2**32)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(tables_and_waits(), USAGES, SEEDS)
 def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
@@ -52,6 +53,7 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
         assert close(mine["beta"].sum(), want.slowdown, want.slowdown)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(tables_and_waits(30), USAGES, SEEDS)
 def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
@@ -71,6 +73,7 @@ def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
         assert sorted(blame.sources.loc[rows, "demand"]) == list(range(len(blame.demands)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(20), USAGES, st.integers(1, 6))
 def test_cutting_tasks_that_wait_and_work_evenly_changes_nothing(
@@ -83,6 +86,7 @@ def test_cutting_tasks_that_wait_and_work_evenly_changes_nothing(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(20), USAGES)
 def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
@@ -95,6 +99,7 @@ def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(tables_and_waits(20), SEEDS)
 def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> None:
@@ -111,6 +116,7 @@ def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> N
         np.testing.assert_array_equal(pieces.finish[mine][:-1], pieces.launch[mine][1:])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_and_waits(20), SEEDS)
 def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(

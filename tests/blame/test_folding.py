@@ -195,6 +195,7 @@ def test_rows_of_blame_grow_with_the_queries_not_with_their_square() -> None:
     assert len(few.graph.who_hurts_whom()) <= QUERIES * (MOST_SOURCES + 4)
 
 
+@pytest.mark.slow
 def test_text_page_and_pictures_say_what_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
     from iqcar.report.html import render_page
 

@@ -68,6 +68,7 @@ def test_json_on_standard_output_is_nothing_but_json(log: Path) -> None:
     assert json.loads(done.stdout)["iqcar_version"] == __version__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["report", "sql-1", "app-1/sql-1", "name:report"])
 def test_a_target_can_be_named_in_four_ways(log: Path, target: str) -> None:
     result = json.loads(iqcar("analyze", log, "--target", target, "--json", "-").stdout)
@@ -83,6 +84,7 @@ def test_blame_explains_one_query_level_by_level(log: Path) -> None:
     assert "waiting for a free slot on host-a" in done.stdout
 
 
+@pytest.mark.slow
 def test_queries_lists_what_ran(log: Path) -> None:
     done = iqcar("queries", log, "--json", "-")
     assert [q["name"] for q in json.loads(done.stdout)["queries"]] == ["etl", "report"]
@@ -99,6 +101,7 @@ OPTIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_gives_a_whole_result(log: Path, option: str) -> None:
     result = json.loads(iqcar("analyze", log, option, "--json", "-").stdout)
@@ -125,6 +128,7 @@ def test_an_unknown_target_is_a_usage_error_that_names_the_nearest(log: Path) ->
     assert "did you mean report" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_is_not_overwritten_unless_told(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     out.write_text("mine")
@@ -136,6 +140,7 @@ def test_a_file_is_not_overwritten_unless_told(log: Path, tmp_path: Path) -> Non
     assert json.loads(out.read_text())
 
 
+@pytest.mark.slow
 def test_schemas_are_printed() -> None:
     assert json.loads(iqcar("schema").stdout) == json.loads(result_schema())
     assert json.loads(iqcar("schema", "rules").stdout) == json.loads(rule_schema())
@@ -173,6 +178,7 @@ def test_a_reader_that_leaves_is_no_error(log: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_names_in_a_log_cannot_drive_the_terminal(tmp_path: Path) -> None:
     hostile = "q\x1b[31m\x07\u202e[bold]x"
     log = contended_log()

@@ -11,6 +11,7 @@ from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, tables_and_waits
 
 
+@pytest.mark.slow
 @given(tables_and_waits(max_tasks=20), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_blame_of_a_query_sums_to_what_it_lost(made: RandomInput, critical_path: bool) -> None:

@@ -45,6 +45,7 @@ def result_of(path: Path, code: int = 0) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
@@ -118,6 +119,7 @@ def test_a_log_that_may_not_be_read_ends_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1, done.stderr
 
 
+@pytest.mark.slow
 def test_a_line_of_200_mb_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
     lines = contended_log().lines
     path = tmp_path / "app-1"
@@ -134,6 +136,7 @@ def test_a_line_of_200_mb_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
     assert result["inputs"][0]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", [b"\0", b"\n", b'{"Event":"x"}\n'], ids=["one", "blank", "tiny"])
 def test_a_decompression_bomb_is_stopped(tmp_path: Path, filler: bytes) -> None:
     path = tmp_path / "app-1.zstd"
@@ -207,6 +210,7 @@ def test_queries_that_never_overlap_blame_nobody(tmp_path: Path) -> None:
     assert any("nothing here can be blamed on another query" in doubt for doubt in result["doubts"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [0, 1])
 def test_hardly_any_tasks(tmp_path: Path, tasks: int) -> None:
     log = SyntheticLog().app().executor().job(0, [0]).stage(0)
@@ -223,6 +227,7 @@ def iqcar_text(path: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_damage_to_a_log_leaves_a_result_or_a_reason(tmp_path_factory, data) -> None:
     import iqcar

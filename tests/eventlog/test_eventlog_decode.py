@@ -264,6 +264,7 @@ def read_lines(lines: list[bytes], path: Path) -> Tables:
     return tables
 
 
+@pytest.mark.slow
 @given(order=st.permutations(range(6)))
 def test_the_order_of_task_ends_changes_only_the_order_of_rows(
     order: list[int], log_path: Path

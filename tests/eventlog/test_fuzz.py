@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPO
 from tests.support.contended_log import contended_log
 from tests.support.fuzz_case import Case, make_case, run_case
@@ -15,6 +17,7 @@ from tests.support.log_sources import made_sources, recorded_log, sample, source
 CASES = 40
 
 
+@pytest.mark.slow
 def test_damaged_logs_break_no_promise(tmp_path: Path) -> None:
     done = subprocess.run(
         [

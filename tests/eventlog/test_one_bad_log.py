@@ -66,6 +66,7 @@ def bad_input(tables: Tables) -> dict[str, Any]:
     return bad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMPOSSIBLE_IDS)
 def test_an_event_about_an_impossible_id_is_malformed(name: str, tmp_path: Path) -> None:
     log = SyntheticLog().app().executor().job(0, [0]).stage(0).task(0)
@@ -76,6 +77,7 @@ def test_an_event_about_an_impossible_id_is_malformed(name: str, tmp_path: Path)
     assert (bad["events"], bad["tasks"]) == (whole, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMPOSSIBLE_NUMBERS)
 def test_any_other_impossible_number_is_unknown(name: str, tmp_path: Path) -> None:
     log = IMPOSSIBLE_NUMBERS[name](SyntheticLog().app().executor().job(0, [0])).task(0)
@@ -198,6 +200,7 @@ def test_tables_that_break_a_promise_are_refused(
         check_tables(tables.with_(**{table: broken}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["identify", "measure_waits", "propose"])
 @pytest.mark.parametrize("bad_first", [True, False])
 def test_a_bug_met_after_reading_fails_the_application_it_is_met_in(
@@ -289,6 +292,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("debug", ["", "environment", "option"])
 def test_a_bug_met_after_reading_is_one_line_and_a_traceback_only_if_asked(
     debug: str, tmp_path: Path

@@ -93,6 +93,7 @@ def test_a_token_is_replaced_wherever_it_stands(start: str) -> None:
         assert "(redacted)" in redact_text(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

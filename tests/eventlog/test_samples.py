@@ -194,6 +194,7 @@ def test_read_takes_files_of_samples(outside: Path, tmp_path: Path) -> None:
     assert tables.hosts.equals(plain.hosts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [None, "", "no samples\n", '{"host":"h"}\n'])
 def test_a_file_without_samples_is_refused_in_one_line(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"

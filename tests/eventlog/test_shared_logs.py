@@ -29,6 +29,7 @@ def validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_counts_and_accounts_of_a_real_log(name: str, shared_logs: Path, validator) -> None:
     log = shared_logs / name

@@ -50,6 +50,7 @@ def mine(tmp_path: Path) -> Path:
     return mine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report.html", "report.html.partial"])
 def test_a_command_writes_through_no_link_that_was_laid(
     log: Path, out: Path, mine: Path, name: str
@@ -89,6 +90,7 @@ def test_what_was_injected_is_appended_to_no_link(out: Path, mine: Path) -> None
     assert mine.read_text() == KEPT
 
 
+@pytest.mark.slow
 def test_standard_output_by_its_name_is_written_into(log: Path, out: Path) -> None:
     for command in (
         'iqcar queries "$1" --json /dev/stdout | cat',

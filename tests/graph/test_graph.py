@@ -56,6 +56,7 @@ def keys_of(graph) -> list[list[tuple]]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(blamed_tables(), MODELS, st.booleans(), st.data())
 def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, impact, critical, data):
@@ -89,6 +90,7 @@ def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, impact, crit
             assert row["dor"] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(blamed_tables(), MODELS, st.booleans())
 def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, impact, critical):
@@ -107,6 +109,7 @@ def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, impact, criti
             assert of_target.any() == (explained or level == 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(blamed_tables(), MODELS)
 def test_lost_time_of_one_target_is_whole_at_every_level_in_both_models(blamed, impact):
@@ -167,6 +170,7 @@ def test_sums_over_all_targets_agree_between_the_views(blamed, impact):
     assert graph.matrix().to_numpy().sum() == pytest.approx(lost)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(blamed_tables(), MODELS, st.randoms(use_true_random=False))
 def test_order_of_demands_and_sources_changes_nothing(blamed, impact, random):
@@ -346,6 +350,7 @@ def test_the_graph_is_frozen():
         graph.impact = ImpactModel.PAPER
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tables_and_waits(), MODELS)
 def test_what_attribute_finds_makes_a_whole_graph(made, impact):

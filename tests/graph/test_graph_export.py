@@ -38,6 +38,7 @@ def check_export_is_consistent(exported, targets: int, lost_targets: int) -> nx.
     return graph
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(blamed_tables(), MODELS, st.integers(0, 8))
 def test_an_exported_graph_is_whole_whatever_was_folded(blamed, impact, limit):
@@ -98,6 +99,7 @@ def test_networkx_graph_is_a_dag_from_source_queries_to_targets():
     assert {d["level"] for _, d in graph.nodes(data=True)} == set(range(7))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(blamed_tables(), MODELS)
 def test_networkx_graph_has_every_vertex_and_edge(blamed, impact):

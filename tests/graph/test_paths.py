@@ -13,6 +13,7 @@ from tests.support import naive_graph
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(blamed_tables(), st.sampled_from(ImpactModel), st.integers(0, 12), st.data())
 def test_paths_equal_the_first_of_all_paths_enumerated_and_sorted(blamed, impact, k, data):

@@ -255,6 +255,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path: Path) -> None:
     strength = {"io": {"folder": str(disk), "size_bytes": 8 * MB}, "memory": {"size_bytes": 8 * MB}}
     injections = [
@@ -300,6 +301,7 @@ def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     assert records[1].start_ms >= asked_ms + 1500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -113,6 +113,7 @@ def test_a_wait_that_nobody_recorded_is_no_zero_in_a_heatmap(made: RandomInput) 
         assert np.isnan(drawn[cells.missing]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2, 3, 100])
 @given(made=tables_and_waits())
 @settings(max_examples=12)
@@ -152,6 +153,7 @@ def test_waits_of_stages_sum_to_the_querys_waits(made: RandomInput) -> None:
         assert drawn * 1e3 == pytest.approx(sums.sum())
 
 
+@pytest.mark.slow
 @given(made=tables_and_waits())
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 def test_every_picture_of_any_tables_can_be_written(made: RandomInput) -> None:
@@ -221,6 +223,7 @@ def assert_safe_html(text: str) -> None:
     assert not set(text) & set("\u202e\u2028\u0000\u001b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_every_picture_of_a_real_log(name: str, shared_logs) -> None:
     diagnosis = iqcar.diagnose(iqcar.read(shared_logs / name), expected=False, topics=True)
@@ -248,6 +251,7 @@ def test_pictures_of_nothing_are_a_sentence() -> None:
     assert "Nothing ran in these logs" in diagnosis._repr_html_()
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_text_wherever_they_come_from(hostile_diagnosis) -> None:
     assert_every_picture(hostile_diagnosis, queries=len(HOSTILE))
     assert_safe_html(hostile_diagnosis._repr_html_())
@@ -267,6 +271,7 @@ def hostile_diagnosis():
     return diagnosis_of(RandomInput(hostile, made.waits, "hostile names"))
 
 
+@pytest.mark.slow
 @given(made=tables_and_waits())
 def test_bars_of_blame_in_a_notebook_are_as_long_as_what_was_lost(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)

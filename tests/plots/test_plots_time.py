@@ -24,6 +24,7 @@ from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, frame, tables_and_waits
 
 
+@pytest.mark.slow
 @given(made=tables_and_waits())
 @settings(max_examples=30)
 def test_a_timelines_areas_hold_the_waits_within_the_targets_run(made: RandomInput) -> None:

@@ -56,6 +56,7 @@ def grows(counts: list[int]) -> float:
     return (large - middle) / max(middle - small, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sorted(CASES.keys() - {"deep_plans"}))
 def test_reading_takes_steps_in_proportion_to_the_log(case: str, tmp_path: Path) -> None:
     counts = []
@@ -69,6 +70,7 @@ def test_reading_takes_steps_in_proportion_to_the_log(case: str, tmp_path: Path)
     assert grows(counts) < MOST_TIMES, counts
 
 
+@pytest.mark.slow
 def test_reading_a_plan_deeper_than_python_recurses_takes_steps_in_proportion(
     tmp_path: Path,
 ) -> None:
@@ -82,6 +84,7 @@ def test_reading_a_plan_deeper_than_python_recurses_takes_steps_in_proportion(
     assert grows(counts) < 3, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["short_queries", "many_stages", "shared_stage"])
 def test_a_diagnosis_and_its_json_take_steps_in_proportion_to_the_log(
     case: str, tmp_path: Path

@@ -107,6 +107,7 @@ ONE_QUERY = Problem(
 )
 
 
+@pytest.mark.slow
 @given(problems())
 @example(ONE_QUERY)
 def test_a_replay_under_its_own_shares_is_the_recorded_run(problem: Problem) -> None:
@@ -127,6 +128,7 @@ def test_a_replay_under_its_own_shares_is_the_recorded_run(problem: Problem) -> 
     assert (launched + workload.origin).tolist() == recorded.tolist()
 
 
+@pytest.mark.slow
 @given(problems(), pool_lists(), st.data())
 def test_a_replay_under_other_shares_is_what_spark_would_have_done(
     problem: Problem, pools: tuple[Pool, ...], data: st.DataObject
@@ -153,6 +155,7 @@ def test_a_replay_under_other_shares_is_what_spark_would_have_done(
     assert replay(tables, plan).end_ms.tolist() == query_ends(after)
 
 
+@pytest.mark.slow
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_order_of_task_rows_changes_nothing(problem: Problem, dice: random.Random) -> None:
     schedule = simulate(problem)
@@ -165,6 +168,7 @@ def test_the_order_of_task_rows_changes_nothing(problem: Problem, dice: random.R
         assert straight.end_ms.tolist() == shuffled.end_ms.tolist()
 
 
+@pytest.mark.slow
 @given(problems(), pool_lists())
 def test_no_more_tasks_run_than_slots_and_each_runs_once(
     problem: Problem, pools: tuple[Pool, ...]

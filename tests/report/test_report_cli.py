@@ -28,6 +28,7 @@ def test_the_report_is_named_after_the_log(paths: list[str], name: str) -> None:
     assert report_name(paths) == name
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file_refuses_to_overwrite_it_and_says_so(tmp_path: Path) -> None:
     log = contended_log().write(tmp_path / "app-1")
     done = iqcar("report", log, cwd=tmp_path)
@@ -44,6 +45,7 @@ def test_the_command_writes_the_file_refuses_to_overwrite_it_and_says_so(tmp_pat
     assert "<title>Monday" in (tmp_path / "app-1-report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_analyze_writes_the_same_page_beside_its_text(tmp_path: Path) -> None:
     log = contended_log().write(tmp_path / "app-1")
     done = iqcar("analyze", log, "--html", "page.html", cwd=tmp_path)
@@ -53,6 +55,7 @@ def test_analyze_writes_the_same_page_beside_its_text(tmp_path: Path) -> None:
     assert sections(page)[0] == "verdict"
 
 
+@pytest.mark.slow
 def test_a_cut_log_still_gives_a_page_and_the_exit_code_says_it(tmp_path: Path) -> None:
     log = contended_log()
     (tmp_path / "cut").write_bytes(log.bytes()[:-300])

@@ -183,6 +183,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 def test_names_in_logs_are_text_and_never_markup(tmp_path: Path) -> None:
     text = render_page(diagnosed(crowded_log(names=HOSTILE), tmp_path), title=HOSTILE[0])
     hostile = Reader(text)

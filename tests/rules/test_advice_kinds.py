@@ -40,6 +40,7 @@ def test_the_vocabulary_fits_its_schema_and_covers_every_cause() -> None:
     assert covered == set(straggler_causes())
 
 
+@pytest.mark.slow
 def test_every_setting_is_one_of_the_installed_spark() -> None:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -87,6 +88,7 @@ def test_a_broken_vocabulary_is_refused_with_the_place(
         advice_kinds(str(file))
 
 
+@pytest.mark.slow
 def test_ones_own_vocabulary_is_used_and_errors_are_one_line(tmp_path: Path) -> None:
     log = advised_log().write(tmp_path / "app-1")
     content = ours()

@@ -189,6 +189,7 @@ def test_rules_are_the_same_whatever_the_order_of_equals():
     assert [r.query_name for r in rules_of(lost) if r.rule_type is RuleType.AGG] == ["q0", "q1"]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(blamed_tables(), st.sampled_from(ImpactModel), st.integers(0, 4))
 def test_proposed_rules_keep_the_schema_and_survive_the_file(blamed, impact, top):

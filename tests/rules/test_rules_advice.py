@@ -196,6 +196,7 @@ def test_rules_check_skips_advice(diagnosis) -> None:
     assert [one.id for one in checked.rules] == ["AGG-1", "DYNP-1", "DYNP-2"]
 
 
+@pytest.mark.slow
 def test_rules_compile_writes_the_same_with_and_without_advice(diagnosis, tmp_path: Path) -> None:
     for name, rules in (("all", diagnosis.rules), ("pools", scheduler_rules(diagnosis.rules))):
         (tmp_path / name).mkdir()
@@ -216,6 +217,7 @@ def test_the_file_given_to_the_plugins_tests_is_what_the_analyzer_writes(diagnos
     assert stored == again, f"write {JAVA_FILE.name} anew"
 
 
+@pytest.mark.slow
 def test_the_report_has_advice_of_its_own_and_says_what_it_is(tmp_path: Path) -> None:
     log = advised_log().write(tmp_path / "app-1")
     done = iqcar("analyze", log, "--json", tmp_path / "result.json")
@@ -284,6 +286,7 @@ def test_tasks_at_once_are_the_mean_over_the_stage(diagnosis) -> None:
     assert tasks_at_once(diagnosis.tables)[0] == pytest.approx(30 / 20, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_advice_on_every_real_log_has_evidence_and_makes_no_pool(
     name: str, shared_logs: Path

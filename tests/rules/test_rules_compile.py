@@ -66,6 +66,7 @@ def test_the_three_files_hold_one_plan(rules: Path, tmp_path: Path) -> None:
     assert f"spark.scheduler.allocation.file={(out / 'fairscheduler.xml').as_uri()}" in page
 
 
+@pytest.mark.slow
 def test_the_rules_that_analyze_wrote_compile_to_the_pools_it_wrote(tmp_path: Path) -> None:
     log, rules, out = (tmp_path / name for name in ("app-1", "rules.json", "rules-pools"))
     assert iqcar("analyze", contended_log().write(log), "--rules", rules).returncode == 0
@@ -92,6 +93,7 @@ def test_edited_rules_and_other_slots_count(rules: Path, tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.slow
 def test_files_are_not_overwritten_unless_told(rules: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine"
     out.mkdir()
@@ -126,6 +128,7 @@ RUBBISH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUBBISH)
 def test_rubbish_ends_in_one_line_and_writes_nothing(name: str, tmp_path: Path) -> None:
     path = tmp_path / "rules.json"

@@ -72,6 +72,7 @@ def test_it_is_searched_sorted_and_paged(server: Served) -> None:
     assert ids(sort="size_bytes", size=2, page=99) == pages[2]
 
 
+@pytest.mark.slow
 def test_a_result_is_what_iqcar_analyze_writes(server: Served, folder: Path) -> None:
     key = key_of(server, "app-20240101000000-0001")
     done = server.analyse(key)
@@ -266,6 +267,7 @@ def test_every_route_of_the_api_is_described_and_shown_to_people(server: Served)
             assert f"{method.upper()} {path}" in page
 
 
+@pytest.mark.slow
 def test_a_log_that_grows_is_told_and_analysed_again(tmp_path: Path) -> None:
     log = contended_log().lines
     running = tmp_path / "logs" / "app-20240101000000-0001.inprogress"
@@ -296,6 +298,7 @@ def test_a_log_that_grows_is_told_and_analysed_again(tmp_path: Path) -> None:
         assert ended["found"]["grown"]
 
 
+@pytest.mark.slow
 def test_results_outlive_the_server(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache") as server:
@@ -314,6 +317,7 @@ def test_results_outlive_the_server(tmp_path: Path) -> None:
         assert server.client.get(f"/api/applications/{row['key']}").status_code == 409
 
 
+@pytest.mark.slow
 def test_a_remote_folder_is_served_like_a_local_one(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
     # fsspec's own name for this machine's disks: read through it, as buckets are.
@@ -324,6 +328,7 @@ def test_a_remote_folder_is_served_like_a_local_one(tmp_path: Path) -> None:
         assert server.analyse(row["key"])["state"] == "done"
 
 
+@pytest.mark.slow
 def test_the_settings_of_the_server_are_those_of_its_results(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
     options = ("--top", "1", "--query-by", "job", "--critical-path")

@@ -34,6 +34,7 @@ def running(server: Served, analysis: str) -> int:
     return until(lambda: server.workers()[:1] or None)[0]
 
 
+@pytest.mark.slow
 def test_a_killed_process_costs_its_analysis_only(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20240101000000-0001")
     contended_log("app-2").write(tmp_path / "app-20240101000000-0002")
@@ -54,6 +55,7 @@ def test_a_killed_process_costs_its_analysis_only(tmp_path: Path) -> None:
         assert not list(server.cache.glob("unfinished-*"))
 
 
+@pytest.mark.slow
 def test_an_analysis_is_stopped_on_demand(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20240101000000-0001")
     large_log(tmp_path / "app-20240101000000-0002", 10)
@@ -71,6 +73,7 @@ def test_an_analysis_is_stopped_on_demand(tmp_path: Path) -> None:
         assert server.ended(again["id"])["state"] == "done"
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_its_processes_and_quietly(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20240101000000-0001")
     for how in (signal.SIGINT, signal.SIGTERM):
@@ -92,6 +95,7 @@ def test_processes_end_when_the_server_is_killed(tmp_path: Path) -> None:
         until(lambda: not Path(f"/proc/{process}").exists())
 
 
+@pytest.mark.slow
 def test_a_log_that_vanishes_is_gone_everywhere(tmp_path: Path) -> None:
     gone = contended_log().write(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache") as server:
@@ -109,6 +113,7 @@ def test_a_log_that_vanishes_is_gone_everywhere(tmp_path: Path) -> None:
         assert server.analyse(row["key"])["state"] == "done"
 
 
+@pytest.mark.slow
 def test_a_log_deleted_while_it_is_analysed_harms_nothing(tmp_path: Path) -> None:
     log = large_log(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache") as server:
@@ -140,6 +145,7 @@ def test_a_log_without_permission_says_so(tmp_path: Path) -> None:
         assert "permission denied" in row["message"]
 
 
+@pytest.mark.slow
 def test_broken_logs_of_all_kinds_are_listed_with_their_reason(tmp_path: Path) -> None:
     (tmp_path / "app-20240101000000-0001").write_bytes(b"")
     (tmp_path / "app-20240101000000-0002").write_bytes(os.urandom(200_000))
@@ -169,6 +175,7 @@ def test_broken_logs_of_all_kinds_are_listed_with_their_reason(tmp_path: Path) -
         assert server.client.get("/").status_code == 200
 
 
+@pytest.mark.slow
 def test_thousands_of_logs_are_listed_without_being_read_whole(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -194,6 +201,7 @@ def test_thousands_of_logs_are_listed_without_being_read_whole(tmp_path: Path) -
         assert read < large, "the large log was read whole"
 
 
+@pytest.mark.slow
 def test_a_taken_port_and_bad_places_end_in_one_clear_line(tmp_path: Path) -> None:
     def fail(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "iqcar", "serve", "--cache", tmp_path / "cache"]
@@ -274,6 +282,7 @@ def test_an_analysis_that_takes_too_long_is_stopped(
     assert "took longer" in ended.message
 
 
+@pytest.mark.slow
 def test_a_result_that_cannot_be_kept_is_a_failure_that_says_so(tmp_path: Path) -> None:
     def lose(analyses: Analyses, analysis: Analysis) -> None:
         shutil.rmtree(tmp_path / "cache")

@@ -166,6 +166,7 @@ def test_the_way_on_after_the_token_never_leads_elsewhere(locked: Served) -> Non
         assert b"url=//" not in answer
 
 
+@pytest.mark.slow
 def test_any_but_a_loopback_address_asks_for_a_token(folder: Path, tmp_path: Path) -> None:
     with served(folder, cache=tmp_path, options=("--host", "0.0.0.0")) as server:  # noqa: S104
         token = server.address.partition("?token=")[2]
@@ -203,6 +204,7 @@ def test_no_path_leads_out_of_what_is_served(server: Served, path: bytes) -> Non
     assert b"root:" not in answer
 
 
+@pytest.mark.slow
 def test_a_link_out_of_the_folder_is_listed_but_not_followed(tmp_path: Path) -> None:
     logs, outside = tmp_path / "logs", tmp_path / "outside"
     logs.mkdir()
@@ -234,6 +236,7 @@ def test_a_link_out_of_the_folder_is_listed_but_not_followed(tmp_path: Path) -> 
         assert [one["name"] for one in server.read()] == ["contended"]
 
 
+@pytest.mark.slow
 def test_nothing_from_a_log_becomes_markup_or_a_header(tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         log = SyntheticLog(text).app(text, User=text).executor(host=text).job(0, [0]).stage(0)
@@ -272,6 +275,7 @@ def serve_and_fail(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_results_are_kept_only_where_nobody_else_can_write(folder: Path, tmp_path: Path) -> None:
     open_folder = tmp_path / "open"
     open_folder.mkdir()
@@ -284,6 +288,7 @@ def test_results_are_kept_only_where_nobody_else_can_write(folder: Path, tmp_pat
         assert stat.S_IMODE(server.cache.stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", ["brief", "x" * 15, "spaces are not allowed here", "é" * 20])
 def test_a_poor_token_is_refused(folder: Path, token: str) -> None:
     done = serve_and_fail(folder, "--token", token)

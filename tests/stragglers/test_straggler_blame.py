@@ -83,6 +83,7 @@ def test_another_host_or_cause_links_to_nobody() -> None:
         assert blamed_queries(straggler(0.0, host), causes, cluster(), blame_of(BOTH)).empty
 
 
+@pytest.mark.slow
 @given(tables_and_waits())
 def test_shares_of_a_cause_sum_to_one_whatever_the_tables(data) -> None:
     blame = attribute(data.tables, data.waits)

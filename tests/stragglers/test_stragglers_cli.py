@@ -61,6 +61,7 @@ def test_the_skewed_task_is_named_with_evidence_and_advice(log: Path) -> None:
     assert "computation skew" not in words
 
 
+@pytest.mark.slow
 def test_the_json_says_the_same_and_fits_its_schema(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "stragglers.json"
     done = iqcar("stragglers", log, "--json", out, "--settings", "ratio=2")
@@ -78,6 +79,7 @@ def test_the_json_says_the_same_and_fits_its_schema(log: Path, tmp_path: Path) -
     assert iqcar("stragglers", log, "--json", out).returncode == 2
 
 
+@pytest.mark.slow
 def test_analyze_has_a_section_of_it(log: Path) -> None:
     done = iqcar("analyze", log)
     assert "Stragglers" in done.stdout
@@ -99,6 +101,7 @@ def test_a_trace_needs_no_event_log(tmp_path: Path) -> None:
     assert found["inputs"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -133,6 +136,7 @@ def test_names_in_logs_and_traces_cannot_drive_the_terminal(tmp_path: Path) -> N
     assert "[bold]x" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_every_real_log_gives_a_whole_result(name: str, shared_logs: Path) -> None:
     tables = package.read(shared_logs / name)

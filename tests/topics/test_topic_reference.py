@@ -52,6 +52,7 @@ def differences(planted: Planted, jobs: Jobs, kept: np.ndarray) -> dict[BaseMode
     }
 
 
+@pytest.mark.slow
 def test_the_kept_profiles_are_what_the_reference_says(jobs: Jobs, kept: np.ndarray) -> None:
     # Stumps that are equally good, and the versions of scikit-learn, leave some room.
     for job in np.argsort(np.diff(jobs.starts))[:2]:
@@ -83,6 +84,7 @@ def reference(planted: Planted, jobs: Jobs, kept: np.ndarray) -> Nearness:
     return nearness_of(planted, causes, found.mixtures, jobs.stage)
 
 
+@pytest.mark.slow
 def test_the_whole_is_as_near_as_scikit_learns_with_the_papers_choices(planted, reference) -> None:
     mine = nearness(planted, find_topics(planted.features, PAPER))
     assert mine.variation < reference.variation + 0.03

@@ -59,6 +59,7 @@ def whole(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory):
     return find_topics(read_trace(written(table, tmp_path_factory.mktemp("whole") / "t.parquet")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.csv.gz"])
 def test_some_jobs_at_a_time_give_the_topics_of_the_whole(
@@ -95,6 +96,7 @@ def test_jobs_scattered_over_the_file_are_sorted_outside_of_memory(
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]  # nothing is left behind
 
 
+@pytest.mark.slow
 @given(seed=seeds, piece=st.integers(1, 30), scattered=st.booleans())
 def test_every_job_comes_once_and_whole(seed: int, piece: int, scattered: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -224,6 +226,7 @@ def test_work_comes_back_in_order_and_its_errors_too() -> None:
         list(in_order(fails, range(10), 2))
 
 
+@pytest.mark.slow
 def test_the_command_reads_traces_some_jobs_at_a_time(table, whole, tmp_path: Path) -> None:
     path = written(table, tmp_path / "t.parquet")
     done = iqcar("topics", "--trace", path)

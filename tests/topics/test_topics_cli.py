@@ -68,6 +68,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recurring_log().write(tmp_path_factory.mktemp("topics") / "app-1")
 
 
+@pytest.mark.slow
 def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> None:
     done = iqcar("topics", log)
     assert done.returncode == 0, done.stderr
@@ -79,6 +80,7 @@ def test_each_query_has_its_recurring_cause_with_name_and_advice(log: Path) -> N
     assert "no pool is made from it" in words
 
 
+@pytest.mark.slow
 def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "topics.json"
     done = iqcar("topics", log, "--json", out, "--seed", 7)
@@ -99,6 +101,7 @@ def test_the_json_says_the_same_fits_its_schema_and_repeats(log: Path, tmp_path:
     assert iqcar("topics", log, "--json", out).returncode == 2
 
 
+@pytest.mark.slow
 def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
     tables = package.read(log)
     without, with_topics = diagnose(tables), diagnose(tables, topics=True)
@@ -116,6 +119,7 @@ def test_analyze_looks_for_topics_only_when_asked(log: Path) -> None:
     assert "Topics" not in iqcar("analyze", log).stdout
 
 
+@pytest.mark.slow
 def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
     rules = [tmp_path / "plain.json", tmp_path / "topics.json"]
     assert iqcar("analyze", log, "--rules", rules[0]).returncode == 0
@@ -127,6 +131,7 @@ def test_topics_never_become_pools(log: Path, tmp_path: Path) -> None:
     assert all(rule.is_advice for rule in files[1].rules) and not files[1].plan.pools
 
 
+@pytest.mark.slow
 def test_a_trace_needs_no_event_log_and_takes_learners(tmp_path: Path) -> None:
     planted = plant(40, 5, tasks=(20, 60))
     names = [f.name for f in planted.features.features]
@@ -144,6 +149,7 @@ def test_a_trace_needs_no_event_log_and_takes_learners(tmp_path: Path) -> None:
     assert found["simple"]["topics"] != found["recommended"]["topics"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -187,6 +193,7 @@ def whole(found: Topics) -> None:
     assert (found.jobs["stragglers"] > 0).all()
 
 
+@pytest.mark.slow
 def test_hostile_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
     hostile = "q\x1b[31m\x07\u202e[bold]x"
     rng = np.random.default_rng(0)
@@ -254,6 +261,7 @@ def test_a_topic_is_called_after_most_of_its_weight(words, key: str, name: str) 
     assert bool(found.advice) == (" and " in name or bool(key))
 
 
+@pytest.mark.slow
 def test_users_give_their_own_names(log: Path, tmp_path: Path) -> None:
     names = tmp_path / "names.json"
     ours = {
