@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_COVERED = 1e-3
 """Share of a bin that must be told about for its mean to be known."""

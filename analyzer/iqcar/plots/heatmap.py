@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from iqcar.enums import Resource
     from iqcar.graph import IQCGraph
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 PER_MB = 1e6
 """RATP of data is shown per MB: per byte it is a number with many zeros."""
@@ -50,8 +48,8 @@ class Cells(NamedTuple):
     requests: list[Request]
     hosts: Ints
     value: Floats
-    ran: NDArray[np.bool_]
-    missing: NDArray[np.bool_]
+    ran: Flags
+    missing: Flags
 
 
 def heatmap_cells(
@@ -173,8 +171,8 @@ class _Shown(NamedTuple):
     requests: list[Request]
     hosts: Ints
     value: Floats
-    ran: NDArray[np.bool_]
-    missing: NDArray[np.bool_]
+    ran: Flags
+    missing: Flags
     folded: int
 
 

@@ -10,12 +10,9 @@ from iqcar.stragglers.clock_offsets import clock_offsets
 from iqcar.stragglers.host_features import sampled_quantities
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.plots.bins import Bins
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats
 
 QUANTITIES = {
     "host_cpu": "CPU in use",
@@ -37,7 +34,7 @@ class HostSeries(NamedTuple):
     offered : (hosts, bins) slots of the executors that were there; NaN if a host's are unknown
     """
 
-    sampled: NDArray[np.bool_]
+    sampled: Flags
     quantities: dict[str, Floats]
     running: Floats
     offered: Floats

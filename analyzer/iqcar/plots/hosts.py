@@ -16,11 +16,9 @@ from iqcar.tables import texts
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 MOST_HOSTS = 8
 """Hosts with pictures of their own: those with most task time."""

@@ -11,12 +11,8 @@ from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 
 class Lanes(NamedTuple):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
+
     Codes = NDArray[np.int8]
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)

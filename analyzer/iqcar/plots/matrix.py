@@ -18,13 +18,10 @@ from iqcar.verdict.blamed import OTHER_QUERIES, cause_name
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
 
     from iqcar.enums import Resource
     from iqcar.graph import IQCGraph
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 MEASURES = {
     "lost_ms": "elapsed time lost",
@@ -201,9 +198,7 @@ def _sources(hurts: pd.DataFrame) -> Ints:
     return source
 
 
-def _largest(
-    rows: Ints, lost: Floats, between: NDArray[np.bool_], most: int
-) -> tuple[list[int], int]:
+def _largest(rows: Ints, lost: Floats, between: Flags, most: int) -> tuple[list[int], int]:
     """Rows with the largest sums between queries, then of anything; and how many are left."""
     if len(rows) == 0:
         return [], 0

@@ -15,11 +15,9 @@ from iqcar.topics.topic_counts import mixture_matrix, query_mixtures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
 
+    from iqcar.tables.arrays import Floats
     from iqcar.topics import Topics
-
-    Floats = NDArray[np.float64]
 
 MOST_ROWS = 20
 """Queries or stages: those with most stragglers."""

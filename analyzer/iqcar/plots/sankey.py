@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
     from iqcar.graph import IQCGraph
     from iqcar.graph.contents import Contents
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 NODE_PX = 44
 """Height per node of the fullest column."""

@@ -16,12 +16,9 @@ from iqcar.topics.validate import differences
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
 
     from iqcar.stragglers import Stragglers, TaskFeatures
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from iqcar.tables.arrays import Floats, Ints
 
 MOST_FEATURES = 8
 """Features with boxes: two rows of four."""
@@ -58,9 +55,7 @@ class Compared(NamedTuple):
     difference: float
 
 
-def compare_stragglers(
-    features: TaskFeatures, slow_tasks: NDArray[np.int64], stage: int
-) -> list[Compared]:
+def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> list[Compared]:
     """Compare a stage's stragglers with its other tasks in every feature that varies.
 
     Parameters

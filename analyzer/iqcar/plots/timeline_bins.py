@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from iqcar.plots.lane_rows import Lanes
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Codes = NDArray[np.int8]
 
 FINEST_CELLS = 240_000

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats
 
 TICKS = 2**32 - 2
 """Moments that a column of times can tell apart; one more number stands for an unknown time."""

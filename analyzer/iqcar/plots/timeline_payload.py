@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.graph import IQCGraph
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Floats, Ints
 
 VERSION = 1
 """Changes when the program would have to change."""

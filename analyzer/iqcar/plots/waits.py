@@ -19,12 +19,9 @@ from iqcar.waits.by_query import TELLING
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
 
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 CRITICAL = "◆"
 """Marks stages on the critical path."""
@@ -45,7 +42,7 @@ class StageWaits(NamedTuple):
     stages: Ints
     wait_ms: Floats
     missing: Floats
-    critical: NDArray[np.bool_]
+    critical: Flags
 
 
 def stage_waits(tables: Tables, task_waits: pd.DataFrame, target: int) -> StageWaits:
@@ -161,7 +158,7 @@ class _Shown(NamedTuple):
     at: list[int]
     wait_ms: Floats
     missing: Floats
-    critical: NDArray[np.bool_]
+    critical: Flags
     folded: int
 
 

@@ -20,12 +20,8 @@ from iqcar.tables import NONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from iqcar.graph import IQCGraph
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 FOLDED = -2
 """Row number of everything that was folded into one: other stages, hosts, sources."""

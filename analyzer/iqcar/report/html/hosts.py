@@ -14,12 +14,9 @@ from iqcar.stragglers.host_features import sampled_quantities
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.diagnosis import Diagnosis
     from iqcar.tables import Tables
-
-    Floats = NDArray[np.float64]
+    from iqcar.tables.arrays import Floats, Ints
 
 STANDS_OUT = 2.0
 """A host on which more than twice the mean was lost, slots apart, is called slow."""
@@ -136,9 +133,7 @@ def _mean(values: Floats, weight: Floats) -> float:
     return float(np.average(values[known], weights=weight[known])) if known.any() else np.nan
 
 
-def _host(
-    row: dict[Any, Any], number: int, use: dict[str, Floats], ran: NDArray[np.int64]
-) -> dict[str, Any]:
+def _host(row: dict[Any, Any], number: int, use: dict[str, Floats], ran: Ints) -> dict[str, Any]:
     shares = {
         name: (float(values[number]) if number >= 0 and np.isfinite(values[number]) else None)
         for name, values in use.items()

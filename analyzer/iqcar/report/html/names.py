@@ -15,9 +15,8 @@ from iqcar.verdict.query_names import QueryNames
 from iqcar.verdict.sentences import run_words, wait_words
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.diagnosis import Diagnosis
+    from iqcar.tables.arrays import Floats
 
 
 class PageNames:
@@ -104,11 +103,11 @@ class PageNames:
         return query_colours(self._diagnosis.tables.queries)
 
     @cached_property
-    def _lost(self) -> NDArray[np.float64]:
+    def _lost(self) -> Floats:
         return self._diagnosis.lost_ms()
 
     @cached_property
-    def _to_others(self) -> NDArray[np.float64]:
+    def _to_others(self) -> Floats:
         return self._diagnosis.lost_to_others_ms()
 
 

@@ -12,13 +12,11 @@ from iqcar.report.html.blame_rows import bounded, demands_of, keep, largest
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from iqcar.diagnosis import Diagnosis
     from iqcar.report.html.blame_rows import BlameRows
     from iqcar.report.html.names import PageNames
-
-    Ints = NDArray[np.int64]
+    from iqcar.tables.arrays import Ints
 
 
 def explored_queries(diagnosis: Diagnosis) -> list[int]:
