@@ -1,6 +1,6 @@
-"""The kinds of everything iqcar counts: resources, requests, evidence, models, levels.
+"""Enumerations of resources, requests, evidence, blame, models and levels.
 
-Each member carries one sentence (``.sentence``); documentation and help print it.
+Each member has one sentence (``.sentence``), which documentation and help print.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Kind(str, Enum):
-    """A named value with a sentence that explains it."""
+    """A string value with a sentence that explains it."""
 
     sentence: str
 
@@ -28,14 +28,14 @@ class Resource(Kind):
     """What a task can wait for (iQCAR table 1); level 2 of iQC-Graph."""
 
     SLOTS = "slots", "A place to run: the scheduler had no free slot for the task."
-    CPU = "cpu", "Processor time: the task was runnable, or held up by a lock, but not running."
-    MEMORY = "memory", "Execution or storage memory of its executor."
+    CPU = "cpu", "Processor time: the task was runnable, or blocked by a lock, but not running."
+    MEMORY = "memory", "Execution or storage memory of the task's executor."
     NETWORK = "network", "Shuffle blocks from other hosts."
     IO = "io", "Reading input or writing output, shuffle files and spill."
 
 
 class Domain(Kind):
-    """Who can hold what a task waits for: the contention domain of a request."""
+    """The contention domain of a request: which tasks can hold what a task waits for."""
 
     APPLICATION = "application", "Only tasks of the same application."
     HOST = "host", "Every task on the same host, of any application in the input."
@@ -60,12 +60,12 @@ class Request(Kind):
 
     @property
     def resource(self) -> Resource:
-        """The resource this request is for."""
+        """The resource that this request is for."""
         return _RESOURCE_OF[self]
 
     @property
     def domain(self) -> Domain:
-        """Where the holders of the resource can be found."""
+        """The tasks among which the holders of the resource are."""
         return _DOMAIN_OF[self]
 
 
@@ -92,7 +92,7 @@ _DOMAIN_OF = {
     Request.IO_WRITE: Domain.HOST,
 }
 REQUESTS: tuple[Request, ...] = tuple(Request)
-"""All requests; a request's code in numpy columns is its position here."""
+"""All requests, grouped by resource; a request's code in numpy columns is its position here."""
 
 
 class WaitClass(Kind):
@@ -117,7 +117,7 @@ class WaitClass(Kind):
 
     @property
     def request(self) -> Request | None:
-        """The request that this is a wait for; None where nobody holds what is waited for."""
+        """The request that this class belongs to; None if no other task can hold the resource."""
         return _REQUEST_OF.get(self)
 
 
@@ -138,8 +138,8 @@ _REQUEST_OF = {
 class Evidence(Kind):
     """How well a wait is known, from worst to best."""
 
-    MISSING = "missing", "Nobody recorded it: unknown, not zero."
-    ESTIMATED = "estimated", "Derived from other numbers."
+    MISSING = "missing", "Not recorded: unknown, not zero."
+    ESTIMATED = "estimated", "Derived from other metrics."
     REPORTED = "reported", "Spark's own metric."
     MEASURED = "measured", "Measured by the iqcar plugin."
 
@@ -151,9 +151,9 @@ EVIDENCES: tuple[Evidence, ...] = tuple(Evidence)
 class SourceUsage(Kind):
     """How much of a resource a source used while it overlapped a target (eq. 6's source term)."""
 
-    ACTIVE = "active", "The share of its life that the source spent in the resource."
-    RATE = "rate", "Data the source processed per unit of its life."
-    PAPER = "paper", "Data the source processed per unit of its waiting, as eq. 6 prints it."
+    ACTIVE = "active", "The share of its duration for which the source used the resource."
+    RATE = "rate", "Data the source processed per unit of its duration."
+    PAPER = "paper", "Data the source processed per unit of its wait, as eq. 6 is printed."
 
 
 class ImpactModel(Kind):
@@ -173,51 +173,54 @@ class QueryBy(Kind):
 
 
 class BlameKind(Kind):
-    """Who a part of a target's slowdown is put down to (eq. 4)."""
+    """What a part of a target's slowdown is attributed to (eq. 4)."""
 
     QUERY = "query", "Another query."
-    OWN = "own", "The target query itself: its own stages and tasks in each other's way."
+    OWN = "own", "The target query itself: its own stages and tasks compete."
     KNOWN = "known", "A known cause that is not contention, such as garbage collection."
     UNATTRIBUTED = "unattributed", "Nothing in the input explains it."
-    REST = "rest", "Other queries that had smaller parts, summed because they are many."
+    REST = "rest", "The sum of the parts of all other queries, each smaller than those listed."
 
 
 class FeatureKind(Kind):
-    """How a feature of a task is compared with its peers' (BigRoots §III-B)."""
+    """How a feature of a task is compared with that of its peers (BigRoots §III-B)."""
 
     NUMERICAL = "numerical", "An amount, such as bytes read."
     TIME = "time", "Time spent on something, as a share of the task's duration."
-    RESOURCE = "resource", "How busy its host was meanwhile, less what the task did itself."
-    DISCRETE = "discrete", "A state that stragglers are in and normal tasks are not."
-    WAIT = "wait", "A wait that the plugin measured, by how much of the delay it explains."
+    RESOURCE = "resource", "Load of the task's host while it ran, less what the task itself used."
+    DISCRETE = "discrete", "A state of stragglers that normal tasks are not in."
+    WAIT = "wait", "A wait measured by the plugin, judged by how much of the delay it explains."
 
 
 class CauseEvidence(Kind):
     """What decides whether a resource delayed a straggler."""
 
-    PAPER = "paper", "How busy its host was, as BigRoots has it."
-    MEASURED = "measured", "The task's own measured waits; a busy host that delayed nobody is none."
-    AUTO = "auto", "Measured waits where the plugin recorded the task, else how busy its host was."
+    PAPER = "paper", "The load of its host, as in BigRoots."
+    MEASURED = "measured", "The task's own measured waits; load of its host alone is no cause."
+    AUTO = "auto", "Measured waits where the plugin recorded the task, else the load of its host."
 
 
 class BaseModel(Kind):
     """A kind of base learner (Hound §3.1); each finds topics of its own."""
 
     PREDICTIVE = "predictive", "Which metrics predict a job's latencies."
-    DEPENDENCE = "dependence", "Which metrics a job's latencies depend on, in any monotonous way."
-    CAUSAL = "causal", "Which metrics change a job's latencies while the others are held."
+    DEPENDENCE = "dependence", "Which metrics a job's latencies depend on, in any monotonic way."
+    CAUSAL = "causal", "Which metrics change a job's latencies while the others are held fixed."
 
 
 class LearnerSet(Kind):
-    """Which three base learners look at each job."""
+    """Which three base learners analyse each job."""
 
-    RECOMMENDED = "recommended", "The paper's, with what was more accurate on planted causes."
+    RECOMMENDED = (
+        "recommended",
+        "The paper's, with what was more accurate on planted causes.",
+    )
     PAPER = "paper", "The paper's: bagged ElasticNet, Schweizer–Wolff, AdaBoost propensities."
-    SIMPLE = "simple", "Least squares, Pearson, logistic propensities: the paper's comparison."
+    SIMPLE = "simple", "The paper's baselines: least squares, Pearson, logistic propensities."
 
 
 class InputStatus(Kind):
-    """What became of one input."""
+    """How far one input was read."""
 
     COMPLETE = "complete", "The log was read to the application's end."
     IN_PROGRESS = "in_progress", "The application had not ended when the log was read."
@@ -232,7 +235,7 @@ class Level(Kind):
     TARGET_STAGE = "target_stage", "A stage of the target query."
     RESOURCE = "resource", "Immediate explanation: what the stage waited for."
     REQUEST_HOST = "request_host", "Deep explanation: which request, on which host."
-    BLAME = "blame", "Blame explanation: which stage was in the way there."
+    BLAME = "blame", "Blame explanation: which stage held the resource there."
     SOURCE_STAGE = "source_stage", "A stage that held what the target waited for."
     SOURCE_QUERY = "source_query", "The query of that stage."
 

@@ -1,8 +1,8 @@
 """Errors a user can cause, and the exit codes that report them.
 
 Every message says what is wrong, where, and what to do. The command line catches
-:class:`IqcarError` once and prints one line. Any other exception is a bug of ours: a line, too, and
-its traceback for whoever looks for the cause (:data:`DEBUG`).
+:class:`IqcarError` once and prints one line. Any other exception is a bug of iqcar: it is
+printed as one line too, with a traceback only if :data:`DEBUG` is set.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from enum import IntEnum
 from pathlib import Path
 
 DEBUG = "IQCAR_DEBUG"
-"""Environment variable; unless it is empty or 0, tracebacks of bugs are printed. It reaches the
-processes that are started, too."""
+"""Environment variable; unless it is empty or 0, tracebacks of bugs are printed. Child processes
+inherit it."""
 _MOST_SHOWN = 200
-"""Characters shown of an exception's own words."""
+"""Characters of an exception's message that are shown."""
 
 
 class ExitCode(IntEnum):
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
 
 class IqcarError(Exception):
-    """A problem the user can understand and mend: one line, no traceback.
+    """A problem that the user can understand and fix: printed as one line, without a traceback.
 
     Parameters
     ----------
@@ -72,12 +72,12 @@ def is_debugging() -> bool:
 
 
 def explain_bug(error: Exception) -> str:
-    """Say in one line what went wrong in iqcar itself; print the traceback if :data:`DEBUG` is set.
+    """Describe a bug of iqcar in one line; print the traceback if :data:`DEBUG` is set.
 
     Returns
     -------
     str
-        The exception, the line of iqcar that it came from, and what to do about it.
+        The exception, the line of iqcar that raised it, and what to do about it.
     """
     if isinstance(error, MemoryError):
         return "needs more memory than there is"

@@ -1,4 +1,4 @@
-"""Numbers in words: durations, shares and lists as people read them."""
+"""Format durations, shares, names and sums for tables and sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000.0
 DAY_MS = 24 * HOUR_MS
 
 APPLICATION_WIDTH = 4
-"""Last characters of an application's id that tell it from others: they count up."""
+"""Characters at the end of an application's id that identify it: Spark's ids end in a counter."""
 NAME_WIDTH = 48
 """Characters of a query's name in a table; SQL texts are longer than any screen."""
 
@@ -41,7 +41,7 @@ REQUEST_NAMES = {
 
 
 def duration(ms: float | None) -> str:
-    """Write a duration: ``640 ms``, ``41.2 s``, ``12.5 min``, ``3.1 h``, ``9.0 days``.
+    """Format a duration: ``640 ms``, ``41.2 s``, ``12.5 min``, ``3.1 h``, ``9.0 days``.
 
     NaN is ``unknown``.
     """
@@ -59,32 +59,32 @@ def duration(ms: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share: ``62 %``; what is little but not nothing is ``<1 %``."""
+    """Format a share: ``62 %``; a positive share that rounds to 0 % becomes ``<1 %``."""
     if 0 < share < 0.005:
         return "<1 %"
     return f"{share:.0%}".replace("%", " %")
 
 
 def short(name: str, width: int = NAME_WIDTH) -> str:
-    """One line of a name, cut to a width, without control characters."""
+    """Return a name as one line of at most ``width`` characters, without control characters."""
     line = " ".join(printable(name).split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def printable(text: str) -> str:
-    """Replace what a terminal would act on: names in logs are not ours."""
+    """Replace control characters: a terminal would interpret those in names from a log."""
     return "".join(
         " " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text
     )
 
 
 def resource_name(value: str) -> str:
-    """Return the resource as people write it."""
+    """Return the display name of a resource."""
     return RESOURCE_NAMES[Resource(value)]
 
 
 def breakdown(parts: Mapping[str, float], names: Mapping[str, str] | None = None) -> str:
-    """Write the parts of a sum, the largest first, leaving out those under a hundredth."""
+    """Format the parts of a sum, largest first, without those under a hundredth of it."""
     total = sum(parts.values())
     kept = [
         f"{(names or {}).get(key, key)} {duration(value)}"
@@ -95,14 +95,14 @@ def breakdown(parts: Mapping[str, float], names: Mapping[str, str] | None = None
 
 
 def run_numbers(ids: Sequence[str], names: Sequence[str]) -> list[str]:
-    """What tells runs of one query apart: the end of each query's id, such as ``sql-14``.
+    """Return a short id for each run of a query: the end of the query's id, such as ``sql-14``.
 
-    Where runs in several applications have one name and number, the end of the application's id
-    goes before it: ``…1047/sql-14``.
+    If runs of several applications share name and number, the end of the application's id
+    precedes it: ``…1047/sql-14``.
     """
-    ends = [one.rpartition("/")[2] for one in ids]
+    ends = [query_id.rpartition("/")[2] for query_id in ids]
     times = Counter(zip(names, ends, strict=True))
     return [
-        f"…{one.partition('/')[0][-APPLICATION_WIDTH:]}/{end}" if times[name, end] > 1 else end
-        for one, name, end in zip(ids, names, ends, strict=True)
+        f"…{query_id.partition('/')[0][-APPLICATION_WIDTH:]}/{end}" if times[name, end] > 1 else end
+        for query_id, name, end in zip(ids, names, ends, strict=True)
     ]

@@ -1,1 +1,1 @@
-"""What attaches iqcar to Spark: the plugin's jar, settings, query names, host samples."""
+"""Attach iqcar to Spark: the plugin's jar, Spark settings, query names, host samples."""

@@ -1,8 +1,7 @@
-"""The host sampler, for hosts outside Spark.
+"""Sample a host's CPU, memory, disks and network outside Spark.
 
-It is one file that the Spark plugin carries too, so that there is one copy of it; this module
-finds that file and runs it in this process. It imports nothing else of iqcar's analysis, so that
-sampling starts at once.
+The sampler is a single file that the Spark plugin ships too; this module finds that file and runs
+it in this process. It imports nothing of iqcar's analysis, so that sampling starts at once.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 def script_path() -> Path:
-    """Return where the sampler is: in the installed package, else in the repository.
+    """Return the path of the sampler: in the installed package, else in the repository.
 
     Raises
     ------
@@ -48,7 +47,7 @@ def load() -> ModuleType:
     Raises
     ------
     IqcarError
-        If psutil is not installed, or the system is none that can be sampled.
+        If psutil is not installed, or the system cannot be sampled.
     """
     spec = importlib.util.spec_from_file_location("iqcar_sampler", script_path())
     if spec is None or spec.loader is None:
@@ -67,16 +66,16 @@ def sample_host(
     for_s: float = float("inf"),
     host: str = "",
 ) -> None:
-    """Sample this host until SIGINT, SIGTERM or the end of the time.
+    """Sample this host until SIGINT, SIGTERM or the end of ``for_s``.
 
     Parameters
     ----------
     write : callable
-        Takes one line of JSON with its newline; raises BrokenPipeError when nobody reads.
+        Takes one line of JSON with its newline; may raise BrokenPipeError, which ends sampling.
     period_s, for_s : float
-        Seconds between samples, and in all.
+        Seconds between samples, and total seconds.
     host : str
-        The host's name as Spark knows it; by default its own.
+        The host's name as Spark reports it; by default its own host name.
     """
     module: Any = load()
     sampler = module.Sampler(name=host or socket.gethostname())
@@ -84,12 +83,17 @@ def sample_host(
 
 
 def parse_time(text: str, option: str) -> float:
-    """Read a time such as 500ms, 1s, 2min; a bare number is seconds.
+    """Parse a time such as 500ms, 1s, 2min; a bare number is seconds.
+
+    Returns
+    -------
+    float
+        Seconds.
 
     Raises
     ------
     UsageError
-        If it is none, or shorter than the kernel's clock can tell.
+        If it is not a time, or shorter than the kernel's clock resolution.
     """
     match = _TIME.fullmatch(text.strip())
     seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0

@@ -1,4 +1,4 @@
-"""Where the Spark plugin's jar is: in the installed package, or built in the repository."""
+"""Find the Spark plugin's jar: in the installed package, else built in the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JAR = "iqcar-listener.jar"
 
 
 def listener_jar(package: Path | None = None) -> Path:
-    """Return the jar that this installation carries, else the one built in the repository.
+    """Return the path of the jar in this installation, else of the one built in the repository.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ def listener_jar(package: Path | None = None) -> Path:
     Raises
     ------
     IqcarError
-        If there is no jar: the package was built where there was no Maven, and nobody built
-        the jar since.
+        If there is no jar: the package was built without Maven, and the jar was not built
+        since.
     """
     package = package or Path(__file__).resolve().parents[1]
     repository = package.parents[1]

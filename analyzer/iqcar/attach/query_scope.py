@@ -1,8 +1,8 @@
-"""Name a query in a PySpark program, and choose the pool it runs in: ``with iqcar.query("q39b"):``.
+"""Set the name and pool of queries in a PySpark program: ``with iqcar.query("q39b"):``.
 
-The name becomes Spark's job description, which decides the query's fingerprint, and the pool the
-local property ``spark.scheduler.pool``. Both belong to a thread. PySpark is imported when a scope
-is entered, not before.
+The name is set as Spark's job description, which determines the query's fingerprint; the pool is
+set as the local property ``spark.scheduler.pool``. Both are properties of a thread. PySpark is
+imported when a scope is entered, not before.
 """
 
 from __future__ import annotations
@@ -22,50 +22,49 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 DESCRIPTION = "spark.job.description"
-"""Spark's property for what a person calls a job."""
+"""Spark's property for the description of a job."""
 
 POOL = "spark.scheduler.pool"
-"""Spark's property for the pool that a job runs in."""
+"""Spark's property for the scheduler pool of a job."""
 
 _WHERE = "iqcar.query"
 _CONNECT = "pyspark.sql.connect."
 
 
 def query(name: str, pool: str | None = None, *, spark: Any = None) -> QueryScope:
-    """Name everything that runs inside, and put it into a pool.
+    """Set the name and pool of all jobs that start inside the scope.
 
     Parameters
     ----------
     name : str
-        What the query is called: the same in each run, because rules match on it.
+        Name of the query; use the same one in each run, because rules match on it.
     pool : str, optional
-        The FAIR pool to run in; by default that of the scope around, if any.
+        The FAIR pool; by default that of the enclosing scope, if any.
     spark : SparkSession, optional
-        By default the running one.
+        By default the running session.
 
     Returns
     -------
     QueryScope
-        For ``with``, and to decorate functions.
+        A context manager that also decorates functions.
 
     Raises
     ------
     UsageError
-        If the name or the pool is no text, or empty.
+        If the name or the pool is not a string, or blank.
 
     Notes
     -----
-    Threads: a ``pyspark.InheritableThread`` that is started inside has the name and the pool. A
-    plain thread or a pool of threads inherits nothing from PySpark's threads; give it a decorated
-    function, ``executor.map(iqcar.query("q39b")(work), items)``. In coroutines do not await
-    inside: other coroutines of the thread would run under the name.
+    Threads: a ``pyspark.InheritableThread`` started inside inherits the name and the pool. A
+    plain thread or a thread pool inherits nothing; pass it a decorated function,
+    ``executor.map(iqcar.query("q39b")(work), items)``. Do not await inside a scope in a coroutine:
+    other coroutines of the thread would run under the name.
 
-    Job groups are left alone: they are what a program cancels its jobs by.
+    Job groups are not changed, because programs cancel their jobs by them.
 
-    Spark Connect: a client has no local properties. There name and pool are settings of the
-    session, so they hold for all its threads until the scope ends; jobs get both, but the SQL
-    execution keeps the description that the server gives it, and so its fingerprint stays that of
-    its plan.
+    Spark Connect: a client has no local properties. Name and pool are set on the session instead
+    and apply to all its threads until the scope ends. Jobs get both, but the SQL execution keeps
+    the description that the server gives it, so its fingerprint remains that of its plan.
 
     Examples
     --------
@@ -81,7 +80,7 @@ def query(name: str, pool: str | None = None, *, spark: Any = None) -> QueryScop
 
 
 class QueryScope:
-    """What :func:`query` returns. It can be entered again, also in several threads at once."""
+    """The scope that :func:`query` returns; reusable, also in several threads at once."""
 
     def __init__(self, name: str, pool: str | None, spark: Any) -> None:
         self.name = name
@@ -94,12 +93,12 @@ class QueryScope:
         return f"iqcar.query({self.name!r}{pool})"
 
     def __enter__(self) -> QueryScope:
-        """Set name and pool, for this thread.
+        """Set name and pool for this thread.
 
         Raises
         ------
         IqcarError
-            If there is no running Spark, or it cannot keep properties for this thread.
+            If no Spark is running, or it cannot keep properties for this thread.
         """
         properties = _properties_of(self._spark)
         wanted = {DESCRIPTION: self.name}
@@ -121,12 +120,12 @@ class QueryScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Set back what was there before; an error inside stays the error."""
+        """Restore the previous values; an error raised inside the scope takes precedence."""
         properties, before = self._stack().pop()
         _restore(properties, before, quietly=error is not None)
 
     def __call__(self, function: Function) -> Function:
-        """Return the function, each call of it in this scope, in whatever thread."""
+        """Return a function that calls ``function`` in this scope, in any thread."""
         kinds = (
             inspect.iscoroutinefunction,
             inspect.isgeneratorfunction,
@@ -154,7 +153,7 @@ class QueryScope:
 
 
 class _Properties(Protocol):
-    """Where Spark keeps what it hands to jobs."""
+    """Properties that Spark passes to jobs."""
 
     def get(self, key: str) -> str | None: ...
 
@@ -177,7 +176,7 @@ class _LocalProperties:
 
 
 class _SessionSettings:
-    """Settings of a Spark Connect session, which its server hands to the jobs of queries."""
+    """Settings of a Spark Connect session, which the server passes to the jobs of queries."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -213,7 +212,7 @@ def _restore(properties: _Properties, before: dict[str, str | None], quietly: bo
 
 
 def _properties_of(spark: Any) -> _Properties:
-    """Find the properties that jobs of this thread get."""
+    """Return the properties that jobs of this thread get."""
     try:
         from pyspark import SparkContext
     except ImportError as error:
@@ -221,7 +220,7 @@ def _properties_of(spark: Any) -> _Properties:
             "PySpark is not there", _WHERE, "run this with spark-submit, or pip install pyspark"
         ) from error
     if spark is None:
-        # A Connect session first: a client may run its own server, whose context is not its own.
+        # A Connect session first: the active context may belong to a server in this process.
         spark = _connect_session() or SparkContext._active_spark_context
     if spark is None:
         raise IqcarError(

@@ -1,4 +1,4 @@
-"""What Spark has to be told to load the plugin, in the forms that Spark takes it."""
+"""Spark settings that load the plugin, as flags, properties, shell line and PySpark code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LISTENER = "org.iqcar.spark.IqcarListener"
 """Writes pools and slots into the event log; measures tasks in local mode."""
 
 DEFAULT_LOG_DIR = "/tmp/spark-events"  # noqa: S108 - Spark's own default, named to warn of it
-"""Where Spark writes event logs when nobody says otherwise; it does not create the folder."""
+"""Spark's default folder for event logs; Spark does not create it."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""Begins with a scheme; one letter and a colon would be a drive of Windows."""
+"""Text that begins with a scheme; a single letter and a colon would be a Windows drive."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_./:@+=~-]")
-"""What a shell or Spark's settings may take apart in a plain path."""
+"""Characters of a path that a shell or Spark's settings may split or interpret."""
 
 _LISTED = re.compile(r"[],*?{}[%\\]")
 """Spark decodes the URLs of jars, expands them as globs and joins them with commas again."""
@@ -35,8 +35,8 @@ _LISTED = re.compile(r"[],*?{}[%\\]")
 class SparkConf:
     """The settings that attach iqcar to a job.
 
-    ``plugins``, ``listeners`` and ``jars`` of the job itself go into the same three settings:
-    Spark takes each of them once, as a comma-separated list, and the last one given wins.
+    The job's own ``plugins``, ``listeners`` and ``jars`` go into the same three settings: each is a
+    comma-separated list, and if Spark gets one twice, it uses the last.
     """
 
     jar: str
@@ -46,7 +46,7 @@ class SparkConf:
     plugins: Sequence[str] = ()
     listeners: Sequence[str] = ()
     rules: str = ""
-    """Compiled rules that the plugin is to apply; the driver must be able to read them."""
+    """Path of the compiled rules that the plugin applies; the driver must be able to read it."""
 
     def settings(self) -> dict[str, str]:
         """Return setting → value, the jar included.
@@ -54,7 +54,7 @@ class SparkConf:
         Raises
         ------
         UsageError
-            If Spark could not read a value as it is meant.
+            If Spark would misread a value.
         """
         listeners = [*self.listeners, *([LISTENER] if self.listener else [])]
         found = {
@@ -74,7 +74,7 @@ class SparkConf:
         return {name: value for name, value in found.items() if value}
 
     def submit_flags(self) -> list[str]:
-        """Return the words for spark-submit, spark-shell and pyspark."""
+        """Return command-line arguments for spark-submit, spark-shell and pyspark."""
         settings = self.settings()
         words = ["--jars", settings.pop("spark.jars")]
         for name, value in settings.items():
@@ -82,12 +82,12 @@ class SparkConf:
         return words
 
     def flags(self) -> str:
-        """Return one line for ``$(iqcar conf)``: the shell splits it at blanks, unquoted.
+        """Return one line for ``$(iqcar conf)``, which the shell splits at blanks; no quoting.
 
         Raises
         ------
         UsageError
-            If a value holds what the shell would expand.
+            If a value has characters that the shell would expand.
         """
         words = self.submit_flags()
         for word in words:
@@ -126,9 +126,9 @@ def is_url(path: str) -> bool:
 
 
 def spark_url(path: str, always: bool = False) -> str:
-    """Return a local path as Spark takes it: absolute, and as a file URL where it must be one.
+    """Return a local path as Spark reads it: absolute, and as a file URL where necessary.
 
-    URLs and empty text are returned as they are.
+    URLs and the empty string are returned unchanged.
     """
     if not path or is_url(path):
         return path

@@ -1,4 +1,4 @@
-"""The demo: TPC-DS queries beside a heavy hitter, recorded, diagnosed, and run again with rules.
+"""The demo: run TPC-DS queries with a heavy hitter, diagnose them, run them again with rules.
 
 It needs Spark, DuckDB and its TPC-DS generator: ``pip install 'iqcar[demo]'``.
 """

@@ -1,7 +1,7 @@
-"""Make the TPC-DS tables and query texts of the demo, with DuckDB's tpcds extension.
+"""Generate the TPC-DS tables and query texts of the demo, with DuckDB's tpcds extension.
 
 One Parquet file per table, `schemas.json` (table → Spark schema) and `queries.json` (number → SQL).
-The folder appears at once and complete, so a second run can trust and reuse it.
+The folder is created atomically, so a second run can reuse it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from iqcar.errors import IqcarError
 
 
 def data_folder(out: Path, scale: float) -> Path:
-    """Where the data of one scale are kept under `out`."""
+    """Return the folder under `out` for the data of one scale."""
     return out / f"tpcds-sf{scale:g}"
 
 
 def make_data(out: Path, scale: float) -> Path:
-    """Make the data of `scale` under `out` unless they are there; return their folder.
+    """Generate the data of `scale` under `out` unless they exist; return their folder.
 
     Raises
     ------
     IqcarError
-        If DuckDB and its generator do not fit each other.
+        If the versions of DuckDB and of its generator differ.
     """
     folder = data_folder(out, scale)
     if folder.is_dir():
@@ -67,7 +67,7 @@ def _spark_type(kind: str) -> str:
 
 
 def _extension_binary() -> Path:
-    """The extension as the package ships it: loaded by path, so nothing is downloaded."""
+    """Return the extension's path in its package; loaded by path, nothing is downloaded."""
     folder = Path(duckdb_extension_tpcds.__file__).parent / "extensions"
     binary = folder / f"v{metadata.version('duckdb')}" / "tpcds.duckdb_extension"
     if not binary.is_file():

@@ -1,21 +1,21 @@
-"""The workload of the demo: which query starts when, and the one that takes all the slots."""
+"""The workload of the demo: start times and SQL of its queries, and of the heavy hitter."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 HEAVY_HITTER = "etl_heavy"
-"""The query that the diagnosis has to find."""
+"""Name of the query that the diagnosis should blame."""
 
 HEAVY_TASKS_PER_SLOT = 24
-"""Tasks of the heavy hitter's long stage per task slot: a queue nobody gets past."""
+"""Tasks of the heavy hitter's long stage per task slot: other queries queue behind them."""
 
 DEFAULT_SCALE = 0.3
-"""TPC-DS scale factor: 0.86 M store sales, 75 MB, ten seconds to make on one core."""
+"""TPC-DS scale factor: 0.86 M store sales, 75 MB, generated in ten seconds on one core."""
 
 HEAVY_COPIES = 10
-"""How often each pair of a basket is scored at the default scale, on two slots: 15 to 60 s. With
-less data more often, so that the heavy hitter takes as long."""
+"""Scorings of each pair of a basket at the default scale on two slots, which take 15 to 60 s. Less
+data are scored more often, so that the heavy hitter takes as long."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ SCHEDULE = (
     Arrival("q67", 6.0, 67),
     Arrival("q88", 7.0, 88),
 )
-"""Start times in seconds after the first query; always the same. Soon after each other, so that
-they meet the heavy hitter on a machine several times as fast, too."""
+"""Start times in seconds after the first query; always the same. They are close together, so that
+queries overlap with the heavy hitter also on a machine several times as fast."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """One query as it is run: at a time of its own, from a thread of its own."""
+    """One query to run, with its start time; each runs in a thread of its own."""
 
     name: str
     start_s: float
@@ -51,13 +51,13 @@ class Query:
     writes: bool = False
     """Whether its result goes to files instead of the driver."""
     pool: str = ""
-    """FAIR pool that the user chooses; empty for none."""
+    """FAIR pool; empty for none."""
 
 
 def queries_of(
     schedule: tuple[Arrival, ...], tpcds: dict[str, str], slots: int, scale: float
 ) -> list[Query]:
-    """Write out the SQL of a mix for a cluster of so many slots, and data of this scale."""
+    """Return the queries of a mix for a cluster of ``slots`` slots and data of this scale."""
     return [
         Query(arrival.name, arrival.start_s, heavy_text(slots, scale), writes=True)
         if arrival.tpcds == 0
@@ -67,7 +67,7 @@ def queries_of(
 
 
 def query_text(arrival: Arrival, tpcds: dict[str, str]) -> str:
-    """SQL of a TPC-DS query of the mix; DuckDB ships 39a, and 39b is 39a for cov > 1.5."""
+    """Return the SQL of a TPC-DS query; DuckDB ships 39a, and 39b is 39a for cov > 1.5."""
     text = tpcds[str(arrival.tpcds)].strip().rstrip(";")
     if arrival.name == "q39b":
         last = "AND inv2.d_moy=1+1"
@@ -78,9 +78,9 @@ def query_text(arrival: Arrival, tpcds: dict[str, str]) -> str:
 
 
 def heavy_text(slots: int, scale: float) -> str:
-    """SQL of the heavy hitter: scores all pairs of items in a basket, many times over.
+    """Return the SQL of the heavy hitter, which scores all pairs of items in a basket repeatedly.
 
-    Its size grows with the slots, so that it fills a large machine as it fills a small one.
+    Its size grows with the slots, so that it fills large and small machines alike.
     """
     tasks = HEAVY_TASKS_PER_SLOT * slots
     copies = max(1, round(HEAVY_COPIES * max(slots / 2, 1) * DEFAULT_SCALE / scale))

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: record, diagnose, run again with the rules, compare."""
+"""Run the demo: record a mix of queries, diagnose it, run it again with the rules, compare."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Story:
-    """What the demo did and found.
+    """Result of the demo.
 
     Attributes
     ----------
     before, after : Run
         The same queries without and with the rules.
     diagnosis : Diagnosis
-        Of the run before.
+        Diagnosis of the run before.
     rules : Path
-        The rules that the run after was given.
+        File of the rules applied in the run after.
     check : Check
-        What the rules changed, next to what was predicted.
+        Measured and predicted effect of the rules.
     """
 
     before: Run
@@ -76,7 +76,7 @@ def tell(
     say : callable
         Called with each line of progress.
     show : callable
-        Called with the diagnosis as soon as there is one.
+        Called with the diagnosis before the second run.
 
     Raises
     ------

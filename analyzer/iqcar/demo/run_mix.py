@@ -1,4 +1,4 @@
-"""Running a mix of queries on an embedded Spark, in a process of its own."""
+"""Run a mix of queries on an embedded Spark, in a process of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DRIVER_MEMORY = "2g"
 LEAST_SLOTS = 2
-"""With one slot queries would only stand in line."""
+"""With one slot the queries would run one task at a time."""
 ENVIRONMENT_OF_ANOTHER_SPARK = (
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -61,7 +61,7 @@ class Run:
 
 
 def slots_here() -> int:
-    """Task slots of the embedded Spark: as many as the process may use processors."""
+    """Return the task slots of the embedded Spark: the processors that the process may use."""
     usable = getattr(os, "sched_getaffinity", None)
     return max(LEAST_SLOTS, len(usable(0)) if usable else os.cpu_count() or 1)
 
@@ -77,7 +77,7 @@ def run_mix(
     plugin: bool = True,
     say: Callable[[str], None] = print,
 ) -> Run:
-    """Run queries at their times and record an event log.
+    """Run queries at their start times and record an event log.
 
     Parameters
     ----------
@@ -85,15 +85,15 @@ def run_mix(
     data : Path
         TPC-DS data (:func:`iqcar.demo.data.make_data`).
     out : Path
-        Folder for the event log (``eventlogs/``) and Spark's own messages; made if missing.
+        Folder for the event log (``eventlogs/``) and Spark's messages; created if missing.
     name : str
-        Names the files of this run.
+        Prefix of the names of this run's files.
     conf : mapping
         Spark settings beyond those of the demo.
     master : str
-        Where to run; by default embedded, with :func:`slots_here` slots.
+        Spark master; by default embedded, with :func:`slots_here` slots.
     plugin : bool
-        Whether waits are measured by the plugin.
+        Whether the plugin measures waits.
     say : callable
         Called with each line of progress.
 
@@ -137,7 +137,7 @@ def run_mix(
     for key, value in settings.items():
         words += ["--conf", f"{key}={value}"]
     environment = {k: v for k, v in os.environ.items() if k not in ENVIRONMENT_OF_ANOTHER_SPARK}
-    # Everything is local: a host name that does not resolve must not stop it.
+    # All processes are local, so a host name that does not resolve must not matter.
     environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*words, "pyspark-shell"]))

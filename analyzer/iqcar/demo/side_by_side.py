@@ -1,4 +1,4 @@
-"""What the demo's two runs took, side by side: as text and as JSON."""
+"""Compare the durations of the demo's two runs, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def print_story(story: Story, console: Console | None = None) -> None:
-    """Print what the rules changed and what had been predicted, and the most-hurt query's gain."""
+    """Print measured and predicted effect of the rules, and the gain of the most-hurt query."""
     console = console or terminal()
     console.print()
     console.print("What the rules changed", style="bold")
@@ -28,7 +28,7 @@ def print_story(story: Story, console: Console | None = None) -> None:
 
 
 def story_json(story: Story) -> bytes:
-    """Both runs as JSON: seconds by query, their sum, and the check of the rules."""
+    """Return both runs as JSON: seconds by query, their sum, and the check of the rules."""
     before, after = story.before, story.after
     content = {
         "spark": before.spark,

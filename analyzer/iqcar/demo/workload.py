@@ -1,7 +1,7 @@
-"""One Spark application that runs a mix of queries: ``python -m iqcar.demo.workload PLAN.json``.
+"""A Spark application that runs a mix of queries: ``python -m iqcar.demo.workload PLAN.json``.
 
-It runs in a process of its own, so that every run has a fresh JVM. What it is to run, and where
-the result goes, stands in the plan (:mod:`iqcar.demo.run_mix`).
+It runs in a process of its own, so that every run has a fresh JVM. The plan
+(:mod:`iqcar.demo.run_mix`) lists the queries and the path of the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iqcar.files.derived import write_derived
 
 
 def main() -> None:
-    """Run the plan's queries; write when each started, and how long it took or why it failed."""
+    """Run the plan's queries; write start time and duration, or failure, of each."""
     plan = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     spark = SparkSession.builder.getOrCreate()
     try:
@@ -39,9 +39,9 @@ def main() -> None:
 
 
 def make_views(spark: SparkSession, data: Path, texts: list[str]) -> None:
-    """Make a view of every TPC-DS table that the queries name.
+    """Create a view of every TPC-DS table that the queries name.
 
-    With a given schema Spark runs no job per table to find it: the log holds the mix alone.
+    The schemas are given, so Spark runs no job to infer them: the log holds only the mix.
     """
     wanted = set(re.findall(r"\w+", " ".join(texts)))
     for table, schema in json.loads((data / "schemas.json").read_text("utf-8")).items():
@@ -51,7 +51,7 @@ def make_views(spark: SparkSession, data: Path, texts: list[str]) -> None:
 
 
 def _run_mix(spark: SparkSession, plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Start each query in a thread of its own at its time."""
+    """Run each query in its own thread from its start time on."""
     outcomes: list[dict[str, Any]] = [{} for _ in plan["queries"]]
     first_start = time.monotonic()
 

@@ -1,1 +1,1 @@
-"""Reasons to doubt a diagnosis: lost events, estimated waits, incomplete recordings."""
+"""List reasons to doubt a diagnosis: lost events, estimated waits, incomplete recordings."""

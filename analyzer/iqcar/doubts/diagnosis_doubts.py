@@ -1,4 +1,4 @@
-"""What is doubtful about a diagnosis, in sentences: lost events, unknown and estimated waits."""
+"""List reasons to doubt a diagnosis: damaged inputs, lost events, unknown and estimated waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
-    """Say what the reader should know before trusting the numbers.
+    """List what limits the trust in a diagnosis.
 
     Returns
     -------

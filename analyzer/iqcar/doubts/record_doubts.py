@@ -1,4 +1,4 @@
-"""What the plugin did not record, in sentences: tasks without a record, unknown waits."""
+"""List gaps in the plugin's records: tasks without a record, unknown waits, load from outside."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats
 
 GONE_MS = 10_000.0
-"""A failed task whose executor was removed up to this long afterwards was lost with it: Spark
-notices by a missed heartbeat, which comes every 10 s."""
+"""A task was lost with its executor if the executor was removed within this time of its end: Spark
+notices a lost executor by a missed heartbeat, and heartbeats come every 10 s."""
 
 OUTSIDE_SHARE = 0.1
-"""Share of a host's processors that programs other than the executors used, from which it is said.
-A tenth of two cores delays a task that wants one by more than a person would overlook."""
+"""Share of a host's processors used by programs other than the executors above which they are
+mentioned: a tenth of two cores delays a task that needs one core noticeably."""
 
 _SAMPLERS = {
     "off": "the sampler was switched off (spark.iqcar.sample.period = 0)",
@@ -35,14 +35,14 @@ _SAMPLERS = {
 
 
 def has_record(tables: Tables) -> Flags:
-    """Whether the plugin measured each task."""
+    """Return whether the plugin measured each task: ndarray of shape (n_tasks,), bool."""
     has = np.zeros(len(tables.tasks), bool)
     has[tables.task_records["task"].to_numpy(np.int64)] = True
     return has
 
 
 def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
-    """Say what is missing from the records of applications that ran with the plugin.
+    """List what is missing from the records of applications that ran with the plugin.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
     Yields
     ------
     str
-        One sentence each; none for a log without any record.
+        One sentence each; none if no task has a record.
     """
     if len(tables.task_records) == 0:
         return
@@ -101,7 +101,7 @@ def _sampler_doubts(tables: Tables, duration: Floats) -> Iterator[str]:
 
 
 def outside_doubts(tables: Tables) -> Iterator[str]:
-    """Say on which hosts processes other than the executors used the processors.
+    """List the hosts on which processes other than the executors used the processors.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ def outside_doubts(tables: Tables) -> Iterator[str]:
     Yields
     ------
     str
-        One sentence per host that was sampled and shared: CPU waits that those programs caused
-        stay unattributed.
+        One sentence per sampled host where they used more than :data:`OUTSIDE_SHARE`: CPU waits
+        that those processes caused stay unattributed.
     """
     load = outside_load(tables)
     names = texts(tables.hosts, "host")
@@ -128,7 +128,7 @@ def outside_doubts(tables: Tables) -> Iterator[str]:
 
 
 def _reasons(tables: Tables, lacking: Flags) -> list[tuple[str, int]]:
-    """Count the tasks without a record by why that can be, as far as the tables know."""
+    """Count the tasks without a record by likely reason."""
     tasks, rows = tables.tasks, np.flatnonzero(lacking)
     status = tasks["status"].astype(object).to_numpy()[rows]
     executor, stage = (tasks[name].to_numpy(np.int64)[rows] for name in ("executor", "stage"))

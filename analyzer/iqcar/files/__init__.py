@@ -1,1 +1,1 @@
-"""Opening untrusted files, and writing derived ones: never through a planted link."""
+"""Read untrusted files and write result files without following planted links."""

@@ -1,9 +1,9 @@
-"""Writes files of results: whole or not at all, and never through a link that somebody laid.
+"""Write result files atomically, and never through a link that another user may have planted.
 
-The content goes to a new file beside the target, which then takes the target's name. Whatever stood
-there is replaced, not written into: of a link only the link. Streams are the exception, because a
-name beside them means nothing: ``/dev/stdout`` and other descriptors, ``/dev/null``, terminals, and
-named pipes of the user's own are written into.
+The content goes to a new file in the target's folder, which is then renamed to the target. An
+existing file is replaced, not written into; of a link, the link itself is replaced. Streams are
+the exception, because they cannot be replaced: ``/dev/stdout`` and other descriptors,
+``/dev/null``, terminals, and named pipes of the user's own are written into.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 NEW_MODE = 0o666
-"""Permissions of a new file (read and write for all), of which the user's umask takes away."""
+"""Permissions of a new file (read and write for all) before the user's umask."""
 
 _DESCRIPTORS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})\Z")
@@ -37,10 +37,10 @@ def write_derived(target: str | Path, content: str | bytes | Iterable[str | byte
     Parameters
     ----------
     target : path
-        Where: a file is replaced, so is a link; a stream is written into.
+        An existing file or link is replaced; a stream is written into.
     content : str, bytes, or iterable of them
-        What; text becomes UTF-8, of which lone surrogates become question marks. Chunks are written
-        as they come; if making one fails, the target stays as it was.
+        Text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
+        iterable yields them; if it raises, the target stays as it was.
 
     Raises
     ------
@@ -53,9 +53,9 @@ def write_derived(target: str | Path, content: str | bytes | Iterable[str | byte
 
 
 def open_derived(target: str | Path) -> BinaryIO:
-    """Open a file to write into over time: a new one that has taken the target's name already.
+    """Open a new file that replaces the target at once, to be written over time.
 
-    As :func:`write_derived`, but what is written is there at once; raises OSError.
+    As :func:`write_derived`, but readers see what is written so far; raises OSError.
     """
     path = Path(target)
     if (stream := _stream(path)) is not None:
@@ -70,7 +70,7 @@ def open_derived(target: str | Path) -> BinaryIO:
 
 
 def open_to_append(target: str | Path) -> int:
-    """Open a file that grows, made if it is missing; a link is refused; raises OSError.
+    """Open a file for appending, created if missing; raises OSError, also for a link.
 
     Returns
     -------
@@ -87,9 +87,9 @@ def open_to_append(target: str | Path) -> int:
 
 
 def is_stream(path: Path) -> bool:
-    """Tell whether something takes in what is written to it instead of being replaced by it.
+    """Tell whether a path is a stream, which is written into instead of being replaced.
 
-    A named pipe of another user is none: it may have been laid to catch what is written.
+    A named pipe of another user does not count: it may be there to capture the output.
     """
     if _descriptor(path) is not None:
         return True
@@ -113,9 +113,9 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _stream(path: Path) -> BinaryIO | None:
-    """Open a stream; None if the path is none."""
+    """Open a stream; None if the path is not a stream."""
     if (descriptor := _descriptor(path)) is not None:
-        # Not opened again by its name, which would begin at the start of a file once more.
+        # Duplicated: opening a redirected file by name would write from its start again.
         return cast("BinaryIO", os.fdopen(os.dup(descriptor), "wb"))
     if not is_stream(path):
         return None
@@ -128,7 +128,7 @@ def _stream(path: Path) -> BinaryIO | None:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write into, which takes its name at the end; a failure leaves no trace."""
+    """Yield a file to write into, renamed to the path at the end and removed on failure."""
     if (stream := _stream(path)) is not None:
         with stream:
             yield stream
@@ -144,7 +144,7 @@ def _whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def _beside(path: Path) -> tuple[Path, BinaryIO]:
-    """Make a new file in the folder of a path, with the permissions of what it will replace."""
+    """Create a file in the folder of a path, with the permissions of the file it will replace."""
     status = _replaced(path)
     partial = path.with_name(f".iqcar-{secrets.token_hex(8)}")
     file = cast("BinaryIO", os.fdopen(os.open(partial, _NEW, NEW_MODE), "wb"))
@@ -158,12 +158,12 @@ def _beside(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def _replaced(path: Path) -> os.stat_result | None:
-    """Return the status of the user's own file at a path; None if there is nothing, or a link.
+    """Return the status of the user's own file at a path; None for none, a link or another user's.
 
     Raises
     ------
     OSError
-        If it is what a file must not replace: a folder, a device, a pipe.
+        If it must not be replaced by a file: a folder, a device or a pipe.
     """
     try:
         status = path.lstat()

@@ -1,8 +1,8 @@
-"""Opens files and folders that others may lay traps in: pipes, and links that lead elsewhere.
+"""Open files and folders that other users can change, safe from planted pipes and links.
 
-What is checked is what is opened. A name that was looked at can stand for another file a moment
-later, so a name is never checked and then opened: it is opened step by step without following
-links, or opened and then looked at.
+Checks apply to what is opened. A name can refer to another file a moment after it was checked, so
+a name is never checked and then opened: it is opened step by step without following links, or
+opened and then checked.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEADS_OUT = "it is a link that leads out of the served folders"
-"""What is said of a link that is not followed."""
+"""Message about a link that is not followed."""
 
 NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
-"""Opening a pipe that nobody writes to returns at once; without effect on files."""
+"""Opening a pipe without a writer returns at once; no effect on files."""
 
 _READ: int = os.O_RDONLY | NONBLOCK | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _PASS: int = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | NOFOLLOW
-"""To pass through a folder, which needs no permission to list it where the system has O_PATH."""
+"""Flags to pass through a folder; with O_PATH this needs no permission to list it."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -39,14 +39,14 @@ class OutsideError(OSError):
 
 
 def open_file(path: str, within: Sequence[str] = ()) -> BinaryIO:
-    """Open a regular file for reading; nothing else is opened, and nothing is waited for.
+    """Open a regular file for reading; refuse anything else, without blocking.
 
     Parameters
     ----------
     path : str
     within : sequence of str
-        Folders and files, without links in their paths, of which one must hold the file, links
-        followed; without any it may lie anywhere.
+        Folders and files, without links in their paths. One of them must contain the file after
+        links are resolved; if empty, the file may be anywhere.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def names_in(path: str, within: Sequence[str] = ()) -> list[str]:
 
 
 def is_within(path: str, within: Sequence[str]) -> bool:
-    """Tell whether a path lies, links followed, in one of some folders, or is one of them."""
+    """Tell whether a path, links resolved, is one of some folders and files or lies below one."""
     try:
         return _is_below(os.path.realpath(path, strict=True), within)
     except (OSError, ValueError):
@@ -78,12 +78,12 @@ def is_within(path: str, within: Sequence[str]) -> bool:
 
 
 def own_folder(path: Path) -> int:
-    """Open a folder that is this user's alone to write; no link to one.
+    """Open a folder that only this user can write to; a link to one is refused.
 
     Returns
     -------
     int
-        Its descriptor, to be closed.
+        Its descriptor, which the caller closes.
 
     Raises
     ------
@@ -100,16 +100,16 @@ def own_folder(path: Path) -> int:
 
 
 def read_own(folder: int, name: str) -> bytes:
-    """Read a regular file in an open folder if it is this user's alone to write; raises OSError."""
+    """Read a regular file in an open folder if only this user can write to it; raises OSError."""
     with _regular(os.open(name, _READ | NOFOLLOW, dir_fd=folder), name) as file:
-        # A lax umask makes files that others may write to, but not in a folder closed to them.
+        # A lax umask lets others write to the file, but they cannot enter a closed folder.
         closed = not os.fstat(folder).st_mode & (stat.S_IXGRP | stat.S_IXOTH)
         _check_own(os.fstat(file.fileno()), name, 0 if closed else _OTHERS_WRITE)
         return file.read()
 
 
 def _regular(descriptor: int, path: str) -> BinaryIO:
-    """Return an open file as one to read; closes it and raises OSError if it is not regular."""
+    """Return a reader of an open regular file; close it and raise OSError if it is not regular."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return cast("BinaryIO", os.fdopen(descriptor, "rb", buffering=0))
@@ -120,7 +120,7 @@ def _regular(descriptor: int, path: str) -> BinaryIO:
 
 
 def _descend(path: str, within: Sequence[str], flags: int) -> int:
-    """Open what a path leads to, after all links, by steps of which none follows a link."""
+    """Resolve a path's links, then open the result step by step without following links."""
     real = os.path.realpath(path, strict=True)
     if not _is_below(real, within):
         raise OutsideError(path)

@@ -1,4 +1,4 @@
-"""Tables of the reader: each column declared once; array operations on columns."""
+"""Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
 from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS

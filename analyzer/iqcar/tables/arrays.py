@@ -1,4 +1,4 @@
-"""Ordering moments and summing arrays by group: what slots, stages and blame all need."""
+"""Array operations by group: orders by time, running totals, sums, and schedules of events."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def by_group_and_time(group: Ints, when: Floats) -> Ints:
 
 
 def running_total(steps: Floats) -> Floats:
-    """Sum all steps before each: never decreasing where steps are ≥ 0, whatever the rounding."""
+    """Return the sum of all steps before each one; it never decreases where steps are ≥ 0."""
     total = np.zeros(len(steps))
     np.cumsum(steps[:-1], out=total[1:])
     return total
 
 
 def most_at_once(group: Ints, start: Floats, end: Floats, held: Floats, n: int) -> Floats:
-    """Return the most that each of ``n`` groups ever held at once (0 where it held nothing)."""
+    """Return the maximum that each of ``n`` groups held at one time; 0 for a group without rows."""
     both = np.concatenate([group, group])
     when = np.concatenate([end, start])
     order = by_group_and_time(both, when)
@@ -67,20 +67,20 @@ def sum_known(*parts: Floats) -> Floats:
 
 
 class Schedule(NamedTuple):
-    """The starts and ends of tasks as targets and as sources, by domain and time.
+    """Start and end events of tasks as targets and as sources, sorted by domain and time.
 
     Attributes
     ----------
-    row : ndarray of int64, one per task that takes part
-        Row of the task; in the order in which they first do something, because the sweep reads
-        the columns of each task at every event, and near ones must lie near in memory.
-    task : ndarray of int32, one per event
+    row : ndarray of shape (n_scheduled,), int64
+        Rows of the tasks with events, sorted by their first event: the sweep reads the columns of
+        a task at each of its events, and tasks close in time should be close in memory.
+    task : ndarray of shape (n_events,), int32
         Position of the event's task in `row`.
-    what : ndarray of uint8, one per event
-        Bits of :data:`iqcar.blame.sweep.TARGET_STARTS` and so on.
-    when : ndarray of float64, one per event
+    what : ndarray of shape (n_events,), uint8
+        Bits such as :data:`iqcar.blame.sweep.TARGET_STARTS`.
+    when : ndarray of shape (n_events,), ms
         Time since the domain's first event.
-    domain_start : ndarray of int64, one per domain and one more
+    domain_start : ndarray of shape (n_domains + 1,), int64
         Position of each domain's first event.
     """
 
@@ -92,15 +92,15 @@ class Schedule(NamedTuple):
 
 
 def schedule(domain: Ints, *moments: tuple[Floats, int]) -> Schedule:
-    """Order the moments of all tasks by domain and time.
+    """Sort the events of all tasks by domain and time.
 
     Parameters
     ----------
-    domain : ndarray of int64, one per task
+    domain : ndarray of shape (n_tasks,), int64
         Contention domain; −1 leaves the task out.
-    moments : tuples of (ndarray of float64, one per task; bits)
-        When each task does something, earliest first, and what; a task with a NaN anywhere is
-        left out.
+    moments : tuples of (ndarray of shape (n_tasks,), ms; int)
+        Times of one event of every task, and the bits of that event; a task's events from
+        earliest to latest. A task with a NaN in any of them is left out.
 
     Returns
     -------

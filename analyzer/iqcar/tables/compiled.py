@@ -1,9 +1,9 @@
-"""Kernels that numba compiles once their work is worth the time that loading numba takes.
+"""Compile numeric kernels with numba, once they have enough work to pay for loading numba.
 
-Importing numba and loading its cached kernels takes some 0.7 s, more than all else that the
-analysis of a small log needs. So a kernel is a plain Python function, which gives the same numbers,
-until the steps asked of its file pass :data:`PLAIN_STEPS`. Kernels call only kernels of their own
-file: numba's cache does not notice that a callee in another file changed.
+Importing numba and loading its cached kernels takes about 0.7 s, more than the rest of the analysis
+of a small log. A kernel is therefore a plain Python function, which computes the same numbers,
+until the steps counted for its file exceed :data:`PLAIN_STEPS`. Kernels call only kernels of their
+own file: numba's cache does not notice changes of a callee in another file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLAIN_STEPS = 5_000
 """Steps that the kernels of a file take in plain Python in one process, at some 10 µs each."""
 
 _options: dict[str, dict[str, dict[str, Any]]] = {}
-"""Kernels of each file that are not compiled yet, with the options they are compiled with."""
+"""Kernels of each file that are not compiled yet, with their compilation options."""
 _steps: dict[str, int] = {}
 _lock = Lock()
 
@@ -37,12 +37,12 @@ def kernel(**options: Any) -> Callable[[Function], Function]:
 
 
 def count_steps(module: str, steps: int) -> None:
-    """Count steps that kernels are about to take, and compile all of their file if they are many.
+    """Count steps that kernels are about to take; compile their file's kernels if there are many.
 
     Parameters
     ----------
     module : str
-        ``__name__`` of the file: its kernels are replaced by compiled ones.
+        ``__name__`` of the file with the kernels, which compiled ones replace.
     steps : int
         About how often the innermost statement of a kernel runs.
     """

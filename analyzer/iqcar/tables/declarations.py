@@ -1,4 +1,4 @@
-"""How a table is declared: each column once, with dtype, unit and a sentence."""
+"""Classes that declare a table: each column once, with dtype, unit and a sentence."""
 
 from __future__ import annotations
 

@@ -13,43 +13,43 @@ TASK_RECORDS = TableSpec(
         ("start_ms", "float64", "ms", "When the measuring began, by the executor's clock."),
         ("wall_ms", "float64", "ms", "From there to the end of the task's code."),
         ("cpu_ms", "float64", "ms", "Its thread on the processor."),
-        ("run_queue_ms", "float64", "ms", "Its thread runnable, not running; NaN off Linux."),
+        ("run_queue_ms", "float64", "ms", "Its thread runnable but not running; NaN if not Linux."),
         ("off_cpu_ms", "float64", "ms", "The rest of `wall_ms`: its thread was asleep."),
         *(
             (f"{kind}_ms", "float64", "ms", f"Part of `off_cpu_ms`: {kind.sentence}")
             for kind in WaitClass
         ),
-        ("samples", "int64", "count", "Looks at the task."),
-        ("off_samples", "int64", "count", "Those that found it in a wait of a known class."),
+        ("samples", "int64", "count", "Samples taken of the task."),
+        ("off_samples", "int64", "count", "Samples that found it in a wait of a known class."),
         ("chars_read_bytes", "float64", "bytes", "Read by system calls of its thread."),
         ("chars_written_bytes", "float64", "bytes", "Written by system calls of its thread."),
         ("disk_read_bytes", "float64", "bytes", "Of those, read from devices."),
         ("disk_written_bytes", "float64", "bytes", "Of those, written to devices."),
-        ("blocked_ms", "float64", "ms", "In monitors, by the JVM's count; NaN if off."),
+        ("blocked_ms", "float64", "ms", "Blocked on monitors, by the JVM's count; NaN if off."),
         ("waited_ms", "float64", "ms", "In waits, by the JVM's count; NaN if off."),
         ("gc_ms", "float64", "ms", "Collections that stopped the JVM meanwhile."),
-        ("peak_held_bytes", "float64", "bytes", "Most execution memory it was seen to hold."),
-        ("mean_held_bytes", "float64", "bytes", "Execution memory held, mean of `wall_ms`."),
-        ("pool", "str", "", "FAIR pool that was set; empty if none."),
-        ("sampler", "str", "", "off or dead where waits could not be told apart; else empty."),
+        ("peak_held_bytes", "float64", "bytes", "Most execution memory held in any sample."),
+        ("mean_held_bytes", "float64", "bytes", "Execution memory held, mean over `wall_ms`."),
+        ("pool", "str", "", "FAIR pool of its job; empty if none was set."),
+        ("sampler", "str", "", "off or dead where waits were not sampled; else empty."),
         ("failures", "int64", "count", "Failures of the plugin's own code in its JVM so far."),
     ),
 )
 
 INTERVALS = TableSpec(
     "intervals",
-    "One row per interval of a measured task: what it did and waited for then.",
+    "One row per interval of a measured task: its CPU time and waits in the interval.",
     declare(
         ("task", "int32", "row", "The task; its intervals follow one another."),
         ("start_ms", "float64", "ms", "Start, by the executor's clock."),
         ("end_ms", "float64", "ms", "End."),
-        ("cpu_ms", "float64", "ms", "Time on the processor, that of its Python worker too."),
+        ("cpu_ms", "float64", "ms", "Time on the processor, including its Python worker's."),
         *(
             (f"{request}_ms", "float64", "ms", request.sentence)
             for request in REQUESTS
             if request is not Request.SLOT_WAIT
         ),
-        ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if nobody looked."),
+        ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if not sampled."),
     ),
 )
 
@@ -58,7 +58,7 @@ POOLS = TableSpec(
     "One row per FAIR pool whenever the plugin saw the scheduler's pools change.",
     declare(
         ("app", "int32", "row", "Its application."),
-        ("time_ms", "float64", "ms", "From when on."),
+        ("time_ms", "float64", "ms", "When the plugin saw this state of the pool."),
         ("name", "str", "", "Name of the pool."),
         ("mode", "str", "", "FIFO or FAIR among its own jobs."),
         ("weight", "float64", "", "Its weight among the pools."),
@@ -75,12 +75,12 @@ SAMPLES = TableSpec(
         ("host", "int32", "row", "The machine."),
         ("executor", "int32", "row", "The executor whose plugin took it; −1 outside Spark."),
         ("time_ms", "float64", "ms", "When it was taken, by the host's clock."),
-        ("duration_ms", "float64", "ms", "The time before it that it tells about."),
+        ("duration_ms", "float64", "ms", "Length of the period that it covers, up to `time_ms`."),
         ("cores", "float64", "count", "Processors."),
         ("busiest_core", "float64", "percent", "Share of the time the busiest one was busy."),
         ("cpu_user", "float64", "percent", "Processor time in programs, niced or not."),
         ("cpu_system", "float64", "percent", "Processor time in the kernel, interrupts too."),
-        ("cpu_iowait", "float64", "percent", "Processor time idle while a disk was waited for."),
+        ("cpu_iowait", "float64", "percent", "Processor time idle while IO was pending."),
         ("cpu_steal", "float64", "percent", "Processor time that other virtual machines took."),
         ("cpu_idle", "float64", "percent", "Processor time with nothing to do."),
         ("load1", "float64", "count", "Load average of the last minute."),

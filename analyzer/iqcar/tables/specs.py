@@ -1,4 +1,4 @@
-"""The tables that everything after the reader works on: each column declared once.
+"""Declare the tables that the reader returns: each column once, with dtype, unit and a sentence.
 
 A table is a pandas frame with a ``RangeIndex``; an integer column that names another table
 (``app``, ``stage``, ``query`` ...) holds the row number there, and −1 means "none". Times are
@@ -123,7 +123,7 @@ JOBS = TableSpec(
 
 QUERIES = TableSpec(
     "queries",
-    "One row per query: what a user would call one (see `--query-by`).",
+    "One row per query, as `--query-by` defines it.",
     declare(
         ("query_id", "str", "", "Unique in the input: application id, kind and number."),
         ("app", "int32", "row", "Its application."),
@@ -257,7 +257,7 @@ SPECS: tuple[TableSpec, ...] = (
 class Tables:
     """Everything read from the event logs: one frame per :data:`SPECS` entry.
 
-    ``query_by`` says what ``queries`` counts as one query; None before jobs are grouped.
+    ``query_by`` says what one row of ``queries`` is; None before jobs are grouped into queries.
     """
 
     inputs: pd.DataFrame
@@ -297,7 +297,14 @@ class Tables:
 
 
 def recurring_queries(tables: Tables) -> Ints:
-    """Number the recurring query of each run: equal fingerprints, or a run of its own without."""
+    """Return the number of each query's recurring query: runs with equal fingerprints share one.
+
+    A query without a fingerprint is a recurring query of its own.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,), int64
+    """
     numbers: dict[tuple[str, str], int] = {}
     runs = zip(texts(tables.queries, "fingerprint"), texts(tables.queries, "query_id"), strict=True)
     keys = [(fingerprint, "") if fingerprint else ("", query) for fingerprint, query in runs]

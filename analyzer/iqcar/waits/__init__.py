@@ -1,9 +1,9 @@
-"""What every task waited for, with evidence, and an account of its whole life.
+"""Waits of every task for each request, with evidence, and an account of the task's duration.
 
-The account (iQCAR table 1 and fig. 2): from launch to finish a task computes, collects garbage,
-deserialises, waits, serialises its result and has it fetched; what none of these explains is
-``unattributed_ms``. The parts sum to the duration, so evidence that overlaps (scan time holds CPU
-time, for one) is counted once: every part takes at most what the parts before it left.
+The account (iQCAR table 1 and fig. 2) divides the time from launch to finish into computing,
+garbage collection, deserialisation, waits, serialisation and fetching of the result; the rest is
+``unattributed_ms``. The parts sum to the duration. Metrics that overlap (scan time includes CPU
+time, for example) are counted once: each part takes at most what the parts before it left.
 """
 
 from iqcar.waits.columns import (

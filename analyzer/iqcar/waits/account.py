@@ -1,4 +1,4 @@
-"""The account of every task's life while it is being made."""
+"""The account that divides each task's duration into parts and waits, filled step by step."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ UNATTRIBUTED = "unattributed_ms"
 
 @dataclass(frozen=True)
 class Account:
-    """Parts, waits and evidence of some tasks, one entry per task.
+    """Parts of the duration, waits and their evidence for a set of tasks.
 
     Attributes
     ----------
-    duration : float64, ms
-    parts : by column of ``ACCOUNT`` but ``unattributed_ms``, float64, ms
-    waits : by request, float64, ms; NaN where missing
-    evidence : by request, codes
+    duration : ndarray of shape (n_tasks,), ms
+    parts : dict of column name to ndarray of shape (n_tasks,), ms
+        Every column of ``ACCOUNT`` except ``unattributed_ms``.
+    waits : dict of Request to ndarray of shape (n_tasks,), ms
+        NaN where the wait is missing.
+    evidence : dict of Request to ndarray of shape (n_tasks,)
+        Codes of the evidence.
     """
 
     duration: Floats
@@ -48,7 +51,7 @@ class Account:
 
     @classmethod
     def blank(cls, duration: Floats) -> Account:
-        """Nothing is known yet."""
+        """Return an account with all parts zero and all waits missing."""
         n = len(duration)
         return cls(
             duration,
@@ -58,12 +61,12 @@ class Account:
         )
 
     def put(self, request: Request, wait: Floats, evidence: int, where: Flags) -> None:
-        """Enter the waits for a request that are known."""
+        """Set the waits for a request where they are known, and mark the others as missing."""
         self.waits[request] = np.where(where, wait, np.nan)
         self.evidence[request] = np.where(where, evidence, MISSING).astype(np.int8)
 
     def replace(self, rows: Ints, other: Account) -> None:
-        """Enter what is better known about some tasks: all but their slot wait."""
+        """Replace everything but the slot wait of some tasks by a better account of them."""
         for name, values in other.parts.items():
             self.parts[name][rows] = values
         for request in IN_TASK_REQUESTS:
@@ -71,7 +74,7 @@ class Account:
             self.evidence[request][rows] = other.evidence[request]
 
     def frame(self) -> pd.DataFrame:
-        """Close the account: what nothing explains is unattributed."""
+        """Return the table :data:`WAITS`; time that no part or wait explains is unattributed."""
         explained = sum((known(part) for part in self.parts.values()), np.zeros(len(self.duration)))
         explained += sum(
             (known(self.waits[r]) for r in IN_TASK_REQUESTS), np.zeros(len(self.duration))

@@ -1,4 +1,4 @@
-"""Time that is handed out once, so that evidence that overlaps is not counted twice."""
+"""A time budget per task, from which metrics that overlap are taken without counting twice."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """Time that is handed out once: each taker gets at most what is left."""
+    """Time that is left of each task.
+
+    Parameters
+    ----------
+    total : ndarray of shape (n_tasks,), ms
+    """
 
     def __init__(self, total: Floats) -> None:
         self.left: Floats = total.copy()
 
     def take(self, wanted: Floats) -> Floats:
-        """Take what is wanted, ≥ 0 and at most what is left; what is unknown takes nothing."""
+        """Take the wanted time, at least 0 and at most what is left; NaN takes 0."""
         taken: Floats = np.minimum(np.maximum(known(wanted), 0.0), self.left)
         self.left = self.left - taken
         return taken
 
 
 def known(values: Floats) -> Floats:
-    """Replace what is unknown by zero, for sums that have checked for it already."""
+    """Replace NaN and infinities by zero."""
     finite: Floats = np.where(np.isfinite(values), values, 0.0)
     return finite

@@ -1,4 +1,4 @@
-"""Waits of whole queries, by resource, with the evidence that stands behind each sum."""
+"""Sum the waits of each query's tasks by resource, with the weakest evidence of each sum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 QUERY_WAITS = TableSpec(
     "query_waits",
-    "One row per query and resource: what its tasks waited in all.",
+    "One row per query and resource: the sum of its tasks' waits.",
     (
         Column("query", "int32", "row", "The query."),
         Column("resource", "str", "", "slots, cpu, memory, network or io."),
@@ -34,8 +34,8 @@ TELLING = {
     Resource.NETWORK: (Request.SHUFFLE_FETCH,),
     Resource.IO: (Request.IO_READ, Request.IO_WRITE),
 }
-"""The requests without which a resource's wait is not known. Lock waits are not among them: where
-nobody measured them they are a part of the estimated run-queue wait."""
+"""Requests that must be known for a resource's wait to count as known. Lock waits are not among
+them: where they were not measured, the estimated run-queue wait contains them."""
 
 
 def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
@@ -44,9 +44,9 @@ def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     tables : Tables
-        With queries identified.
+        Their queries must be identified.
     waits : DataFrame of WAITS
-        Aligned with ``tables.tasks``.
+        One row per row of ``tables.tasks``.
 
     Returns
     -------
@@ -76,11 +76,11 @@ def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
             if request in TELLING[resource]:
                 unknown |= ~known
         missing = np.bincount(query, weights=duration * unknown, minlength=n)
-        nobody = weakest == len(EVIDENCES)
-        columns["wait_ms"].append(np.where(nobody, np.nan, total))
-        # A query without task time has nothing unknown about it, unless nothing is known at all.
+        none_known = weakest == len(EVIDENCES)
+        columns["wait_ms"].append(np.where(none_known, np.nan, total))
+        # A query without task time has no unknown time, unless no task's wait is known.
         share = np.where(life > 0, missing / np.where(life > 0, life, 1.0), 0.0)
-        columns["missing_share"].append(np.where(nobody, 1.0, share))
+        columns["missing_share"].append(np.where(none_known, 1.0, share))
         evidences.append([str(EVIDENCES[w % len(EVIDENCES)]) for w in weakest])
     resources = [str(r) for r in Resource]
     return QUERY_WAITS.frame(

@@ -1,4 +1,4 @@
-"""Columns of the table of waits, and the codes of evidence in it."""
+"""Columns of the table :data:`WAITS`, and the codes of evidence in it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ MISSING, ESTIMATED, REPORTED, MEASURED = range(len(EVIDENCES))
 """Codes of the evidence levels in numpy columns (positions in :data:`EVIDENCES`)."""
 
 ACCOUNT = (
-    ("compute_ms", "CPU time of its thread; NaN if Spark did not record it."),
-    ("gc_ms", "Garbage collection that stopped it."),
-    ("deserialize_ms", "Deserialising the task, less the CPU time of that."),
+    ("compute_ms", "CPU time of the task's thread; NaN if Spark did not record it."),
+    ("gc_ms", "Garbage collection that stopped the task."),
+    ("deserialize_ms", "Deserialising the task, less the CPU time of deserialising."),
     ("result_serialize_ms", "Serialising its result."),
     ("getting_result_ms", "Fetching its result from the executor."),
     (
         "other_wait_ms",
         "Waiting for the driver, or for a Python worker that slept; 0 unless measured.",
     ),
-    ("unattributed_ms", "What nothing explains: scheduler delay, and waits nobody recorded."),
+    ("unattributed_ms", "Unexplained time: scheduler delay, and waits that were not recorded."),
 )
-"""The parts of a task's duration that are no wait for a resource, with a sentence each."""
+"""The parts of a task's duration other than waits for a resource, with a sentence each."""
 
 WAITS = TableSpec(
     "waits",
@@ -42,19 +42,19 @@ WAITS = TableSpec(
 )
 
 IN_TASK_REQUESTS = tuple(r for r in REQUESTS if r is not Request.SLOT_WAIT)
-"""Requests made while a task runs; the slot wait lies before its launch."""
+"""Requests of a running task; the slot wait ends at its launch."""
 
 
 def wait_column(request: Request) -> str:
-    """Name of the column that holds a request's wait in ms."""
+    """Return the name of the column with a request's wait in ms."""
     return f"{request}_ms"
 
 
 def evidence_column(request: Request) -> str:
-    """Name of the column that holds the evidence code of a request's wait."""
+    """Return the name of the column with the evidence code of a request's wait."""
     return f"{request}_evidence"
 
 
 def requests_of(resource: Resource) -> tuple[Request, ...]:
-    """All requests for one resource, in the order of :data:`REQUESTS`."""
+    """Return all requests for one resource, in the order of :data:`REQUESTS`."""
     return tuple(r for r in REQUESTS if r.resource is resource)

@@ -1,4 +1,4 @@
-"""Every task's waits and account, from the best evidence there is for it."""
+"""Compute every task's waits and account: measured by the plugin, else from Spark's metrics."""
 
 from __future__ import annotations
 

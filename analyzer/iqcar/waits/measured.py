@@ -1,8 +1,9 @@
-"""What tasks waited for where the plugin measured it.
+"""Compute the waits and accounts of the tasks that the plugin measured.
 
-A record covers a task's own code, from just before it to the end of its last callback; what lies
-around it (deserialising the task, serialising and fetching its result) is Spark's to tell. The
-thread's time on the processor and in the run queue is exact; the rest is split by class of wait.
+A record covers a task's own code, from just before it to the end of its last callback; the time
+around it (deserialising the task, serialising and fetching its result) comes from Spark's metrics.
+The thread's time on the processor and in the run queue is exact; sampling splits the rest by class
+of wait.
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats
 
 _OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER)
-"""Waits in which no other task is in the way; class ``other`` stays unattributed."""
+"""Waits that no other task causes; class ``other`` stays unattributed."""
 
 
 def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Floats) -> Account:
-    """Account for tasks by what the plugin recorded.
+    """Compute the account of tasks from the plugin's records.
 
     Parameters
     ----------
     records : DataFrame of :data:`iqcar.tables.TASK_RECORDS`
         One row per task of the other parameters.
-    column : by name in :data:`iqcar.waits.reported.NEEDED`, float64
-    duration : float64, ms
+    column : dict of str to ndarray of shape (n_tasks,)
+        The columns of ``tasks`` in :data:`iqcar.waits.reported.NEEDED`.
+    duration : ndarray of shape (n_tasks,), ms
 
     Returns
     -------
     Account
-        Without slot waits. Where the kernel does not tell the run queue, its wait is missing, not
-        estimated. Where the sampler was off or had died, classes of waits are unknown: Spark's
-        metrics tell the waits for shuffle blocks and files, the others are missing.
+        Without slot waits. Where the kernel does not report the run queue, its wait is missing, not
+        estimated. Where the sampler was off or had died, the waits for shuffle blocks and files
+        come from Spark's metrics, and the other waits are missing.
     """
 
     def ms(name: str) -> Floats:
@@ -53,7 +55,7 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
     left = Budget(duration)
     recorded = ms("wall_ms")
     wall = left.take(recorded)
-    # A record that is longer than its task (clocks, damage) is shrunk as a whole.
+    # All times of a record longer than its task (clock error, damage) are scaled down alike.
     fits = share_of(wall, recorded)
     getting_result = left.take(column["getting_result_ms"])
     deserialize_wall = left.take(column["deserialize_ms"])
@@ -92,6 +94,6 @@ def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Flo
 
 
 def _put_where(account: Account, request: Request, waited: Floats, where: Flags) -> None:
-    """Enter measured waits over reported ones."""
+    """Set measured waits where the sampler ran; keep the reported ones elsewhere."""
     account.waits[request] = np.where(where, waited, account.waits[request])
     account.evidence[request] = np.where(where, MEASURED, account.evidence[request]).astype(np.int8)

@@ -1,4 +1,4 @@
-"""What a plain event log tells about the waits of a task: Spark's own metrics, and the rest."""
+"""Compute waits and accounts of tasks from Spark's own metrics; the CPU wait is estimated."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ NEEDED = (
     "input_bytes",
     "scan_ms",
 )
-"""Columns of ``tasks`` that an account needs."""
+"""Columns of ``tasks`` that an account is computed from."""
 
 
 def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> Account:
-    """Account for tasks by Spark's metrics; the CPU wait is what they leave of the run time.
+    """Compute the account of tasks from Spark's metrics; the CPU wait is the rest of the run time.
 
     Parameters
     ----------
-    column : by name in :data:`NEEDED`, float64, one per task
-    duration : float64, ms
-    python : bool
+    column : dict of str to ndarray of shape (n_tasks,)
+        The columns of ``tasks`` in :data:`NEEDED`.
+    duration : ndarray of shape (n_tasks,), ms
+    python : ndarray of shape (n_tasks,), bool
         Whether the task feeds a Python worker. Such a task is off the CPU while the worker
-        computes: that is work, not waiting, and a plain log cannot tell the two apart.
+        computes. A plain log does not distinguish that work from waiting, so the CPU wait is
+        missing.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> 
 
 
 def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -> Floats:
-    """Enter fetch, write and read waits that Spark reports; return the garbage collection."""
+    """Set the fetch, write and read waits that Spark reports; return the garbage collection, ms."""
     gc = np.zeros(len(account.duration))
     for request, reported in (
         (Request.SHUFFLE_FETCH, column["fetch_wait_ms"]),
@@ -90,7 +92,7 @@ def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -
 
 
 def _write_wait(column: dict[str, Floats]) -> Floats:
-    """Shuffle write time; unknown for a task that wrote output, whose time nobody records."""
+    """Return the shuffle write time; NaN for a task that only wrote output, which is not timed."""
     writes_output = known(column["output_bytes"]) > 0
     writes_shuffle = known(column["shuffle_write_ms"]) > 0
     waited: Floats = np.where(writes_output & ~writes_shuffle, np.nan, column["shuffle_write_ms"])
@@ -98,7 +100,7 @@ def _write_wait(column: dict[str, Floats]) -> Floats:
 
 
 def _read_wait(column: dict[str, Floats]) -> Floats:
-    """Scan time; zero for a task that read no input; unknown where input has no scan time."""
+    """Return the scan time; 0 for a task that read no input; NaN where input has no scan time."""
     reads_nothing = column["input_bytes"] == 0
     waited: Floats = np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
     return waited

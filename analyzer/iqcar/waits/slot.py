@@ -1,4 +1,4 @@
-"""How long a task waited for a slot: from when it was asked for to its launch."""
+"""Compute each task's wait for a slot: from the submission of its attempt to its launch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 
 def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]:
-    """Launch less stage submission; for a retry, less the end of the attempt before it.
+    """Return launch less stage submission; for a retry, less the end of the previous attempt.
 
-    A speculative copy is asked for at a moment that no event records: its wait is missing.
+    The wait of a speculative copy is missing, because no event records when it was requested.
+
+    Returns
+    -------
+    wait : ndarray of shape (n_tasks,), ms
+        NaN where it is missing.
+    evidence : ndarray of shape (n_tasks,)
+        Codes of the evidence; estimated where a stage's submission is its first launch.
     """
     tasks, stages = tables.tasks, tables.stages
     stage = tasks["stage"].to_numpy()
@@ -34,7 +41,7 @@ def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]
     asked = np.where(stage >= 0, asked, np.nan)
     evidence = np.where(np.isnan(submitted), ESTIMATED, REPORTED)
 
-    # Attempts of one partition lie next to each other in this order, first attempt first.
+    # In this order the attempts of one partition are adjacent, first attempt first.
     order = np.lexsort((tasks["attempt"].to_numpy(), tasks["index"].to_numpy(), stage))
     same = (np.diff(stage[order]) == 0) & (np.diff(tasks["index"].to_numpy()[order]) == 0)
     before = np.full(len(tasks), -1)
