@@ -1,1 +1,1 @@
-"""Blame: which query's tasks made which other query's tasks wait (iQCAR section 4, appendix A)."""
+"""Blame of every target query's waits on source queries (iQCAR section 4, appendix A)."""

@@ -1,13 +1,13 @@
-"""Who made whom wait: blame of every target stage on every source stage (paper §4, app. A).
+"""Compute the blame of every target stage on every source stage (iQCAR §4, appendix A).
 
-For a target task tt and a source task st in the same contention domain, both of whose parts
-are given by :mod:`iqcar.blame.ratp` and :mod:`iqcar.blame.source_usage`::
+For a target task tt and a source task st in the same contention domain::
 
     β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
 
-The known part of a slowdown comes first, sources get at most the rest (scaled to it where they
-would exceed it), and what remains is unattributed (eq. 4). Sums over pairs of tasks come from
-a sweep (:mod:`iqcar.blame.sweep`); no pair of tasks is ever looked at.
+The target's factors come from :mod:`iqcar.blame.ratp`, the source's u_st from
+:mod:`iqcar.blame.source_usage`. A slowdown is divided into its known part, the sources' parts
+(scaled down where they would exceed the rest), and the unattributed remainder (eq. 4). A sweep over
+time (:mod:`iqcar.blame.sweep`) computes sums over pairs of tasks without enumerating pairs.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Blame:
     demands : DataFrame of :data:`DEMANDS`
     sources : DataFrame of :data:`SOURCES`
         Every demand has exactly one known and one unattributed row; the rows of a demand sum
-        to its S (``beta``, over its tasks) and to its lost time. A row of the kind REST stands for
-        the smaller of more source queries than are named.
+        to the S of its tasks (``beta``) and to its lost time. A row of the kind REST sums the
+        source queries that are too small to be named.
     stages : DataFrame of :data:`iqcar.blame.stage_losses.STAGE_LOSSES`
     doubts : tuple of str
-        What makes these numbers doubtful, one sentence each.
+        Reasons to doubt these numbers, one sentence each.
     folded : DataFrame of :data:`FOLDED`
-        What the rest rows do not say of sources; no rows where there are none.
+        Per source query, its sums in REST rows; no rows if nothing was folded.
     """
 
     demands: pd.DataFrame
@@ -90,7 +90,7 @@ class Blame:
 
 
 Weigh = Callable[["pd.DataFrame", "pd.DataFrame"], Reach]
-"""From demands and stage losses to what each demand is to its target query."""
+"""Computes the weight of each demand in its target query from demands and stage losses."""
 
 
 def attribute(
@@ -101,23 +101,24 @@ def attribute(
     most_sources: int | None = MOST_SOURCES,
     weigh: Weigh | None = None,
 ) -> Blame:
-    """Blame every stage's waits on the stages that held what it waited for.
+    """Attribute every stage's waits to the stages that held the resource meanwhile.
 
     Parameters
     ----------
     tables : Tables
-        With queries identified.
+        Their queries must be identified.
     waits : DataFrame
-        From :func:`iqcar.waits.measure_waits`, aligned with ``tables.tasks``.
+        From :func:`iqcar.waits.measure_waits`, one row per row of ``tables.tasks``.
     source_usage : SourceUsage
         How a source's use of a resource is measured.
     capacity : dict of Request to Capacity, optional
-        Of the hosts, where more is known of them than these tables tell; see :func:`speeds`.
+        Capacity of the hosts, if estimated from more than these tables; see :func:`speeds`.
     most_sources : int, optional
-        Source queries named per target query, the largest; the others go into one rest row per
-        demand. None names all: that grows with the square of the queries at once.
+        Number of source queries named per target query, largest first; the others are summed in
+        one REST row per demand. None names all: time and memory then grow with the square of the
+        number of queries that run at once.
     weigh : callable, optional
-        Says what each demand is to its target query; by default the task time lost.
+        Computes the weight of each demand in its target query; by default its lost task time.
 
     Returns
     -------
@@ -126,7 +127,7 @@ def attribute(
     columns = TaskColumns.from_tables(tables, waits)
     places = _Places.from_columns(columns)
     tasks = Pieces.one_each(columns)
-    # As the paper prints eq. 6, it takes a task's averages.
+    # Eq. 6 as printed uses averages over whole tasks.
     pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
     agenda = Agenda(pieces, source_usage)
     by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
@@ -177,24 +178,24 @@ def capacities(columns: TaskColumns, events: Schedule) -> dict[Request, Capacity
     ----------
     columns : TaskColumns
     events : Schedule
-        Launches and finishes by host: who else used the device during a task's life.
+        Launches and finishes by host, which give the other users of a device during each task.
     """
     hosts = len(columns.tables.hosts)
     return {
-        request: host_capacity(of.data, of.wait_ms, columns.host, hosts, of.crowd)
-        for request, of in speeds(columns, events).items()
+        request: host_capacity(speed.data, speed.wait_ms, columns.host, hosts, speed.crowd)
+        for request, speed in speeds(columns, events).items()
     }
 
 
 class Speeds(NamedTuple):
-    """What a capacity is estimated from.
+    """Inputs of the estimate of a capacity.
 
     Attributes
     ----------
-    data : ndarray of float64, one per task
-    wait_ms : ndarray of float64, one per task
-    crowd : ndarray of float64, one per task
-        Mean number of others in the device during its life.
+    data : ndarray of shape (n_tasks,), bytes
+    wait_ms : ndarray of shape (n_tasks,), ms
+    crowd : ndarray of shape (n_tasks,)
+        Mean number of other tasks that used the device during each task.
     """
 
     data: Floats
@@ -203,7 +204,7 @@ class Speeds(NamedTuple):
 
 
 def speeds(columns: TaskColumns, events: Schedule) -> dict[Request, Speeds]:
-    """Collect what the capacities are estimated from; parameters of :func:`capacities`."""
+    """Return the inputs of the estimates of capacities; parameters as of :func:`capacities`."""
     return {
         request: Speeds(
             data_processed(columns, request),
@@ -215,7 +216,7 @@ def speeds(columns: TaskColumns, events: Schedule) -> dict[Request, Speeds]:
 
 
 def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
-    """Mean number of other tasks in the request's device during each task's life."""
+    """Return the mean number of other tasks that used the request's device during each task."""
     life = np.maximum(columns.span, SHORTEST_MS)
     busy = sum(
         (np.nan_to_num(columns.wait(part)) for part in ONE_DEVICE[request]), np.zeros(len(life))
@@ -227,7 +228,7 @@ def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
 
 @dataclass(frozen=True)
 class _Places:
-    """Groups of target tasks: one per (stage, host) that ran tasks; task → group."""
+    """Groups of target tasks, one per (stage, host) with tasks; ``group`` maps task to group."""
 
     stage: Ints
     host: Ints
@@ -247,7 +248,7 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Blame of one request after conservation: per task Σ raw β, and what meets what."""
+    """Blame of one request after conservation: Σ raw β per task, and input of the pair sums."""
 
     raw: Floats
     room: Floats
@@ -266,7 +267,7 @@ def _share_out(
 ) -> _Shares:
     """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
 
-    A target counts in each piece by what it waited then; conservation is kept per task.
+    Each piece of a target is weighted by the wait in it; conservation holds per task.
     """
     columns, request = pieces.columns, loss.request
     room = loss.slowdown - loss.known
@@ -274,11 +275,11 @@ def _share_out(
     is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
     weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
     weight = pieces.of_task(weight) * pieces.emphasis(request)
-    # As a source a task without a stage cannot be named: what it used stays unattributed.
+    # A source task without a stage cannot be named: the blame on it stays unattributed.
     stage = pieces.of_task(columns.stage)
     rate = np.where(stage >= 0, rate, 0.0)
     everyone = usage_during(events, rate, pieces.of_task(is_target))
-    # A piece is in its own task's way only where it is itself: pieces of a task do not overlap.
+    # Pieces of a task do not overlap, so within its task a piece overlaps only with itself.
     itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
     others = everyone - itself
     room = room * explicable_share(columns, request, pieces.total(everyone), source_usage)
@@ -313,7 +314,7 @@ def _account(
     waited: Flags,
     first: int,
 ) -> tuple[pd.DataFrame, Ledger]:
-    """Turn one request's blame into its demands and what is to be divided among their sources."""
+    """Return one request's demands, and the ledger to divide their losses among sources."""
     tasks = places.total(waited.astype(np.float64))
     groups = np.flatnonzero(tasks > 0)
     demand_of = np.full(len(tasks), -1)

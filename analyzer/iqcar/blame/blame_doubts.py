@@ -1,4 +1,4 @@
-"""What makes the blame doubtful, in sentences for the person who reads the diagnosis."""
+"""List reasons to doubt the blame: waits without data, thin capacity, over-attribution."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from iqcar.demand.capacity import Capacity
 
 MUCH_OVER = 3.0
-"""Over-attribution from which a demand's shares say who, but hardly how much."""
+"""Over-attribution above which a demand's shares rank its sources but hardly quantify them."""
 LEAST_PART = 0.05
-"""Share of the wait for one request, or of what was lost to it, from which a doubt about that part
-is mentioned: a twentieth moves the order of those blamed rarely."""
+"""Share of the wait for one request, or of the time lost to it, from which a doubt about that part
+is mentioned: a smaller part rarely changes the order of the sources."""
 ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
-"""Host names that every machine gives itself."""
+"""Host names that refer to the local machine."""
 
 _NAMES = {
     Request.SLOT_WAIT: "slots",
@@ -42,7 +42,7 @@ _NAMES = {
 def doubts_of(
     columns: TaskColumns, capacity: dict[Request, Capacity], demands: pd.DataFrame
 ) -> tuple[str, ...]:
-    """List what a reader should know before trusting the blame.
+    """List reasons to doubt the blame, one sentence each.
 
     Parameters
     ----------
@@ -98,13 +98,13 @@ def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
     requests = demands["request"].to_numpy()
     much = demands["over_attribution"].to_numpy() > MUCH_OVER
     for code, request in enumerate(REQUESTS):
-        # A target is compared with one core, and a host has many: there it is the rule.
-        mine = (requests == code) & (request is not Request.RUN_QUEUE)
-        if lost[mine & much].sum() > LEAST_PART * max(lost[mine].sum(), 1.0):
+        # A target is compared with one core but a host has many: over-attribution is normal.
+        selected = (requests == code) & (request is not Request.RUN_QUEUE)
+        if lost[selected & much].sum() > LEAST_PART * max(lost[selected].sum(), 1.0):
             yield (
-                f"for {100 * lost[mine & much].sum() / lost[mine].sum():.0f} % of the time lost to "
-                f"{_NAMES[request]}, others used over {MUCH_OVER:.0f} times what explains it: "
-                "trust the order of those blamed more than their shares"
+                f"for {100 * lost[selected & much].sum() / lost[selected].sum():.0f} % of the time "
+                f"lost to {_NAMES[request]}, others used over {MUCH_OVER:.0f} times what explains "
+                "it: trust the order of those blamed more than their shares"
             )
 
 

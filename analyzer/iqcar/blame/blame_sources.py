@@ -1,7 +1,7 @@
-"""Who was in the way of each demand: pairs of stages, a batch of targets at a time.
+"""Divide each demand's loss among source stages, for one batch of target queries at a time.
 
-The largest source queries of each target query are named, the others summed in one row of the kind
-REST per demand (:mod:`iqcar.blame.folding`); what each source loses by that is kept in
+The largest source queries of each target query are named; the others are summed in one row of the
+kind REST per demand (:mod:`iqcar.blame.folding`). The sums of a source in REST rows are kept in
 :data:`iqcar.blame.blame_tables.FOLDED`.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Pieces of tasks as targets and as sources of one request, as the sweep takes them."""
+    """Input of the sweep for one request: events, rates as sources, weights as targets."""
 
     events: Schedule
     rate: Floats
@@ -52,17 +52,20 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One request: what its demands lost, and what meets what.
+    """Losses of one request's demands, and the input to divide them among sources.
 
     Attributes
     ----------
     request : Request
     meeting : Meeting
-    own_beta, own_lost : (groups,) what tasks would blame on themselves.
-    demand_of : (groups,) row of the group's demand; −1 where nothing waited.
-    first : row of the request's first demand.
-    slowdown, lost, known, known_lost : (demands of the request,) Σ S, task time lost, and the parts
-        of both that are known.
+    own_beta, own_lost : ndarray of shape (n_groups,)
+        Blame and lost ms of tasks on themselves, which the sweep includes.
+    demand_of : ndarray of shape (n_groups,)
+        Row of the group's demand; −1 where no task waited.
+    first : int
+        Row of the request's first demand.
+    slowdown, lost, known, known_lost : ndarray of shape (n_demands_of_request,)
+        Σ S, task time lost in ms, and the parts of both with a known cause.
     """
 
     request: Request
@@ -78,7 +81,7 @@ class Ledger:
 
 
 class _Entries(NamedTuple):
-    """Blame of a source stage for a demand, one entry each."""
+    """Blame of source stages for demands: columns with one entry per pair."""
 
     demand: Ints
     kind: Ints
@@ -98,28 +101,30 @@ def name_sources(
     reach: Reach,
     most: int | None,
 ) -> tuple[list[pd.DataFrame], pd.DataFrame]:
-    """Divide what demands lost among their sources.
+    """Divide the losses of demands among their sources.
 
     Parameters
     ----------
     ledgers : sequence of Ledger
-    stage_of_group : (groups,) row of the target stage.
+    stage_of_group : ndarray of shape (n_groups,)
+        Row of the target stage.
     tables : Tables
     reach : Reach
-    most : int, optional
-        Source queries named per target query; all by default.
+    most : int or None
+        Source queries named per target query; None for all.
 
     Returns
     -------
-    (list of DataFrame of :data:`SOURCES`, DataFrame of :data:`FOLDED`)
-        One frame per ledger.
+    sources : list of DataFrame of :data:`SOURCES`
+        One per ledger.
+    folded : DataFrame of :data:`FOLDED`
     """
     query = tables.stages["query"].to_numpy(np.int64)
     rest = _Rest(query, recurring_queries(tables), reach)
     found: list[list[_Entries]] = [[] for _ in ledgers]
-    given = [(np.zeros(len(one.lost)), np.zeros(len(one.lost))) for one in ledgers]
+    given = [(np.zeros(len(ledger.lost)), np.zeros(len(ledger.lost))) for ledger in ledgers]
     for batch in _batches(ledgers, stage_of_group, query, len(tables.queries), most):
-        every = [_entries(one, stage_of_group, query, batch) for one in ledgers]
+        every = [_entries(ledger, stage_of_group, query, batch) for ledger in ledgers]
         for ledger, (beta, lost), entries in zip(ledgers, given, every, strict=True):
             beta += sum_by(entries.demand - ledger.first, entries.beta, len(beta))
             lost += sum_by(entries.demand - ledger.first, entries.lost, len(lost))
@@ -137,12 +142,12 @@ def name_sources(
 def _batches(
     ledgers: Sequence[Ledger], stage_of_group: Ints, query: Ints, queries: int, most: int | None
 ) -> list[Flags]:
-    """Split the groups so that the pairs of a batch fit in memory, by target query."""
+    """Divide the groups, by target query, into batches whose pairs fit in memory."""
     if most is None or queries <= most + 1:
         return [np.ones(len(stage_of_group), bool)]
     cost, pieces = np.zeros(len(stage_of_group)), 0
-    for one in ledgers:
-        meeting = one.meeting
+    for ledger in ledgers:
+        meeting = ledger.meeting
         cost += pairs_of_groups(
             meeting.events, meeting.rate, meeting.source, meeting.weights[0], meeting.group,
             len(query), len(stage_of_group),
@@ -154,7 +159,7 @@ def _batches(
 
 
 def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) -> _Entries:
-    """Work out the pairs of some groups: what overlapped, less what tasks are to themselves."""
+    """Compute the blame of pairs of some groups, without the blame of tasks on themselves."""
     meeting = ledger.meeting
     first, second = meeting.weights
     if not batch.all():
@@ -182,13 +187,13 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
 
 
 def _without(total: Floats, itself: Floats) -> Floats:
-    """Take out what tasks would blame on themselves, and what rounding leaves of it."""
+    """Subtract the blame of tasks on themselves, and drop what is only rounding."""
     rest = total - itself
     return np.where(rest > ROUNDING * total, rest, 0.0)
 
 
 def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) -> pd.DataFrame:
-    """Sources of one request: the named, the rest, what is known, and what nothing explains."""
+    """Return the sources of one request: named, REST, known causes and unattributed."""
     each = ledger.first + np.arange(len(ledger.lost))
     nobody = np.full(len(each), NONE)
     left = ledger.slowdown - ledger.known - beta
@@ -208,7 +213,7 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
 
 
 class _Rest:
-    """Folds the small sources of targets, and keeps what that takes from each source."""
+    """Folds the small sources of targets into REST, and sums what was folded per source."""
 
     def __init__(self, query: Ints, recurring: Ints, reach: Reach) -> None:
         queries = len(recurring)
@@ -227,34 +232,36 @@ class _Rest:
         stage_of_group: Ints,
         most: int,
     ) -> list[_Entries]:
-        """Sum the entries of small sources in one REST entry per demand."""
+        """Replace the entries of small sources by one REST entry per demand."""
         size = np.array([len(entries.demand) for entries in every], np.int64)
         if not size.any():
             return every
-        whole = _Entries(*(np.concatenate(column) for column in zip(*every, strict=True)))
+        merged = _Entries(*(np.concatenate(column) for column in zip(*every, strict=True)))
         query_of_demand = np.full(len(self._reach.lost_ms), NONE)
-        for one in ledgers:
-            groups = np.flatnonzero(one.demand_of >= 0)
-            query_of_demand[one.demand_of[groups]] = self._query[stage_of_group[groups]]
-        target = query_of_demand[whole.demand]
-        # Of a stage without a query nobody can be named: those are one source.
-        source = np.where(self._query >= 0, self._query, self._queries)[whole.stage]
-        total = np.concatenate([one.lost for one in ledgers])
-        lost = self._reach.lost_ms[whole.demand] * share_of(whole.lost, total[whole.demand])
-        others = np.flatnonzero((whole.kind == QUERY) & (target >= 0))
+        for ledger in ledgers:
+            groups = np.flatnonzero(ledger.demand_of >= 0)
+            query_of_demand[ledger.demand_of[groups]] = self._query[stage_of_group[groups]]
+        target = query_of_demand[merged.demand]
+        # Stages without a query cannot be named: together they count as one source.
+        source = np.where(self._query >= 0, self._query, self._queries)[merged.stage]
+        total = np.concatenate([ledger.lost for ledger in ledgers])
+        lost = self._reach.lost_ms[merged.demand] * share_of(merged.lost, total[merged.demand])
+        others = np.flatnonzero((merged.kind == QUERY) & (target >= 0))
         small = np.zeros(len(target), bool)
         small[others] = beyond_largest(target[others], source[others], lost[others], most)
         if not small.any():
             return every
-        resource = np.array([list(Resource).index(one.request.resource) for one in ledgers])
-        part, of = whole.lost, total
+        resources = list(Resource)
+        resource = np.array([resources.index(ledger.request.resource) for ledger in ledgers])
+        part, sum_of_demand = merged.lost, total
         if self._reach.by_beta:
-            part, of = whole.beta, np.concatenate([one.slowdown for one in ledgers])
-        dor = self._reach.dor[whole.demand] * share_of(part, of[whole.demand])
+            part = merged.beta
+            sum_of_demand = np.concatenate([ledger.slowdown for ledger in ledgers])
+        dor = self._reach.dor[merged.demand] * share_of(part, sum_of_demand[merged.demand])
         at = np.flatnonzero(small)
         self._count(target[at], source[at], lost[at], dor[at], np.repeat(resource, size)[at])
         each = np.split(small, np.cumsum(size)[:-1])
-        return [_with_rest(entries, of) for entries, of in zip(every, each, strict=True)]
+        return [_with_rest(entries, folded) for entries, folded in zip(every, each, strict=True)]
 
     def _count(self, target: Ints, source: Ints, lost: Floats, dor: Floats, resource: Ints) -> None:
         self._any = True
@@ -280,7 +287,7 @@ class _Rest:
         self._lost += sum_by(cell, lost[known], size).reshape(self._lost.shape)
 
     def table(self) -> pd.DataFrame:
-        """What was folded, by query; no rows where nothing was."""
+        """Return the sums of what was folded, by source query; no rows if nothing was."""
         if not self._any:
             return FOLDED.empty()
         by_resource = {f"{r}_lost_ms": self._lost[:, code] for code, r in enumerate(Resource)}
@@ -299,16 +306,16 @@ class _Rest:
 
 
 def _with_rest(entries: _Entries, small: Flags) -> _Entries:
-    """Put one REST entry per demand in place of its small ones."""
-    of = entries.demand[small]
-    size = int(of.max(initial=-1)) + 1
-    demand = np.flatnonzero(np.bincount(of, minlength=size))
+    """Replace the small entries of each demand by one REST entry."""
+    owner = entries.demand[small]
+    size = int(owner.max(initial=-1)) + 1
+    demand = np.flatnonzero(np.bincount(owner, minlength=size))
     rest = _Entries(
         demand,
         np.full(len(demand), REST),
         np.full(len(demand), NONE),
-        sum_by(of, entries.beta[small], size)[demand],
-        sum_by(of, entries.lost[small], size)[demand],
+        sum_by(owner, entries.beta[small], size)[demand],
+        sum_by(owner, entries.lost[small], size)[demand],
     )
     kept = entries.some(~small)
     return _Entries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))

@@ -1,4 +1,4 @@
-"""The kinds of blame, and the tables it comes in."""
+"""Declare the tables of blame: demands, their sources, and the sums of folded sources."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DEMANDS = TableSpec(
         Column("evidence", "int8", "code", "Worst evidence among these tasks."),
         Column("ratp", "float64", "ms per unit", "Cumulative RATP, Σ WT / DP (eq. 8)."),
         Column("slowdown", "float64", "", "Mean S of these tasks (eq. 3), weighted by task time."),
-        Column("lost_ms", "float64", "ms", "Task time lost, Σ WT · S / (1 + S)."),
+        Column("lost_ms", "float64", "ms", "Task time lost, Σ `Loss.lost` of its tasks."),
         Column("over_attribution", "float64", "", "Σ β / S where sources exceeded S; else 1."),
     ),
 )
 
 SOURCES = TableSpec(
     "sources",
-    "One row per blame explanation: a demand and who, or what, was in its way.",
+    "One row per blame explanation: a demand and one source stage or cause of its loss.",
     (
         Column("demand", "int32", "row", "The demand."),
         Column("kind", "int8", "code", "Position of the kind in `BlameKind`."),
@@ -41,16 +41,16 @@ SOURCES = TableSpec(
 
 FOLDED = TableSpec(
     "folded",
-    "One row per query, or none where nothing was folded: what its name is missing from.",
+    "One row per query, or none where nothing was folded: its sums in REST rows.",
     (
-        Column("sources", "int64", "count", "Source queries in its rest, as a target."),
-        Column("victims", "int64", "count", "Targets in whose rest it is, as a source."),
-        Column("worst_victim", "int32", "row", "The one of these that lost most to it; else −1."),
-        Column("worst_lost_ms", "float64", "ms", "What that one lost to it."),
-        Column("dor", "float64", "", "Its degree of responsibility in those rests, summed."),
-        Column("lost_ms", "float64", "ms", "What those targets lost to it, elapsed."),
+        Column("sources", "int64", "count", "Source queries in its REST rows, as a target."),
+        Column("victims", "int64", "count", "Targets whose REST rows include it, as a source."),
+        Column("worst_victim", "int32", "row", "That of these which lost most to it; else −1."),
+        Column("worst_lost_ms", "float64", "ms", "Time that this target lost to it."),
+        Column("dor", "float64", "", "Sum of its degrees of responsibility in those rows."),
+        Column("lost_ms", "float64", "ms", "Elapsed time that those targets lost to it."),
         Column("recurring_ms", "float64", "ms", "The part lost by runs of the same fingerprint."),
         *(Column(f"{r}_lost_ms", "float64", "ms", f"The part lost to {r}.") for r in Resource),
     ),
 )
-"""Rest rows keep the sums of targets; this table keeps the sums of sources."""
+"""REST rows keep the sums per target; this table keeps the sums per source."""

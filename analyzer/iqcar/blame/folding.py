@@ -1,8 +1,8 @@
-"""Which sources of a target are named and which go into its rest, and in what batches to look.
+"""Select the largest sources of each target, and divide targets into batches to bound memory.
 
-Who hurts whom is a matrix of queries × queries: of 2,000 queries at once it has 4 million cells,
-per request and host. Only the largest cells of each target are kept. To choose them, the cells of
-a few targets at a time are worked out whole, and their rest is summed before the next are.
+The blame of source queries for target queries is a matrix: for 2,000 concurrent queries it has 4
+million cells per request and host. Only the largest sources of each target are kept. To select
+them, all cells of a batch of targets are computed, and the others are summed before the next batch.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats, Ints
 
 MOST_SOURCES = 20
-"""Source queries named per target query. A person reads ten; 2,000 targets of 20 sources each are
+"""Source queries named per target query. Users read about ten; 2,000 targets of 20 sources each are
 30 MB of JSON."""
 
 PAIRS_AT_ONCE = 1_000_000
-"""Pairs of a demand and a source stage worked out at once: 200 bytes each with what is made of
-them, 200 MB."""
+"""Pairs of a demand and a source stage per batch; at 200 bytes each with intermediate results, they
+take 200 MB."""
 
 PAIRS_PER_TASK = 2
-"""As many per task are worked out at once, if that is more: every batch looks at all tasks, so that
-batches cost time in proportion to pairs, and memory in proportion to the tables."""
+"""Pairs per task in a batch, if that is more. Every batch reads all tasks, so with this bound time
+is proportional to pairs, and memory to the size of the tables."""
 
 CELLS_PER_ENTRY = 8
-"""Up to here a table of all cells is cheaper than sorting the entries."""
+"""Cells per entry up to which a table of all cells is cheaper than sorting the entries."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What each demand is to its target query, to rank its sources by and to sum their rest in.
+    """Weight of each demand in its target query, by which its sources are ranked and summed.
 
     Attributes
     ----------
-    dor : (demands,) degree of responsibility.
-    lost_ms : (demands,) elapsed time lost.
-    by_beta : whether sources share in `dor` by their blame β, else by lost time.
+    dor : ndarray of shape (n_demands,)
+        Degree of responsibility.
+    lost_ms : ndarray of shape (n_demands,), ms
+        Elapsed time lost.
+    by_beta : bool
+        Whether sources share in `dor` by their blame β instead of their lost time.
     """
 
     dor: Floats
@@ -54,18 +57,18 @@ def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags
 
     Parameters
     ----------
-    target, source : (n,) int64, ≥ 0
-        Of each entry; a pair may have several entries and counts with their sum.
-    size : (n,) float64, ≥ 0
-        How large each entry is.
+    target, source : ndarray of shape (n_entries,), int64
+        Target and source of each entry, ≥ 0; the entries of a pair are summed.
+    size : ndarray of shape (n_entries,)
+        Size of each entry, ≥ 0.
     most : int
-        Sources kept per target; of equal ones those that come first by number.
+        Sources kept per target; of equal ones, those with the lowest numbers.
 
     Returns
     -------
-    (n,) bool
-        Nothing is marked where a target has at most ``most`` sources, and no single one: a rest of
-        one source would hide its name for nothing.
+    ndarray of shape (n_entries,), bool
+        A target with at most ``most + 1`` sources has none marked: a rest of a single source would
+        hide its name without saving a row.
     """
     if not len(target):
         return np.zeros(0, bool)
@@ -74,17 +77,17 @@ def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags
     begin = np.flatnonzero(np.diff(owner, prepend=-1))
     count = np.diff(begin, append=len(owner))
     marked = np.zeros(len(owner), bool)
-    for one in np.flatnonzero(count > most + 1).tolist():
-        here = slice(begin[one], begin[one] + count[one])
+    for position in np.flatnonzero(count > most + 1).tolist():
+        here = slice(begin[position], begin[position] + count[position])
         marked[here] = ~_largest(total[here], most)
     flags: Flags = marked[member]
     return flags
 
 
 def _largest(values: Floats, most: int) -> Flags:
-    """Mark the ``most`` largest of more values than that, the first of equal ones.
+    """Mark the ``most`` largest values, the first of equal ones; there are more than ``most``.
 
-    Not by sorting: that of all pairs took longer than finding them.
+    By partition, because sorting all pairs took longer than computing them.
     """
     place = len(values) - most
     bound = np.partition(values, place)[place]
@@ -95,7 +98,7 @@ def _largest(values: Floats, most: int) -> Flags:
 
 
 def distinct_pairs(target: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return target and source of each distinct pair, in order, and each entry's position there."""
+    """Return targets and sources of distinct pairs in order, and each entry's position there."""
     first = int(target.min()) if len(target) else 0
     width = int(source.max(initial=0)) + 1
     key = (target - first) * width + source
@@ -110,29 +113,28 @@ def distinct_pairs(target: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def batches(owner: Ints, cost: Floats, most: float) -> list[Flags]:
-    """Split groups into batches of bounded cost that no owner's groups are divided among.
+    """Divide groups into batches of bounded cost; all groups of an owner are in one batch.
 
     Parameters
     ----------
-    owner : (n,) int64
-        Whom each group belongs to.
-    cost : (n,) float64
+    owner : ndarray of shape (n_groups,), int64
+    cost : ndarray of shape (n_groups,)
     most : float
-        Cost of a batch at most; an owner whose groups cost more has one of its own.
+        Maximum cost of a batch; an owner whose groups cost more has a batch of its own.
 
     Returns
     -------
-    list of (n,) bool
-        One batch of everything where that is cheap enough.
+    list of ndarray of shape (n_groups,), bool
+        The groups in each batch; one batch with all groups if they cost at most ``most``.
     """
     if float(cost.sum()) <= most:
         return [np.ones(len(owner), bool)]
     owners, member = np.unique(owner, return_inverse=True)
     batch = np.zeros(len(owners), np.int64)
     number, spent = 0, 0.0
-    for at, one in enumerate(np.bincount(member, cost, len(owners)).tolist()):
-        if spent > 0 and spent + one > most:
+    for at, owner_cost in enumerate(np.bincount(member, cost, len(owners)).tolist()):
+        if spent > 0 and spent + owner_cost > most:
             number, spent = number + 1, 0.0
         batch[at] = number
-        spent += one
+        spent += owner_cost
     return [batch[member] == n for n in range(number + 1)]

@@ -1,4 +1,4 @@
-"""What each task lost to waiting: data processed, RATP and slowdown (paper §4.1, eq. 2 and 3)."""
+"""Compute data processed, RATP, slowdown and lost time of every task (iQCAR §4.1, eq. 2 and 3)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats, Ints
 
 SHORTEST_MS = 1.0
-"""Durations that something is divided by are at least Spark's resolution."""
+"""Lower bound of durations used as divisors: the resolution of Spark's times."""
 ROUNDING = 1e-9
-"""A slowdown, or what is left of a sum, that is below this share of it is rounding."""
+"""Differences below this share of the minuend are rounding errors."""
 
 BYTES_REQUESTS = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
 """Requests whose capacity is a speed: bytes per ms of a host's network or disk."""
@@ -34,11 +34,11 @@ ONE_DEVICE = {
     Request.IO_READ: (Request.IO_READ, Request.IO_WRITE),
     Request.IO_WRITE: (Request.IO_READ, Request.IO_WRITE),
 }
-"""Requests that keep the same device busy: a writer is in a reader's way."""
+"""Requests that use the same device: writers delay readers."""
 
 
 class Users(Protocol):
-    """Who uses resources: tasks (:class:`TaskColumns`) or pieces of them."""
+    """Users of resources: tasks (:class:`TaskColumns`) or pieces of them."""
 
     @property
     def host(self) -> Ints:
@@ -50,11 +50,11 @@ class Users(Protocol):
 
     @property
     def launch(self) -> Floats:
-        """Begin in ms, NaN if unknown."""
+        """Begin in ms since the epoch, NaN if unknown."""
 
     @property
     def finish(self) -> Floats:
-        """End in ms, NaN if unknown."""
+        """End in ms since the epoch, NaN if unknown."""
 
     @property
     def span(self) -> Floats:
@@ -66,7 +66,7 @@ class Users(Protocol):
 
     @property
     def slots_offered(self) -> Floats:
-        """Slots handed out in the application meanwhile."""
+        """Slots handed out in the application during the wait for one."""
 
     def domain(self, request: Request) -> Ints:
         """Contention domain."""
@@ -86,10 +86,10 @@ class Users(Protocol):
 
 @dataclass(frozen=True)
 class TaskColumns:
-    """The columns of every task that blame needs, checked and as plain arrays.
+    """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
 
-    ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task whose times
-    make no sense; ``span`` is its duration in ms, 0 for such a task.
+    ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
+    implausible times; ``span`` is its duration in ms, 0 for such a task.
     """
 
     tables: Tables
@@ -107,7 +107,7 @@ class TaskColumns:
 
     @classmethod
     def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
-        """Take the columns from the tables."""
+        """Build the columns from the tables."""
         tasks = tables.tasks
         launch = tasks["launch_ms"].to_numpy(np.float64)
         finish = tasks["finish_ms"].to_numpy(np.float64)
@@ -161,9 +161,10 @@ class TaskColumns:
         return values
 
     def held(self) -> Floats:
-        """Return the execution memory held in bytes, on average over the task's life.
+        """Return the mean execution memory held during each task, in bytes.
 
-        Where nobody looked it is Spark's own metric, which is more: the peaks of its operators.
+        Where the plugin did not sample it, the value is Spark's peak execution memory, which is
+        higher: the sum of the peaks of its operators.
         """
         held: Floats = self.number("peak_memory_bytes").copy()
         records = self.tables.task_records
@@ -171,7 +172,7 @@ class TaskColumns:
         mean = records["mean_held_bytes"].to_numpy(np.float64)
         seen = (task >= 0) & (task < len(held)) & np.isfinite(mean)
         task = task[seen]
-        # The measuring begins after the launch and ends before the finish.
+        # Measuring starts after the launch and ends before the finish.
         measured = records["wall_ms"].to_numpy(np.float64)[seen]
         measured = np.minimum(measured / np.maximum(self.span[task], SHORTEST_MS), 1.0)
         held[task] = mean[seen] * known_or_zero(measured)
@@ -180,24 +181,26 @@ class TaskColumns:
 
 @dataclass(frozen=True)
 class Loss:
-    """What every task lost to one request; arrays with one entry per task.
+    """Loss of every task to one request.
 
     Attributes
     ----------
-    wait : float64, ms
-        Time it waited; 0 where unknown.
-    ratp : float64, ms per data unit
+    request : Request
+    wait : ndarray of shape (n_tasks,), ms
+        Time waited; 0 where unknown.
+    ratp : ndarray of shape (n_tasks,), ms per data unit
         WT / DP (eq. 2); 0 where no data was processed.
-    slowdown : float64
+    slowdown : ndarray of shape (n_tasks,)
         S (eq. 3), ≥ 0.
-    stretch : float64
-        ``C_h / c_tt``, ≥ 1: what eq. 6 multiplies a source's used share of the capacity with.
-    span : float64, ms
+    stretch : ndarray of shape (n_tasks,)
+        ``C_h / c_tt``, ≥ 1: the factor of a source's used share in eq. 6.
+    span : ndarray of shape (n_tasks,), ms
         T_tt: the time over which ``c_tt`` was measured.
-    known : float64
+    known : ndarray of shape (n_tasks,)
         The part of S that has a known cause (β_known of eq. 4), ≤ S.
-    lost : float64, ms
-        Time lost, ``WT · S / (1 + S)``; its known part is ``lost · known / S``.
+    lost : ndarray of shape (n_tasks,), ms
+        Time lost: ``WT · S / (1 + S)`` where S is computed from data, else the wait (for the
+        processor with garbage collection). Its known part is ``lost · known / S``.
     """
 
     request: Request
@@ -211,11 +214,12 @@ class Loss:
 
 
 def data_processed(columns: Users, request: Request) -> Floats:
-    """Return the data each task processed for a request (paper table 4; NaN = unknown).
+    """Return the data that each task or piece processed for a request (iQCAR table 4).
 
-    Slots handed out for a slot wait; input bytes for processor and locks (input and shuffle
-    read, else what it wrote); peak execution memory; bytes from other hosts; bytes read; bytes
-    written to shuffle files, spill and output.
+    For a slot wait these are the slots handed out; for processor and locks the bytes read from
+    input and shuffle, else the bytes written; for memory the peak execution memory; for shuffle
+    fetches the bytes from other hosts; for reads the input bytes; for writes the bytes written to
+    shuffle files, spill and output. NaN where unknown.
     """
     number = columns.number
     if request is Request.SLOT_WAIT:
@@ -239,7 +243,7 @@ def measure_loss(
     capacity: dict[Request, Capacity],
     source_usage: SourceUsage,
 ) -> Loss:
-    """Measure what every task lost to one request.
+    """Compute every task's loss to one request.
 
     Parameters
     ----------
@@ -248,15 +252,15 @@ def measure_loss(
     capacity : dict
         From :func:`iqcar.blame.attribute.capacities`.
     source_usage : SourceUsage
-        ``PAPER`` measures every request as data per waiting time against the best seen in the
-        domain; the others measure a processor in cores, slots in slots, and memory and locks
-        in the share of its life that a task was not waiting.
+        ``PAPER`` compares data per waiting time with the best in the domain, for every request.
+        The others compare bytes with the host's capacity, and for processor, slots, memory and
+        locks the waiting time with the time in which the task held the resource.
 
     Returns
     -------
     Loss
-        All zero for a task whose wait is unknown. A wait without data (DP 0 or unknown) has no
-        ideal to compare with: it is kept as a wait, and loses nothing.
+        Zero for a task whose wait is unknown. Where the loss is computed from data, a wait without
+        data (DP 0 or unknown) has no ideal to compare with: it counts as a wait without loss.
     """
     wait = columns.wait(request)
     wait = np.where(wait > 0, wait, 0.0)
@@ -284,7 +288,7 @@ def measure_loss(
 def _against_speed(
     request: Request, wait: Floats, ratp: Floats, capacity: Floats, span: Floats
 ) -> Loss:
-    """Eq. 3 with the host's capacity: S = C_h / c_tt − 1, c_tt = 1 / RATP_tt at most C_h."""
+    """Compute the loss by eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h."""
     slowdown = known_or_zero(capacity * ratp) - 1.0
     slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
     lost = wait * slowdown / (1.0 + slowdown)
@@ -292,10 +296,10 @@ def _against_speed(
 
 
 def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
-    """A task that ran R after waiting W got R / (R + W) of a slot.
+    """Compute the loss of a task that ran R after waiting W: it got R / (R + W) of a slot.
 
-    T_tt is W + R, the time over which that share was measured, so that slots that stood idle
-    while it waited leave their part of S unattributed. Waiting for the first executor is known.
+    T_tt is W + R, the time over which that share was measured, so the part of S that falls on slots
+    idle during the wait stays unattributed. Waiting without any executor is a known cause.
     """
     ran = np.maximum(columns.span, SHORTEST_MS)
     slowdown = wait / ran
@@ -304,7 +308,7 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
 
 
 def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
-    """Against one core: c_tt = CPU / (CPU + wait); garbage collection is lost to a known cause."""
+    """Compute the loss against one core, c_tt = CPU / (CPU + wait); GC is a known cause of it."""
     measured = np.isfinite(columns.wait(Request.RUN_QUEUE))
     cpu = np.maximum(known_or_zero(columns.compute()), SHORTEST_MS)
     gc = np.where(measured, known_or_zero(columns.waits["gc_ms"].to_numpy(np.float64)), 0.0)
@@ -316,6 +320,6 @@ def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
 
 
 def _rows(column: pd.Series[int], n: int) -> Ints:
-    """Row numbers of another table, −1 for one that it does not have."""
+    """Return row numbers of another table, −1 for rows that it does not have."""
     rows = column.to_numpy(np.int64)
     return np.where((rows >= 0) & (rows < n), rows, -1)

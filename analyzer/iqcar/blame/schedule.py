@@ -1,4 +1,4 @@
-"""When whom starts and stops to wait and to use, in each contention domain."""
+"""Start and end times of every wait and use of a resource, sorted for the sweep."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Agenda:
-    """The schedule of each contention domain, made once.
+    """The schedule of each contention domain, built on first use.
 
-    In an application whole tasks wait for slots and hold them; elsewhere pieces of tasks take part.
+    In the domain of an application whole tasks wait for slots and hold them; in the domains of
+    hosts and executors the events are those of pieces of tasks.
     """
 
     def __init__(self, pieces: Pieces, source_usage: SourceUsage) -> None:

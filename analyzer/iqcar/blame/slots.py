@@ -1,8 +1,9 @@
-"""Who held the slots of an application while a task waited for one.
+"""Compute slot clocks, which weight the time that tasks wait for and hold slots of an application.
 
-Slots come and go with executors, so a second of waiting among 4 slots is not one among 400.
-The *slot clock* of an application advances by ``dt / N(t)``, N being its slots at that moment:
-on that clock a task that holds ``k`` slots for an overlap ``o`` takes ``k · o`` of the capacity.
+The number of slots changes with executors, so a second of waiting for one of 4 slots differs from
+one for one of 400. The *slot clock* of an application advances by ``dt / N(t)``, where N is its
+number of slots: a task that holds ``k`` slots for an overlap ``o`` on that clock uses ``k · o`` of
+the capacity.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats, Ints
 
 NO_SLOTS = 1e-6
-"""Fewer slots than this are none; sums of slot counts are exact to far below it."""
+"""Fewer slots than this count as none; rounding errors of slot counts are far smaller."""
 
 
 class SlotTimes(NamedTuple):
@@ -27,14 +28,14 @@ class SlotTimes(NamedTuple):
 
     Attributes
     ----------
-    asked, launched, finished : ndarray of float64, one per task
-        Reading when the task began to wait, was launched, finished.
-    no_executor_ms : ndarray of float64, one per task
-        Time it waited while its application had no slots at all.
-    held : ndarray of float64, one per task
+    asked, launched, finished : ndarray of shape (n_tasks,)
+        Readings when the task started to wait, was launched, and finished.
+    no_executor_ms : ndarray of shape (n_tasks,), ms
+        Time it waited while its application had no slots.
+    held : ndarray of shape (n_tasks,)
         Slots it held while it ran.
     unknown_cores : int
-        Executors with tasks whose cores the log does not say.
+        Number of executors that ran tasks but whose cores are not in the log.
     """
 
     asked: Floats
@@ -46,14 +47,14 @@ class SlotTimes(NamedTuple):
 
 
 def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) -> SlotTimes:
-    """Read every task's slot clock.
+    """Compute the slot clock readings of every task.
 
     Parameters
     ----------
     tables : Tables
         ``tasks``, ``executors`` and ``applications`` are used.
-    asked, launch, finish : ndarray of float64, one per task
-        ms since the epoch; a task with a time that is not finite is left out.
+    asked, launch, finish : ndarray of shape (n_tasks,), ms
+        Times since the epoch; a task with a time that is not finite is left out.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) ->
     order = by_group_and_time(group, when)
     step = np.diff(when[order], append=0.0)
     step[np.diff(group[order], append=-1) != 0] = 0.0
-    # What runs is proof of a slot even where the executor's record is missing or late.
+    # A running task holds a slot even where its executor's event is missing or late.
     slots = np.maximum(np.cumsum(offered[order]), np.cumsum(taken[order]))
     open_ = slots > NO_SLOTS
     readings = np.empty((2, len(order)))
@@ -110,7 +111,7 @@ class _Offers(NamedTuple):
 def _offers(
     tables: Tables, rows: Ints, held: Floats, asked: Floats, launch: Floats, finish: Floats
 ) -> _Offers:
-    """Slots that each executor offers, from when to when."""
+    """Return the slots of each executor, and the times from and until which it offers them."""
     executors = tables.executors
     if len(executors) == 0:
         nothing = np.zeros(0)
@@ -133,7 +134,7 @@ def _offers(
     cores = np.where(cores > 0, cores, 0.0)
     added = executors["added_ms"].to_numpy(np.float64)
     removed = executors["removed_ms"].to_numpy(np.float64)
-    # An executor whose coming or going is not recorded was there all the time.
+    # An executor without recorded addition or removal counts as present throughout.
     added = np.where(np.isfinite(added), added, asked[rows].min())
     removed = np.where(np.isfinite(removed), removed, max(finish[rows].max(), added.max()))
     removed = np.maximum(removed, added)
@@ -146,16 +147,19 @@ def _offers(
 def slots_offered(app: Ints, asked: Floats, launch: Floats) -> Floats:
     """Count the slots handed out in each task's application while it waited, itself included.
 
-    This is the data processed of a slot wait (paper table 4); at least 1, NaN where the wait
-    is unknown.
+    Returns
+    -------
+    ndarray of shape (n_tasks,)
+        The data processed of a slot wait (iQCAR table 4), at least 1; NaN where the wait is
+        unknown.
     """
     offered = np.full(len(app), np.nan)
     rows = np.flatnonzero((app >= 0) & np.isfinite(asked + launch))
     rows = rows[by_group_and_time(app[rows], launch[rows])]
     _, first = np.unique(app[rows], return_index=True)
     for at, after in itertools.pairwise([*first, len(rows)]):
-        mine = rows[at:after]
-        until = np.searchsorted(launch[mine], launch[mine], side="right")
-        since = np.searchsorted(launch[mine], asked[mine], side="right")
-        offered[mine] = np.maximum(until - since, 1)
+        of_app = rows[at:after]
+        until = np.searchsorted(launch[of_app], launch[of_app], side="right")
+        since = np.searchsorted(launch[of_app], asked[of_app], side="right")
+        offered[of_app] = np.maximum(until - since, 1)
     return offered

@@ -1,4 +1,4 @@
-"""How much of a resource each task used: the source term of eq. 6, as a share of the capacity."""
+"""Compute how much of a resource each task used: the source term u_st of eq. 6."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def used_share(
     capacity: dict[Request, Capacity],
     source_usage: SourceUsage,
 ) -> Floats:
-    """Return ``u_st = c_st / C_h`` of each task, or piece of one, as a source, ≥ 0.
+    """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
 
     Parameters
     ----------
     columns : TaskColumns or Pieces
     request : Request
-        What a target waits for.
+        What the target waits for.
     capacity : dict
         From :func:`iqcar.blame.attribute.capacities`.
     source_usage : SourceUsage
@@ -38,9 +38,9 @@ def used_share(
 
     Returns
     -------
-    ndarray of float64, one per task or piece
-        Cores for the processor, slots for slots, else a share of the capacity; 0 for a task
-        that used nothing, and where nothing is known about its use.
+    ndarray of shape (n_tasks,) or (n_pieces,)
+        Cores for the processor, slots for slots, else a share of the capacity; 0 where the source
+        used nothing or its use is unknown.
     """
     if source_usage is SourceUsage.PAPER:
         return _share_while_waiting(columns, request)
@@ -53,32 +53,32 @@ def used_share(
         return _memory_share(columns)
     if request is Request.RUN_QUEUE:
         return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
-    # Who holds a lock is not recorded; a task can only hold it while it is not waiting for it.
+    # Holders of locks are not recorded; a task cannot hold a lock while waiting for it.
     return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
 
 
 def explicable_share(
     columns: TaskColumns, request: Request, everyone: Floats, source_usage: SourceUsage
 ) -> Floats:
-    """Return the share of each task's slowdown that other tasks can explain at most.
+    """Return the maximum share of each task's slowdown that other tasks can explain.
 
-    An estimated CPU wait is all that is left of a task's time, and much of that may be no CPU wait
-    (calls to the driver, storage that reports no scan time). Where cores stood idle nobody was in
-    the way, so others take the blame for at most the share of the host's cores that was in use
-    meanwhile. A measured wait needs no such bound, and ``PAPER`` has none.
+    An estimated CPU wait is the unexplained rest of a task's time, and may contain much that is no
+    CPU wait (calls to the driver, storage that reports no scan time). Idle cores delay no task, so
+    other tasks are blamed for at most the share of the host's cores that was in use during the
+    task. A measured wait needs no such bound, and ``PAPER`` has none.
 
     Parameters
     ----------
     columns : TaskColumns
     request : Request
-    everyone : ndarray of float64, one per task
-        Use of the resource during the task's life by all, itself included: cores times ms.
+    everyone : ndarray of shape (n_tasks,), cores · ms
+        Use of the resource by all tasks during each task, itself included.
     source_usage : SourceUsage
 
     Returns
     -------
-    ndarray of float64, one per task
-        From 0 to 1; 1 for every other request, and where a host's cores are not recorded.
+    ndarray of shape (n_tasks,)
+        From 0 to 1; 1 for every other request, and where the host's cores are not recorded.
     """
     one = np.ones(len(everyone))
     if request is not Request.RUN_QUEUE or source_usage is SourceUsage.PAPER:
@@ -102,7 +102,7 @@ def _device_share(
     for part in ONE_DEVICE[request]:
         speeds = per_host[part]
         for other in ONE_DEVICE[request]:
-            # Nobody's writes were timed (output has no write time): the device is the same.
+            # An unknown speed (output has no write time) is that of the device's other request.
             speeds = np.where(np.isnan(speeds), per_host[other], speeds)
         ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
         by_rate = np.minimum(positive_or_zero(ideal) / life, 1.0)
@@ -116,7 +116,7 @@ def _device_share(
 
 
 def _memory_share(columns: Users) -> Floats:
-    """Memory held, of the most that tasks of the same executor ever held at once."""
+    """Return memory held as a share of the maximum that the executor's tasks held at one time."""
     held = positive_or_zero(columns.held())
     rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
     executor = columns.executor[rows]
@@ -133,7 +133,7 @@ def _memory_share(columns: Users) -> Floats:
 
 
 def _share_while_waiting(columns: Users, request: Request) -> Floats:
-    """Eq. 6 as printed: DP / WT of the source; the capacity itself where it never waited."""
+    """Return eq. 6 as printed: DP / WT of the source; the full capacity where it never waited."""
     wait = columns.wait(request)
     data = data_processed(columns, request)
     domain = columns.domain(request)

@@ -1,4 +1,7 @@
-"""How much of a query's elapsed time each of its stages lost: what level 1 of iQC-Graph weighs."""
+"""Compute each stage's share of its query's elapsed time, and how much of that was lost.
+
+The lost part is the contribution of level 1 of iQC-Graph.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 STAGE_LOSSES = TableSpec(
     "stage_losses",
-    "One row per stage, aligned with `stages`: how much of its and its query's time was lost.",
+    "One row per row of `stages`: its share of its query's time, and the lost part of it.",
     (
         Column("life_ms", "float64", "ms", "Task time: Σ over its tasks of slot wait + duration."),
         Column("lost_task_ms", "float64", "ms", "Task time lost, over all requests."),
@@ -31,7 +34,7 @@ STAGE_LOSSES = TableSpec(
 
 
 def stage_losses(tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats) -> pd.DataFrame:
-    """Bring the time that tasks lost down to the elapsed time of their query.
+    """Scale the time that tasks lost to the elapsed time of their query.
 
     Parameters
     ----------
@@ -39,7 +42,7 @@ def stage_losses(tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats) -> p
         ``stages``, ``queries`` and ``tasks`` are used.
     waits : DataFrame
         From :func:`iqcar.waits.measure_waits`.
-    lost_task_ms : ndarray of float64, one per stage
+    lost_task_ms : ndarray of shape (n_stages,), ms
         Task time lost.
 
     Returns
@@ -70,7 +73,7 @@ _LIFE = ("duration_ms", wait_column(Request.SLOT_WAIT))
 
 
 def elapsed_shares(tables: Tables) -> Floats:
-    """Split every instant of a query equally among its stages that are running then.
+    """Divide the elapsed time of each query among its stages; concurrent stages share equally.
 
     Parameters
     ----------
@@ -78,9 +81,9 @@ def elapsed_shares(tables: Tables) -> Floats:
 
     Returns
     -------
-    ndarray of float64, one per stage
-        ms. Instants at which no stage runs (planning, driver) belong to none, so the shares of
-        a query's stages sum to at most its duration.
+    ndarray of shape (n_stages,), ms
+        Time without a running stage (planning, driver) is not divided, so the shares of a query's
+        stages sum to at most its duration.
     """
     stages, queries = tables.stages, tables.queries
     shares = np.zeros(len(stages))

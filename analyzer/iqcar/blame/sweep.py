@@ -1,4 +1,4 @@
-"""Integrals over pairs of overlapping tasks, by sweeping time instead of listing pairs.
+"""Compute integrals over pairs of overlapping tasks by a sweep over time.
 
 For targets with weight w and sources with rate u, ``Σ_pairs overlap · w · u`` is the integral
 of ``(Σ active w) · (Σ active u)`` over time, per domain.
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 TARGET_STARTS, TARGET_ENDS, SOURCE_STARTS, SOURCE_ENDS = 1, 2, 4, 8
-"""What an event does; bits, because a launch ends a slot wait and starts a source at once."""
+"""Kinds of events, as bits: a launch ends a slot wait and starts a source at once."""
 
 SEEN, FIRST, SECOND = 0, 1, 2
-"""Rows of a group's table: each source's integral when last seen, and the two sums so far."""
+"""Rows of a group's table: each source's integral at the last update, and the two sums so far."""
 USED, LEVEL, SINCE = 0, 1, 2
-"""Rows of the sources' state: integral of the rate up to a moment, the rate since, the moment."""
+"""Rows of the sources' state: integral of the rate up to a time, the rate since, and that time."""
 
 
 def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
@@ -31,13 +31,13 @@ def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     Parameters
     ----------
     events : Schedule
-    rate : ndarray of float64, one per task
+    rate : ndarray of shape (n_tasks,)
         Rate as a source, ≥ 0.
-    is_target : ndarray of bool, one per task
+    is_target : ndarray of shape (n_tasks,), bool
 
     Returns
     -------
-    ndarray of float64, one per task
+    ndarray of shape (n_tasks,)
         ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
     """
     count_steps(__name__, len(events.task))
@@ -69,7 +69,7 @@ def pairs_of_groups(
 
     Returns
     -------
-    ndarray of int64, one per group
+    ndarray of shape (n_groups,), int64
         At least as many as :func:`pair_integrals` finds. O(events).
     """
     met: Ints = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
@@ -79,7 +79,7 @@ def pairs_of_groups(
 def _room(
     events: Schedule, columns: tuple[Any, ...], n_sources: int, n_groups: int
 ) -> tuple[int, int, int, Ints]:
-    """What :func:`_room_needed` finds for columns with one value per task."""
+    """Call :func:`_room_needed` for columns with one value per task."""
     count_steps(__name__, len(events.task))
     arguments: list[Any] = [column[events.row] for column in columns]
     arguments += np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
@@ -105,25 +105,24 @@ def pair_integrals(
     Parameters
     ----------
     events : Schedule
-    rate : ndarray of float64, one per task
+    rate : ndarray of shape (n_tasks,)
         Rate as a source, ≥ 0.
-    source : ndarray of int64, one per task
-        What the task counts as when it is a source (its stage); −1 = no source.
-    weights : two ndarrays of float64, one per task
+    source : ndarray of shape (n_tasks,), int64
+        Source that the task belongs to (its stage); −1 if it is no source.
+    weights : two ndarrays of shape (n_tasks,)
         Weights as a target, ≥ 0; a task with a zero first weight is no target.
-    group : ndarray of int64, one per task
-        What the task counts as when it is a target.
+    group : ndarray of shape (n_tasks,), int64
+        Group that the task belongs to as a target.
     n_sources, n_groups : int
         Numbers of sources and groups.
     one_domain : bool
-        Whether each group lies in one domain, so that no pair can be met twice.
+        Whether each group lies in one domain, so that no pair occurs twice.
 
     Returns
     -------
     Pairs
-        Pairs of a task with itself included. Cost: events × sources alive in the domain at
-        the time; memory: groups alive × sources alive, plus the pairs that
-        were alive together.
+        Pairs of a task with itself are included. Time: events × sources alive in the domain at
+        the event; memory: groups alive × sources alive, plus the pairs alive together.
     """
     row = events.row
     room = _room(events, (rate, source, weights[0], group), n_sources, n_groups)[:3]
@@ -135,7 +134,7 @@ def pair_integrals(
 
 
 def _merged(pairs: Pairs, n_sources: int) -> Pairs:
-    """Add up pairs that were met in several domains (a stage on two executors of one host)."""
+    """Sum pairs that occur in several domains (a stage on two executors of one host)."""
     key = pairs.group * n_sources + pairs.source
     unique, place = np.unique(key, return_inverse=True)
     return Pairs(
@@ -150,10 +149,10 @@ def _merged(pairs: Pairs, n_sources: int) -> Pairs:
 def _usage_during(
     task: Any, what: Any, when: Any, domain_start: Any, rate: Any, is_target: Any
 ) -> Any:
-    """Carry the running integral as a sum of two doubles.
+    """Integrate the rate over each target, with the running integral as a sum of two doubles.
 
-    It grows with the whole log while a target is interested in milliseconds of it: one double
-    would leave a short task late in a long log with nothing but rounding.
+    The integral grows over the whole log, and a target takes the difference over milliseconds: with
+    one double, the result of a short task late in a long log would be rounding error.
     """
     at_start = np.zeros((len(rate), 2))
     result = np.zeros(len(rate))
@@ -180,7 +179,7 @@ def _usage_during(
                     level += rate[i]
                 if what[e] & SOURCE_ENDS:
                     active -= 1
-                    # Exactly nothing when nobody is there: rounding must not blame the absent.
+                    # Exactly 0 without active sources: rounding must not become blame.
                     level = level - rate[i] if active > 0 else 0.0
     return result
 
@@ -198,7 +197,7 @@ def _count_ends(
     left_of_source: Any,
     left_of_group: Any,
 ) -> None:
-    """Count how often each source and each group of a domain will end."""
+    """Count the end events of each source and each group of a domain."""
     for e in range(first, after):
         i = task[e]
         if what[e] & SOURCE_ENDS and rate[i] > 0.0 and source[i] >= 0:
@@ -219,10 +218,10 @@ def _room_needed(
     left_of_source: Any,
     left_of_group: Any,
 ) -> Any:
-    """Count the most sources and groups alive at once, and the pairs alive together, per group too.
+    """Count the maximum of sources and of groups alive at once, and pairs alive, also per group.
 
-    Knowing the room beforehand the sweep needs no growing arrays, whose reference counts would
-    cost several times its arithmetic.
+    With these sizes the sweep allocates its arrays once; the reference counts of growing arrays
+    would cost several times its arithmetic.
     """
     alive_s, alive_g = (
         np.zeros(len(left_of_source), np.uint8),
@@ -280,9 +279,9 @@ def _free_slot(taken: Any) -> int:
 def _advance(
     table: Any, g: int, usage: Any, sources: int, now: float, first: float, second: float
 ) -> None:
-    """Bring one group up to now: add what each source used since the group's last event.
+    """Add to a group's sums what each source used since the group's last event.
 
-    The hot loop: whole arrays and an index, because slicing them costs more than the loop.
+    This is the hot loop: it indexes whole arrays, because slicing them costs more than the loop.
     """
     for s in range(sources):
         current = usage[USED, s] + usage[LEVEL, s] * (now - usage[SINCE, s])
@@ -307,10 +306,10 @@ def _pair_integrals(
     n_groups: int,
     room: Any,
 ) -> Any:
-    """Give every living group and source a slot in a small table, and empty it when one dies.
+    """Compute the pair sums; every group and source has a slot in a table while it is alive.
 
-    A source's integral is only brought up to date where it is read: at its own events, and at
-    the events of a group. Slots are reused, so the table has the size of what lives at once.
+    A source's integral is updated only where it is read: at its own events and at the events of a
+    group. Slots are reused, so the size of the table is that of what is alive at once.
     """
     left_of_source, left_of_group = np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
     slot_of_source, slot_of_group = np.full(n_sources, -1), np.full(n_groups, -1)
@@ -346,7 +345,7 @@ def _pair_integrals(
                     waiting[g] -= 1
                     left_of_group[group[i]] -= 1
                     if waiting[g] == 0:
-                        # Exactly nothing: rounding must not blame for a wait that is over.
+                        # Exactly 0: rounding must not become blame for a wait that has ended.
                         pull[0, g] = pull[1, g] = 0.0
                     else:
                         pull[0, g] -= weight[i]
@@ -392,7 +391,7 @@ def _pair_integrals(
                                     out_sums[found, 0] = first
                                     out_sums[found, 1] = table[g, SECOND, s] + pull[1, g] * more
                                     found += 1
-                        # A column of zeros adds nothing until the slot is given away again.
+                        # A column of zeros adds nothing until the slot is reused.
                         slot_of_source[source[i]] = source_in[s] = -1
                         usage[USED, s] = 0.0
                         for g in range(room_g):

@@ -1,10 +1,10 @@
-"""The lives of tasks in pieces, so that blame knows when a task waited and when it used what.
+"""Divide tasks into pieces by their recorded profiles, so that blame uses the times of waits.
 
-Where the plugin recorded a profile, each of its intervals is a piece; before and after it lie
-pieces in which the task neither waited nor used anything. A task without a profile is one piece.
-What a task waited, computed and moved in all is divided among its pieces by the profile, and by
-time where the profile does not tell. With this the sums of eq. 6 over pairs of tasks become sums
-over pairs of pieces, which is the integral of eq. 5 at the profile's resolution.
+Each interval of a profile that the plugin recorded is a piece; the pieces before and after the
+profile have neither waits nor use. A task without a profile is one piece. The waits, CPU time and
+bytes of a task are divided among its pieces by the profile, or by time where the profile has no
+such series. The sums of eq. 6 over pairs of tasks become sums over pairs of pieces: the integral of
+eq. 5 at the profile's resolution.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _MOVED_IN = {
     "output_bytes": Request.IO_WRITE,
     "disk_spilled_bytes": Request.IO_WRITE,
 }
-"""Bytes that were moved while the task waited for them, column → request; any other column is
+"""Columns of bytes that are divided among pieces like the wait for a request; any other column is
 divided by time."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of tasks; arrays with one entry per piece, disjoint within a task.
+    """Pieces of tasks, which do not overlap within a task.
 
     Attributes
     ----------
     columns : TaskColumns
         The tasks.
-    task : int64
+    task : ndarray of shape (n_pieces,), int64
         Row of the piece's task.
-    launch, finish : float64, ms
-        When the piece begins and ends; NaN as for the task.
-    span : float64, ms
-        Its length.
-    interval : int64
-        Its row in ``intervals``, −1 where no interval covers it.
+    launch, finish : ndarray of shape (n_pieces,), ms
+        Start and end of the piece; NaN if those of the task are.
+    span : ndarray of shape (n_pieces,), ms
+        Length of the piece.
+    interval : ndarray of shape (n_pieces,), int64
+        Row of the piece in ``intervals``, −1 where no interval covers it.
     whole : bool
         Whether each task is one piece, in the order of tasks.
     """
@@ -68,17 +68,17 @@ class Pieces:
 
     @classmethod
     def one_each(cls, columns: TaskColumns) -> Pieces:
-        """Each task is one piece."""
+        """Return one piece per task."""
         n = len(columns.span)
         every, none = np.arange(n), np.full(n, -1)
         return cls(columns, every, columns.launch, columns.finish, columns.span, none, whole=True)
 
     @classmethod
     def from_intervals(cls, columns: TaskColumns) -> Pieces:
-        """Cut tasks by their recorded intervals.
+        """Divide tasks by their recorded intervals.
 
-        A profile has the executor's clock and a task the driver's: a profile that does not lie
-        within its task's life is moved there, by no more than it takes.
+        Profiles use the executor's clock and tasks the driver's: a profile outside of its task's
+        launch and finish is shifted into them, by as little as possible.
         """
         table = columns.tables.intervals
         task = table["task"].to_numpy(np.int64)
@@ -99,7 +99,7 @@ class Pieces:
         latest = np.maximum(finish - (end[last] - start[first]), launch)
         moved = np.clip(start[first], launch, latest) - start[first]
         move = np.repeat(moved, last - first + 1)
-        # An interval reaches to the next one, so that pieces neither overlap nor leave gaps.
+        # Each interval is extended to the next one, so that pieces have no overlaps and no gaps.
         begin = np.minimum(start + move, columns.finish[task])
         until = np.where(is_last, end + move, np.append(begin[1:], 0.0))
         until = np.minimum(until, columns.finish[task])
@@ -122,15 +122,15 @@ class Pieces:
         return cls(columns, of_task, since, till, span, interval, whole=False)
 
     def of_task(self, values: NDArray[T]) -> NDArray[T]:
-        """Look up each piece's task."""
+        """Return the value of each piece's task."""
         return values if self.whole else values[self.task]
 
     def total(self, values: Floats) -> Floats:
-        """Sum the pieces of each task."""
+        """Return the sum over the pieces of each task."""
         return sum_by(self.task, values, len(self.columns.span))
 
     def emphasis(self, request: Request) -> Floats:
-        """How much more than on average over its life the task waited in each piece.
+        """Return the wait per ms in each piece relative to the task's average.
 
         0 where it did not wait, 1 in all pieces of a task that waited evenly.
         """
@@ -140,7 +140,7 @@ class Pieces:
         return np.where(even > 0, share_of(self._share(f"{request}_ms"), even), 1.0)
 
     def _share(self, column: str) -> Floats:
-        """Part of the task's total that lies in each piece."""
+        """Return the share of the task's total that falls in each piece."""
         if column not in self._shares:
             life = self.columns.span[self.task]
             even = np.where(life > 0, share_of(self.span, life), 1.0)
@@ -149,13 +149,13 @@ class Pieces:
             if column in intervals:
                 recorded = intervals[column].to_numpy(np.float64)
                 recorded = np.where(recorded > 0, recorded, 0.0)
-                mine = np.where(self.interval >= 0, recorded[self.interval], 0.0)
-                whole = self.total(mine)[self.task]
-                share = np.where(whole > 0, share_of(mine, whole), even)
+                in_piece = np.where(self.interval >= 0, recorded[self.interval], 0.0)
+                in_task = self.total(in_piece)[self.task]
+                share = np.where(in_task > 0, share_of(in_piece, in_task), even)
             self._shares[column] = share
         return self._shares[column]
 
-    # --- what a source's use is measured from, as for whole tasks
+    # --- the protocol iqcar.blame.ratp.Users, as for whole tasks
 
     @property
     def host(self) -> Ints:
@@ -169,7 +169,7 @@ class Pieces:
 
     @property
     def slots(self) -> SlotTimes:
-        """Slot times of tasks; slots are held from launch to finish, whatever the piece."""
+        """Slot times of tasks, not pieces: slots are held from launch to finish."""
         return self.columns.slots
 
     @property
@@ -192,7 +192,7 @@ class Pieces:
         return compute if self.whole else compute[self.task] * self._share("cpu_ms")
 
     def number(self, column: str) -> Floats:
-        """Bytes moved in each piece."""
+        """Part of a column of ``tasks`` that falls in each piece."""
         values = self.columns.number(column)
         if self.whole:
             return values
@@ -202,13 +202,13 @@ class Pieces:
     def held(self) -> Floats:
         """Execution memory held in bytes in each piece, NaN where unknown.
 
-        Where no profile tells, a task held its mean all its life.
+        A task without a profile of it holds its mean in all pieces.
         """
         held = self.columns.held()
         if self.whole:
             return held
         recorded = self.columns.tables.intervals["held_bytes"].to_numpy(np.float64)
-        mine = np.where(self.interval >= 0, recorded[self.interval], np.nan)
-        seen = np.isfinite(mine)
-        told = self.total(seen.astype(np.float64)) > 0
-        return np.where(told[self.task], np.where(seen, mine, 0.0), held[self.task])
+        in_piece = np.where(self.interval >= 0, recorded[self.interval], np.nan)
+        seen = np.isfinite(in_piece)
+        profiled = self.total(seen.astype(np.float64)) > 0
+        return np.where(profiled[self.task], np.where(seen, in_piece, 0.0), held[self.task])

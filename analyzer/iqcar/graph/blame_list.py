@@ -1,4 +1,4 @@
-"""Whom one target's lost time is put down to: other queries, itself, known causes, nobody."""
+"""Divide one target's lost time among other queries, itself, known causes and unattributed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = (
     "by_resource",
     "by_host",
 )
-"""Columns of :func:`blame_of`, as they are called in the result's JSON."""
+"""Columns of :func:`blame_of`, named as in the result's JSON."""
 
 _CAUSE_NAMES = {
     OWN: "itself",
@@ -45,21 +45,23 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
 
 
 def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
-    """Split one target's lost time by who is to blame (eq. 4, summed over its tasks).
+    """Divide one target's lost time among its sources (eq. 4, summed over its tasks).
 
     Parameters
     ----------
-    query : row of the target query.
+    contents : Contents
+    query : int
+        Row of the target query.
 
     Returns
     -------
     list of dict
         One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where
-        there are more queries than are named, ``rest``, the largest share first: source_query_id
-        (None for the last three), source_name, kind, share (of
-        the target's lost time; they sum to 1), dor (in the chosen impact model), lost_ms (elapsed),
-        share_of_duration, by_resource and by_host (dicts of lost_ms, largest first). A target that
-        lost nothing has one ``unattributed`` row of share 1 and 0 ms.
+        some queries are not named, ``rest``; largest share first. Keys: source_query_id (None for
+        the last three kinds), source_name, kind, share (of the target's lost time; they sum to 1),
+        dor (in the chosen impact model), lost_ms (elapsed), share_of_duration, by_resource and
+        by_host (dicts of lost_ms, largest first). A target that lost nothing has one
+        ``unattributed`` row of share 1 and 0 ms.
 
     Raises
     ------
@@ -75,7 +77,7 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     dor, lost = contents.dor.amount[4][at], contents.lost.amount[4][at]
     demand = s.towards[4][at]
     # One group per blamed query; own, known and unattributed are groups of their own.
-    # A source stage of no known query is nobody that could be named.
+    # A source stage without a known query cannot be named: its part is unattributed.
     by_query = contents.query_of_explanation[at]
     nameless = (s.kind[at] == QUERY) & (s.source_query[by_query] < 0)
     kinds = np.where(nameless, UNATTRIBUTED, s.kind[at])
@@ -130,10 +132,10 @@ def _nothing_lost() -> dict[str, Any]:
 def _split(
     member: Ints, part: Ints, lost_ms: Floats, members: int
 ) -> list[list[tuple[int, float]]]:
-    """Lost time of each member by part (resource code or host row), the largest first."""
+    """Return lost time of each member by part (resource code or host row), largest first."""
     low = int(part.min())
     span = int(part.max()) - low + 1
-    # Only what occurs: members by all parts is hosts by sources, for each target anew.
+    # Only pairs that occur: the full table has hosts × sources cells, for each target.
     keys, position = np.unique(member * span + part - low, return_inverse=True)
     sums = sum_by(position, lost_ms, len(keys))
     owner = keys // span

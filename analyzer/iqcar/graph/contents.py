@@ -1,4 +1,4 @@
-"""What an iQC-Graph consists of, without the questions one can ask it."""
+"""The data of an iQC-Graph: vertices, impact factors, DOR, lost time, and names of vertices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Names:
-    """The tables that names are looked up in when a vertex is shown."""
+    """Names of queries, stages and hosts by row, for the ids and labels of vertices."""
 
     queries: pd.DataFrame
     stages: pd.DataFrame
@@ -55,20 +55,20 @@ class Names:
         return column(self.stages, "query")
 
     def host(self, row: int) -> str:
-        """Name of a host; a wait can be recorded without one."""
+        """Return the name of a host; row −1 is a wait without a recorded host."""
         return self.host_names[row] if row >= 0 else "unknown host"
 
     def stage_key(self, row: int) -> str:
-        """Id of a stage: its query's id, stage id and attempt."""
+        """Return the id of a stage: its query's id, stage id and attempt."""
         query = int(self.stage_query[row])
-        of = self.query_ids[query] if query >= 0 else f"row-{row}"
-        return f"{of}/stage-{self.stage_numbers[row]}"
+        owner = self.query_ids[query] if query >= 0 else f"row-{row}"
+        return f"{owner}/stage-{self.stage_numbers[row]}"
 
     def stage_label(self, row: int) -> str:
-        """How a reader would call a stage."""
+        """Return the display name of a stage: its number and its query."""
         query = int(self.stage_query[row])
-        of = f" of {self.query_names[query]}" if query >= 0 else ""
-        return f"stage {self.stage_numbers[row]}{of}"
+        of_query = f" of {self.query_names[query]}" if query >= 0 else ""
+        return f"stage {self.stage_numbers[row]}{of_query}"
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,12 @@ class Contents:
     Attributes
     ----------
     structure : Structure
-    dor : Flow of DOR in the chosen impact model.
-    lost : Flow of elapsed lost time in ms (always by time lost, whatever the impact model).
-    by_stage, by_query : DOR and lost time per (source stage | source query, target).
+    dor : Flow
+        DOR in the chosen impact model.
+    lost : Flow
+        Elapsed lost time in ms, by time lost in every impact model.
+    by_stage, by_query : ByTarget
+        DOR and lost time per target and source stage, or source query.
     impact : ImpactModel
     names : Names
     folded : DataFrame of :data:`iqcar.blame.attribute.FOLDED`
@@ -97,14 +100,14 @@ class Contents:
 
     @cached_property
     def duration_ms(self) -> Floats:
-        """(n0,) duration of each target; NaN where it is not known."""
+        """Durations of the targets: ndarray of shape (n0,), ms; NaN where unknown."""
         durations = self.names.queries["duration_ms"].to_numpy(np.float64)
         chosen: Floats = durations[self.structure.targets]
         return chosen
 
     @cached_property
     def explanations_of_target(self) -> tuple[Ints, Ints]:
-        """Level-4 positions ordered by target, and where each target's begin: (n4,), (n0 + 1,)."""
+        """Level-4 positions sorted by target, shape (n4,), and each target's first, (n0 + 1,)."""
         target = self.structure.target[4]
         order = np.argsort(target, kind="stable")
         counts = np.bincount(target, minlength=len(self.structure.targets))
@@ -112,26 +115,26 @@ class Contents:
 
     @cached_property
     def stage_of_resource(self) -> Ints:
-        """(n2,) row of the stage of each level-2 vertex."""
+        """Stage row of each level-2 vertex: ndarray of shape (n2,)."""
         return self.structure.stage[self.structure.towards[2]]
 
     @cached_property
     def resource_of_demand(self) -> Ints:
-        """(n3,) code of the resource of each level-3 vertex."""
+        """Resource code of each level-3 vertex: ndarray of shape (n3,)."""
         return self.structure.resource[self.structure.towards[3]]
 
     @cached_property
     def query_of_explanation(self) -> Ints:
-        """(n4,) level-6 position of each level-4 vertex."""
+        """Level-6 position of the source query of each level-4 vertex: ndarray of shape (n4,)."""
         return self.structure.query_of_source[self.structure.source]
 
     def rest_name(self, query: int) -> str:
-        """What the rest row of a target is called: how many queries it stands for."""
+        """Return the name of a target's rest row: the number of queries that it sums."""
         folded = int(self.folded["sources"].iloc[query]) if len(self.folded) else 0
         return f"{folded:,} other queries" if folded else "other queries"
 
     def position_of(self, query: int) -> int:
-        """Position of a query row among the targets.
+        """Return the position of a query row among the targets.
 
         Raises
         ------
@@ -148,7 +151,7 @@ class Contents:
         return {row: at for at, row in enumerate(self.structure.targets.tolist())}
 
     def positions_of(self, queries: object | None) -> Ints:
-        """Return positions of one query row, of several, or of all targets for ``None``."""
+        """Return the positions of one or several query rows; of all targets for ``None``."""
         if queries is None:
             return np.arange(len(self.structure.targets), dtype=np.int64)
         rows = np.atleast_1d(np.asarray(queries, np.int64))
@@ -156,14 +159,14 @@ class Contents:
         return np.array(found, np.int64)
 
     def share_of_duration(self, lost_ms: Floats, target: Ints) -> Floats:
-        """Lost time as a share of the target's duration; 0 where that is unknown or zero."""
+        """Return lost time as a share of the target's duration; 0 where that is unknown or 0."""
         duration = self.duration_ms[target]
         known = np.isfinite(duration) & (duration > 0)
         return np.where(known, lost_ms / np.where(known, duration, 1.0), 0.0)
 
 
 def pseudo_name(structure: Structure, position: int, size: int) -> str:
-    """Name of a shared cause by its position at level 5 or 6; empty for a stage or query."""
+    """Return the name of the shared cause at a level-5 or level-6 position; else empty."""
     behind_last = position - (size - len(structure.shared))
     return structure.shared[behind_last] if behind_last >= 0 else ""
 

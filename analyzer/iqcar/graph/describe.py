@@ -1,6 +1,6 @@
-"""Vertices and edges as frames with ids and labels, made only for what is asked for.
+"""Describe vertices and edges as frames with ids and labels.
 
-Ids say the level and name the vertex: ``tq:`` target query, ``ts:`` target stage, ``ie:``
+Ids start with the level and name the vertex: ``tq:`` target query, ``ts:`` target stage, ``ie:``
 resource, ``de:`` request and host, ``be:`` blame explanation, ``ss:`` source stage, ``sq:``
 source query.
 """
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats, Ints
 
 PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
-"""What the ids of each level start with."""
+"""Prefixes of the ids, by level."""
 
 SHARED_LABELS = {
     "rest": "other queries",
     "known": "known causes",
     "unattributed": "unattributed",
 }
-"""What a reader would call the sources that are no query."""
+"""Display names of the sources that are no query."""
 
 
 def vertex_ids(contents: Contents, level: int, at: Ints) -> list[str]:
-    """Ids of some vertices of a level, by position."""
+    """Return the ids of some vertices of a level, by position."""
     keys = _KEYS[level](contents, at)
     return [f"{PREFIXES[level]}:{key}" for key in keys]
 
@@ -45,17 +45,24 @@ def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.D
 
     Parameters
     ----------
-    level : 0 to 6
-    at : positions, optional
-        All of the level by default.
+    contents : Contents
+    level : int
+        0 to 6.
+    at : ndarray of int64, optional
+        Positions at the level; all by default.
 
     Returns
     -------
     DataFrame
-        id, level, kind, label, contribution (VC), dor, lost_ms, own (whether it is a part of its
-        only target), and the rows target, stage, host, source_stage, source_query (−1 where the
-        level does not have it) and the names resource and request (empty likewise). At levels 5
-        and 6, dor and lost_ms are sums over targets and target is −1.
+        id, level, kind, label, contribution (VC), dor, lost_ms, own (whether it belongs to its
+        only target), the rows target, stage, host, source_stage and source_query (−1 where the
+        level has none), and the names resource and request (empty where the level has none). At
+        levels 5 and 6, dor and lost_ms are sums over targets and target is −1.
+
+    Raises
+    ------
+    ValueError
+        If there is no such level.
     """
     if not 0 <= level < len(LEVELS):
         raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
@@ -88,9 +95,9 @@ def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.D
 
 
 def edge_frame(contents: Contents) -> pd.DataFrame:
-    """All edges: from_level, from_position, to_position and impact_factor (to_level is one less).
+    """Return all edges: from_level, from_position, to_position and impact_factor.
 
-    Positions are row numbers of :func:`vertex_frame` of the level.
+    Edges lead to the level below. Positions are row numbers of the level's :func:`vertex_frame`.
     """
     structure = contents.structure
     sizes = structure.sizes()
@@ -117,7 +124,7 @@ def _objects(values: list[str]) -> pd.Series:
 
 
 def _rows_of(contents: Contents, level: int, at: Ints) -> dict[str, Ints]:
-    """Rows and codes that each vertex stands for; −1 where its level does not have it."""
+    """Return the rows and codes of vertices; −1 where the level has none."""
     s = contents.structure
     names = ("target", "stage", "resource", "request", "host", "source_stage", "source_query")
     rows = {name: np.full(len(at), NONE, np.int64) for name in names}
@@ -144,7 +151,7 @@ def _rows_of(contents: Contents, level: int, at: Ints) -> dict[str, Ints]:
 
 
 def _amounts(contents: Contents, level: int, at: Ints) -> tuple[Floats, Floats, Floats]:
-    """Contribution, DOR and lost time of some vertices; sums over targets at levels 5 and 6."""
+    """Return contribution, DOR and lost time of vertices; over all targets at levels 5 and 6."""
     if level <= 4:
         return (
             contents.dor.contribution[level][at],
@@ -159,7 +166,7 @@ def _amounts(contents: Contents, level: int, at: Ints) -> tuple[Floats, Floats, 
 
 
 def _kinds(contents: Contents, level: int, at: Ints) -> list[str]:
-    """Kinds: the level's below 4; who is blamed from 4 on (`own` if nobody else is its victim)."""
+    """Return kinds: below level 4 the level's, else of blame (`own` if it has no other victim)."""
     s = contents.structure
     if level < 4:
         return [LEVELS[level].value] * len(at)
@@ -252,7 +259,7 @@ def _source_labels(contents: Contents, at: Ints) -> list[str]:
 
 
 def source_query_labels(contents: Contents, at: Ints) -> list[str]:
-    """Names of source queries by level-6 position."""
+    """Return the names of source queries by level-6 position."""
     rows = contents.structure.source_query
     pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
     return [

@@ -1,10 +1,10 @@
-"""iQC-Graph as nodes and edges for the result's JSON, and for networkx.
+"""Export iQC-Graph as nodes and edges, for the result's JSON and for networkx.
 
-Only vertices of DOR > 0 stand in the JSON. A graph can have millions of blame
-explanations; beyond :data:`MAX_BLAME_NODES` the smallest of each demand are folded into one node
-per demand, fed by one "other stages" node per source query. Every sum stays whole: DOR at every
-level, DOR of every source query, and ``DOR_u = Σ IF_uv · DOR_v`` at every node but that the
-folded part of a source stage is counted at its query's "other stages".
+The JSON has only vertices of DOR > 0. A graph can have millions of blame explanations; beyond
+:data:`MAX_BLAME_NODES` the smallest of each demand are folded into one node per demand, with an
+edge from one "other stages" node per source query. Sums are preserved: DOR at every level, DOR of
+every source query, and ``DOR_u = Σ IF_uv · DOR_v`` at every node, except that the folded part of a
+source stage counts at its query's "other stages".
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     Bools = Flags
 
 MAX_BLAME_NODES = 2000
-"""Blame explanations (level 4) exported one by one, over all exported targets. About 400 bytes
-of JSON each with their edges: 1 MB, which a browser still draws."""
+"""Blame explanations (level 4) exported individually, over all exported targets. With their edges
+they take about 400 bytes of JSON each: 1 MB, which browsers can draw."""
 
 FOLDED = "folded"
-"""Kind of the nodes that stand for several small ones."""
+"""Kind of the nodes that sum several small ones."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,13 @@ class GraphExport:
 
     Attributes
     ----------
-    nodes : dicts with id, level, kind, label, contribution, dor, lost_ms; at levels 5 and 6 also
-        dor_by_target (query id → DOR), and dor is its sum.
-    edges : dicts with from, to, impact_factor.
-    folded : how many blame explanations were folded into others.
+    nodes : list of dict
+        Keys: id, level, kind, label, contribution, dor, lost_ms; at levels 5 and 6 also
+        dor_by_target (query id → DOR), whose sum dor is.
+    edges : list of dict
+        Keys: from, to, impact_factor.
+    folded : int
+        Number of blame explanations folded into others.
     """
 
     nodes: list[dict[str, Any]]
@@ -66,10 +69,10 @@ def export(
 
 
 def to_networkx(contents: Contents, targets: Sequence[int] | None = None) -> nx.DiGraph:
-    """Return the graph as a ``networkx.DiGraph``, with every vertex, nothing folded.
+    """Return the graph as a ``networkx.DiGraph`` with all vertices, none folded.
 
-    Nodes are keyed by id and carry what :class:`GraphExport` lists; edges carry impact_factor and
-    lead from level l + 1 to level l.
+    Nodes are keyed by id and have the keys of :class:`GraphExport` as attributes; edges have
+    impact_factor and lead from level l + 1 to level l.
     """
     import networkx as nx
 
@@ -104,10 +107,9 @@ def _write(contents: Contents, kept: list[Bools], folded: Bools) -> GraphExport:
 
 
 def _to_fold(contents: Contents, kept: Bools, limit: int) -> Bools:
-    """Choose the smallest explanations beyond the limit that others of their demand can absorb.
+    """Mark the smallest explanations beyond the limit, where a demand has several such.
 
-    Known and unattributed causes and the rest of a target are never folded, and a single small one
-    stays itself.
+    Known and unattributed causes and the rest of a target are never folded.
     """
     s = contents.structure
     small = kept.copy()
@@ -123,7 +125,7 @@ def _to_fold(contents: Contents, kept: Bools, limit: int) -> Bools:
 
 
 class _Writer:
-    """Collects nodes and edges; sums what reaches levels 5 and 6."""
+    """Collects nodes and edges, and sums DOR and lost time of levels 5 and 6 by target."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
@@ -141,7 +143,7 @@ class _Writer:
         self._add_edges(ids, ends, self.contents.dor.impact_factor[level][at])
 
     def add_folded(self, at: Ints) -> None:
-        """Add one node per demand for its folded explanations, fed by queries' other stages."""
+        """Add a node per demand for its folded explanations, with edges from "other stages"."""
         if len(at) == 0:
             return
         contents, s = self.contents, self.contents.structure

@@ -1,8 +1,8 @@
-"""Impact factors and degrees of responsibility (iQCAR §6.1, appendix B.1 and B.2).
+"""Compute impact factors and degrees of responsibility (iQCAR §6.1, appendix B.1 and B.2).
 
-Both are one pass over numpy columns, level by level: ``IF_uv = VC_u / Σ VC of v's in-neighbours``
-(eq. 13) and ``DOR_u = Σ_v IF_uv · DOR_v``. The same pass carries lost time instead of DOR when it
-starts with the time a target lost instead of 1.
+One pass over the levels computes ``IF_uv = VC_u / Σ VC of v's in-neighbours`` (eq. 13) and
+``DOR_u = Σ_v IF_uv · DOR_v``. Started with the lost time of each target instead of 1, the same pass
+computes lost time instead of DOR.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ if TYPE_CHECKING:
     Bools = Flags
 
 DENSE_CELLS_PER_ENTRY = 4
-"""A (source × target) sum is made in a full matrix while that has at most this many cells per
-entry to add up; beyond it, sorting the entries is cheaper in memory and in time."""
+"""Maximum cells per entry for which sums per (source, target) use a full matrix; beyond it, sorting
+the entries takes less memory and time."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What reaches each vertex of levels 0 to 4 when it is passed up from the targets.
+    """An amount passed from the targets to the vertices of levels 0 to 4.
+
+    Each attribute has one array per level, of shape (n_vertices_of_level,).
 
     Attributes
     ----------
-    contribution : five arrays (nl,): VC of each vertex.
-    impact_factor : five arrays (nl,): IF of the vertex's edge towards level 0 (1 at level 0).
-    amount : five arrays (nl,): DOR, or lost time in ms.
+    contribution : tuple of ndarray
+        VC of each vertex.
+    impact_factor : tuple of ndarray
+        IF of the vertex's edge towards level 0; 1 at level 0.
+    amount : tuple of ndarray
+        DOR, or lost time in ms.
     """
 
     contribution: tuple[Floats, ...]
@@ -47,7 +52,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class ByTarget:
-    """A sparse (source × target) table: one entry per pair that is connected by a path."""
+    """A sparse source × target matrix: one entry per pair that a path connects."""
 
     source: Ints
     target: Ints
@@ -56,7 +61,7 @@ class ByTarget:
 
 
 def contributions(structure: Structure, blame: Blame, model: ImpactModel) -> tuple[Floats, ...]:
-    """Vertex contributions VC of levels 0 to 4.
+    """Return the vertex contributions VC of levels 0 to 4.
 
     ``TIME_LOST``: time lost to contention in ms, elapsed at level 1 and task time below.
     ``PAPER``: 1, cumulative CPU time, cumulative RATP (eq. 7 and 8) and blame (eq. 9).
@@ -80,43 +85,53 @@ def contributions(structure: Structure, blame: Blame, model: ImpactModel) -> tup
 def impact_factors(
     contribution: Floats, towards: Ints, vertices: int, only: Bools | None = None
 ) -> Floats:
-    """Impact factor of each vertex's edge towards level 0 (eq. 13).
+    """Return the impact factor of each vertex's edge towards level 0 (eq. 13).
 
     Parameters
     ----------
-    contribution : (n,) VC of each vertex.
-    towards : (n,) the vertex each edge leads to.
-    vertices : how many vertices those are.
-    only : (n,) bool, optional
-        Who takes everything where no in-neighbour contributes; otherwise all take equal parts.
+    contribution : ndarray of shape (n,)
+        VC of each vertex.
+    towards : ndarray of shape (n,), int64
+        Vertex at the level below that each edge leads to.
+    vertices : int
+        Number of vertices at the level below.
+    only : ndarray of shape (n,), bool, optional
+        Vertices that get impact factor 1 where no in-neighbour contributes; by default all
+        in-neighbours get equal parts there.
 
     Returns
     -------
-    (n,) array; the entries that lead to one vertex sum to 1.
+    ndarray of shape (n,)
+        The entries that lead to one vertex sum to 1.
     """
     total = sum_by(towards, contribution, vertices)
     total_of_edge = total[towards]
     with np.errstate(divide="ignore", invalid="ignore"):
         factors: Floats = contribution / total_of_edge
-    nobody = total_of_edge == 0
-    if nobody.any():
+    without = total_of_edge == 0
+    if without.any():
         if only is None:
             equal = 1.0 / np.maximum(np.bincount(towards, minlength=vertices), 1)
-            factors = np.where(nobody, equal[towards], factors)
+            factors = np.where(without, equal[towards], factors)
         else:
-            factors = np.where(nobody, only, factors)
+            factors = np.where(without, only, factors)
     return factors
 
 
 def pass_up(structure: Structure, contribution: tuple[Floats, ...], at_targets: Floats) -> Flow:
-    """Pass an amount from the targets up to the blame explanations (algorithms 1 and 2).
+    """Divide an amount of each target among the vertices of levels 1 to 4 (algorithms 1 and 2).
 
-    Where no in-neighbour of a vertex contributes, levels 1 to 3 take equal parts and the
-    unattributed explanation takes level 4, so that at every level each target's amount is whole.
+    Where no in-neighbour of a vertex contributes, those of levels 1 to 3 get equal parts, and at
+    level 4 the unattributed explanation gets all, so each target's amount is preserved at every
+    level.
 
     Parameters
     ----------
-    at_targets : (n0,) 1 for DOR, or the time each target lost in ms.
+    structure : Structure
+    contribution : tuple of ndarray
+        From :func:`contributions`.
+    at_targets : ndarray of shape (n0,)
+        1 for DOR, or the lost time of each target in ms.
     """
     factors: list[Floats] = [np.ones(len(structure.targets))]
     amounts: list[Floats] = [at_targets]
@@ -131,7 +146,7 @@ def pass_up(structure: Structure, contribution: tuple[Floats, ...], at_targets: 
 
 
 def by_source(structure: Structure, dor: Flow, lost: Flow) -> tuple[ByTarget, ByTarget]:
-    """Sum DOR and lost time per source stage and per source query, for each target.
+    """Return DOR and lost time per source stage and per source query, for each target.
 
     Each explanation has one source stage and each source stage one query, so IF is 1 on the
     edges of levels 5 and 6 and DOR is a plain sum; it is kept per target (iQCAR §6.1).
@@ -158,7 +173,7 @@ def by_source(structure: Structure, dor: Flow, lost: Flow) -> tuple[ByTarget, By
 def sum_pairs(
     source: Ints, target: Ints, sources: int, targets: int, dor: Floats, lost_ms: Floats
 ) -> ByTarget:
-    """Add up entries of the same (source, target), ordered by source, then target."""
+    """Sum the entries of each (source, target), sorted by source, then target."""
     key = source * targets + target
     cells = sources * targets
     if cells <= DENSE_CELLS_PER_ENTRY * max(len(key), 1):

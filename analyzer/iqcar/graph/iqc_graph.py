@@ -1,4 +1,4 @@
-"""iQC-Graph: build it, and ask it (iQCAR §5 and §6)."""
+"""Build iQC-Graph, and query it for vertices, paths, blame and rankings (iQCAR §5 and §6)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def build_graph(
     Parameters
     ----------
     tables : Tables
-        Queries, stages and hosts are used.
+        ``queries``, ``stages`` and ``hosts`` are used.
     blame : Blame
-        Demands, their sources, and what each stage lost.
+        Demands, their sources, and the losses of stages.
     targets : query rows, optional
         Queries to explain; all by default.
     impact : ImpactModel
-        What a vertex contributes.
+        Measure of the contributions of vertices.
     critical_path : bool
         Whether only stages on their query's critical path are target stages.
 
@@ -74,9 +74,9 @@ def build_graph(
 
 
 def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
-    """Return what tells, before anybody is blamed, what each demand is to its target query.
+    """Return a function that computes the weight of each demand in its target query.
 
-    Levels 0 to 3 of iQC-Graph do not depend on sources: they are built with none.
+    Levels 0 to 3 of iQC-Graph do not depend on sources, so it builds them without any.
     """
 
     def weigh(demands: pd.DataFrame, stages: pd.DataFrame) -> Reach:
@@ -104,7 +104,7 @@ def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
 
 @dataclass(frozen=True)
 class IQCGraph:
-    """The multi-level graph that explains what its target queries lost, and to whom.
+    """The multi-level graph that explains the time that target queries lost to source queries.
 
     Rows of queries, stages and hosts are row numbers of the tables it was built from. DOR is in
     the chosen impact model; ``lost_ms`` is always elapsed time lost to contention in ms.
@@ -124,15 +124,15 @@ class IQCGraph:
         return self.contents.structure.sizes()
 
     def lost_ms(self, target: int) -> float:
-        """Elapsed time a target lost, in ms."""
+        """Return the elapsed time that a target lost, in ms."""
         return float(self.contents.lost.amount[0][self.contents.position_of(target)])
 
     def query_losses(self) -> Floats:
-        """Elapsed time in ms that each query row lost; 0 for no target. Read-only."""
+        """Return the elapsed time that each query row lost, in ms; 0 if no target. Read-only."""
         return self._losses[0]
 
     def lost_to_others_ms(self) -> Floats:
-        """Elapsed time in ms that each query row lost to other queries. Read-only."""
+        """Return the elapsed time that each query row lost to other queries, in ms. Read-only."""
         return self._losses[1]
 
     @cached_property
@@ -157,7 +157,7 @@ class IQCGraph:
         return describe.edge_frame(self.contents)
 
     def dor_by_target(self, level: int = 6) -> pd.DataFrame:
-        """DOR of source stages (5) or queries (6) towards each target they reach (iQCAR §6.1)."""
+        """Return DOR of source stages (5) or queries (6) for each target (iQCAR §6.1)."""
         return views.dor_by_target(self.contents, level)
 
     def top(self, level: int, k: int, target: int | None = None) -> pd.DataFrame:
@@ -165,17 +165,19 @@ class IQCGraph:
 
         Parameters
         ----------
-        level : 0 to 6
-        k : how many at most
-        target : query row, optional
-            Only what explains this target; at levels 5 and 6 its own DOR instead of the sum over
-            all targets.
+        level : int
+            0 to 6.
+        k : int
+            Maximum number of vertices.
+        target : int, optional
+            Query row of the only target to consider; at levels 5 and 6, DOR is then that for this
+            target instead of the sum over all targets.
 
         Returns
         -------
         DataFrame
-            Columns of :meth:`vertices`; the highest DOR first, equals in order of position.
-            Vertices of DOR 0 explain nothing and are left out.
+            Columns of :meth:`vertices`; highest DOR first, ties by position. Vertices of DOR 0 are
+            left out.
         """
         if not 0 <= level < len(LEVELS):
             raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
@@ -204,9 +206,10 @@ class IQCGraph:
 
         Parameters
         ----------
-        k : how many at most
-        target : query row, or several, optional
-            Only paths to these targets.
+        k : int
+            Maximum number of paths.
+        target : int or sequence of int, optional
+            Query rows of the targets; all by default.
 
         Returns
         -------
@@ -214,7 +217,7 @@ class IQCGraph:
             weight (Π IF), lost_ms, target_query_id, target_name, source_query_id (None for known
             and unattributed causes), source_name, kind, stage, resource, request, host,
             source_stage (labels), nodes (ids from the source query to the target), positions (of
-            the vertices at levels 0 to 6). Equal weights come in the order of positions.
+            the vertices at levels 0 to 6). Equal weights are ordered by positions.
         """
         c = self.contents
         found = self._search.heaviest(k, [int(p) for p in c.positions_of(target)])
@@ -248,32 +251,32 @@ class IQCGraph:
     def aggressive_queries(self, k: int | None = None) -> pd.DataFrame:
         """Return source queries with the highest impact on others (iQCAR §6.2.2).
 
-        Sums are whole, also where targets name only their largest sources.
+        Sums include the parts of a query in REST rows.
         """
         return views.aggressive_queries(self.contents, k)
 
     def hot_resources(self) -> pd.DataFrame:
-        """Total outgoing impact of each resource (iQCAR §6.2.3)."""
+        """Return the total outgoing impact of each resource (iQCAR §6.2.3)."""
         return views.hot_resources(self.contents)
 
     def slow_nodes(self) -> pd.DataFrame:
-        """Total outgoing impact of each host (iQCAR §6.2.3)."""
+        """Return the total outgoing impact of each host (iQCAR §6.2.3)."""
         return views.slow_nodes(self.contents)
 
     def who_hurts_whom(self, resource: Resource | None = None) -> pd.DataFrame:
-        """One row per source query (or cause) and target that a path connects.
+        """Return one row per source query (or cause) and target that a path connects.
 
-        Where there are more sources than are named (`iqcar.diagnose(all_sources=...)`), each target
-        has one row of the kind ``rest`` that keeps its sum whole.
+        Where some sources are not named (`iqcar.diagnose(all_sources=...)`), each target has one
+        row of the kind ``rest`` that sums them.
         """
         return views.who_hurts_whom(self.contents, resource)
 
     def matrix(self, value: str = "lost_ms", resource: Resource | None = None) -> pd.DataFrame:
-        """Who hurts whom as a source × target matrix of dor, lost_ms or share_of_duration."""
+        """Return a source × target matrix of dor, lost_ms or share_of_duration."""
         return views.matrix(self.contents, value, resource)
 
     def blame_of(self, target: int) -> pd.DataFrame:
-        """Split a target's lost time by who is to blame; the shares sum to 1 (eq. 4)."""
+        """Divide a target's lost time among its sources; the shares sum to 1 (eq. 4)."""
         return blame_list.blame_of(self.contents, target)
 
     def blame_rows(self, target: int) -> list[dict[str, Any]]:
@@ -300,7 +303,7 @@ class IQCGraph:
 
 
 def _largest(values: Floats, k: int) -> Ints:
-    """Positions of the ``k`` largest positive values, largest first, equals in order."""
+    """Return positions of the ``k`` largest positive values, largest first, ties in order."""
     at = np.flatnonzero(values > 0)
     if k <= 0:
         return at[:0]

@@ -1,8 +1,8 @@
-"""The heaviest impact paths, found best first (iQCAR appendix B.3 without its enumeration).
+"""Find the heaviest impact paths by best-first search (iQCAR appendix B.3).
 
-Algorithm 3 lists every path from every source query to every target and sorts them. Here each
-vertex of levels 0 to 3 knows the weight of the heaviest path through it, so the search opens only
-vertices that lie on a path it returns, and their next-best siblings.
+The paper's algorithm 3 enumerates and sorts all paths from source queries to targets. Here the
+weight of the heaviest path through each vertex is computed first, so the search expands only
+vertices on paths that it returns, and their next-best siblings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats, Ints
 
 _LAST = 4
-"""Above a blame explanation a path is forced: it has one source stage, and that one query."""
+"""Beyond level 4 a path is unique: an explanation has one source stage, and that one query."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Path:
 
 
 class PathSearch:
-    """Best-first search over one graph; what it needs of each level is prepared once.
+    """Best-first search over one graph, with the weights of its levels computed once.
 
-    Paths of equal weight come in the order of their vertices' positions; paths of weight 0 lead
-    nowhere and are left out.
+    Paths of equal weight are ordered by the positions of their vertices; paths of weight 0 are
+    left out.
     """
 
     def __init__(self, structure: Structure, dor: Flow) -> None:

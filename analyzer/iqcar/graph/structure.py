@@ -1,9 +1,9 @@
-"""The vertices of iQC-Graph and what each leads to, as columns: no object per vertex.
+"""Build the vertices and edges of iQC-Graph as arrays, without an object per vertex.
 
 Levels 0 to 4 form a forest (iQCAR §5.2: the explanations of different target stages are
-disjoint), so every vertex of levels 1 to 4 has exactly one edge towards level 0 and the edge's
-end is one number. A blame explanation (level 4) names one source stage (level 5), a source stage
-one source query (level 6); those are shared by all targets.
+disjoint), so every vertex of levels 1 to 4 has exactly one edge towards level 0, stored as one
+position. A blame explanation (level 4) has one source stage (level 5), and a source stage one
+source query (level 6); all targets share the vertices of levels 5 and 6.
 """
 
 from __future__ import annotations
@@ -30,34 +30,46 @@ if TYPE_CHECKING:
     Bools = Flags
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
-"""A resource's code in numpy columns is its position here."""
+"""All resources; a resource's code in numpy columns is its position here."""
 
 EXPLAINED_LEVELS = 5
-"""Levels 0 to 4: the ones whose vertices belong to exactly one target."""
+"""Number of levels, from level 0 on, whose vertices belong to exactly one target."""
 
 _RESOURCE_OF_REQUEST = np.array([RESOURCES.index(r.resource) for r in REQUESTS], np.int64)
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Vertices of every level as columns; ``n1`` is the number of vertices at level 1, and so on.
+    """Vertices of every level as columns of int64; level l has ``n<l>`` vertices.
 
     Attributes
     ----------
-    targets : (n0,) query row of each target, in the order asked for.
-    towards : five arrays; ``towards[l]`` (nl,) is the position at level l−1 that each vertex's
-        edge leads to (empty at level 0).
-    target : five arrays (nl,): position in ``targets`` of the target each vertex belongs to.
-    stage : (n1,) row of the target stage.
-    resource : (n2,) code of the resource.
-    demand : (n3,) row in ``Blame.demands``; ``request`` and ``host`` (n3,) are its columns.
-    explanation : (n4,) row in ``Blame.sources``; ``kind`` (n4,) is its blame kind.
-    source : (n4,) position at level 5 of the source stage.
-    source_stage : (n5,) row of the stage; −1 for the shared causes, which are the last.
-    query_of_source : (n5,) position at level 6.
-    source_query : (n6,) row of the query; −1 for the shared causes, as at level 5.
-    shared : what the last vertices of levels 5 and 6 are: ``rest`` if any source was folded, then
-        ``known`` and ``unattributed``.
+    targets : ndarray of shape (n0,)
+        Query row of each target, in the order given.
+    towards : tuple of five ndarray, one per level 0 to 4
+        ``towards[l]``, of shape (nl,), is the position at level l − 1 that each vertex's edge leads
+        to; empty at level 0.
+    target : tuple of five ndarray, one per level 0 to 4
+        ``target[l]``, of shape (nl,), is the position in ``targets`` of each vertex's target.
+    stage : ndarray of shape (n1,)
+        Row of the target stage.
+    resource : ndarray of shape (n2,)
+        Code of the resource.
+    demand, request, host : ndarray of shape (n3,)
+        Row in ``Blame.demands``, and its columns of these names.
+    explanation, kind : ndarray of shape (n4,)
+        Row in ``Blame.sources``, and its kind of blame.
+    source : ndarray of shape (n4,)
+        Position of the source stage at level 5.
+    source_stage : ndarray of shape (n5,)
+        Row of the stage; −1 for the shared causes, which come last.
+    query_of_source : ndarray of shape (n5,)
+        Position of the source query at level 6.
+    source_query : ndarray of shape (n6,)
+        Row of the query; −1 for the shared causes, which come last.
+    shared : tuple of str
+        The last vertices of levels 5 and 6: ``rest`` if any source was folded, then ``known`` and
+        ``unattributed``.
     """
 
     targets: Ints
@@ -86,7 +98,7 @@ class Structure:
 
 
 def chosen_targets(targets: Sequence[int] | None, queries: int) -> Ints:
-    """Return the query rows to explain: all, or those asked for without repeats.
+    """Return the query rows to explain: all, or those given, without repeats.
 
     Raises
     ------
@@ -105,8 +117,8 @@ def chosen_targets(targets: Sequence[int] | None, queries: int) -> Ints:
 def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) -> Structure:
     """Build levels 0 to 6 for some targets (iQCAR §5.1 to §5.5, table 2).
 
-    A target stage needs a demand to be a vertex, and a target that lost no time to contention has
-    its level-0 vertex only: there is nothing to explain.
+    Stages without a demand have no vertex, and a target that lost no time to contention has only
+    its level-0 vertex.
 
     Raises
     ------
@@ -176,7 +188,7 @@ def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) ->
 
 
 def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[str, Any]:
-    """Levels 5 and 6, shared by all targets, with what is no query last."""
+    """Return levels 5 and 6, which all targets share, with the causes that are no query last."""
     shared = [REST] if (kind == REST).any() else []
     shared += [KNOWN, UNATTRIBUTED]
     names = tuple(BLAME_KINDS[code].value for code in shared)
@@ -190,7 +202,7 @@ def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[st
     place_of_kind[shared] = len(stages) + np.arange(len(shared))
     source = place_of_kind[kind]
     source[by_stage] = position
-    # A stage of no known query still has its own vertex; nobody can be named for it above that.
+    # A stage without a known query has its own vertex; at level 6 it is unattributed.
     query = stage_query[stages]
     named = query >= 0
     queries, query_position = _compact(query[named], int(query.max(initial=NONE)) + 1)
@@ -214,7 +226,7 @@ def column(frame: pd.DataFrame, name: str) -> Ints:
 
 
 def non_negative(values: pd.Series) -> Floats:
-    """Return a float column with what is unknown, infinite or negative as zero."""
+    """Return a float column with NaN, infinities and negative values replaced by 0."""
     return positive_or_zero(values.to_numpy(np.float64))
 
 
@@ -226,12 +238,12 @@ def _look_up(table: Ints, rows: Ints) -> Ints:
 
 
 def _positions(kept: Bools) -> Ints:
-    """Return each row's position among the kept rows; meaningless for the others."""
+    """Return each kept row's position among the kept rows; undefined for other rows."""
     return np.cumsum(kept, dtype=np.int64) - 1
 
 
 def _compact(keys: Ints, limit: int) -> tuple[Ints, Ints]:
-    """Return the distinct keys in order and each key's position among them; keys are < limit."""
+    """Return the sorted distinct keys, and each key's position among them; keys are < limit."""
     present = np.zeros(limit, bool)
     present[keys] = True
     return np.flatnonzero(present), _positions(present)[keys]

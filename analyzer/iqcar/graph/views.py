@@ -1,8 +1,8 @@
-"""What the graph answers: aggressive queries, hot resources, slow nodes, and who hurts whom.
+"""Compute rankings from the graph: aggressive queries, hot resources, slow nodes, source × target.
 
-Everything carries both the paper's measure (DOR, or Σ IF) and elapsed lost time in ms, because
-DOR sums to 1 per target even where hardly anything was lost. Frames are ordered by lost time
-under ``TIME_LOST`` and by the paper's measure under ``PAPER``.
+Frames have both the paper's measure (DOR, or Σ IF) and elapsed lost time in ms, because DOR sums to
+1 per target even where little time was lost. Rankings are sorted by lost time under ``TIME_LOST``
+and by the paper's measure under ``PAPER``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _HOST_BOUND = np.array([r.domain is not Domain.APPLICATION for r in REQUESTS], b
 
 
 def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.DataFrame:
-    """One row per source query (or cause) and target that a path connects.
+    """Return one row per source query (or cause) and target that a path connects.
 
     Parameters
     ----------
     resource : Resource, optional
-        Count only what was lost to this resource.
+        Count only time lost to this resource.
 
     Returns
     -------
     DataFrame
         source_query, source_query_id, source_name, kind, target_query, target_query_id,
-        target_name, dor, lost_ms, share_of_duration; the largest lost time first.
+        target_name, dor, lost_ms, share_of_duration; largest lost time first.
     """
     s = contents.structure
     pairs = contents.by_query
@@ -59,7 +59,9 @@ def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.D
 def matrix(
     contents: Contents, value: str = "lost_ms", resource: Resource | None = None
 ) -> pd.DataFrame:
-    """:func:`who_hurts_whom` as a matrix: source ids (or causes) × target ids, 0 where no path.
+    """Return :func:`who_hurts_whom` as a matrix of source ids (or causes) × target ids.
+
+    Pairs without a path are 0.
 
     Raises
     ------
@@ -79,13 +81,19 @@ def matrix(
 
 
 def lost(contents: Contents) -> Floats:
-    """(queries,) elapsed time lost; 0 for no target."""
+    """Return the elapsed time lost: ndarray of shape (n_queries,), ms; 0 if no target."""
     targets = contents.structure.targets
     return sum_by(targets, contents.lost.amount[0], len(contents.names.queries))
 
 
 def lost_to_others(contents: Contents) -> Floats:
-    """(queries,) elapsed time lost to other queries, named or in the rest; 0 for no target."""
+    """Return the elapsed time lost to other queries, named or in the rest.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,), ms
+        0 if the query is no target.
+    """
     s, pairs = contents.structure, contents.by_query
     target = s.targets[pairs.target]
     source = s.source_query[pairs.source]
@@ -97,14 +105,14 @@ def lost_to_others(contents: Contents) -> Floats:
 
 
 def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame:
-    """Source queries with the highest impact on other queries (iQCAR §6.2.2).
+    """Return source queries with the highest impact on other queries (iQCAR §6.2.2).
 
     Returns
     -------
     DataFrame
         query (row), query_id, name, fingerprint, dor (sum over the other queries), lost_ms
         (elapsed time other queries lost to it), victims (other queries that lost time to it),
-        worst_victim (row), resource (what they lost most to).
+        worst_victim (row of the one that lost most), resource (with the largest lost time).
     """
     s, names = contents.structure, contents.names
     pairs, folded = contents.by_query, contents.folded
@@ -150,7 +158,7 @@ def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame
 
 
 def hot_resources(contents: Contents) -> pd.DataFrame:
-    """Total outgoing impact of each resource on all targets (iQCAR §6.2.3).
+    """Return the total outgoing impact of each resource on all targets (iQCAR §6.2.3).
 
     Returns
     -------
@@ -180,18 +188,18 @@ def hot_resources(contents: Contents) -> pd.DataFrame:
 
 
 def slow_nodes(contents: Contents) -> pd.DataFrame:
-    """Total outgoing impact of each host on all targets (iQCAR §6.2.3).
+    """Return the total outgoing impact of each host on all targets (iQCAR §6.2.3).
 
-    A wait for slots is filed under the host that the task got in the end, as the paper does, but
-    any host of the application could have ended it: ``slots_lost_ms`` keeps it apart, and under
-    ``TIME_LOST`` hosts are ordered by the rest.
+    As in the paper, a wait for a slot belongs to the host on which the task finally ran, although a
+    slot on any host of the application could have ended it. ``slots_lost_ms`` is the sum of these
+    waits' losses, and under ``TIME_LOST`` hosts are sorted by the other losses.
 
     Returns
     -------
     DataFrame
         host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all targets' lost
-        time), slots_lost_ms (the part of lost_ms that was waiting for slots), resource (what was
-        lost most to there).
+        time), slots_lost_ms (the part of lost_ms lost to slot waits), resource (with the largest
+        lost time there).
     """
     s = contents.structure
     hosts = len(contents.names.hosts)
@@ -223,7 +231,7 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
 
 
 def dor_by_target(contents: Contents, level: int) -> pd.DataFrame:
-    """DOR and lost time of each source at level 5 or 6 towards each target it reaches.
+    """Return DOR and lost time of each source at level 5 or 6 for each target it reaches.
 
     Returns
     -------
@@ -261,7 +269,7 @@ def dor_by_target(contents: Contents, level: int) -> pd.DataFrame:
 
 
 def _sum_queries(contents: Contents, explanations: Ints) -> ByTarget:
-    """Sum some blame explanations per source query and target."""
+    """Sum blame explanations per source query and target."""
     s = contents.structure
     return sum_pairs(
         contents.query_of_explanation[explanations],
@@ -301,7 +309,7 @@ def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFram
 
 
 def _lost_by_resource(contents: Contents) -> Floats:
-    """What other queries lost to each source query: (queries, resources)."""
+    """Return the time others lost to each source: ndarray of shape (n_queries, n_resources)."""
     s, size = contents.structure, len(contents.names.queries)
     source = s.source_query[contents.query_of_explanation]
     others = (source >= 0) & (s.kind != OWN)
