@@ -1,4 +1,4 @@
-"""``iqcar analyze``: who made which query wait, for what, where, and what to change."""
+"""``iqcar analyze``: blame target queries' waits on source queries, and propose rules."""
 
 from __future__ import annotations
 

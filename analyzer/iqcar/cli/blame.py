@@ -1,4 +1,4 @@
-"""``iqcar blame``: one query, level by level, in plain words."""
+"""``iqcar blame``: explain one query level by level."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blame(
     all_sources: options.AllSources = False,
     force: options.Force = False,
 ) -> None:
-    """Explain one query level by level: its stages, resources, hosts, and who was in the way.
+    """Explain one query level by level: its stages, resources, hosts, and source queries.
 
     Example: iqcar blame spark-events/ --target q39b
     """

@@ -1,4 +1,4 @@
-"""``iqcar conf``: what to tell Spark so that it measures waits and writes an event log."""
+"""``iqcar conf``: print the Spark settings that load the plugin and write an event log."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _split(names: str) -> list[str]:
 
 
 def _warn_of_a_missing_log_dir() -> None:
-    """Spark refuses to start when its folder for event logs is missing: say so beforehand."""
+    """Warn if Spark's folder for event logs is missing, because Spark would refuse to start."""
     from iqcar.attach.spark_conf import DEFAULT_LOG_DIR
 
     if not Path(DEFAULT_LOG_DIR).is_dir() and not _log_dir_is_configured():

@@ -30,8 +30,8 @@ def demo(
 
     Everything runs on an embedded Spark on this machine: the same queries at the same times, once
     as they are and once with the scheduler rules that the first run's diagnosis proposes. Ends
-    with what each query gained or lost, and what had been predicted. report.html in the folder
-    shows the first run's diagnosis to explore.
+    with the measured and predicted effect on each query. report.html in the folder shows the first
+    run's diagnosis.
 
     Example: iqcar demo --scale 0.3
     """

@@ -1,4 +1,4 @@
-"""Packages that a command needs and the core install does not bring."""
+"""Check that optional packages which a command needs are installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def need(extra: str, *packages: str) -> None:
     Raises
     ------
     IqcarError
-        If one of them is missing; says how to install it.
+        If one of them is missing; the advice is how to install it.
     """
     missing = [name for name in packages if find_spec(name) is None]
     if missing:

@@ -1,4 +1,4 @@
-"""``iqcar inject``: load a host on purpose, within bounds, and write down what was done when."""
+"""``iqcar inject``: load a host on purpose, within bounds, and log what was injected when."""
 
 from __future__ import annotations
 

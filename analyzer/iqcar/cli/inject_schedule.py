@@ -1,4 +1,4 @@
-"""``iqcar inject schedule``: random trouble for several hosts from one command and a seed."""
+"""``iqcar inject schedule``: inject anomalies at random times on several hosts, from a seed."""
 
 from __future__ import annotations
 
@@ -160,15 +160,15 @@ def _anomalies(text: str) -> list[Anomaly]:
 
 
 def _show(plan: list[Injection], about: dict[str, Any], json: str | None, force: bool) -> None:
-    """Print a plan, or write it as `--plan` takes it."""
+    """Print a plan, or write it in the format of `--plan`."""
     import msgspec
 
     from iqcar.cli.writing import check_writable, write_result
 
     if json is not None:
         check_writable(json, force)
-        whole = {**about, "injections": [injection.as_json() for injection in plan]}
-        write_result(json, msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
+        content = {**about, "injections": [injection.as_json() for injection in plan]}
+        write_result(json, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
     if json == "-":
         return
     width = max((len(injection.host) for injection in plan), default=0)

@@ -83,7 +83,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Hold the options that stand before a command."""
+    """Handle the options before a command."""
     if debug:
         os.environ[DEBUG] = "1"  # the processes that read logs and serve inherit it
 
@@ -101,13 +101,13 @@ def main() -> None:
         typer.echo("iqcar: stopped", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; its leaving is no error of ours.
+        # The reader of the output (head, less) has closed the pipe, which is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.OK)
     except Exception as error:
         from iqcar.formatting import printable
 
-        # Here, not in the commands: whatever they do, nobody is shown a traceback unasked.
+        # Caught here for all commands: tracebacks are printed only on request.
         typer.echo(f"iqcar: the analysis {printable(explain_bug(error))}", err=True)
         sys.exit(ExitCode.NOTHING)
 

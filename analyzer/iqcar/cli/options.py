@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, each declared once."""
+"""Declare the arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from iqcar.enums import ImpactModel, Kind, QueryBy, SourceUsage
 
 
 def choices(kind: type[Kind]) -> str:
-    """List the values of a kind with their sentences, for an option's help."""
+    """Return the values of a kind with their sentences, for the help of an option."""
     return "; ".join(f"{k.value}: {k.sentence[0].lower()}{k.sentence[1:-1]}" for k in kind)
 
 
@@ -33,7 +33,7 @@ Impact = Annotated[
 ]
 Usage = Annotated[
     SourceUsage,
-    typer.Option(help=f"How much a blamed task used. {choices(SourceUsage)}."),
+    typer.Option(help=f"How a source's use of a resource is measured. {choices(SourceUsage)}."),
 ]
 CriticalPath = Annotated[
     bool,
@@ -84,8 +84,8 @@ AllSources = Annotated[
     bool,
     typer.Option(
         "--all-sources",
-        help="Name everybody who was in a query's way, not only the 20 largest sources: time, "
-        "memory and result then grow with the square of the queries at once.",
+        help="Name all sources of a query's lost time, not only the 20 largest: time, memory and "
+        "result then grow with the square of the number of concurrent queries.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]

@@ -1,4 +1,4 @@
-"""``iqcar queries``: the queries found, with duration, waits and slowdown."""
+"""``iqcar queries``: list the queries of the logs with duration, waits and lost time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def queries(
     query_by: options.Queries = QueryBy.SQL,
     force: options.Force = False,
 ) -> None:
-    """List the queries in the logs: when they ran, what they waited for, what they lost.
+    """List the queries in the logs: when they ran, what they waited for, how much they lost.
 
     Example: iqcar queries spark-events/
     """

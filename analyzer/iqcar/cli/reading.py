@@ -1,4 +1,4 @@
-"""Reading logs for a command: a progress bar on a terminal, and the exit code at the end."""
+"""Read logs for a command, with a progress bar on a terminal, and compute the exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = None) -> Tables:
-    """Read the logs a user named; raises IqcarError where nothing in them can be analysed."""
+    """Read the logs at some paths; raises IqcarError if nothing in them can be analysed."""
     from iqcar.pipeline import read
 
     with _progress() as progress:
@@ -28,14 +28,14 @@ def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = No
 
 
 def check_any(tables: Tables) -> None:
-    """Raise IqcarError where nothing in the logs can be analysed."""
+    """Raise IqcarError if nothing in the logs can be analysed."""
     if len(tables.applications) == 0:
         raise IqcarError(*_why_nothing(tables))
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on standard error, if that is a terminal, that something is being worked out."""
+    """Show the current step on standard error, if it is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -47,7 +47,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def exit_code(tables: Tables) -> ExitCode:
-    """Tell whether all input was analysed, or some of it failed or was truncated."""
+    """Return ``PARTIAL`` if some input failed or was truncated, else ``OK``."""
     bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}
     return ExitCode.PARTIAL if bad & set(texts(tables.inputs, "status")) else ExitCode.OK
 
@@ -65,7 +65,7 @@ def _why_nothing(tables: Tables) -> tuple[str, str, str]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[ReadProgress], None] | None]:
-    """Show a progress bar on standard error while reading, if that is a terminal."""
+    """Show a progress bar on standard error while reading, if it is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""``iqcar report``: a report that a person explores, as one HTML file."""
+"""``iqcar report``: write an interactive report as one HTML file."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def report(
     samples: options.Samples = None,
     force: options.Force = False,
 ) -> None:
-    """Write what was found as one HTML file to explore: it opens anywhere and needs no network.
+    """Write the diagnosis as one interactive HTML file, which needs no network.
 
     Verdict, who hurts whom, each query step by step (stages, resources, hosts, sources), timeline,
-    hosts, stragglers, rules and inputs. Every picture has its numbers as a table; a link holds what
-    is chosen.
+    hosts, stragglers, rules and inputs. Every picture has its numbers as a table; a link restores
+    the selection.
 
     Example: iqcar report spark-events/ --out report.html
     """
@@ -86,7 +86,7 @@ def report(
 
 
 def _open(file: str) -> None:
-    """Show the file in the user's browser; where there is none, say where the file is."""
+    """Open the file in the user's browser; without one, print its address."""
     import webbrowser
     from pathlib import Path
 

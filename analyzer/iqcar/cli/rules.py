@@ -1,4 +1,4 @@
-"""``iqcar rules``: what to do with a rules file; each command has a module of its own."""
+"""``iqcar rules``: the group of commands on rules files; each has a module of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import typer
 from iqcar.cli.rules_check import check
 from iqcar.cli.rules_compile import compile_
 
-app = typer.Typer(no_args_is_help=True, help="Do something with the scheduler rules of a file.")
+app = typer.Typer(
+    no_args_is_help=True, help="Compile the scheduler rules of a file, or check their effect."
+)
 app.command("compile")(compile_)
 app.command("check")(check)

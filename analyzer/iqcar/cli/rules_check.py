@@ -1,4 +1,4 @@
-"""``iqcar rules check``: did the rules help, and was the prediction right?"""
+"""``iqcar rules check``: compare the effect of rules with its prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``iqcar rules compile``: from a rules file to what Spark and its plugin load."""
+"""``iqcar rules compile``: compile a rules file to files that Spark and the plugin load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iqcar.cli import options
 ALLOCATION_FILE, POOLS_FILE, HOW_TO_FILE = "fairscheduler.xml", "pools.json", "HOW_TO.md"
 
 MOST = 2**31 - 1
-"""Spark counts in 32 bits."""
+"""Spark's counts are 32-bit integers."""
 
 
 def compile_(
@@ -52,7 +52,7 @@ def compile_(
 ) -> None:
     """Compile rules to FAIR pools: fairscheduler.xml, pools.json for the plugin, and how to.
 
-    Rules are compiled anew: what was edited in them counts. HOW_TO.md has lines to copy for
+    Rules are compiled again, with any edits to the file. HOW_TO.md has lines to copy for
     spark-submit, PySpark, Scala, SQL, the Thrift server, notebooks and Spark Connect.
 
     Example: iqcar rules compile rules.json --out pools/
@@ -87,7 +87,7 @@ def compile_(
 
 
 def _check_folder(folder: Path, json: str | None, force: bool) -> None:
-    """Refuse before anything is written what could not be written."""
+    """Check, before anything is written, that all files can be written."""
     from iqcar.cli.writing import check_writable
     from iqcar.errors import UsageError
 

@@ -1,4 +1,4 @@
-"""Carrying out injections for a command: log, progress on a terminal, result, exit code."""
+"""Carry out injections for a command: log, progress on a terminal, result, exit code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from iqcar.inject.plan import Injection
 
 LATEST_START_S = 24 * 3600
-"""A start is at most a day ahead: further away somebody mistook a date."""
+"""A start is at most a day ahead: one further away is probably a mistake in the date."""
 SIGNAL_EXIT = 128
-"""Added to the number of the signal that stopped a command, as shells do."""
+"""Added to a signal's number, the exit code of a command that the signal stopped, as in shells."""
 
 
 @dataclass(frozen=True)
 class Common:
-    """Options that every anomaly has, as they were written."""
+    """Options that all anomalies share, as given on the command line."""
 
     for_: str
     processes: int
@@ -42,7 +42,7 @@ class Common:
 
 
 def check_system() -> None:
-    """Refuse a system where hogs could not inherit what they need; raises IqcarError."""
+    """Refuse Windows, where child processes cannot inherit what they need; raises IqcarError."""
     if sys.platform == "win32":
         raise IqcarError("Windows cannot be loaded on purpose", "", "take Linux or another Unix")
 
@@ -71,7 +71,7 @@ def inject_one(anomaly: Anomaly, settings: dict[str, Any], common: Common) -> No
 
 
 def moment(delay: str, start_at: str) -> int | None:
-    """Return when to start (epoch ms); None: as soon as possible; raises UsageError."""
+    """Return the start in epoch ms, None for as soon as possible; raises UsageError."""
     import time
 
     from iqcar.attach.host_sampler import parse_time
@@ -101,7 +101,7 @@ def carry_out(
     force: bool,
     about: dict[str, Any],
 ) -> None:
-    """Carry out a plan, log it, print what was done, and end with the right exit code.
+    """Carry out a plan, log it, print what was done, and set the exit code.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def carry_out(
 def _progress(
     plan: list[Injection],
 ) -> Iterator[tuple[Callable[[float], None], Callable[[str], None]]]:
-    """Say on standard error, if that is a terminal, what is going on; and a way to print lines."""
+    """Show progress on standard error if it is a terminal; yield it and a function to print."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -170,7 +170,7 @@ def _progress(
             status.update(f"{words}; {max(0.0, end_s - max(0.0, seconds)):.0f} s to go")
 
         def say(line: str) -> None:
-            status.stop()  # else the line would begin behind it
+            status.stop()  # else the line would start after the status text
             typer.echo(line)
             status.start()
 

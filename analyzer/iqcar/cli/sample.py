@@ -1,4 +1,4 @@
-"""``iqcar sample``: write down once a second what a host outside Spark does."""
+"""``iqcar sample``: record processors, memory, disks and network of a host outside Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sample(
     ] = "",
     force: options.Force = False,
 ) -> None:
-    """Sample this host: processors, memory, disks, network, and who waited for them.
+    """Sample this host: processors, memory, disks, network, and waits for them.
 
     Hosts that run Spark executors with the iqcar plugin are sampled by it. This command is for
     the others, and `iqcar analyze LOGS --samples FILE` joins what it wrote by host and time.
@@ -45,7 +45,7 @@ def sample(
         return
     count = 0
     try:
-        # A line at a time: what was sampled is there, whatever happens next.
+        # Flushed line by line, so that samples survive a crash.
         with open_derived(out) as file:
 
             def write(line: str) -> None:

@@ -1,4 +1,4 @@
-"""``iqcar schema``: the JSON Schema of what ``--json``, ``--rules`` and ``rules check`` write."""
+"""``iqcar schema``: print the JSON Schema of results, rules files and checks of rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``iqcar serve``: pages and a JSON API over folders of event logs."""
+"""``iqcar serve``: serve pages and a JSON API over folders of event logs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def serve(
         str,
         typer.Option(
             envvar="IQCAR_SERVE_TOKEN",
-            help="What browsers and programs must know to be answered; better given in the "
-            "environment as IQCAR_SERVE_TOKEN. Made up where one is needed.",
+            help="Secret that browsers and programs must send; better given in the environment "
+            "as IQCAR_SERVE_TOKEN. Generated where one is needed.",
         ),
     ] = "",
     cache: Annotated[
@@ -53,7 +53,7 @@ def serve(
     """Show applications and their reports in a browser, and answer programs in JSON.
 
     Lists the applications whose event logs are in the given places, as the History Server does;
-    each is analysed when somebody asks for it, alone or together with others that ran beside it.
+    each is analysed on request, alone or together with others that ran at the same time.
     Stops at Ctrl-C.
 
     Example: iqcar serve spark-events/

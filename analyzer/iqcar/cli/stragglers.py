@@ -1,4 +1,4 @@
-"""``iqcar stragglers``: which tasks were slow, why, and what to do about it."""
+"""``iqcar stragglers``: find slow tasks and their causes, and give advice."""
 
 from __future__ import annotations
 

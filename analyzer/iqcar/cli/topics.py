@@ -1,4 +1,4 @@
-"""``iqcar topics``: what keeps making tasks slow across stages and queries."""
+"""``iqcar topics``: find causes of slow tasks that recur across stages and queries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def topics(
     ] = "",
     learners: Annotated[
         LearnerSet,
-        typer.Option(help=f"Who looks at each stage. {options.choices(LearnerSet)}."),
+        typer.Option(help=f"Base learners of each stage. {options.choices(LearnerSet)}."),
     ] = LearnerSet.RECOMMENDED,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same topics.")
@@ -141,7 +141,7 @@ def _here(
     query_by: QueryBy,
     names: str,
 ) -> tuple[Tables | None, list[Topics]]:
-    """Read and learn in this process."""
+    """Read the logs and find topics in this process."""
     from iqcar.cli.reading import read_for
     from iqcar.pipeline import topics_of, without_faulty
     from iqcar.stragglers.trace_stream import TraceStream
@@ -170,7 +170,7 @@ def _on_spark(
     query_by: QueryBy,
     names: str,
 ) -> tuple[Tables | None, list[Topics]]:
-    """Read and learn on Spark; the session is made once for all logs and traces."""
+    """Read the logs and find topics on Spark, in one session for all logs and traces."""
     from iqcar.cli.reading import check_any
     from iqcar.fleet import spark_session, topics_on_spark, trace_topics_on_spark
 
@@ -191,7 +191,7 @@ def _on_spark(
 
 @contextmanager
 def _learning() -> Iterator[Callable[[int, int], None] | None]:
-    """Show how many stages were learned from."""
+    """Show the number of stages learned from, on a terminal."""
     what = "learning from stages (the first run on a machine compiles for some seconds)"
     with _counting(what) as bar:
         yield None if bar is None else lambda done, whole: bar("", done, whole)
@@ -199,16 +199,16 @@ def _learning() -> Iterator[Callable[[int, int], None] | None]:
 
 @contextmanager
 def _on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show what Spark does, and how many of its tasks are done."""
+    """Show Spark's current step and the number of tasks done, on a terminal."""
     with _counting("Spark: {task.fields[doing]}", "tasks") as bar:
         yield bar
 
 
 @contextmanager
 def _counting(what: str, of: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show a bar on standard error, if that is a terminal.
+    """Show a progress bar on standard error, if it is a terminal.
 
-    What it gives is called with what is being done, how many are done, and how many there are.
+    Yields a function of the current step, the number done, and the total; None without terminal.
     """
     from rich.console import Console
 

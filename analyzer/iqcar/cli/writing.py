@@ -1,4 +1,4 @@
-"""Writing results to files and standard output."""
+"""Write results to files and standard output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(target: str | None, force: bool) -> None:
-    """Refuse early, before hours of analysis, what could not be written at the end."""
+    """Check before the analysis that a result can be written; raises IqcarError."""
     if target is None or target == "-":
         return
     path = Path(target)
@@ -33,17 +33,17 @@ def check_writable(target: str | None, force: bool) -> None:
 
 def write_result(target: str, content: str | bytes | Iterable[str | bytes]) -> None:
     """Write to a file (:func:`~iqcar.files.derived.write_derived`); ``-`` is standard output."""
-    sys.stdout.flush()  # what was printed before comes before, also where the target is the same
+    sys.stdout.flush()  # keeps the order where the target is standard output
     if target == "-":
         for chunk in (content,) if isinstance(content, (str, bytes)) else content:
-            whole = chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk
-            sys.stdout.buffer.write(whole)
+            data = chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk
+            sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
     try:
         write_derived(target, content)
     except BrokenPipeError:
-        raise  # its reader has gone
+        raise  # the reader has closed the pipe
     except OSError as error:
         raise IqcarError(f"cannot be written: {error.strerror}", target) from error
     typer.echo(f"Wrote {target}", err=True)
