@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.formatting import duration, run_numbers
+from iqcar.enums import Request, Resource
+from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, run_numbers
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,8 @@ def test_no_two_runs_are_called_the_same(found: list[tuple[int, int, str]]) -> N
     names = [name for _, _, name in found]
     called = list(zip(names, run_numbers(ids, names), strict=True))
     assert len(set(called)) == len(called)
+
+
+def test_every_request_and_resource_has_a_name() -> None:
+    assert set(REQUEST_NAMES) == set(Request)
+    assert set(RESOURCE_NAMES) == set(Resource)
