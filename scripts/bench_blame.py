@@ -1,7 +1,7 @@
-"""Times blame, and with --truth scores it against what removing the culprits would gain.
+"""Time blame, and with --truth score it against the effect of removing each source.
 
 scripts/bench blame [--full] [--truth]: seconds for n, n/2 and n/4 tasks (linear?) and the ratio
-to enumerating pairs at the largest size that can; all in one run, after compiling.
+to enumerating pairs at the largest size where that is possible; all in one run, after compiling.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def enumerate_pairs(domain, begin, end, p, q, rate, weight, group, source, out):
 
 
 def by_host(columns: TaskColumns) -> Schedule:
-    """Launches and finishes by host."""
+    """Return launches and finishes by host."""
     starts, ends = TARGET_STARTS | SOURCE_STARTS, TARGET_ENDS | SOURCE_ENDS
     return schedule(columns.host, (columns.launch, starts), (columns.finish, ends))
 
@@ -176,7 +176,7 @@ def naive(tables: Tables, waits: pd.DataFrame) -> None:
 
 
 def seconds(action: Callable[[], object], times: int = 2) -> float:
-    """Best of some runs, in seconds."""
+    """Return the shortest time of several runs, in seconds."""
     best = np.inf
     for _ in range(times):
         start = time.perf_counter()

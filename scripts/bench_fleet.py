@@ -1,14 +1,13 @@
-"""How much faster many logs are read and learned from on Spark, with more cores and more hosts.
+"""Measure how much faster topics are found in many logs on Spark with more cores and hosts.
 
     scripts/bench fleet           8 logs of 25 MB of lines (40,000 tasks)
     scripts/bench fleet --full    24 logs of 100 MB of lines (480,000 tasks)
 
-The same logs, of applications on hosts of their own, are looked at by the local engine in one
+The same logs, each of an application on hosts of its own, are analysed by the local engine in one
 process, on local[1], on local[2], and on a standalone cluster of two workers with a core each (two
 loopback addresses of this machine). Each runs in a process of its own, once to start workers and
-compile, then twice; the faster counts. Every run has to find the same. Where neighbours load the
-machine, times say little; what counts then is the processor's time, and the driver's part of it,
-which is what more executors cannot share.
+compile, then twice; the faster run counts. All runs must have the same result. On a machine with
+other load, compare CPU time instead, and the driver's part of it, which executors cannot share.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ import zstandard
 
 RUNS = 2
 FASTER = 1.3
-"""Goal: two cores against one. Not 2: the driver, and Spark itself, take their part of two cores
-that are all there is."""
+"""Goal: speedup of two cores over one. Less than 2, because the driver and Spark itself need a part
+of the only two cores."""
 
 
 def make_logs(folder: Path, count: int, size: int) -> int:
-    """Write copies of one log, each on hosts of its own; return the tasks in all."""
+    """Write copies of one log, each on hosts of its own; return the total number of tasks."""
     from bench_ingest import write_log
 
     first = folder.parent / "first"
@@ -51,7 +50,7 @@ def make_logs(folder: Path, count: int, size: int) -> int:
 
 
 def timed(work: Callable[[], Any]) -> None:
-    """Run it once to warm up, then some times; print seconds and what was found as JSON."""
+    """Run once to warm up, then several times; print seconds and the result as JSON."""
     times, cpu, driver, found = [], [], [], None
     for _ in range(RUNS + 1):
         start, all_before, mine_before = time.perf_counter(), cpu_seconds(), time.process_time()
@@ -71,7 +70,7 @@ def timed(work: Callable[[], Any]) -> None:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of those it started: Spark's JVM and Python workers."""
+    """Return the CPU time of this process and its children: Spark's JVM and Python workers."""
     me = psutil.Process()
     used = [one.cpu_times() for one in (me, *me.children(recursive=True))]
     return float(sum(one.user + one.system for one in used))

@@ -1,4 +1,4 @@
-"""How much faster iQC-Graph's impact factors and DOR are than walking networkx objects.
+"""Measure how much faster impact factors and DOR are on columns than on networkx objects.
 
     scripts/bench graph            100,000 vertices
     scripts/bench graph --full     1,000,000 vertices (needs about 2.5 GB of memory)
@@ -31,12 +31,12 @@ from tests.support.random_blame import named_tables
 
 QUERIES, STAGES_PER_QUERY, HOSTS = 40, 25, 20
 GOAL = 50
-"""IF + DOR at least this many times as fast as the walk, at 1,000,000 vertices."""
+"""Goal: IF + DOR at least this many times as fast as on networkx, at 1,000,000 vertices."""
 REPEATS = 5
 
 
 def workload(vertices: int) -> tuple[Any, Blame]:
-    """Random blame whose graph has about this many vertices."""
+    """Return random blame whose graph has about this many vertices."""
     random = np.random.default_rng(7)
     stages = QUERIES * STAGES_PER_QUERY
     tables = named_tables(np.repeat(np.arange(QUERIES), STAGES_PER_QUERY).tolist(), hosts=HOSTS)
@@ -78,7 +78,7 @@ def workload(vertices: int) -> tuple[Any, Blame]:
 
 
 def networkx_of(graph: IQCGraph) -> nx.DiGraph:
-    """The same vertices and edges as networkx objects, keyed (level, position)."""
+    """Return the same vertices and edges as networkx objects, keyed (level, position)."""
     walk = nx.DiGraph()
     structure, dor = graph.contents.structure, graph.contents.dor
     kinds = [naive_graph.KINDS[code].value for code in structure.kind]
@@ -95,7 +95,7 @@ def networkx_of(graph: IQCGraph) -> nx.DiGraph:
 
 
 def fastest(work: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """Seconds of the fastest of some runs: what the work costs when nobody interferes."""
+    """Return the seconds of the fastest of several runs, which other load disturbs least."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()

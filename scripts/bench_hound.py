@@ -1,11 +1,12 @@
-"""How fast topics are found, from Parquet to mixtures, and beside a plain scikit-learn version.
+"""Measure how fast topics are found, from Parquet to mixtures, and compare with scikit-learn.
 
     scripts/bench hound           400 and 1,600 jobs, some 270,000 tasks
     scripts/bench hound --full    3,890 and 38,900 jobs, 10 million tasks: the paper's size
 
-Traces are planted once and stay under build/. Each is read in a process of its own, compiled code
-being warm; so peak memory is its own. The base learners of both versions look at the same few
-jobs in one run. Ratios and linearity are of processor time: neighbours on the machine count little.
+Traces are generated once and stay under build/. Each is read in a process of its own, after
+compiling, so peak memory is its own. The base learners of iqcar and of a plain scikit-learn version
+analyse the same few jobs in one run. Ratios and linearity are of CPU time, which other load on the
+machine affects little.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def planted_file(jobs: int) -> Path:
-    """A trace of so many jobs, and beside it what was planted; made if it is not there."""
+    """Return a trace of so many jobs and its planted causes; generate it if it does not exist."""
     import pyarrow as arrow
     import pyarrow.parquet as parquet
 
@@ -84,7 +85,7 @@ def planted_file(jobs: int) -> Path:
 
 
 def measure(path: Path, learners: LearnerSet, warm: Path) -> None:
-    """Find the topics of a trace, and print what it cost and how good they are."""
+    """Find the topics of a trace; print time, memory and accuracy."""
     settings = TopicSettings(learners=learners)
     find_topics_in_trace(TraceStream.open(warm), settings)
     wall, cpu = time.perf_counter(), time.process_time()
@@ -109,7 +110,7 @@ def measured(path: Path, learners: LearnerSet, warm: Path) -> dict[str, float]:
 
 
 def ratios_to_reference() -> dict[LearnerSet, float]:
-    """How many times as fast the base learners are, on the same jobs."""
+    """Return how many times as fast the base learners are as the reference, on the same jobs."""
     jobs = Jobs.from_tasks(plant(COMPARED_JOBS, 1, tasks=TASKS).features, TopicSettings())
     known = [job.known() for job in jobs]
     learners = (
@@ -179,7 +180,7 @@ def main() -> int:
 
 
 def goal(what: str, found: float, unit: str, most: float) -> bool:
-    """Print a figure beside its goal; says whether it is missed."""
+    """Print a figure beside its goal; return whether it is missed."""
     print(f"{what:<40} {found:6.2f} {unit:<4} (goal at most {most:g} {unit})")
     return found > most
 

@@ -1,10 +1,11 @@
-"""What the Spark plugin costs: the same TPC-DS queries with and without it, in fresh JVMs.
+"""Measure the overhead of the Spark plugin: TPC-DS queries with and without it, in fresh JVMs.
 
     scripts/bench overhead           3 pairs of runs, scale 0.1 (about 4 minutes)
     scripts/bench overhead --full    12 pairs of runs, scale 0.3 (about an hour)
 
-The runs alternate, each pair in the other order than the one before, and everything is a ratio
-within a pair. The CPU of the plugin's own threads bounds its cost where noise hides it. Linux only.
+The runs alternate, each pair in the opposite order of the previous one, and all figures are ratios
+within a pair. The CPU time of the plugin's own threads bounds its cost where noise hides it. Linux
+only.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from iqcar.demo.data import make_data
 from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE, query_text
 
 GOAL = 1.01
-"""With the plugin at its defaults nothing may take more than 1 % more."""
+"""Goal: with the plugin's defaults no figure grows by more than 1 %."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 OUT = Path(__file__).resolve().parent.parent / "build" / "demo"
 
 
 @dataclass
 class Run:
-    """What one application took; CPU in seconds, bytes uncompressed."""
+    """Figures of one application; CPU in seconds, bytes uncompressed."""
 
     wall_s: float
     executor_cpu_s: float
@@ -83,16 +84,16 @@ def run_queries(data: Path, folder: Path, rounds: int) -> Run:
 
 
 def process_cpu_s(pid: int) -> float:
-    """User and system time of a process."""
+    """Return user and system time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * TICK_S
 
 
 def own_threads_cpu_s(pid: int) -> float:
-    """Processor time of the JVM's threads that the plugin started."""
+    """Return the CPU time of the JVM's threads that the plugin started."""
     total = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        # Threads of Spark end while we look; those of the plugin last as long as the application.
+        # Threads of Spark can end meanwhile; those of the plugin last as long as the application.
         with suppress(FileNotFoundError, ProcessLookupError):
             if (thread / "comm").read_text().startswith("iqcar-"):
                 total += int((thread / "schedstat").read_text().split()[0])
@@ -100,7 +101,7 @@ def own_threads_cpu_s(pid: int) -> float:
 
 
 def start_run(data: Path, rounds: int, attached: bool) -> Run:
-    """Start one application in processes of its own and return what it measured."""
+    """Run one application in processes of its own and return its figures."""
     with tempfile.TemporaryDirectory(prefix="iqcar-overhead-") as name:
         folder = Path(name)
         (folder / "logs").mkdir()

@@ -1,12 +1,11 @@
-"""How large a report is and how fast it opens: many tasks beside few, in one run.
+"""Measure the size of a report and how fast it opens, with many tasks and with few, in one run.
 
     scripts/bench report            100,000 tasks
     scripts/bench report --full     1,000,000 tasks (needs about 6 GB of memory)
 
-Both applications have slots that never stand empty and queries that overlap all the time, so
-everybody blames everybody: the worst case for what the page has to hold. What counts is the size,
-and how much longer than the small one the large one takes in the browser, to open and to redraw
-after a choice.
+Both applications have always-busy slots and queries that overlap all the time, so all queries blame
+each other: the worst case for the size of the page. The figures are the size, and the ratio of
+large to small report for the time in the browser to open and to redraw after a selection.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
 
 SMALL_TASKS = 200
 MOST_MB = 15
-"""A report of a million tasks is below this."""
+"""Goal: size of a report of a million tasks at most."""
 MOST_TIMES = 4
-"""Opening the large report takes at most this many times as long as the small one."""
+"""Goal: opening the large report takes at most this many times as long as the small one."""
 ROUNDS = 3
 
 
 class Figures(NamedTuple):
-    """What one report costs: megabytes, and seconds."""
+    """Size of one report in megabytes, and times in seconds."""
 
     megabytes: float
     made_s: float
@@ -49,7 +48,7 @@ class Figures(NamedTuple):
 
 
 def application(tasks: int) -> Diagnosis:
-    """An application of that many tasks, with as many hosts and queries as run them in hours."""
+    """Return an application of that many tasks, with hosts and queries to run them in hours."""
     if tasks <= SMALL_TASKS:
         return many_tasks(tasks, hosts=2, executors=2, queries=4)
     large = tasks >= 1_000_000

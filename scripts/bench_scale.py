@@ -1,4 +1,4 @@
-"""How time and memory grow with what a log holds much of, in one dimension after another.
+"""Measure how time and memory grow with the size of a log, in one dimension after another.
 
     scripts/bench scale                       smaller sizes, some 3 minutes
     scripts/bench scale --full                up to 1,000,000 tasks
@@ -6,11 +6,11 @@
 
 Each case is measured at a size and at four times that size, in a process of its own: reading the
 log, the diagnosis, its JSON and its HTML report. Times are CPU seconds, less what the same step
-takes for a log of a few tasks; MB is the peak of resident memory in that step, the process' high-
-water mark being reset before it. The exponent is log(t(4n) / t(n)) / log 4: 1 is linear. Less than
-a quarter of a second is lost in what the fixed costs vary: the exponent is left out where the
-larger size takes less, and the smaller size counts as that much. A process of more than 10 minutes
-of CPU time or 4 GB is ended, which the remark says, and the next case is begun.
+takes for a log of a few tasks; MB is the peak of resident memory in that step, whose high-water
+mark is reset before it. The exponent is log(t(4n) / t(n)) / log 4: 1 is linear. Times below a
+quarter of a second are within the variation of the fixed costs: the exponent is left out where the
+larger size takes less, and the smaller size counts as that much. A process is ended, with a remark,
+after 10 minutes of CPU time or at 4 GB, and the next case starts.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ LIMIT_S = 600
 LIMIT_MB = 4_000
 GOAL_EXPONENT, GOAL_MB = 1.15, 2_000
 TELLING_S = 0.25
-"""CPU seconds below which an exponent tells nothing."""
+"""CPU seconds below which an exponent is meaningless."""
 Figures = dict[str, tuple[float, float]]
 """Per step: CPU seconds, and peak MB."""
 
 
 def status_mb(field: str, process: int | str = "self") -> float:
-    """A size that Linux tells of a process, in MB; 0 if the process has ended."""
+    """Return a size from a process' status in /proc, in MB; 0 if the process has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -55,7 +55,7 @@ def status_mb(field: str, process: int | str = "self") -> float:
 
 
 def run_steps(log: Path) -> None:
-    """Read, diagnose and show; print a line of figures after each step."""
+    """Read, diagnose, and write JSON and HTML; print a line of figures after each step."""
     from iqcar.pipeline import diagnose, read
     from iqcar.report.html import render_page
     from iqcar.report.json.analyze import to_json
@@ -75,7 +75,7 @@ def run_steps(log: Path) -> None:
 
 
 def measured(log: Path, warm: Path, compiled: Path) -> tuple[Figures, str]:
-    """Figures of the steps that a process got done within the limits, and what went wrong."""
+    """Return the figures of the steps that finished within the limits, and a remark on failure."""
     logs = [str(path) for path in (compiled, warm, warm, log)]
     command = [sys.executable, __file__, "--steps", *logs]
     figures: Figures = {}
@@ -106,7 +106,7 @@ def measured(log: Path, warm: Path, compiled: Path) -> tuple[Figures, str]:
 
 
 def row(case: Case, size: int, small: Figures, large: Figures, failure: str) -> tuple[str, bool]:
-    """A line of the table, and whether the goal is met."""
+    """Return a row of the table, and whether the goal is met."""
     cells, good = [], not failure
     for step in STEPS:
         if step not in large:
@@ -153,7 +153,7 @@ def main() -> int:
 
 
 def measure_case(case: Case, size: int, compiled: Path) -> tuple[str, bool]:
-    """Write the logs of a case, measure both sizes, and drop the logs."""
+    """Write the logs of a case, measure both sizes, and delete the logs."""
     with tempfile.TemporaryDirectory(prefix="iqcar-scale-") as folder:
         logs = []
         for number in (min(TINY, size // 100), size // 4, size):

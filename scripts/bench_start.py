@@ -1,10 +1,10 @@
-"""How quickly a command starts, beside the imports that it cannot do without.
+"""Measure how quickly commands start, compared with the imports that they need.
 
     scripts/bench start          5 rounds
     scripts/bench start --full   20 rounds
 
-`iqcar --help` is held against `import typer, rich` (goal: at most 2.5 times), `iqcar analyze` of a
-log of three tasks against `import numpy, pandas, numba` (goal: at most 2 times; compiled code is
+`iqcar --help` is compared with `import typer, rich` (goal: at most 2.5 times), `iqcar analyze` of a
+log of three tasks with `import numpy, pandas, numba` (goal: at most 2 times; compiled code is
 cached before). Each figure is the least CPU time of its rounds, which alternate.
 """
 
@@ -23,7 +23,7 @@ from tests.support.small_log import small_log
 
 
 def cpu_s(words: list[str]) -> float:
-    """CPU seconds of a process, its children included."""
+    """Return the CPU seconds of a process with its children."""
     before = os.times()
     subprocess.run([sys.executable, *words], check=True, capture_output=True)
     after = os.times()

@@ -1,9 +1,9 @@
-"""Whether finding stragglers and their causes is linear in tasks.
+"""Measure whether the time to find stragglers and their causes is linear in tasks.
 
     scripts/bench stragglers           10,000 and 100,000 tasks
     scripts/bench stragglers --full    100,000 and 1,000,000 tasks (about 3 GB of memory)
 
-Times are the processor's, so that neighbours on a shared machine count little.
+Times are CPU times, which other load on the machine affects little.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.random_tables import EPOCH_MS, frame
 
 TASKS_PER_STAGE, N_HOSTS, TASKS_PER_SAMPLE = 500, 100, 3
 LINEAR = 2.0
-"""Goal: a task costs at most this many times as much among ten times as many."""
+"""Goal: with ten times the tasks, the time per task grows by at most this factor."""
 AMOUNTS = (
     "input_bytes", "input_records", "remote_bytes", "local_bytes", "shuffle_write_bytes",
     "disk_spilled_bytes", "memory_spilled_bytes", "output_bytes", "peak_memory_bytes",

@@ -1,10 +1,10 @@
-"""What texts made to be slow cost a character, and what ordinary ones cost beside Python's `re`.
+"""Measure the time per character of texts made to be slow, and of ordinary texts against `re`.
 
     scripts/bench text           every matcher on hostile texts of n and 4n characters
     scripts/bench text --full    ten times as long, and more texts
 
-A ratio of 1 is proportion, 4 a square. Ordinary texts are plan lines, names and SQL: what a reader
-does with them, against one search of Python's `re` for the words that make a text suspicious.
+A ratio of 1 is linear, 4 quadratic. Ordinary texts are plan lines, names and SQL: the reader's time
+for them is compared with one search of Python's `re` for the words that make a text suspicious.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.eventlog.test_linear import MATCHERS
 from tests.support.hostile_texts import Hostile, hostile, least_cost
 
 MOST = 3.0
-"""Goal: cost of a character of the worst text among four times as many; a square has 4, noise 2."""
+"""Goal: growth of the time per character at four times the length; 4 is quadratic, noise is 2."""
 LEAST_COST = 1e-3
-"""Seconds; what costs less cannot be told from what else the machine does."""
+"""Seconds; shorter times are within the noise of the machine."""
 NAMES = ("count at App.scala:12", "nightly sales report", "SELECT d_year, sum(x) FROM t GROUP BY 1")
 SUSPICIOUS = re.compile(
     rf"(?i){redacting._SENSITIVE}|://[^\s/]*@|bearer|basic|[A-Za-z0-9+/_\-]{{20}}"
@@ -32,7 +32,7 @@ SUSPICIOUS = re.compile(
 
 
 def worst_of_all(texts: list[Hostile], length: int) -> bool:
-    """Print the worst ratio of each matcher; whether all keep the goal."""
+    """Print the worst ratio of each matcher; return whether all meet the goal."""
     kept = True
     print(
         f"{'matcher':<12} {'n':>9} {'worst: first, repeated, last':<50} {'ns/char':>8} {'ratio':>6}"
@@ -52,7 +52,7 @@ def worst_of_all(texts: list[Hostile], length: int) -> bool:
 
 
 def ordinary() -> None:
-    """Print what ordinary texts cost, in costs of one search with `re`."""
+    """Print the time for ordinary texts in units of one search with `re`."""
     lines = [line for pair in SAME + DIFFERENT for line in pair]
     for name, texts in (("redact", [*lines, *NAMES]), ("normalise", lines)):
         work = MATCHERS[name]

@@ -1,10 +1,10 @@
-"""What the Spark plugin costs per task: tasks that do nothing, with and without it, in fresh JVMs.
+"""Measure the Spark plugin's overhead per task: empty tasks with and without it, in fresh JVMs.
 
     scripts/bench tiny_tasks           3 pairs of runs of 20,000 tasks (about 3 minutes)
     scripts/bench tiny_tasks --full    9 pairs
 
-The worst case: no work hides the cost. The runs alternate, each pair in the other order than the
-one before, and everything is a ratio or a difference within a pair. Linux only.
+This is the worst case: no work hides the cost. The runs alternate, each pair in the opposite order
+of the previous one, and all figures are ratios or differences within a pair. Linux only.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from bench_overhead import process_cpu_s, spread
 
 TASKS = 20_000
 WARM_UP = 3_000
-"""Tasks after which the JVM has compiled what every task runs."""
+"""Tasks after which the JVM has compiled the code that every task runs."""
 
 
 @dataclass
 class Run:
-    """What the tasks of one application took, and what its driver holds afterwards."""
+    """Time of one application's tasks, and memory of its driver afterwards."""
 
     wall_s: float
     jvm_cpu_s: float

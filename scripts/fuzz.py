@@ -1,4 +1,4 @@
-"""Damage event logs and take them through iqcar until the time is over: see scripts/fuzz."""
+"""Damage event logs at random and run iqcar on them until the time is over: see scripts/fuzz."""
 
 from __future__ import annotations
 

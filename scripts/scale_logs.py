@@ -1,7 +1,7 @@
-"""Event logs that are large in one dimension, streamed to disk: what `scripts/bench scale` reads.
+"""Write event logs that are large in one dimension, for `scripts/bench scale`.
 
-Every writer takes a folder and a size and fills the folder; memory does not grow with the size,
-so that logs of any size can be written. Lines have the shape of Spark 4's.
+Every writer fills a folder with logs of a size, in memory that does not depend on the size. Lines
+have the shape of Spark 4's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are printed from the code: tables, kinds and commands."""
+"""Write the pages and pictures of docs/ that are printed from the code."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def tables_page() -> str:
     lines = [
         "# Tables",
         PRINTED,
-        "The reader turns event logs into these pandas frames (`iqcar.read`); those from `waits`",
-        "on are derived from them. An integer column with unit `row` holds a row number",
+        "`iqcar.read` returns these pandas frames; the tables from `waits` on are derived",
+        "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
     for spec in (*SPECS, WAITS, QUERY_WAITS, FEATURES, *STRAGGLER_TABLES, *TOPIC_TABLES):

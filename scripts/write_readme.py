@@ -1,4 +1,4 @@
-"""Put what the demo last found (build/demo/diagnosis.txt) into the README, shortened."""
+"""Write the demo's last result (build/demo/diagnosis.txt), shortened, into the README."""
 
 from __future__ import annotations
 

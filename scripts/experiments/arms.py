@@ -1,4 +1,4 @@
-"""Running the arms of an experiment in turn, because machines are noisy, and keeping the result."""
+"""Run the arms of an experiment in alternation, because machines are noisy, and store results."""
 
 from __future__ import annotations
 

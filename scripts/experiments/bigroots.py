@@ -1,4 +1,4 @@
-"""The protocol of BigRoots (§IV-B), live: are the causes of stragglers those that were injected?
+"""Run the protocol of BigRoots (§IV-B): compare causes of stragglers with injected anomalies.
 
     sudo .venv/bin/python scripts/experiments/bigroots.py [--seed N] [--full]
 

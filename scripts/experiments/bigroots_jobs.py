@@ -1,4 +1,4 @@
-"""The Spark application of the BigRoots experiment: equal tasks, again and again, with some skew.
+"""The Spark application of the BigRoots experiment: repeated stages of equal tasks, some skewed.
 
     python scripts/experiments/bigroots_jobs.py PLAN.json
 

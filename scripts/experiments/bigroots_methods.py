@@ -1,4 +1,4 @@
-"""The methods that are compared: which resources each names as causes of each straggler."""
+"""The compared methods: each returns the resources that it names as causes of each straggler."""
 
 from __future__ import annotations
 

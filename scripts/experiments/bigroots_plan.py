@@ -1,4 +1,4 @@
-"""What is injected when: the paper's single, mixed and multi-node experiments (§IV-B)."""
+"""Plans of injections for the paper's single, mixed and multi-node experiments (§IV-B)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the decisions of all runs to the result of the BigRoots experiment."""
+"""Compute the result of the BigRoots experiment from the decisions of all runs."""
 
 from __future__ import annotations
 

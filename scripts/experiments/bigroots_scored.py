@@ -1,4 +1,4 @@
-"""The decisions of one run of the BigRoots experiment: truth, and what each method named."""
+"""Compute the decisions of one run of the BigRoots experiment: truth and answers of methods."""
 
 from __future__ import annotations
 

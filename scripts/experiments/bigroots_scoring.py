@@ -1,4 +1,4 @@
-"""Scores of causes against what was injected: BigRoots eq. 9, per straggler and resource.
+"""Score causes against injected anomalies, per straggler and resource (BigRoots eq. 9).
 
 The anomaly generator loads three features: CPU, disk and network. Each straggler has one decision
 for each of them. Eq. 9 prints FPR = FN / (FP + TN); table V's own numbers are FP / (FP + TN).

@@ -1,4 +1,4 @@
-"""A host's own view of /proc/stat and /proc/diskstats, as it would be on a machine of its size."""
+"""Give each host its own view of /proc/stat and /proc/diskstats, as on a machine of its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Induced contention (iQCAR §7.2.2): does what is put in a query's way appear in its iQC-Graph?
+"""Run induced contention (iQCAR §7.2.2): does iQC-Graph find the contention that was induced?
 
     sudo .venv/bin/python scripts/experiments/induced_contention.py
 

@@ -1,4 +1,4 @@
-"""The Spark applications of the induced-contention experiment: a victim, and who gets in its way.
+"""The Spark applications of the induced-contention experiment: a victim and its sources.
 
     python scripts/experiments/induced_jobs.py ROLE PLAN.json
 

@@ -1,4 +1,4 @@
-"""Induced memory contention (iQCAR §7.2.2): is execution memory missed where a hog holds it?
+"""Run induced memory contention (iQCAR §7.2.2): are waits for execution memory found?
 
     sudo .venv/bin/python scripts/experiments/induced_memory.py
 

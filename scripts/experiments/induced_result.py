@@ -1,4 +1,4 @@
-"""From the event logs of induced contention to what the victim's iQC-Graph shows by phase."""
+"""Compute the victim's iQC-Graph by phase from the event logs of induced contention."""
 
 from __future__ import annotations
 

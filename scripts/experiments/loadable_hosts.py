@@ -1,4 +1,4 @@
-"""Hosts that can be loaded alone: parts of this machine, each with a share of processor and disk.
+"""Divide this machine into hosts that can be loaded separately, each with processor and disk.
 
 A host is a control group (version 1) with a processor quota and a throttled disk. Spark's daemons
 and executors may use half of the quota, as an executor with one core of two would; anomalies run in

@@ -1,4 +1,4 @@
-"""docs/evaluation.md: every experiment's command, what the paper found, and what was found here."""
+"""Print docs/evaluation.md: every experiment's command, the paper's result and this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the rules help (iQCAR §7.3)? The BASE mix without rules, with AGG, with DYNP, with all.
+"""Measure the effect of rules (iQCAR §7.3): the BASE mix without, with AGG, with DYNP, with all.
 
     .venv/bin/python scripts/experiments/rules_efficacy.py [--repeats N]
 

@@ -1,4 +1,4 @@
-"""Source elimination (iQCAR §7.2.1, §7.4): does taking the blamed query away help its victim?
+"""Run source elimination (iQCAR §7.2.1, §7.4): measure the victim without the blamed query.
 
     .venv/bin/python scripts/experiments/source_elimination.py [--repeats N]
 

@@ -1,4 +1,4 @@
-"""Results of experiments as Markdown tables, next to what the paper found."""
+"""Print results of experiments as Markdown tables, next to the paper's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How near topics come to planted causes, by set of learners and kind of trace.
+"""Measure the accuracy of topics on planted causes, by set of learners and kind of trace.
 
     .venv/bin/python scripts/experiments/topic_accuracy.py [--jobs 300] [--seeds 12] [--harder 3]
 

@@ -1,4 +1,4 @@
-"""Live topics (after Hound §5): do they name the trouble that was injected, and the planted skew?
+"""Run live topics (after Hound §5): do topics name the injected anomalies and the planted skew?
 
     sudo .venv/bin/python scripts/experiments/topics_live.py [--seed N] [--again]
 

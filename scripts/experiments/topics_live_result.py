@@ -1,4 +1,4 @@
-"""What topics say of the live run, held against what was going on in each stage."""
+"""Compare the topics of the live run with the anomalies in each stage."""
 
 from __future__ import annotations
 
