@@ -1,1 +1,1 @@
-"""What tasks need of a resource and what each host can give: capacities."""
+"""Compute capacities of hosts, and their load by processes outside of Spark."""

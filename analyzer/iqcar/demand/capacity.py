@@ -1,4 +1,4 @@
-"""How fast a host serves a resource when nobody is in the way (the paper's ``C_h``)."""
+"""Estimate the capacity of each host for a request without contention (``C_h`` of iQCAR)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats, Ints
 
 CAPACITY_QUANTILE = 0.9
-"""Quantile of the speeds seen, each weighted by its time in the resource, that is called the
-capacity. Higher values follow contention-free tasks better but let page-cache reads in: reads
-at memory speed take so little time that they would have to be most of all bytes to weigh 10 %.
+"""Quantile of the tasks' speeds, weighted by their time in the resource, that is the capacity.
+Higher values follow contention-free tasks better but include page-cache reads: reads at memory
+speed take so little time that they weigh 10 % only if they are most of all bytes.
 """
 UNCROWDED_QUANTILE = 0.7
-"""The quantile where crowding explains the speeds fully: what is left is noise both ways."""
+"""The quantile if crowding fully explains the speeds: their remaining variation is noise."""
 LEAST_VARIATION = 1e-4
-"""Variance of log(1 + others) from which crowding differs enough between tasks to be fitted."""
+"""Variance of log(1 + crowd) from which on γ is fitted."""
 ENOUGH_BYTES = 65536.0
-"""Bytes below which a speed says more about latency than about the device (one small block)."""
+"""Bytes below which latency dominates a speed (one small block)."""
 ENOUGH_MS = 2.0
 """Waits below this are rounding: Spark reports whole milliseconds."""
 ENOUGH_TASKS = 8
@@ -36,12 +36,12 @@ class Capacity(NamedTuple):
 
     Attributes
     ----------
-    per_host : ndarray of float64, one per host
-        Data units per ms; NaN where no task anywhere moved data for this request.
-    borrowed : ndarray of bool, one per host
-        Whether the host had too few tasks and took the capacity of all hosts together.
+    per_host : ndarray of shape (n_hosts,), data units per ms
+        NaN where no task on any host moved data for this request.
+    borrowed : ndarray of shape (n_hosts,), bool
+        Whether the host had too few tasks, so that its capacity is that of all hosts together.
     tasks : int
-        Tasks that the estimate rests on, over all hosts.
+        Number of tasks that the estimate is based on, over all hosts.
     """
 
     per_host: Floats
@@ -54,22 +54,22 @@ def host_capacity(
 ) -> Capacity:
     """Estimate each host's capacity from the speeds of its tasks (paper §4.1, ``1/RATP_h``).
 
-    On a device that is always contended no task ever shows its capacity. Where speeds fall as
-    ``(1 + crowd)^−γ``, they are taken back to an empty device; where they do not (γ = 0: each
-    task has its own limit, as with object stores), they are taken as they are.
+    No task reaches the capacity of a device that is always contended. Where speeds fall as
+    ``(1 + crowd)^−γ``, they are scaled to an uncontended device; where they do not (γ = 0: each
+    task has its own limit, as with object stores), they are used unchanged.
 
     Parameters
     ----------
-    data : ndarray of float64, one per task
-        Data each task moved (bytes; NaN = unknown).
-    wait_ms : ndarray of float64, one per task
-        Time each task spent in the resource (NaN = unknown).
-    host : ndarray of int64, one per task
-        Host row, −1 = unknown.
+    data : ndarray of shape (n_tasks,), bytes
+        Data each task moved; NaN if unknown.
+    wait_ms : ndarray of shape (n_tasks,), ms
+        Time each task spent in the resource; NaN if unknown.
+    host : ndarray of shape (n_tasks,), int64
+        Host row; −1 if unknown.
     n_hosts : int
         Number of hosts.
-    crowd : ndarray of float64, one per task, or None
-        Mean number of others in the resource during the task's life; None = unknown.
+    crowd : ndarray of shape (n_tasks,), optional
+        Mean number of other tasks in the resource during each task; by default unknown.
 
     Returns
     -------
@@ -95,8 +95,8 @@ def host_capacity(
     bounds = np.searchsorted(place[by_host], np.arange(n_hosts + 1))
     for row, (first, after) in enumerate(itertools.pairwise(bounds)):
         if after - first >= ENOUGH_TASKS:
-            mine = by_host[first:after]
-            per_host[row] = weighted_quantile(speed[mine], weight[mine], quantile)
+            here = by_host[first:after]
+            per_host[row] = weighted_quantile(speed[here], weight[here], quantile)
             borrowed[row] = False
     return Capacity(per_host, borrowed, len(chosen))
 
@@ -121,14 +121,14 @@ def _slowed_by_crowding(log_speed: Floats, others: Floats, weight: Floats, host:
 
 
 def weighted_quantile(ascending: Floats, weight: Floats, quantile: float) -> float:
-    """Return the first of the ascending values at which this share of the weight is reached."""
+    """Return the first of the ascending values where cumulative weight reaches this share."""
     reached = np.cumsum(weight)
     at = np.searchsorted(reached, quantile * reached[-1])
     return float(ascending[min(int(at), len(ascending) - 1)])
 
 
 def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Floats:
-    """Return the best DP / WT in each domain, as the paper's eq. 3 has it (NaN where none)."""
+    """Return the highest DP / WT in each domain, as eq. 3 is printed; NaN where there is none."""
     moved = np.flatnonzero((data > 0) & (wait_ms > 0) & (domain >= 0))
     best = np.full(n_domains, -np.inf)
     np.maximum.at(best, domain[moved], data[moved] / wait_ms[moved])
@@ -136,17 +136,17 @@ def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Fl
 
 
 def of_domain(per_domain: Floats, domain: Ints) -> Floats:
-    """Look up each task's domain; NaN where it has none."""
+    """Return the value of each task's domain; NaN where it has none."""
     if len(per_domain) == 0:
         return np.full(len(domain), np.nan)
     return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
 
 
 def host_cores(executors: pd.DataFrame, hosts: int) -> Floats:
-    """Return the cores of each host: what executors offered there at once, at most.
+    """Return the cores of each host: the maximum that its executors offered at one time.
 
-    NaN where a host has no executor, or one whose cores are not recorded. A host can have more
-    cores than it offers as slots, or fewer: nothing in an event log tells.
+    NaN where a host has no executor, or one whose cores are not recorded. A host can have more or
+    fewer cores than its executors offer: event logs do not record them.
     """
     host = executors["host"].to_numpy(np.int64)
     cores = executors["cores"].to_numpy(np.float64)

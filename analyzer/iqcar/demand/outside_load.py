@@ -1,4 +1,4 @@
-"""Processor time of a host that its executors did not use, from the samples of hosts."""
+"""Compute the CPU time of each host that processes other than its executors used, by samples."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ _OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
 
 
 class OutsideLoad(NamedTuple):
-    """What processes other than a host's executors used of its processors; all ndarrays (hosts,).
+    """CPU time of each host that processes other than its executors used.
 
     Attributes
     ----------
-    outside_ms : processor time, ms; 0 for a host that was not sampled.
-    capacity_ms : processor time that the host had while it was sampled, ms.
-    sampled_ms : elapsed time that was sampled, ms.
+    outside_ms : ndarray of shape (n_hosts,), ms
+        CPU time of those processes; 0 for a host that was not sampled.
+    capacity_ms : ndarray of shape (n_hosts,), ms
+        Available CPU time of the host while it was sampled.
+    sampled_ms : ndarray of shape (n_hosts,), ms
+        Elapsed time that was sampled.
     """
 
     outside_ms: Floats
@@ -35,7 +38,7 @@ class OutsideLoad(NamedTuple):
 
 
 def outside_load(tables: Tables) -> OutsideLoad:
-    """Sum what other processes used of each host while it was sampled.
+    """Sum the CPU time that other processes used on each host while it was sampled.
 
     Parameters
     ----------
@@ -53,10 +56,10 @@ def outside_load(tables: Tables) -> OutsideLoad:
         (np.nan_to_num(samples[name].to_numpy(np.float64)) for name in _OWN), np.zeros(len(host))
     )
     known = (host >= 0) & (host < n)
-    whole = known & np.isfinite(busy) & (capacity > 0)
+    of_hosts = known & np.isfinite(busy) & (capacity > 0)
 
-    def summed(of: Floats, rows: Flags) -> Floats:
-        return np.bincount(host[rows], of[rows], n).astype(np.float64)
+    def summed(values: Floats, rows: Flags) -> Floats:
+        return np.bincount(host[rows], values[rows], n).astype(np.float64)
 
-    outside = np.maximum(summed(busy, whole) - summed(own, known), 0.0)
-    return OutsideLoad(outside, summed(capacity, whole), summed(elapsed, whole))
+    outside = np.maximum(summed(busy, of_hosts) - summed(own, known), 0.0)
+    return OutsideLoad(outside, summed(capacity, of_hosts), summed(elapsed, of_hosts))
