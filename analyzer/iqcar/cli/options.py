@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from iqcar.enums import ImpactModel, Kind, QueryBy, SourceUsage
+from iqcar.errors import UsageError
 
 
 def choices(kind: type[Kind]) -> str:
@@ -21,6 +22,34 @@ Paths = Annotated[
         help="Event logs: files, folders (every application in them), globs, eventlog_v2_* "
         "folders, History Server zips, or URLs (s3a://, gs://, abfs://, hdfs://).",
         show_default=False,
+    ),
+]
+PathsOrTrace = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]...",
+        help="Event logs of one or many applications, as for `iqcar analyze`. Can be left out if "
+        "there is a --trace.",
+        show_default=False,
+    ),
+]
+Traces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trace",
+        metavar="FILE",
+        help="A trace of another system: CSV (plain or .gz) or Parquet with a row per task and "
+        "columns for job, task, latency and metrics. Can be given several times; each is analysed "
+        "alone.",
+    ),
+]
+Columns = Annotated[
+    str,
+    typer.Option(
+        metavar="KEY=COLUMN,…",
+        help="Which columns of a trace are what, where their names do not tell: job, task, "
+        "latency, host, start, end, metrics, times (parts of the latency), unit (us, ms, s). "
+        "Several columns are joined by +, e.g. job=job_name+task_name,latency=runtime,unit=s.",
     ),
 ]
 Queries = Annotated[
@@ -89,3 +118,9 @@ AllSources = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+
+
+def need_logs_or_traces(paths: list[str] | None, traces: list[str] | None) -> None:
+    """Raise :class:`~iqcar.errors.UsageError` if there is nothing to read."""
+    if not paths and not traces:
+        raise UsageError("neither an event log nor a trace", "", "give a PATH or --trace FILE")

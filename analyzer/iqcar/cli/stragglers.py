@@ -11,31 +11,9 @@ from iqcar.enums import QueryBy
 
 
 def stragglers(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PATH]",
-            help="Event logs, as for `iqcar analyze`. Can be left out if there is a --trace.",
-            show_default=False,
-        ),
-    ] = None,
-    trace: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="A trace of another system: CSV (plain or .gz) or Parquet with a row per task and "
-            "columns for job, task, latency and metrics. Can be given several times.",
-        ),
-    ] = None,
-    columns: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY=COLUMN,…",
-            help="Which columns of a trace are what, where their names do not tell: job, task, "
-            "latency, host, start, end, metrics, times (parts of the latency), unit (us, ms, s). "
-            "Several columns are joined by +, e.g. job=job_name+task_name,latency=runtime,unit=s.",
-        ),
-    ] = "",
+    paths: options.PathsOrTrace = None,
+    trace: options.Traces = None,
+    columns: options.Columns = "",
     settings: Annotated[
         str,
         typer.Option(
@@ -65,7 +43,7 @@ def stragglers(
     """
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
-    from iqcar.errors import ExitCode, UsageError
+    from iqcar.errors import ExitCode
     from iqcar.report.json.analyze import stragglers_to_json
     from iqcar.report.terminal.stragglers import print_stragglers
     from iqcar.stragglers import StragglerSettings
@@ -74,8 +52,7 @@ def stragglers(
     chosen = StragglerSettings.parse(settings)
     named = TraceColumns.parse(columns)
     check_writable(json, force)
-    if not paths and not trace:
-        raise UsageError("neither an event log nor a trace", "", "give a PATH or --trace FILE")
+    options.need_logs_or_traces(paths, trace)
     tables = read_for(paths, query_by, samples) if paths else None
     found = []
     with working("analysing"):

@@ -20,30 +20,9 @@ if TYPE_CHECKING:
 
 
 def topics(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PATH]...",
-            help="Event logs of one or many applications, as for `iqcar analyze`. Can be left out "
-            "if there is a --trace.",
-            show_default=False,
-        ),
-    ] = None,
-    trace: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="A trace of another system, as for `iqcar stragglers`. Can be given several "
-            "times; topics are found in each.",
-        ),
-    ] = None,
-    columns: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY=COLUMN,…",
-            help="Which columns of a trace are what, as for `iqcar stragglers`.",
-        ),
-    ] = "",
+    paths: options.PathsOrTrace = None,
+    trace: options.Traces = None,
+    columns: options.Columns = "",
     learners: Annotated[
         LearnerSet,
         typer.Option(help=f"Base learners of each stage. {options.choices(LearnerSet)}."),
@@ -116,8 +95,7 @@ def topics(
     named = TraceColumns.parse(columns)
     topic_vocabulary(names)
     check_writable(json, force)
-    if not paths and not trace:
-        raise UsageError("neither an event log nor a trace", "", "give a PATH or --trace FILE")
+    options.need_logs_or_traces(paths, trace)
     if on_spark and samples:
         raise UsageError("cannot be joined on Spark", "--samples", "leave out one of the two")
     if master and not on_spark:
