@@ -259,14 +259,14 @@ def alive(pid: int) -> bool:
 def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path: Path) -> None:
     strength = {"io": {"folder": str(disk), "size_bytes": 8 * MB}, "memory": {"size_bytes": 8 * MB}}
     injections = [
-        {"host": host, "anomaly": a, "after_ms": at, "for_ms": 600, "settings": settings}
+        {"host": host, "anomaly": a, "after_ms": at, "for_ms": 1500, "settings": settings}
         for at, (host, a) in enumerate((h, str(a)) for h in ("h1", "h2") for a in Anomaly)
         for settings in [{"processes": 1, **strength.get(a, {})}]
     ]
     plan, log = tmp_path / "plan.json", tmp_path / "truth.jsonl"
     plan.write_text(json.dumps({"injections": injections}))
     done = iqcar("schedule", "--plan", plan, "--log", log, "--json", "-")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr + done.stdout
     assert f"Wrote {log} (8 injections)" in done.stderr
     records = read_log(str(log))
     assert [(r.host, r.anomaly) for r in records] == [(i["host"], i["anomaly"]) for i in injections]

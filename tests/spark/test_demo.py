@@ -66,7 +66,7 @@ def test_the_first_run_can_be_explored_in_a_browser(out: Path) -> None:
         shown.page.select_option("#target", worst["query_id"])
         facts = shown.page.locator("#target-facts").inner_text()
         lost, ran = duration(worst["lost_ms"]), duration(worst["duration_ms"])
-        assert f"lost {lost} of its {ran}" in facts
+        assert f"ran {ran} and lost {lost}" in facts
         assert f"CPU {duration(worst['waits']['cpu']['ms'])} (measured" in facts
         sources = {row[0]: row[1] for row in shown.rows("#sources-numbers")}
         for part in worst["blame"]:

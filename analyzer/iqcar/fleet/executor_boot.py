@@ -51,8 +51,8 @@ def find(home: str, archive: str, name: str) -> Callable[..., Any]:
         # Another iqcar was imported in this worker before: its modules would be mixed with ours.
         for loaded in [m for m in sys.modules if m == "iqcar" or m.startswith("iqcar.")]:
             del sys.modules[loaded]
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    if sys.path[:1] != [folder]:  # first, also where a worker has met another iqcar since
+        sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
     module, _, function_name = name.partition(".")
     try:
         steps = import_module(f"iqcar.fleet.{module}")
