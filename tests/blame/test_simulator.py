@@ -14,6 +14,8 @@ from iqcar.enums import REQUESTS, Request, SourceUsage
 from tests.support import simulated_truth as truth
 from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(4)
 ACTIVE = truth.formula(SourceUsage.ACTIVE)
 
@@ -62,7 +64,6 @@ def scores() -> dict[str, truth.Score]:
     return {name: truth.score(cases(), predict) for name, predict in truth.FORMULAS.items()}
 
 
-@pytest.mark.slow
 def test_blame_by_time_in_the_resource_predicts_who_is_worth_removing(
     scores: dict[str, truth.Score],
 ) -> None:
@@ -87,7 +88,6 @@ def test_profiles_tell_who_computed_while_the_target_waited_for_the_processor() 
     assert profiled.false_blame < averaged.false_blame - 0.01
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_profiles_rank_no_worse_than_averages(rounds: int) -> None:
     every = [truth.case(f, s, rounds) for f in truth.FAMILIES for s in SEEDS]

@@ -21,6 +21,8 @@ from iqcar.stragglers import build_features
 from iqcar.waits import measure_waits
 from tests.support.crowded_log import crowded_log
 
+pytestmark = pytest.mark.slow
+
 ONCE = (
     identify, add_critical_path, measure_waits, attribute, build_features, views.lost,
     views.lost_to_others,

@@ -288,6 +288,7 @@ def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path:
     assert sorted(r["event"] for r in logged) == ["end"] * 8 + ["start"] * 8
 
 
+@pytest.mark.slow
 def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
     for label in ("first", "second"):

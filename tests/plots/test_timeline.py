@@ -151,6 +151,7 @@ def test_the_payload_holds_every_task_with_its_times_and_query(made: RandomInput
     assert lost.sum() == pytest.approx(diagnosis.lost_ms().sum(), rel=1e-5)
 
 
+@pytest.mark.slow
 @given(made=tables_and_waits(max_tasks=20))
 @settings(max_examples=30)
 def test_waits_over_time_sum_to_the_querys_waits_within_its_run(made: RandomInput) -> None:
@@ -188,6 +189,7 @@ def test_bins_of_large_applications_hold_the_same_task_time_at_every_width(monke
     assert widths == sorted(widths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [100_000, 250_000])
 def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
     payload = payload_of(many_tasks(tasks, hosts=40, executors=200, cores=8))
@@ -195,6 +197,7 @@ def test_a_large_payload_stays_below_3_mb(tasks: int) -> None:
     assert ("tasks" in payload) == (tasks <= module.MOST_TASKS)
 
 
+@pytest.mark.slow
 def test_a_payload_of_many_queries_with_long_names_stays_small_and_says_what_is_folded() -> None:
     diagnosis = many_tasks(20_000, queries=3_000)
     names = [f"query {q} {'x' * 5_000}" for q in range(3_000)]
@@ -225,6 +228,7 @@ def test_the_payload_of_a_real_log(name: str, shared_logs: Path) -> None:
     assert payload["tasks"]["count"] == len(diagnosis.tables.tasks)
 
 
+@pytest.mark.slow
 @given(made=tables_and_waits(max_tasks=30))
 @settings(max_examples=20)
 def test_stages_are_those_that_can_have_lost_time_and_lose_what_their_query_lost(

@@ -27,6 +27,8 @@ from iqcar.pipeline import diagnose, read
 from iqcar.report.json.analyze import to_json
 from tests.support.naive_stage_graph import latest_before
 
+pytestmark = pytest.mark.slow
+
 SIZES = (20, 80, 320)
 MOST_TIMES = 6
 """Steps for the second fourfold over those for the first: 4 if linear, 16 if quadratic."""
@@ -56,7 +58,6 @@ def grows(counts: list[int]) -> float:
     return (large - middle) / max(middle - small, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", sorted(CASES.keys() - {"deep_plans"}))
 def test_reading_takes_steps_in_proportion_to_the_log(case: str, tmp_path: Path) -> None:
     counts = []
@@ -70,7 +71,6 @@ def test_reading_takes_steps_in_proportion_to_the_log(case: str, tmp_path: Path)
     assert grows(counts) < MOST_TIMES, counts
 
 
-@pytest.mark.slow
 def test_reading_a_plan_deeper_than_python_recurses_takes_steps_in_proportion(
     tmp_path: Path,
 ) -> None:
@@ -84,7 +84,6 @@ def test_reading_a_plan_deeper_than_python_recurses_takes_steps_in_proportion(
     assert grows(counts) < 3, counts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", ["short_queries", "many_stages", "shared_stage"])
 def test_a_diagnosis_and_its_json_take_steps_in_proportion_to_the_log(
     case: str, tmp_path: Path

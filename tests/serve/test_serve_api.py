@@ -93,6 +93,7 @@ def key_of(server: Served, file: str) -> str:
     return next(one["key"] for one in server.read() if Path(one["path"]).name == file)
 
 
+@pytest.mark.slow
 def test_what_ran_beside_an_application_is_named_and_analysed_together(server: Served) -> None:
     first = key_of(server, "app-20240101000000-0001")
     second = key_of(server, "app-20240101000000-0002.log")
@@ -111,6 +112,7 @@ def test_what_ran_beside_an_application_is_named_and_analysed_together(server: S
     assert (again["id"], again["state"]) == (done["id"], "done")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_analysed_fails_with_its_reason(server: Served) -> None:
     key = next(one["key"] for one in server.read() if one["status"] == "failed")
     ended = server.analyse(key)
@@ -225,6 +227,7 @@ def references(found: object) -> Iterator[str]:
             yield from references(value)
 
 
+@pytest.mark.slow
 def test_the_description_is_valid_and_describes_what_is_answered(server: Served) -> None:
     document = server.client.get("/api/openapi.json").json()
     assert document["openapi"] == "3.1.0"

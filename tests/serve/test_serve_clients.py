@@ -16,6 +16,8 @@ from tests.support.contended_log import contended_log
 from tests.support.served import Served, large_log, served, until
 from tests.support.small_log import small_log
 
+pytestmark = pytest.mark.slow
+
 
 def test_more_analyses_than_fit_are_told_to_come_again(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20230101000000-0001")

@@ -86,6 +86,7 @@ def test_the_server_ends_with_its_processes_and_quietly(tmp_path: Path) -> None:
             assert not list(server.cache.glob("unfinished-*"))
 
 
+@pytest.mark.slow
 def test_processes_end_when_the_server_is_killed(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20240101000000-0001")
     with served(tmp_path, cache=tmp_path / "cache") as server:

@@ -17,6 +17,8 @@ from tests.support.served import Served, large_log, served, until
 from tests.support.small_log import small_log
 from tests.support.synthetic_log import SyntheticLog
 
+pytestmark = pytest.mark.slow
+
 OF_OTHERS = "a-log-of-others"
 ROLLING = "eventlog_v2_app-20240101000000-0002"
 
@@ -87,7 +89,6 @@ def queued(
         yield server, logs, analysis, busy
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lay", "swap"),
     [(single, link_file), (rolling, link_part), (rolling, link_folder), (nested, link_between)],
@@ -105,7 +106,6 @@ def test_a_log_that_becomes_a_link_while_it_waits_is_not_read(
     assert not [one for one in (tmp_path / "cache").iterdir() if (one / "summary.json").exists()]
 
 
-@pytest.mark.slow
 def test_a_log_that_becomes_a_pipe_while_it_waits_holds_up_nothing(tmp_path: Path) -> None:
     with queued(tmp_path, single) as (server, logs, analysis, busy):
         (logs / "app-20240101000000-0002").unlink()
@@ -116,7 +116,6 @@ def test_a_log_that_becomes_a_pipe_while_it_waits_holds_up_nothing(tmp_path: Pat
         assert "no regular file" in ended["message"]
 
 
-@pytest.mark.slow
 def test_a_log_that_is_put_back_as_a_link_inside_is_read(tmp_path: Path) -> None:
     with queued(tmp_path, single) as (server, logs, analysis, busy):
         log = logs / "app-20240101000000-0002"
@@ -174,7 +173,6 @@ def test_files_outside_are_not_even_looked_into(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_pipes_sockets_and_folders_among_logs_are_passed_over(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -18,6 +18,8 @@ from tests.support import reference_hound
 from tests.support.hound_traces import Planted, cause_of_words, plant
 from tests.support.topic_truth import Nearness, nearness, nearness_of, variation_of_profiles
 
+pytestmark = pytest.mark.slow
+
 PAPER = TopicSettings(learners=LearnerSet.PAPER)
 EQUAL = 0.01
 """Largest difference of mean total variation at which learners count as equally accurate."""
@@ -52,7 +54,6 @@ def differences(planted: Planted, jobs: Jobs, kept: np.ndarray) -> dict[BaseMode
     }
 
 
-@pytest.mark.slow
 def test_the_kept_profiles_are_what_the_reference_says(jobs: Jobs, kept: np.ndarray) -> None:
     # Stumps that are equally good, and the versions of scikit-learn, leave some room.
     for job in np.argsort(np.diff(jobs.starts))[:2]:
@@ -84,7 +85,6 @@ def reference(planted: Planted, jobs: Jobs, kept: np.ndarray) -> Nearness:
     return nearness_of(planted, causes, found.mixtures, jobs.stage)
 
 
-@pytest.mark.slow
 def test_the_whole_is_as_near_as_scikit_learns_with_the_papers_choices(planted, reference) -> None:
     mine = nearness(planted, find_topics(planted.features, PAPER))
     assert mine.variation < reference.variation + 0.03

@@ -14,6 +14,8 @@ from iqcar.topics.topic_counts import mixture_matrix
 from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
 from tests.support.topic_truth import Nearness, causes_found, nearness
 
+pytestmark = pytest.mark.slow
+
 JOBS = 240
 SEED = 11
 UNSEEN = (SEED, 12, 13)
@@ -41,7 +43,6 @@ def recommended(topics: dict[LearnerSet, Topics]) -> Topics:
     return topics[LearnerSet.RECOMMENDED]
 
 
-@pytest.mark.slow
 def test_every_planted_cause_is_a_topic(recommended: Topics) -> None:
     assert set(causes_found(recommended)) - {None} == set(CAUSES)
 
@@ -69,7 +70,6 @@ def unseen(planted, topics) -> dict[LearnerSet, list[Nearness]]:
     return near
 
 
-@pytest.mark.slow
 def test_mixtures_are_near_the_planted_ones(unseen) -> None:
     # Eight other seeds of 300 jobs: .082 to .099, .922 to .944, .936 to .983.
     near = np.array(unseen[LearnerSet.RECOMMENDED])
@@ -98,7 +98,6 @@ def test_the_recommended_learners_are_nearer_than_others(planted, topics, other)
     assert best.f1 > rest.f1 + 0.1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "harder",
     [{"entangled": 0.6}, {"outliers": 0.02, "missing": 0.15}, {"skewed": 0.0, "shift": 0.8}],
@@ -209,7 +208,6 @@ def test_one_job_has_a_topic_and_a_doubt() -> None:
     assert any("nothing is known to recur" in doubt for doubt in found.doubts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("learners", LearnerSet)
 def test_thousands_of_identical_jobs_have_one_mixture(learners: LearnerSet) -> None:
     rng = np.random.default_rng(0)
