@@ -27,6 +27,8 @@ from iqcar.inject.pacing import BURST_S
 from iqcar.inject.plan import Injection
 from iqcar.inject.run_plan import Stop, run
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 120
 MB = 1 << 20
 LINUX = sys.platform == "linux"
@@ -255,7 +257,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.slow
 def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path: Path) -> None:
     strength = {"io": {"folder": str(disk), "size_bytes": 8 * MB}, "memory": {"size_bytes": 8 * MB}}
     injections = [
@@ -288,7 +289,6 @@ def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path:
     assert sorted(r["event"] for r in logged) == ["end"] * 8 + ["start"] * 8
 
 
-@pytest.mark.slow
 def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
     for label in ("first", "second"):
@@ -302,7 +302,6 @@ def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     assert records[1].start_ms >= asked_ms + 1500
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
