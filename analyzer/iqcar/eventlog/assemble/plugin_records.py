@@ -47,6 +47,8 @@ SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
 
 _LARGEST = 2.0**53
 """Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
+_OF_PROFILES = [START, WALL, WIDTH, COUNT, LOOKED]
+"""Numbers of a record that its intervals are made of."""
 _INTERVALS_AT_ONCE = 1 << 14
 """Intervals unpacked together: their numbers stay in the processor's cache."""
 
@@ -111,7 +113,10 @@ def read_tables(columns: RecordColumns, task_id: pd.Series[int]) -> Records:
     damaged = int((np.arange(len(rows)) < read_at[rows]).sum())
     if not np.array_equal(chosen, np.arange(len(rows))):
         found = pick(found, chosen)
-    return Records(_record_table(tasks, found, texts), _interval_table(tasks, found), damaged)
+    records = _record_table(tasks, found, texts)
+    profiles = found._replace(numbers=found.numbers[:, _OF_PROFILES])
+    del found  # the table of intervals is the largest: the other numbers need not be beside it
+    return Records(records, _interval_table(tasks, profiles), damaged)
 
 
 def _rows_of(wanted: NDArray[np.float64], task_ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -144,41 +149,51 @@ def _record_table(
 
 
 def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
-    """One row per interval that begins before its task's end."""
-    counts = np.nan_to_num(found.numbers[:, COUNT]).astype(np.int64)
+    """One row per interval that begins before its task's end; numbers are :data:`_OF_PROFILES`."""
+    begins, walls, widths, most, looked = found.numbers.T
+    walls = walls / NS_PER_MS
+    counts = _interval_counts(walls, widths, most)
     before = np.append(0, np.cumsum(counts))
     runs_before = np.append(0, np.cumsum(found.run_counts))
     total = int(before[-1])
     task, start, end = np.empty(total, np.int32), np.empty(total), np.empty(total)
     spent = np.zeros(len(VALUES) * total)  # where nothing is added no memory is used
-    keep = np.empty(total, np.bool_)
     cuts = (np.flatnonzero(np.diff(before[1:] // _INTERVALS_AT_ONCE)) + 1).tolist()
     for first, last in zip([0, *cuts], [*cuts, len(tasks)], strict=True):
         rows, at = slice(first, last), slice(before[first], before[last])
-        numbers, first_ones, times = found.numbers[rows], before[:-1][rows], counts[rows]
+        first_ones, times = before[:-1][rows], counts[rows]
         step, begin, wall, row, base = (
             np.repeat(column, times)
-            for column in (
-                numbers[:, WIDTH], numbers[:, START], numbers[:, WALL] / NS_PER_MS,
-                tasks[rows], first_ones,
-            )
-        )  # fmt: skip
+            for column in (widths[rows], begins[rows], walls[rows], tasks[rows], first_ones)
+        )
         number = np.arange(before[first], before[last]) - base
-        since, until = number * step, np.minimum((number + 1) * step, wall)
-        task[at], start[at], end[at], keep[at] = row, begin + since, begin + until, until > since
+        task[at], start[at] = row, begin + number * step
+        end[at] = begin + np.minimum((number + 1) * step, wall)
         runs = slice(runs_before[first], runs_before[last])
-        column, interval, times = found.runs[runs].astype(np.int64).T
-        place = column * total + np.repeat(first_ones, found.run_counts[rows]) + interval
-        np.add.at(spent, spread(place, times), np.repeat(found.values[runs], times))
+        column, interval, lengths = found.runs[runs].astype(np.int64).T
+        of_record = found.run_counts[rows]
+        lengths = np.clip(np.repeat(times, of_record) - interval, 0, lengths)
+        place = column * total + np.repeat(first_ones, of_record) + interval
+        np.add.at(spent, spread(place, lengths), np.repeat(found.values[runs], lengths))
     by_column = spent.reshape(len(VALUES), total)
     held = by_column[VALUES.index(HELD)]
     held *= BYTES_PER_KIB
-    held[np.repeat(~(found.numbers[:, LOOKED] >= 0), counts)] = np.nan
+    held[np.repeat(~(looked >= 0), counts)] = np.nan
     names = ("task", "start_ms", "end_ms", *VALUES)
     columns = (task, start, end, *by_column)
-    if not keep.all():
-        columns = tuple(values[keep] for values in columns)
     return tb.INTERVALS.frame(dict(zip(names, columns, strict=True)))
+
+
+def _interval_counts(
+    wall: NDArray[np.float64], step: NDArray[np.float64], most: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return how many intervals of each record begin before its task's end."""
+    with np.errstate(over="ignore"):  # a width may be tiny
+        begun = np.nan_to_num(np.ceil(wall / step))
+    begun -= (begun - 1) * step >= wall  # the quotient is rounded, and may be one off
+    begun += begun * step < wall
+    counts: NDArray[np.int64] = np.clip(begun, 0, np.nan_to_num(most)).astype(np.int64)
+    return counts
 
 
 def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:

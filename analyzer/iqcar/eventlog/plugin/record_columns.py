@@ -44,6 +44,34 @@ class Chunk(NamedTuple):
     values: NDArray[np.float64]
 
 
+class _Rows:
+    """One array that rows are appended to; it grows in place, so no row is in memory twice."""
+
+    def __init__(self, dtype: Any, *shape: int) -> None:
+        self._shape = shape
+        self._array: NDArray[Any] = np.empty((0, *shape), dtype)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, rows: NDArray[Any]) -> None:
+        end = self._count + len(rows)
+        if end > len(self._array):
+            self._resize(end + end // 8)
+        self._array[self._count : end] = rows
+        self._count = end
+
+    def take(self) -> NDArray[Any]:
+        """Return the rows; they are used up."""
+        self._resize(self._count)
+        array, self._array, self._count = self._array, self._array[:0].copy(), 0
+        return array
+
+    def _resize(self, rows: int) -> None:
+        self._array.resize((rows, *self._shape), refcheck=False)  # nobody else has it yet
+
+
 class RecordColumns:
     """Collects records.
 
@@ -56,14 +84,16 @@ class RecordColumns:
 
     def __init__(self) -> None:
         self.texts: dict[tuple[str, ...], int] = {("",) * len(TEXTS): 0}
-        self._chunks: list[Chunk] = []
-        self._task_ids: list[NDArray[np.float64]] = []
-        self._orders: list[NDArray[np.int64]] = []
+        self._columns: tuple[_Rows, ...] = (
+            _Rows(np.float64, len(NUMBERS)), _Rows(np.int32), _Rows(np.int64),
+            _Rows(np.uint16, 3), _Rows(np.float64),
+        )  # fmt: skip
+        self._task_ids, self._orders = _Rows(np.float64), _Rows(np.int64)
         self._next = 0
 
     def __len__(self) -> int:
         """Return the number of records."""
-        return sum(map(len, self._task_ids))
+        return len(self._task_ids)
 
     def add(self, found: Sequence[tuple[float, bytes | str]]) -> None:
         """Take in task ids and the JSON of their records, in the order of the log."""
@@ -92,9 +122,7 @@ class RecordColumns:
             Positions and JSON of those that it has not read.
         """
         if len(scanned):
-            self._chunks.append(chunk)
-            self._task_ids.append(task_ids[scanned])
-            self._orders.append(self._next + scanned)
+            self._add(chunk, task_ids[scanned], self._next + scanned)
         order = self._next + np.array([row for row, _ in others], np.int64)
         self._add_texts([(float(task_ids[row]), text) for row, text in others], order)
         self._next += len(task_ids)
@@ -117,21 +145,21 @@ class RecordColumns:
                 runs += [run[:3] for run in record.runs]
                 values += [run[3] for run in record.runs]
         places = np.array(runs, np.uint16).reshape(-1, 3)
-        self._chunks.append(Chunk(numbers, texts, counts, places, np.array(values, np.float64)))
-        self._task_ids.append(np.array([task for task, _ in found], np.float64))
+        chunk = Chunk(numbers, texts, counts, places, np.array(values, np.float64))
+        self._add(chunk, np.array([task for task, _ in found], np.float64), order)
+
+    def _add(self, chunk: Chunk, task_ids: NDArray[np.float64], order: NDArray[np.int64]) -> None:
+        parts: tuple[Any, ...] = chunk
+        for column, rows in zip(self._columns, parts, strict=True):
+            column.append(rows)
+        self._task_ids.append(task_ids)
         self._orders.append(order)
 
     def columns(self) -> tuple[NDArray[np.float64], Chunk]:
         """Return task ids and records in the order of the log; they are used up."""
-        nothing = Chunk(
-            np.empty((0, len(NUMBERS))), np.empty(0, np.int32), np.empty(0, np.int64),
-            np.empty((0, 3), np.uint16), np.empty(0),
-        )  # fmt: skip
-        chunks, self._chunks = [nothing, *self._chunks], []
-        tasks: NDArray[Any] = np.concatenate([np.empty(0), *self._task_ids])
-        orders = np.concatenate([np.empty(0, np.int64), *self._orders])
-        self._task_ids, self._orders, self._next = [], [], 0
-        whole = Chunk(*map(np.concatenate, zip(*chunks, strict=True)))
+        tasks, orders = self._task_ids.take(), self._orders.take()
+        whole = Chunk(*(column.take() for column in self._columns))
+        self._next = 0
         if (np.diff(orders) > 0).all():
             return tasks, whole
         order = np.argsort(orders)
