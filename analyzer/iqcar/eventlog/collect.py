@@ -152,7 +152,7 @@ class Collector:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""
         at = len(_EVENT) if line.startswith(_EVENT) else len(_SPACED)
         known = self._handlers.get(line[at : line.find(b'"', at)])
-        if known is not None and line.startswith((_EVENT, _SPACED)):
+        if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):
             decode, kind, handle = known
             event: msgspec.Struct | None = None
             try:

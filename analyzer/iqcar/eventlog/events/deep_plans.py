@@ -93,7 +93,7 @@ def _join(number: int, piece: _Piece, nodes: list[PlanNode]) -> bool:
 def _text(line: bytes, pieces: list[_Piece], number: int) -> bytes:
     """Return the text of a piece, with a node that has only a name for each piece in it."""
     done, end, numbers = pieces[number]
-    parts = []
+    parts: list[bytes] = []
     for inner in numbers:
         start, after, _ = pieces[inner]
         parts += line[done:start], b'{"nodeName":"\\u0001cut %d"}' % inner

@@ -180,6 +180,7 @@ class SqlCollector:
 
     def _add_metrics(self, number: int, execution: Execution, nodes: Iterable[PlanNode]) -> None:
         known = self.metrics
+        name = of_node = ""
         for node in nodes:
             # A cached table is scanned by whoever needs it first, with metrics of its own plan.
             if not execution.may_scan and node.name.startswith(_CACHED_SCAN):
@@ -194,7 +195,8 @@ class SqlCollector:
                     if wait.in_nanoseconds:
                         self.nanosecond_scans.add(key)
                 if key not in known and wait.unit:
-                    of_node = redact_text(node.name, MAX_METRIC)
+                    if node.name != name:
+                        name, of_node = node.name, redact_text(node.name, MAX_METRIC)
                     known[key] = Metric(number, of_node, wait.name, wait.unit, wait.factor)
 
 
