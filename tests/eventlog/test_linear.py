@@ -25,6 +25,7 @@ BACKTRACKING = {
     "attach/host_sampler.py": "what the user typed",
     "attach/spark_conf.py": "paths that the user gave",
     "demo/workload.py": "our own SQL",
+    "eventlog/events/deep_plans.py": "two letters",
     "eventlog/events/fingerprint.py": "one class of letters",
     "eventlog/events/lenient.py": "every start of a token is one",
     "eventlog/find/folders.py": "names of files, which are short",

@@ -11,6 +11,7 @@ import msgspec
 from iqcar.eventlog.events import event_names as names
 from iqcar.eventlog.events import lenient
 from iqcar.eventlog.events import structs as ev
+from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.descriptions import clean_description, connect_operation
 from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
@@ -30,8 +31,11 @@ LINES_TO_JUDGE = 200
 MAX_NAME = 500
 """Characters kept of a name: application, stage, pool, host."""
 
-_EVENT = b'{"Event":"'
-"""How Spark starts a line; the name of the event follows."""
+_WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
+"""Events that can nest deeper than the typed decoders can follow."""
+
+_EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
+"""How Spark starts a line, and how programs that write lines again do; the event's name follows."""
 
 MOST_ID = 2**63
 """Bound of ids in texts: SQL executions are numbered in 64-bit integers."""
@@ -146,14 +150,18 @@ class Collector:
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""
-        known = self._handlers.get(line[len(_EVENT) : line.find(b'"', len(_EVENT))])
-        if known is not None and line.startswith(_EVENT):
-            decode, _, handle = known
+        at = len(_EVENT) if line.startswith(_EVENT) else len(_SPACED)
+        known = self._handlers.get(line[at : line.find(b'"', at)])
+        if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):
+            decode, kind, handle = known
+            event: msgspec.Struct | None = None
             try:
                 event = decode(line)
+            except RecursionError:
+                event = decode_deep(line, kind) if issubclass(kind, _WITH_PLANS) else None
             except ev.NOT_FITTING:
                 pass  # the slow way tells why
-            else:
+            if event is not None:
                 handle(event)
                 self.other_events += 1
                 return
@@ -264,7 +272,10 @@ class Collector:
         number = int(event.job_id)
         self.jobs[number] = self._active[number] = job
         for stage_id in job.stage_ids:
-            self._jobs_of_stage.setdefault(stage_id, Listed()).add(number)
+            listed = self._jobs_of_stage.get(stage_id)
+            if listed is None:
+                listed = self._jobs_of_stage[stage_id] = Listed()
+            listed.add(number)
         execution = self.sql.execution(job.execution, seen=False)
         if execution is not None and isfinite(job.root) and not isfinite(execution.root):
             execution.root = job.root
@@ -304,23 +315,24 @@ class Collector:
         """Return the stage attempt that an event is about, brought up to date."""
         if not (isfinite(info.stage_id) and isfinite(info.attempt)):
             return None
-        stage = self.stages.setdefault((int(info.stage_id), int(info.attempt)), Stage())
+        key = (int(info.stage_id), int(info.attempt))
+        stage = self.stages.get(key)
+        if stage is None:
+            stage = self.stages[key] = Stage()
         stage.name = redact_text(info.name, MAX_NAME) or stage.name
         stage.tasks = info.tasks
         stage.parents = tuple(int(parent) for parent in info.parents if isfinite(parent))
         if isfinite(info.submission):
             stage.submission = info.submission
-        stage.python = stage.python or any(
-            word in text for rdd in info.rdds for text in (rdd.name, rdd.scope) for word in _PYTHON
-        )
+        stage.python = stage.python or _runs_python(info.rdds)
         self._remember_rdd(info)
         self._see_time(info.submission)
         return stage
 
     def _remember_rdd(self, info: ev.StageInfo) -> None:
-        ids = [rdd.rdd_id for rdd in info.rdds if isfinite(rdd.rdd_id)]
-        if ids and isfinite(info.stage_id):
-            self.last_rdd[int(info.stage_id)] = int(max(ids))
+        last = max([rdd.rdd_id for rdd in info.rdds if rdd.rdd_id >= 0], default=-1)
+        if last >= 0 and isfinite(info.stage_id):
+            self.last_rdd[int(info.stage_id)] = int(last)
 
     def _job_of(self, stage_id: int) -> int:
         """Return the job that runs a stage: the first active one that lists it."""
@@ -331,6 +343,16 @@ class Collector:
         """Return the first job listing a stage whose submission is not in the log, else −1."""
         listed = self._jobs_of_stage.get(stage_id)
         return listed.lowest if listed else -1
+
+
+def _runs_python(rdds: list[ev.RddInfo]) -> bool:
+    """Tell by their names and scopes whether tasks of RDDs run Python workers."""
+    for rdd in rdds:
+        text = f"{rdd.name}\n{rdd.scope}"
+        for word in _PYTHON:
+            if word in text:
+                return True
+    return False
 
 
 def _number(text: str | None) -> float:

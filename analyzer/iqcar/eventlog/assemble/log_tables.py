@@ -15,7 +15,7 @@ from iqcar.eventlog.assemble.stage_graph import link_stages
 from iqcar.eventlog.assemble.task_table import Rows, build_tasks
 from iqcar.eventlog.collect import MAX_NAME
 from iqcar.eventlog.events.job_state import Executor, Stage
-from iqcar.eventlog.events.sql_collect import total, user_named
+from iqcar.eventlog.events.sql_collect import totals, user_named
 from iqcar.eventlog.plugin.plugin_samples import decode_samples, samples_frame
 from iqcar.eventlog.text.redact import redact_text
 
@@ -249,6 +249,6 @@ def _metrics(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
             "node": [one.node for one in found],
             "metric": [one.name for one in found],
             "unit": [one.unit for one in found],
-            "total": [total(one) for one in found],
+            "total": totals(found),
         }
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -39,9 +40,15 @@ _REMEMBERED, _SHORT = 4096, 300
 """So many lines of up to so many characters are remembered with what became of them: a plan names
 the same few operators again and again. 5 MB at most."""
 
+_PLANS = 4096
+"""So many plans are remembered by the SHA-256 of what identifies them, with their hashes. 1 MB at
+most."""
+
 _ATTRIBUTE = re.compile("#[0-9]+")
-"""The number of an attribute. Every rule treats it alike whatever it is, and it never reaches a
-hash; where all are the same, a query that comes again is remembered although Spark numbers anew."""
+_NUMBER = re.compile(r" [0-9]+(?=\))")
+"""The number of an attribute, and a whole number between a blank and a closing bracket. Every rule
+treats them alike whatever they are, and they never reach a hash; where all are the same, a query
+that comes again is remembered although Spark numbers anew and constants differ."""
 
 _OPERAND = r"[^#()\[\],]*?"
 _COMPARISON = "<=>|<=|>=|=|<|>"
@@ -138,8 +145,13 @@ def normalise(text: str) -> str:
     'Filter (isnotnull(d_year) AND (d_year = ?))'
     """
     if len(text) <= _SHORT:
-        return _remembered(_ATTRIBUTE.sub("#1", text))
+        return _remembered(_with_same_numbers(text))
     return _normalised(text[:MAX_LINE])
+
+
+def _with_same_numbers(text: str) -> str:
+    """Return a text with other numbers that is normalised to the same."""
+    return _NUMBER.sub(" 1", _ATTRIBUTE.sub("#1", text))
 
 
 def _normalised(text: str) -> str:
@@ -159,9 +171,53 @@ def _is_made_up(name: bytes) -> bool:
     return not name.isdigit() and not name.isalpha()
 
 
-def hash_plan(plan: PlanNode) -> str:
-    """Hash a plan tree: each node's depth, name and text, in the order Spark prints them."""
-    return _hash(_lines(plan))
+def nodes_of(plan: PlanNode) -> list[PlanNode]:
+    """Return all nodes of a plan, the root first, and last children before first ones."""
+    nodes: list[PlanNode] = []
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        if node.children:
+            stack += node.children
+    return nodes
+
+
+def hash_plan(nodes: list[PlanNode]) -> str:
+    """Hash a plan tree: each node's depth, name and text, in the order Spark prints them.
+
+    Parameters
+    ----------
+    nodes : list of PlanNode
+        From :func:`nodes_of`. The same plan with other numbers is looked up, not normalised again.
+    """
+    key = _key(nodes)
+    known = _hashes.get(key)
+    if known is None:
+        known = _hash(_lines(nodes[0]))
+        if key:
+            if len(_hashes) >= _PLANS:
+                _hashes.clear()
+            _hashes[key] = known
+    return known
+
+
+_hashes: dict[bytes, str] = {}
+
+
+def _key(nodes: list[PlanNode]) -> bytes:
+    """Return what only plans of the same hash share; nothing if that takes normalising."""
+    parts = [node.text for node in nodes]
+    parts += [node.name for node in nodes]
+    text = "\0".join(parts)
+    if text.count("\0") >= len(parts):
+        return b""  # nobody can tell where a text ends
+    if len(text) > MAX_LINE and max(map(len, parts)) > MAX_LINE:
+        return b""  # numbers decide where a text is cut
+    children = [len(node.children) for node in nodes]
+    digest = hashlib.sha256(array("Q", [len(nodes), *children]))
+    digest.update(_with_same_numbers(text).encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def hash_plan_text(text: str) -> str:

@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite, isnan, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
 from iqcar.eventlog.events.descriptions import clean_description, is_user_named
-from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text
-from iqcar.eventlog.events.structs import NOT_FITTING
+from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode
 from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from iqcar.eventlog.events.structs import (
         Accumulable,
         DriverAccumUpdates,
-        PlanMetric,
-        PlanNode,
         SqlAdaptive,
         SqlEnd,
         SqlMetricUpdates,
@@ -55,7 +56,7 @@ _CACHED_SCAN = "InMemoryTableScan"
 _SCAN = "scan time"
 
 
-@dataclass
+@dataclass(slots=True)
 class Execution:
     """One SQL execution, as far as the events so far tell."""
 
@@ -70,8 +71,7 @@ class Execution:
     """Whether a task of it may report scan time."""
 
 
-@dataclass
-class Metric:
+class Metric(msgspec.Struct, gc=False):
     """A SQL metric of a plan node, and its value."""
 
     execution: int
@@ -82,6 +82,16 @@ class Metric:
     stages: float = nan
     """Spark's own sum over all tasks so far, as the last completed stage told it."""
     driver: float = nan
+
+
+class Declared(NamedTuple):
+    """What the name and the type of a metric say of it."""
+
+    name: str
+    unit: str
+    factor: float
+    is_scan: bool
+    in_nanoseconds: bool
 
 
 @dataclass
@@ -101,7 +111,10 @@ class SqlCollector:
         key = int(number)
         if seen:
             self.seen.add(key)
-        return self.executions.setdefault(key, Execution())
+        found = self.executions.get(key)
+        if found is None:
+            found = self.executions[key] = Execution()
+        return found
 
     def start(self, event: SqlStart) -> None:
         """Take in the start of an execution, with its initial plan."""
@@ -113,8 +126,10 @@ class SqlCollector:
         if event.root is not None and event.root >= 0:
             execution.root = event.root
         if event.plan is not None and event.plan.name:
-            execution.plan_hash = hash_plan(event.plan)
-            self._add_plan(int(event.execution), execution, event.plan)
+            nodes = nodes_of(event.plan)
+            execution.plan_hash = hash_plan(nodes)
+            execution.has_plan = True
+            self._add_metrics(int(event.execution), execution, nodes)
         else:
             text = _text(event.plan_text)
             if text:
@@ -125,13 +140,14 @@ class SqlCollector:
         """Take in the metrics of a plan that was changed while running."""
         execution = self.execution(event.execution)
         if execution is not None and event.plan is not None:
-            self._add_plan(int(event.execution), execution, event.plan)
+            execution.has_plan = True
+            self._add_metrics(int(event.execution), execution, nodes_of(event.plan))
 
     def update_metrics(self, event: SqlMetricUpdates) -> None:
         """Take in metrics declared without a plan."""
         execution = self.execution(event.execution)
         if execution is not None:
-            self._add_metrics(int(event.execution), execution, "", event.metrics)
+            self._add_metrics(int(event.execution), execution, [PlanNode(metrics=event.metrics)])
 
     def end(self, event: SqlEnd) -> None:
         """Take in the end of an execution."""
@@ -162,36 +178,43 @@ class SqlCollector:
         execution = self.executions.get(int(number)) if isfinite(number) else None
         return execution is None or not execution.has_plan or execution.may_scan
 
-    def _add_plan(self, number: int, execution: Execution, plan: PlanNode) -> None:
-        execution.has_plan = True
-        stack = [plan]
-        while stack:
-            node = stack.pop()
+    def _add_metrics(self, number: int, execution: Execution, nodes: Iterable[PlanNode]) -> None:
+        known = self.metrics
+        name = of_node = ""
+        for node in nodes:
             # A cached table is scanned by whoever needs it first, with metrics of its own plan.
-            execution.may_scan = execution.may_scan or node.name.startswith(_CACHED_SCAN)
-            if node.metrics:
-                self._add_metrics(number, execution, node.name, node.metrics)
-            stack.extend(node.children)
-
-    def _add_metrics(
-        self, number: int, execution: Execution, node: str, metrics: list[PlanMetric]
-    ) -> None:
-        for metric in metrics:
-            name, shown = wait_name(metric.name[:MAX_METRIC])
-            if not name or not isfinite(metric.id) or metric.id < 0:
-                continue
-            key = int(metric.id)
-            nanoseconds = metric.type == "nsTiming"
-            if metric.name.startswith(_SCAN):
+            if not execution.may_scan and node.name.startswith(_CACHED_SCAN):
                 execution.may_scan = True
-                if nanoseconds:
-                    self.nanosecond_scans.add(key)
-            unit = _UNITS.get(metric.type)
-            if unit is None or key in self.metrics:
-                continue
-            factor = 1 / _NS_PER_MS if nanoseconds else 1.0
-            node = redact_text(node, MAX_METRIC)
-            self.metrics[key] = Metric(number, node, name, shown or unit, factor)
+            for metric in node.metrics:
+                wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
+                if wait is None or not metric.id >= 0:
+                    continue
+                key = int(metric.id)
+                if wait.is_scan:
+                    execution.may_scan = True
+                    if wait.in_nanoseconds:
+                        self.nanosecond_scans.add(key)
+                if key not in known and wait.unit:
+                    if node.name != name:
+                        name, of_node = node.name, redact_text(node.name, MAX_METRIC)
+                    known[key] = Metric(number, of_node, wait.name, wait.unit, wait.factor)
+
+
+@lru_cache(maxsize=1024)
+def declared(metric: str, kind: str) -> Declared | None:
+    """Return what a metric's name and type say; None where it has nothing to do with waits.
+
+    The unit is empty where the type is of none.
+    """
+    name, shown = wait_name(metric)
+    if not name:
+        return None
+    unit = _UNITS.get(kind, "")
+    in_nanoseconds = kind == "nsTiming"
+    factor = 1 / _NS_PER_MS if in_nanoseconds else 1.0
+    return Declared(
+        name, unit and (shown or unit), factor, metric.startswith(_SCAN), in_nanoseconds
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -214,13 +237,19 @@ def wait_name(metric: str) -> tuple[str, str]:
 
 def user_named(execution: Execution) -> bool:
     """Tell whether a user named the execution."""
-    return is_user_named(execution.description)
+    return _is_user_named(execution.description)
 
 
-def total(metric: Metric) -> float:
-    """Return a metric's sum in its unit: over tasks, or what the driver set; NaN if neither."""
-    value = metric.driver if isnan(metric.stages) else metric.stages
-    return value * metric.factor if value < _LARGEST else nan
+_is_user_named = lru_cache(512)(is_user_named)
+
+
+def totals(metrics: list[Metric]) -> NDArray[np.float64]:
+    """Return each metric's sum in its unit: over tasks, or what the driver set; NaN if neither."""
+    stages = np.array([one.stages for one in metrics], np.float64)
+    driver = np.array([one.driver for one in metrics], np.float64)
+    factor = np.array([one.factor for one in metrics], np.float64)
+    value = np.where(np.isnan(stages), driver, stages)
+    return np.where(value < _LARGEST, value * factor, nan)
 
 
 def _is_pair(update: list[float]) -> bool:
