@@ -1,7 +1,7 @@
 """Decoding events whose plans nest deeper than the typed decoders can follow, piece by piece.
 
 The line is cut where its brackets reach certain depths; every piece is decoded on its own, and the
-nodes are put together again. Per byte that takes about three times what a flat line takes.
+nodes are put together again.
 """
 
 from __future__ import annotations
