@@ -194,8 +194,9 @@ def _fold(plural: str, nodes: _Nodes, dor: Floats, lost: Floats, most: int) -> _
     size = len(nodes.names)
     share, ms = sum_by(nodes.of, dor, size), sum_by(nodes.of, lost, size)
     free = np.flatnonzero(~np.array(nodes.kept, bool))
-    folded = free[fold(share[free], most)[1]].tolist()
-    shown = [n for n in np.argsort(-share, kind="stable").tolist() if n not in set(folded)]
+    folded = free[fold(share[free], most)[1]]
+    ranked = np.argsort(-share, kind="stable")
+    shown = ranked[~np.isin(ranked, folded)].tolist()
     place = np.full(size, len(shown), np.int64)
     place[shown] = np.arange(len(shown))
     labels = distinct([nodes.names[n] for n in shown], [nodes.ids[n] for n in shown])
@@ -203,7 +204,7 @@ def _fold(plural: str, nodes: _Nodes, dor: Floats, lost: Floats, most: int) -> _
     parts = [(labels[i], wrapped(full[n]), nodes.colours[n]) for i, n in enumerate(shown)]
     shares = [float(share[n]) for n in shown]
     times = [float(ms[n]) for n in shown]
-    if folded:
+    if len(folded):
         words = f"{len(folded)} more {plural}"
         parts.append((words, words, OTHERS))
         shares.append(float(share[folded].sum()))
