@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from tests.support.browsing import needs_chromium, open_browser
+from tests.support.browsing import needs_chromium
 from tests.support.crowded_log import crowded_log
 from tests.support.shown_page import Shown, show, write_page
 
@@ -23,12 +22,6 @@ pytestmark = needs_chromium
 SERIOUS = ("serious", "critical")
 MOST_TABS = 400
 """Steps of the tabulator after which whatever was looked for is out of reach."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.formatting import duration, percent
 from iqcar.report.json.analyze import to_dict
 from iqcar.verdict.blamed import cause_name
-from tests.support.browsing import needs_chromium, open_browser
+from tests.support.browsing import needs_chromium
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.shown_page import show, write_page
 
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import iqcar
 from iqcar.formatting import duration
 from iqcar.report.json.analyze import to_dict
 from tests.conftest import shared_logs_folder
-from tests.support.browsing import needs_chromium, open_browser
+from tests.support.browsing import needs_chromium
 from tests.support.shown_page import show, write_page
 
 if TYPE_CHECKING:
@@ -22,12 +21,6 @@ pytestmark = needs_chromium
 
 MOST_BYTES = 8_000_000
 """What a report weighs at most; 4.8 MB of it is Plotly's program."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 def logs() -> list[Path]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import shared_logs_folder
-from tests.support.browsing import SCREENSHOTS, Watched, needs_chromium, open_browser
+from tests.support.browsing import SCREENSHOTS, Watched, needs_chromium
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, served
 from tests.support.small_log import small_log
@@ -50,12 +50,6 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     with served(folder, cache=tmp_path_factory.mktemp("cache")) as server:
         server.read()
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
 
 
 def expect(locator: Locator) -> LocatorAssertions:
