@@ -41,9 +41,6 @@ def shared_logs() -> Path:
     return folder
 
 
-STARTED_BY = {"browser": "browser", "spark_logs": "spark"}
-"""Fixtures that start a Spark or a browser, and the marker of the tests that use them."""
-
 measures_again = pytest.mark.flaky(reruns=2)
 """For a test whose own run of Spark measures real waits or shares: on a machine that others load, a
 measurement that was disturbed is taken again. What is wrong fails three times."""
@@ -54,6 +51,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in ("spark", "browser"):
             item.add_marker(item.path.parent.name)
-        for fixture, marker in STARTED_BY.items():
-            if fixture in getattr(item, "fixturenames", ()):
-                item.add_marker(marker)
+        elif "spark_logs" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
