@@ -85,7 +85,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "token": finds(lenient._TOKEN),
     "event": lambda text: storage._EVENT.match(("{" + text).encode()),
     "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
-    "id": lambda text: task_lines._ID.match(('"ID":' + text).encode()),
+    "id": lambda text: task_lines._ID_AND_UPDATE.match(('"ID":' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
     "others": finds(pool_names._OTHERS),

@@ -73,6 +73,8 @@ class Collector:
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
+    silent: set[tuple[float, float]] = field(default_factory=set)
+    """Stage id and attempt of the stages whose tasks report no scan time of their own."""
     plugin_events: list[bytes] = field(default_factory=list)
     """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
     last_time: float = nan
@@ -86,7 +88,7 @@ class Collector:
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
         self._jobs_of_stage: dict[int, Listed] = {}
-        self.task_intake = TaskIntake(self._may_scan)
+        self.task_intake = TaskIntake(self.silent)
         self.tasks, self.running = self.task_intake.columns, self.task_intake.running
         self.task_records = self.task_intake.records
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
@@ -222,12 +224,6 @@ class Collector:
         if time > self.last_time or self.last_time != self.last_time:
             self.last_time = time
 
-    def _may_scan(self, stage_id: float, attempt: float) -> bool:
-        if not (isfinite(stage_id) and isfinite(attempt)):
-            return True
-        stage = self.stages.get((int(stage_id), int(attempt)))
-        return stage is None or stage.may_scan
-
     def _log_start(self, event: ev.LogStart) -> None:
         self.version = redact_text(event.version, MAX_NAME) or self.version
 
@@ -297,7 +293,10 @@ class Collector:
         job = self.jobs.get(stage.job)
         stage.pool = redact_text(properties.pool, MAX_NAME) or (job.pool if job else "")
         of_files = any(rdd.name not in _SOURCELESS for rdd in event.info.rdds)
-        stage.may_scan = of_files and self.sql.may_scan(_number(properties.execution))
+        may_scan = of_files and self.sql.may_scan(_number(properties.execution))
+        (self.silent.discard if may_scan else self.silent.add)(
+            (event.info.stage_id, event.info.attempt)
+        )
 
     def _stage_completed(self, event: ev.StageCompleted) -> None:
         stage = self._stage(event.info)

@@ -63,7 +63,6 @@ class Stage:
     failure: str = ""
     python: bool = False
     parents: tuple[int, ...] = ()
-    may_scan: bool = True
 
 
 @dataclass

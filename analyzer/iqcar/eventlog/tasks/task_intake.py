@@ -8,10 +8,10 @@ import numpy as np
 
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_columns import TaskColumns
-from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at, scans_between
+from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence, Set
 
     from numpy.typing import NDArray
 
@@ -29,9 +29,8 @@ class TaskIntake:
 
     Parameters
     ----------
-    may_scan : callable
-        Tells of (stage id, stage attempt) whether its tasks may report scan time, which is looked
-        for among their accumulables only then.
+    silent : set of tuple
+        Stage id and attempt of the stages known so far whose tasks report no scan time.
 
     Attributes
     ----------
@@ -45,8 +44,8 @@ class TaskIntake:
         Events taken in.
     """
 
-    def __init__(self, may_scan: Callable[[float, float], bool]) -> None:
-        self._may_scan = may_scan
+    def __init__(self, silent: Set[tuple[float, float]] = frozenset()) -> None:
+        self._silent = silent
         self.columns = TaskColumns()
         self.running: dict[float, bytes] = {}
         self.records = RecordColumns()
@@ -71,7 +70,8 @@ class TaskIntake:
         numbers = self.columns.add(block)
         task_ids = numbers[:, _TASK_ID]
         self.ends += len(task_ids)
-        self._add_scans(text, numbers, block, first_row)
+        if block.scans:
+            self._add_scans(numbers, block, first_row)
         self.starts += block.starts
         for task_id, start, end in block.started:
             self.running[task_id] = text[start:end]
@@ -95,21 +95,12 @@ class TaskIntake:
         self.running.clear()
 
     def _add_scans(
-        self, text: bytes, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
+        self, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
     ) -> None:
-        stages = list(zip(*numbers[:, _STAGE].T.tolist(), strict=True))
-        wanted = {stage for stage in set(stages) if self._may_scan(*stage)}
-        if not wanted:
-            return
-        places = np.frombuffer(block.accumulables, np.int64).reshape(-1, 2).tolist()
-        found = [
-            (row, *scan)
-            for row, stage in enumerate(stages)
-            if stage in wanted
-            for scan in scans_between(text, *places[row])
-        ]
-        if found:
-            self.columns.add_scans(np.array(found), first_row)
+        scans = np.frombuffer(block.scans).reshape(-1, 3)
+        stages = zip(*numbers[scans[:, 0].astype(np.intp)][:, _STAGE].T.tolist(), strict=True)
+        found = [stage not in self._silent for stage in stages]
+        self.columns.add_scans(scans[found], first_row)
 
     def _add_records(
         self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool

@@ -19,6 +19,8 @@ from iqcar.eventlog.events import task_structs as ev
 from iqcar.eventlog.events.event_names import TASK_END, TASK_RECORD, TASK_START
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from iqcar.eventlog.events.blocks import Block
 
 END_START = b'{"Event":"' + TASK_END.encode() + b'"'
@@ -46,7 +48,7 @@ _END_OF_RECORD = b'","'
 """Within a record every quote is escaped, so this comes first at its end."""
 _RESUBMITTED = "Resubmitted"
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
-_ID = re.compile(rb'"ID":(\d{1,18}),"Name"')
+_ID_AND_UPDATE = re.compile(rb'"ID":(\d{1,18}),"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
 _ID_START, _ID_BYTES = b'"ID":', 40
 _DIGITS = re.compile(rb'^"?(\d+(?:\.\d+)?)"?$')
 
@@ -66,7 +68,6 @@ TEXTS = ("executor_id", "host", "locality", "reason")
 _row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
 _scan = struct.Struct("3d").pack
 _place = struct.Struct("3q").pack
-_span = struct.Struct("2q").pack
 
 _NOTHING = (
     ("shuffle_read", ev.NO_SHUFFLE_READ, ev.ShuffleRead(*[0.0] * 6)),
@@ -85,12 +86,9 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
     texts : list of tuple
         Distinct TEXTS of tasks, which the last number of a row refers to.
-    accumulables : bytes
-        int64 of shape (n_tasks, 2): where the accumulables of each task start and end in the text;
-        0 where they were decoded.
     scans : bytes
         float64 of shape (n, 3): row, id and update of accumulators of scan time, in the unit of
-        the log, of the tasks whose accumulables were decoded.
+        the log; the id is NaN where it does not stand before the name.
     records : bytes
         int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
@@ -108,7 +106,6 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
 
     rows: bytes
     texts: list[tuple[str, str, str, str]]
-    accumulables: bytes
     scans: bytes
     records: bytes
     listed: list[tuple[int, str]]
@@ -119,9 +116,17 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
 
 
 class TaskDecoder:
-    """Decodes the tasks of blocks."""
+    """Decodes the tasks of blocks.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    silent : set of tuple
+        Stage id and attempt of the stages known so far whose tasks report no scan time: it is not
+        looked for in their accumulables.
+    """
+
+    def __init__(self, silent: Set[tuple[float, float]] = frozenset()) -> None:
+        self._silent = silent
         self._decode = msgspec.json.Decoder(ev.TaskEnd).decode
         self._decode_start = msgspec.json.Decoder(ev.TaskStart).decode
         self._clear()
@@ -129,7 +134,6 @@ class TaskDecoder:
     def _clear(self) -> None:
         self._rows: list[bytes] = []
         self._codes: dict[tuple[str, str, str, str], int] = {}
-        self._accumulables: list[bytes] = []
         self._scans: list[bytes] = []
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
@@ -141,7 +145,6 @@ class TaskDecoder:
         block = TaskBlock(
             b"".join(self._rows),
             list(self._codes),
-            b"".join(self._accumulables),
             b"".join(self._scans),
             b"".join(self._records),
             self._listed,
@@ -164,6 +167,7 @@ class TaskDecoder:
         text = block.text
         find, startswith = text.find, text.startswith
         decode, decode_start, add = self._decode, self._decode_start, self._add
+        silent = self._silent
         started: dict[float, tuple[int, int]] = {}
         starts, before, tail = 0, _INFO_FROM, 0
         others: list[int] = []
@@ -188,10 +192,12 @@ class TaskDecoder:
                             at = find(RECORD, first, last)
                             if at >= 0:
                                 self._records.append(_place(len(self._rows), at, last))
-                        peak = nan
-                        if isnan(task.metrics.peak_memory):
-                            peak = _peak_memory(text, first, last)
-                        add(task, peak, first, last)
+                        if (task.stage_id, task.stage_attempt) not in silent:
+                            at = find(_SCAN, first, last)
+                            if at >= 0:
+                                self._add_scans(text, at, last)
+                        peak = task.metrics.peak_memory
+                        add(task, nan if peak == peak else _peak_memory(text, first, last))
                     if started:
                         started.pop(task.info.task_id, None)
                 elif startswith(START_START, start):
@@ -205,14 +211,13 @@ class TaskDecoder:
                     others.append(number)
         return self._taken(started, starts, others)
 
-    def _add(self, task: ev.TaskEnd, peak: float, first: int, last: int) -> None:
+    def _add(self, task: ev.TaskEnd, peak: float) -> None:
         i, m = task.info, task.metrics
         if m.host_name:
             m = _settled(m)
         r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
         texts = (i.executor_id, i.host, i.locality, task.reason.reason)
         code = self._codes.setdefault(texts, len(self._codes))
-        self._accumulables.append(_span(first, last))
         self._rows.append(
             _row(
                 task.stage_id, task.stage_attempt, peak if m is not ev.NO_METRICS else nan,
@@ -227,6 +232,20 @@ class TaskDecoder:
                 code,
             )
         )  # fmt: skip
+
+    def _add_scans(self, text: bytes, at: int, end: int) -> None:
+        """Add the scan times of the next row; the first one's name is at a place."""
+        row = len(self._rows)
+        while at >= 0:
+            start = text.rfind(_ID_START, at - _ID_BYTES, at)
+            found = _ID_AND_UPDATE.match(text, start) if start >= 0 else None
+            if found is not None:
+                self._scans.append(_scan(row, float(found[1]), float(found[2])))
+            else:
+                update = _UPDATE.match(text, at)
+                if update is not None:
+                    self._scans.append(_scan(row, nan, float(update[1])))
+            at = text.find(_SCAN, at + len(_SCAN), end)
 
     def _add_whole(self, task: ev.TaskEnd) -> None:
         """Add a task with what is needed from its accumulables, decoded one by one."""
@@ -247,7 +266,7 @@ class TaskDecoder:
             record = _listed_record(accumulables) or _listed_record(_list(task.reason.updates))
             if record:
                 self._listed.append((row, record))
-        self._add(task, peak if isnan(task.metrics.peak_memory) else nan, 0, 0)
+        self._add(task, peak if isnan(task.metrics.peak_memory) else nan)
 
     def _add_damaged(self, line: bytes) -> bool:
         """Add what fits of a task that does not fit as a whole; return whether it is one."""
@@ -265,18 +284,6 @@ class TaskDecoder:
         return True
 
 
-def scans_between(text: bytes, start: int, end: int) -> list[tuple[float, float]]:
-    """Return id and update of the accumulators of scan time between two places."""
-    found = []
-    at = text.find(_SCAN, start, end)
-    while at >= 0:
-        update = _UPDATE.match(text, at)
-        if update is not None:
-            found.append((_id_before(text, at), float(update.group(1))))
-        at = text.find(_SCAN, at + len(_SCAN), end)
-    return found
-
-
 def _settled(metrics: ev.Metrics) -> ev.Metrics:
     """Set absent groups of metrics to zero where Spark leaves out what was not used.
 
@@ -286,12 +293,6 @@ def _settled(metrics: ev.Metrics) -> ev.Metrics:
     """
     zeros = {name: zero for name, none, zero in _NOTHING if getattr(metrics, name) is none}
     return msgspec.structs.replace(metrics, **zeros) if zeros else metrics
-
-
-def _id_before(text: bytes, at: int) -> float:
-    """Return the id of the accumulable whose name is at a place; NaN if it is not before it."""
-    number = _ID.match(text, text.rfind(_ID_START, max(at - _ID_BYTES, 0), at))
-    return float(number[1]) if number else nan
 
 
 def _peak_memory(text: bytes, start: int, end: int) -> float:
