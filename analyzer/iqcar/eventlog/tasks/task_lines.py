@@ -30,8 +30,9 @@ _ACCUMULABLES = b',"Accumulables":['
 _METRICS = b',"Task Metrics":{'
 """No text within a string can look like these: its quotes would be escaped."""
 _INFO_FROM, _INFO_TO = 60, 250
-_INFO_BYTES = 800
-"""Where a task's info is looked for, and its length at most; else lines are decoded whole."""
+_LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
+"""Where a task's info is looked for, and its length at least and at most; else lines are decoded
+whole."""
 _SLACK = 48
 """The end of a line, from the metrics on, is about as long as that of the line before."""
 
@@ -177,8 +178,9 @@ class TaskDecoder:
                     info = start + before
                     if not startswith(_INFO, info):
                         info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
-                    first = find(_ACCUMULABLES, info, info + _INFO_BYTES) if info >= 0 else -1
-                    last = -1
+                    first, last = -1, -1
+                    if info >= 0:
+                        first = find(_ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES)
                     if first >= 0:
                         last = find(_METRICS, max(end - tail - _SLACK, first), end) if tail else -1
                         last = last if last >= 0 else find(_METRICS, first, end)
