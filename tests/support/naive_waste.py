@@ -73,7 +73,13 @@ class NaiveWaste:
                 if (other["stage"], other["index"], other["status"])
                 == (stage, task["index"], "success")
             ]
-            if not writers or not self._lost_at(writers[-1]["executor"]) <= begun + 1000:
+            if not writers:
+                return False
+            last = max(
+                writers,
+                key=lambda one: (before.index(one["stage"]), one["finish_ms"], one["task_id"]),
+            )
+            if not self._lost_at(last["executor"]) <= begun + 1000:
                 return False
         return True
 
@@ -197,8 +203,9 @@ class NaiveWaste:
                 elif took:
                     lasts = statistics.median(took)
                 else:
-                    first = min(tries, key=lambda t: (at[t["row"]][0], -t["row"]))
-                    lasts = at[first["row"]][1] - at[first["row"]][0]
+                    spans = (at[t["row"]] for t in tries)
+                    _, lasts = min((start, start - end) for start, end in spans)
+                    lasts = -lasts
                 chosen = any(t["speculative"] and at[t["row"]][0] == begun for t in useful)
                 once.append((begun, begun + lasts))
                 copies.append(chosen)

@@ -169,8 +169,9 @@ def test_before_spark_3_3_a_further_attempt_runs_the_partitions_that_were_missin
     assert found(tables) == [("fetch-failed", 1, 0, 1000.0, 1000.0)]
 
 
-def test_a_speculative_copy_costs_task_time_but_delays_nobody() -> None:
-    killed = ("TaskKilled", "another attempt succeeded")
+@pytest.mark.parametrize("said", ["another attempt succeeded", "Stage finished", ""])
+def test_a_speculative_copy_costs_task_time_but_delays_nobody(said: str) -> None:
+    killed = ("TaskKilled", said)
     tables = tables_of(
         [
             task(0, 1000, index=0),

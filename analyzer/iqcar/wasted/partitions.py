@@ -56,7 +56,7 @@ def lost_times(tables: Tables) -> Floats:
     ndarray of shape (n_executors,), ms
         When it was removed, or a task first failed to fetch from it; NaN if neither.
     """
-    lost = tables.executors["removed_ms"].to_numpy(np.float64).copy()
+    lost: Floats = tables.executors["removed_ms"].to_numpy(np.float64).copy()
     failures = tables.task_failures
     source = failures["source"].to_numpy(np.int64)
     named = source >= 0
@@ -129,7 +129,8 @@ class _Works:
         partial = partial[self._planned[partial] < self._planned[self.work[partial]]]
         if not repeated and not len(partial):
             return
-        self._order = np.argsort(stage, kind="stable")
+        by_end = (tables.tasks[name].to_numpy() for name in ("task_id", "finish_ms"))
+        self._order = np.lexsort((*by_end, stage))
         self._sorted = stage[self._order]
         self._executor = tables.tasks["executor"].to_numpy(np.int64)
         self._launch, self._finish = (
@@ -180,6 +181,7 @@ class _Works:
             holders.update(zip(parts, on, strict=True))
 
     def _tasks_of(self, stage: int) -> Ints:
+        """Rows of a stage's tasks, in the order in which they ended."""
         start, end = np.searchsorted(self._sorted, [stage, stage + 1])
         return self._order[start:end]
 

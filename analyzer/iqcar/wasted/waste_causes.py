@@ -93,6 +93,8 @@ class _Judge:
         kind[of_task] = failures["reason"].astype(object).to_numpy()
         message[of_task] = failures["message"].to_numpy()
         source[of_task] = failures["source"].to_numpy(np.int64)
+        nobody = np.flatnonzero((kind == "FetchFailed") & (source < 0))
+        source[nobody] = _last_removed(tables, nobody)
         self._kind, self._message, self._source = kind, message[rows], source[rows]
         # The last element is for "no executor": it is never removed.
         removed = tables.executors["removed_ms"].to_numpy(np.float64)
@@ -118,9 +120,8 @@ class _Judge:
         self._set(killed, WasteCause.NOT_NEEDED)
         self._set(killed & self._of_a_failure(), WasteCause.CANCELLED)
         outdone = np.array([_OTHER_SUCCEEDED in why for why in self._message], bool)
-        # Before Spark 2.2 a killed task says nothing more.
-        beaten = (first >= 0) & (attempts.finish[first] >= attempts.launch[rows])
-        outdone |= killed & (self._message == "") & beaten
+        # Where the other attempt ends the stage, Spark says that the stage is finished.
+        outdone |= killed & (first >= 0) & (attempts.finish[first] >= attempts.launch[rows])
         self._set(outdone | ((kind == "TaskCommitDenied") & (first >= 0)), WasteCause.SPECULATION)
         self._set(kind == "FetchFailed", WasteCause.FETCH_FAILED, self._source)
         self._lose((kind == "FetchFailed") & self._gone(self._source, finish), self._source)
@@ -131,10 +132,10 @@ class _Judge:
 
     def _judge_repeats(self) -> None:
         """Judge attempts that succeeded although another one had before."""
-        rows, attempts = self._rows, self._attempts
-        before = _success_before(attempts)[rows]
+        rows, attempts, tasks = self._rows, self._attempts, self._tables.tasks
+        before = _success_before(attempts, tasks["task_id"].to_numpy())[rows]
         again = attempts.succeeded[rows]
-        holder = self._tables.tasks["executor"].to_numpy(np.int64)[before]
+        holder = tasks["executor"].to_numpy(np.int64)[before]
         launch = attempts.launch[rows]
         self._set(again & self._after_failed_fetch(launch), WasteCause.FETCH_FAILED, holder)
         removed = self._removed[holder] <= launch + GONE_SLACK_MS
@@ -164,7 +165,8 @@ class _Judge:
         ended = jobs["completion_ms"].notna().to_numpy(bool)
         of_job = np.append(ended & ~jobs["succeeded"].to_numpy(bool), False)
         failed |= of_job[stages["job"].to_numpy(np.int64)]
-        return np.append(failed, False)[stage]
+        of_failure: Flags = np.append(failed, False)[stage]
+        return of_failure
 
     def _after_failed_fetch(self, launch: Floats) -> Flags:
         """Whether a task of the same application had failed to fetch before."""
@@ -176,7 +178,25 @@ class _Judge:
         return after
 
 
-def _success_before(attempts: Attempts) -> Ints:
+def _last_removed(tables: Tables, rows: Ints) -> Ints:
+    """Return the executor of each task's application that was removed last before the task ended.
+
+    A fetch that failed because outputs were not even registered names no executor.
+    """
+    removed = tables.executors["removed_ms"].to_numpy(np.float64)
+    of_app = tables.executors["app"].to_numpy(np.int64)
+    app = tables.tasks["app"].to_numpy(np.int64)
+    finish = tables.tasks["finish_ms"].to_numpy(np.float64)
+    gone = np.flatnonzero(np.isfinite(removed))
+    gone = gone[np.argsort(removed[gone], kind="stable")]
+    found = []
+    for row in rows.tolist():
+        before = gone[(of_app[gone] == app[row]) & (removed[gone] <= finish[row] + GONE_SLACK_MS)]
+        found.append(int(before[-1]) if len(before) else NONE)
+    return np.array(found, np.int64)
+
+
+def _success_before(attempts: Attempts, task_id: Ints) -> Ints:
     """Row of the success of the same partition before each success; −1 where there is none."""
     before = np.full(len(attempts.first), NONE, np.int64)
     repeated = attempts.succeeded & (attempts.first != np.arange(len(before)))
@@ -184,7 +204,8 @@ def _success_before(attempts: Attempts) -> Ints:
     of_partition[attempts.partition[repeated]] = True
     rows = np.flatnonzero(attempts.succeeded & of_partition[attempts.partition])
     is_repeat = attempts.first[rows] != rows
-    order = rows[np.lexsort((attempts.finish[rows], is_repeat, attempts.partition[rows]))]
+    keys = (task_id[rows], attempts.launch[rows], attempts.finish[rows], is_repeat)
+    order = rows[np.lexsort((*keys, attempts.partition[rows]))]
     same = np.diff(attempts.partition[order]) == 0
     before[order[1:][same]] = order[:-1][same]
     return before

@@ -130,14 +130,16 @@ def _on_clocks(
     np.minimum.at(base, whose, clock)
     np.maximum.at(top, whose, clock)
     base = np.minimum(base, top)
-    launch, finish = clock[2 * len(start) :].reshape(2, -1)
+    # Each clock gets twice its room: a task may be expected to end after its stage did.
+    launch, finish = clock[2 * len(start) :].reshape(2, -1) + base[group]
     _, part = np.unique(group * _MANY + attempts.partition[rows], return_inverse=True)
     own = cause[rows] < 0
     here = np.zeros(int(part.max(initial=-1)) + 1, bool)
     here[part[own]] = True
     elsewhere = (attempts.first[rows] >= 0) & ~here[part]
     copy = tables.tasks["speculative"].to_numpy(bool)[rows]
-    return _Members(group, part, cause[rows], launch, finish, elsewhere, copy, base, top - base)
+    length = top - base
+    return _Members(group, part, cause[rows], launch, finish, elsewhere, copy, 2 * base, length)
 
 
 def _active(tables: Tables, stages: Ints) -> tuple[Floats, Floats]:
@@ -220,7 +222,7 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
 
 
 def _latest(group: Ints, when: Floats, n: int, least: Floats) -> Floats:
-    latest = least.copy()
+    latest: Floats = least.copy()
     np.maximum.at(latest, group, when)
     return latest
 
@@ -248,7 +250,7 @@ def _expected(
         median[of_group] = (low + high) / 2
     own = np.full(len(owner), np.nan)
     tries = np.flatnonzero(retried)
-    tries = tries[np.argsort(-members.launch[tries], kind="stable")]
+    tries = tries[np.lexsort((lasted[tries], -members.launch[tries]))]
     own[part[tries]] = lasted[tries]  # what is assigned last stays: the first attempt
     expected: Floats = np.where(np.isnan(median[owner]), own, median[owner])
     return expected
@@ -295,4 +297,5 @@ class _Held:
         self._held = running_total(level * np.diff(self._when, append=self._when[-1]))
 
     def __call__(self, when: Floats) -> Floats:
+        """Return the slot time held until each time: ndarray of shape (n,), ms."""
         return np.interp(when, self._when, self._held)

@@ -136,4 +136,5 @@ def _messages(tables: Tables, tasks: pd.DataFrame) -> NDArray[Any]:
     own = message[tasks["task"].to_numpy(np.int64)]
     reasons = np.array([*texts(tables.executors, "removed_reason"), ""], object)
     of_executor = reasons[tasks["executor"].to_numpy(np.int64)]
-    return np.where(of_executor != "", of_executor, own)
+    said: NDArray[Any] = np.where(of_executor != "", of_executor, own)
+    return said

@@ -47,6 +47,8 @@ _END_OF_RECORD = b'","'
 _SUCCESS, _RESUBMITTED = "Success", "Resubmitted"
 _TRACEBACK = "Traceback (most recent call last):"
 """How Python's own account of an error starts; its last line names the error."""
+_SQLSTATE = "SQLSTATE: "
+"""What Spark 4 writes below it."""
 MOST_REASON_CHARACTERS = 400
 """Characters kept of why an attempt did not succeed: a sentence or two, without its stack."""
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
@@ -321,10 +323,13 @@ def _why(reason: ev.Reason) -> tuple[str, str]:
     """Return why an attempt did not succeed, in a line, and from whom it could not fetch."""
     said = reason.killed_for or reason.lost_for or reason.message or reason.description or ""
     said = said.strip()
-    if said.startswith(_TRACEBACK):
-        line = said[-MOST_REASON_CHARACTERS:].splitlines()[-1].strip()
-    else:
-        line = said[:MOST_REASON_CHARACTERS].partition("\n")[0].strip()
+    line = said.partition("\n")[0]
+    if line.endswith(_TRACEBACK):
+        before, _, line = said.rpartition("\n")
+        if line.lstrip().startswith(_SQLSTATE):
+            line = before.rstrip().rpartition("\n")[2]
+    # The end is cut off: a secret without the words before it could not be told from other text.
+    line = line[:MOST_REASON_CHARACTERS].strip()
     named = (reason.class_name or "").rpartition(".")[2]
     if named and not line.startswith(named):
         line = f"{named}: {line}" if line else named
