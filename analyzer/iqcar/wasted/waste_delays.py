@@ -197,7 +197,8 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
     owner = np.zeros(parts, np.int64)
     owner[part] = group
     failed = np.isfinite(begun) & np.isnan(took)
-    took[failed] = _expected(members, useful, retried, part, owner, n)[failed]
+    if failed.any():
+        took[failed] = _expected(members, useful, retried, part, owner, n)[failed]
     done = np.flatnonzero(np.isfinite(begun))
     # What was done later than at first frees its slot there, and needs one at first.
     late = useful & (begun[part] < launch)
