@@ -14,7 +14,7 @@ import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.report.html.page import render_page
-from iqcar.report.json.analyze import result_schema, to_dict
+from iqcar.report.json.analyze import result_schema, to_dict, to_json
 from iqcar.report.terminal.analyze import print_diagnosis
 from iqcar.rules.vocabulary.data_files import rules_folder
 from iqcar.rules.vocabulary.waste import waste_cause, waste_causes
@@ -56,7 +56,7 @@ def test_the_text_says_what_a_killed_executor_cost_and_what_helps(hurt: Diagnosi
 
 
 def test_the_json_holds_the_same_and_keeps_its_schema(hurt: Diagnosis) -> None:
-    result = json.loads(json.dumps(to_dict(hurt)))
+    result = json.loads(to_json(hurt))
     jsonschema.validate(result, json.loads(result_schema()))
     whole = result["wasted_work"]
     assert (whole["attempts"], whole["again"]) == (3, 1)

@@ -78,7 +78,9 @@ def wasted_lines(diagnosis: Diagnosed) -> tuple[WastedLine, ...]:
     ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
     executors = [*texts(diagnosis.tables.executors, "executor_id"), ""]
     rows = frame.iloc[order].to_dict("records")
-    return tuple(_line(row, names, ran[row["query"]], executors[row["executor"]]) for row in rows)
+    return tuple(
+        _line(row, names, ran[row["query"]].item(), executors[row["executor"]]) for row in rows
+    )
 
 
 def wasted_headline(lines: tuple[WastedLine, ...]) -> str:

@@ -6,7 +6,6 @@ those that failed or were killed, and those that succeeded again.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,8 +43,8 @@ CAUSES: tuple[WasteCause, ...] = tuple(WasteCause)
 """Categories of the column ``cause``."""
 
 _OTHER_SUCCEEDED = "another attempt succeeded"
-_TAKEN_AWAY = re.compile(r"preempt|decommission|spot interruption", re.IGNORECASE)
-"""In the reason for the loss of an executor that the cluster took away."""
+_TAKEN_AWAY = ("preempt", "decommission", "spot interruption")
+"""In the reason for the loss of an executor that the cluster took away, in any case of letters."""
 
 
 def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
@@ -100,8 +99,7 @@ class _Judge:
         removed = tables.executors["removed_ms"].to_numpy(np.float64)
         self._removed: Floats = np.append(removed, np.nan)
         reasons = texts(tables.executors, "removed_reason")
-        taken = [bool(_TAKEN_AWAY.search(why)) for why in reasons]
-        self._taken: Flags = np.array([*taken, False], bool)
+        self._taken: Flags = np.array([*map(_is_taken_away, reasons), False], bool)
 
     def judged(self) -> tuple[Ints, Ints]:
         """Return positions in ``CAUSES`` and rows of executors, each of shape (n_wasted,)."""
@@ -127,7 +125,7 @@ class _Judge:
         self._lose((kind == "FetchFailed") & self._gone(self._source, finish), self._source)
         self._lose((kind == "TaskResultLost") & self._gone(executor, finish), executor)
         self._lose(kind == "ExecutorLostFailure", executor)
-        taken = np.array([bool(_TAKEN_AWAY.search(why)) for why in self._message], bool)
+        taken = np.array([*map(_is_taken_away, self._message)], bool)
         self._set(taken & (kind == "ExecutorLostFailure"), WasteCause.PREEMPTED)
 
     def _judge_repeats(self) -> None:
@@ -176,6 +174,11 @@ class _Judge:
         np.fmin.at(since, app[failed], self._attempts.finish[failed])
         after: Flags = since[app[self._rows]] <= launch
         return after
+
+
+def _is_taken_away(why: str) -> bool:
+    said = why.lower()
+    return any(words in said for words in _TAKEN_AWAY)
 
 
 def _last_removed(tables: Tables, rows: Ints) -> Ints:

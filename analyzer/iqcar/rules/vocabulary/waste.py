@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import TYPE_CHECKING
 
 from iqcar.enums import WasteCause
+from iqcar.eventlog.text.linear import compiled, encoded
 from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def waste_cause(cause: str, message: str) -> Advice:
     key = cause
     if cause == WasteCause.EXECUTOR_LOST:
         for kind, words in _LOST_FOR:
-            if re.search(words, message, re.IGNORECASE):
+            if compiled(f"(?i){words}").search(encoded(message)) is not None:
                 key = kind
                 break
     return waste_causes()[key]
