@@ -22,6 +22,7 @@ from iqcar.enums import (
     Request,
     Resource,
     SourceUsage,
+    WasteCause,
 )
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
@@ -41,6 +42,7 @@ from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.rules.vocabulary.lost_time import vocabulary
 from iqcar.rules.vocabulary.stragglers import straggler_causes
 from iqcar.rules.vocabulary.topics import topic_vocabulary
+from iqcar.rules.vocabulary.waste import waste_causes
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
     FEATURES,
@@ -60,6 +62,7 @@ from iqcar.topics import (
 )
 from iqcar.waits import WAITS
 from iqcar.waits.by_query import QUERY_WAITS
+from iqcar.wasted import WASTED_TASKS, WASTED_WORK
 
 EXIT_CODES = {
     ExitCode.OK: "everything was analysed",
@@ -145,7 +148,8 @@ def tables_page() -> str:
         "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    for spec in (*SPECS, WAITS, QUERY_WAITS, FEATURES, *STRAGGLER_TABLES, *TOPIC_TABLES):
+    derived = (WAITS, QUERY_WAITS, WASTED_TASKS, WASTED_WORK, FEATURES)
+    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
@@ -157,7 +161,8 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
-        InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly, Pattern,
+        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
+        Pattern,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
@@ -260,6 +265,12 @@ def rules_page() -> str:
     lines += [
         f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |"
         for key, c in straggler_causes().items()
+    ]
+    lines += ["", "## Causes of wasted work and advice", ""]
+    lines += ["Why work was wasted ([wasted-work.md](wasted-work.md)). Advice to people, too.", ""]
+    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
+    lines += [
+        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |" for key, c in waste_causes().items()
     ]
     lines += ["", "## Topics and advice", ""]
     lines += ["What keeps making tasks slow ([topics.md](topics.md)). Advice to people, too."]

@@ -182,6 +182,25 @@ class BlameKind(Kind):
     REST = "rest", "The sum of the parts of all other queries, each smaller than those listed."
 
 
+class WasteCause(Kind):
+    """Why the result of a task attempt was not used, or had to be computed again."""
+
+    TASK_FAILED = "task-failed", "A task ended with an error; in a barrier stage all run again."
+    FETCH_FAILED = (
+        "fetch-failed",
+        "Shuffle output could not be fetched: tasks that needed it, and those that wrote it again.",
+    )
+    EXECUTOR_LOST = (
+        "executor-lost",
+        "An executor was lost: its running tasks, those that needed the shuffle output it held, and"
+        " those that wrote that output again.",
+    )
+    PREEMPTED = "preempted", "The same, where the cluster took the executor away."
+    SPECULATION = "speculation", "Another attempt of the same task succeeded first."
+    CANCELLED = "cancelled", "Killed because its stage or job had failed or was cancelled."
+    NOT_NEEDED = "not-needed", "Killed because its query needed its result no longer."
+
+
 class FeatureKind(Kind):
     """How a feature of a task is compared with that of its peers (BigRoots §III-B)."""
 

@@ -30,6 +30,7 @@ from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.waits import measure_waits
 from iqcar.waits.by_query import sum_query_waits
+from iqcar.wasted import find_wasted_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -312,6 +313,7 @@ def _diagnose(
         query_waits=sum_query_waits(tables, waits),
         blame=blame,
         graph=graph,
+        wasted=find_wasted_work(tables),
         targets=chosen,
         stragglers=stragglers,
         features=features,

@@ -25,6 +25,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
         "host": "hosts",
         "executor": "executors",
     },
+    "task_failures": {"task": "tasks", "source": "executors"},
     "sql_metrics": {"app": "applications", "sql_execution": "sql_executions"},
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},

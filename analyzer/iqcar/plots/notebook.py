@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from iqcar.formatting import duration, percent, short
-from iqcar.limits import MOST_DOUBTS
+from iqcar.limits import MOST_DOUBTS, MOST_WASTED
 from iqcar.plots.blame_bar import blame_bar
 from iqcar.plots.palette import query_colours
 from iqcar.verdict import find_verdict, meanings
@@ -40,6 +40,11 @@ def notebook_html(diagnosis: Diagnosed) -> str:
         parts.append(_key(bars))
         words = [f"<b>{name}</b>: {text}" for name, text in meanings(verdict).items()]
         parts.append(_folded("What these words mean", words))
+    if named := [line for line in verdict.wasted if line.delayed]:
+        said = [f"{_text(line.sentence)} <small>{_text(line.advice)}</small>" for line in named]
+        shown, left = said[:MOST_WASTED], len(said) - MOST_WASTED
+        more = [f"{left} more in <code>diagnosis.wasted.by_query</code>"] if left > 0 else []
+        parts.append(_folded("Wasted work", [*shown, *more]))
     if verdict.doubts:
         shown = [_text(doubt) for doubt in verdict.doubts[:MOST_DOUBTS]]
         left = len(verdict.doubts) - len(shown)

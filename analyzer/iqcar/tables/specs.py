@@ -159,6 +159,7 @@ STAGES = TableSpec(
         ("completion_ms", "float64", "ms", "When it completed, or its last task ended."),
         ("completed", "bool", "", "Whether the log holds its completion."),
         ("failure_reason", "str", "", "Why it failed; empty if it did not."),
+        ("rdd", "int64", "", "Spark's id of its last RDD; −1 if not recorded."),
         ("python", "bool", "", "Whether its tasks run Python workers."),
         ("depth", "int32", "", "Most stages on a path from it to the query's last stage."),
         ("critical", "bool", "", "Whether it lies on its query's critical path."),
@@ -219,6 +220,17 @@ TASKS = TableSpec(
     ),
 )
 
+TASK_FAILURES = TableSpec(
+    "task_failures",
+    "One row per task attempt that failed or was killed, or whose output was lost afterwards.",
+    declare(
+        ("task", "int32", "row", "The task attempt."),
+        ("reason", "category", "", "Spark's reason; `Resubmitted`: its output was lost later."),
+        ("message", "str", "", "What Spark says of it, in a line; empty if nothing."),
+        ("source", "int32", "row", "Executor from which it could not fetch; −1 if another reason."),
+    ),
+)
+
 SQL_METRICS = TableSpec(
     "sql_metrics",
     "One row per SQL metric that carries a wait or its cause (scan, spill, shuffle, broadcast).",
@@ -244,6 +256,7 @@ SPECS: tuple[TableSpec, ...] = (
     STAGES,
     STAGE_PARENTS,
     TASKS,
+    TASK_FAILURES,
     SQL_METRICS,
     TASK_RECORDS,
     INTERVALS,
@@ -270,6 +283,7 @@ class Tables:
     stages: pd.DataFrame
     stage_parents: pd.DataFrame
     tasks: pd.DataFrame
+    task_failures: pd.DataFrame
     sql_metrics: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics
+    from iqcar.wasted import WastedWork
 
 
 class Diagnosed(Protocol):
@@ -39,6 +40,10 @@ class Diagnosed(Protocol):
     @property
     def graph(self) -> IQCGraph:
         """iQC-Graph over all queries."""
+
+    @property
+    def wasted(self) -> WastedWork:
+        """Work whose result was not used."""
 
     @property
     def targets(self) -> tuple[int, ...]:

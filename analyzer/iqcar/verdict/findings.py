@@ -16,6 +16,7 @@ from iqcar.verdict.blamed import find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
 from iqcar.verdict.sentences import loss_sentence, parts_of, run_words
 from iqcar.verdict.severity import HELD_UP, Severity, severity_of
+from iqcar.verdict.wasted_lines import wasted_headline, wasted_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from iqcar.verdict.blamed import Blamed
     from iqcar.verdict.diagnosed import Diagnosed
     from iqcar.verdict.sentences import Part
+    from iqcar.verdict.wasted_lines import WastedLine
 
 MOSTLY_BY = 0.5
 """Share of what was lost to others from which one query is named as the one in the way."""
@@ -83,6 +85,8 @@ class Verdict:
         One sentence.
     findings : tuple of Finding
         The targets, worst first.
+    wasted : tuple of WastedLine
+        What wasted work cost each query, all queries, worst first.
     doubts : tuple of str
         What is doubtful, in sentences without a full stop.
     """
@@ -90,6 +94,7 @@ class Verdict:
     quiet: bool
     headline: str
     findings: tuple[Finding, ...]
+    wasted: tuple[WastedLine, ...]
     doubts: tuple[str, ...]
 
 
@@ -112,12 +117,14 @@ def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
     findings = _without_repeats(_finding(diagnosis, lost, names, query) for query in shown)
     own = next((one for one in findings if one.severity is Severity.OWN), None)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
+    wasted = wasted_lines(diagnosis)
+    head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost, own)
+    by_waste = wasted_headline(wasted)
     return Verdict(
-        quiet=not held_up and own is None,
-        headline=_headline(diagnosis, lost, names, held_up)
-        if held_up
-        else _quiet_headline(lost, own),
+        quiet=not held_up and own is None and not by_waste,
+        headline=f"{head} {by_waste}".rstrip(),
         findings=findings,
+        wasted=wasted,
         doubts=all_doubts(diagnosis),
     )
 

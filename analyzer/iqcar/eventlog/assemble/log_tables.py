@@ -65,7 +65,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     for executor_id in log.executors:
         executors.setdefault(executor_id, len(executors))
     rows = Rows(stages, hosts, executors)
-    tasks, facts = build_tasks(log, rows)
+    tasks, failures, facts = build_tasks(log, rows)
     for key in stages:
         log.stages.setdefault(key, Stage())
     for executor_id in executors:
@@ -87,6 +87,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "stages": stage_frame,
         "stage_parents": parents,
         "tasks": tasks,
+        "task_failures": failures,
         "sql_metrics": _metrics(log, sql_rows),
         "samples": samples,
     }
@@ -230,6 +231,7 @@ def _stages(
             "completion_ms": np.where(np.isnan(completion), last_finish, completion),
             "completed": [stage.completed for stage in stages],
             "failure_reason": [stage.failure for stage in stages],
+            "rdd": [log.last_rdd.get(stage_id, tb.NONE) for stage_id, _ in keys],
             "python": [stage.python for stage in stages],
             "depth": np.full(len(keys), tb.NONE),
             "critical": np.zeros(len(keys), bool),

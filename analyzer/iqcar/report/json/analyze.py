@@ -14,6 +14,7 @@ from iqcar.report.json.plain import plain
 from iqcar.report.json.straggler_links import links_to_dict
 from iqcar.report.json.stragglers import stragglers_to_dict
 from iqcar.report.json.topics import topics_to_dict
+from iqcar.report.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS
 from iqcar.version import __version__
 
@@ -125,6 +126,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "slow_nodes": lambda: _records(graph.slow_nodes()),
         "aggressive_queries": lambda: _aggressive(diagnosis),
         "paths": lambda: _paths(diagnosis),
+        "wasted_work": lambda: wasted_to_dict(diagnosis),
         "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),
         "topics": lambda: None if topics is None else topics_to_dict(topics),
         "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],
@@ -202,6 +204,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     lost = diagnosis.lost_ms().tolist()
     to_others = diagnosis.lost_to_others_ms().tolist()
     waits = _each_record(diagnosis.query_waits)
+    wasted = diagnosis.wasted.of_queries(len(queries))
     targets = set(diagnosis.targets)
     for row, query in enumerate(_each_record(queries)):
         app = query.pop("app")
@@ -225,6 +228,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "lost_to_others_ms": min(to_others[row], lost_ms),
             "share_of_duration": lost_ms / duration if duration else 0.0,
             "slowdown": _slowdown(duration, lost_ms),
+            **{name: values[row].item() for name, values in wasted.items()},
             "blame": [
                 {name: plain(value) for name, value in one.items()}
                 for one in diagnosis.graph.blame_rows(row)

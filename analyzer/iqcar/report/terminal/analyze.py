@@ -21,6 +21,7 @@ from iqcar.report.terminal.layout import (
 )
 from iqcar.report.terminal.straggler_section import straggler_section
 from iqcar.report.terminal.topic_section import topic_section
+from iqcar.report.terminal.wasted_section import wasted_section
 from iqcar.verdict import all_doubts, find_verdict
 from iqcar.verdict.rule_lines import rule_lines, together_words
 from iqcar.verdict.sentences import amount, counts, wait_words
@@ -49,6 +50,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     print_section(console, "Hot resources", _hot_resources(graph.hot_resources()))
     print_section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
     print_section(console, "Aggressive queries", _aggressive(diagnosis, top))
+    print_section(console, "Wasted work", wasted_section(diagnosis.wasted, verdict.wasted, top))
     print_section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
     print_section(console, "Topics", topic_section(diagnosis.topics, top))
     print_section(console, "Scheduler rules", _rules(diagnosis))
