@@ -36,6 +36,20 @@ def why_no_pool(rule: Rule) -> str:
     ).rstrip()
 
 
+def why_rejected(rule: Rule) -> str:
+    """Say that a rule makes no pool because it is predicted to harm."""
+    return f"{called(rule)} is rejected. {_expected(rule)} With --all-rules it makes a pool."
+
+
+def why_not(rule: Rule) -> str:
+    """Warn of a rule that makes a pool though it is predicted to harm."""
+    return f"Do not apply {called(rule)}. {_expected(rule)}"
+
+
+def _expected(rule: Rule) -> str:
+    return f"Expected: {(rule.expected or {}).get('sentence', 'more harm than good')}."
+
+
 def why_first(first: Rule, second: Rule) -> str:
     """Say which of two rules for one query is applied: one pool cannot have two weights."""
     if first.rule_type is not second.rule_type:

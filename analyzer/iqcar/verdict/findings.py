@@ -14,6 +14,7 @@ from iqcar.rules import QueryType, RuleType
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
 from iqcar.verdict.blamed import find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
+from iqcar.verdict.rule_lines import do_not_apply
 from iqcar.verdict.sentences import loss_sentence, parts_of, run_words
 from iqcar.verdict.severity import HELD_UP, Severity, severity_of
 
@@ -85,12 +86,15 @@ class Verdict:
         The targets, worst first.
     doubts : tuple of str
         What is doubtful, in sentences without a full stop.
+    do_not_apply : str
+        A sentence that warns of scheduler rules; it comes first. Empty if no warning is needed.
     """
 
     quiet: bool
     headline: str
     findings: tuple[Finding, ...]
     doubts: tuple[str, ...]
+    do_not_apply: str
 
 
 def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
@@ -119,6 +123,7 @@ def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
         else _quiet_headline(lost, own),
         findings=findings,
         doubts=all_doubts(diagnosis),
+        do_not_apply=do_not_apply(diagnosis),
     )
 
 

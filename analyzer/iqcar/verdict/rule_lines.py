@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from iqcar.enums import Resource
 from iqcar.formatting import percent, printable, resource_name, short
-from iqcar.replay.expected import Outlook
 from iqcar.rules import QueryType, scheduler_rules
+from iqcar.rules.outlook import Outlook
+from iqcar.rules.rule_sentences import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iqcar.replay import Expected
-    from iqcar.rules import Rule
+    from iqcar.rules import RejectedRule, Rule
+    from iqcar.verdict.diagnosed import Diagnosed
 
 NAME_WIDTH = 80
 
@@ -102,6 +104,23 @@ def _line(rule: Rule, first: Rule) -> RuleLine:
         outlook=outlook,
         instead=instead,
     )
+
+
+def rejected_lines(rejected: Iterable[RejectedRule]) -> list[str]:
+    """Say of each rejected rule, in one line, what it would do."""
+    return [printable(f"{called(one.rule)} is rejected. Expected: {one.why}.") for one in rejected]
+
+
+def do_not_apply(diagnosis: Diagnosed) -> str:
+    """Warn of scheduler rules that are predicted to harm together; empty if they do not."""
+    together = diagnosis.rules_together
+    if together is not None and together.harms:
+        return f"Do not apply these scheduler rules: {printable(together.sentence)}."
+    rejected = diagnosis.rejected_rules
+    if not rejected or any(rule.helps_pools for rule in scheduler_rules(diagnosis.rules)):
+        return ""
+    ids = ", ".join(one.rule.id for one in rejected)
+    return f"Do not apply scheduler rules: all that were found ({ids}) are expected to harm."
 
 
 def together_words(expected: Expected) -> str:
