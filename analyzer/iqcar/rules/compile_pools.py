@@ -24,6 +24,7 @@ from iqcar.rules.recorded_setup import default_of
 from iqcar.rules.rule import QueryType, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_sentences import (
     under_earlier_rules,
+    what_helps_besides,
     what_it_gets,
     what_the_rest_gets,
     why_first,
@@ -139,7 +140,7 @@ def _choose(rules: Iterable[Rule], all_rules: bool) -> tuple[list[Rule], list[st
             notes += [why_not(rule)] if rule.harms else []
         else:
             notes.append(why_first(first, rule))
-    return list(chosen.values()), notes
+    return list(chosen.values()), [*notes, *what_helps_besides(ordered)]
 
 
 def _queries_at_once(chosen: Sequence[Rule], running: int | None) -> int:

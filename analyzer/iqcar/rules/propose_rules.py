@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.enums import ImpactModel, Resource
+from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.losses_between_queries import gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
@@ -221,8 +222,19 @@ class _Writer:
             resource=resource.value,
             reason=self._reason(side) + addition + ".",
             helps_pools=helps_pools,
-            advice="" if helps_pools else self._advice(side),
+            advice=self._long_tasks(side) if helps_pools else self._advice(side),
         )
+
+    def _long_tasks(self, side: _Side) -> str:
+        """What helps where long tasks hold the slots; empty where they do not."""
+        rows = side.pairs[side.pairs["resource"] == Resource.SLOTS.value]
+        if side.query_type is QueryType.TARGET:
+            rows = rows[rows["source_group"] == side.most("source_group")[0]]
+        queries = np.arange(len(self.names))
+        source, target = (np.isin(queries, rows[name]) for name in ("source", "target"))
+        if not held_by_long_tasks(self.tables, source, target):
+            return ""
+        return split_tasks(self.names[int(rows["source"].iloc[0])])
 
     def _advice(self, side: _Side) -> str:
         """What helps against the resource, and first of all if the other is elsewhere."""

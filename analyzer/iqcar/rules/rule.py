@@ -62,7 +62,7 @@ class Rule:
     reason : the evidence, one sentence.
     expected : the predicted effect; None where none was computed, and always for advice.
     helps_pools : whether scheduler pools act on this resource; never for advice.
-    advice : what would help where pools do not; else empty.
+    advice : what would help where pools do not, or besides them; else empty.
     kind : of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
     host : the machine that advice is about; empty if it is about none.
     settings : of advice, each with name, value and why.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from iqcar.rules.pool_names import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iqcar.rules.pool_plan import Pool
     from iqcar.rules.rule import Rule
@@ -48,6 +48,11 @@ def why_not(rule: Rule) -> str:
 
 def _expected(rule: Rule) -> str:
     return f"Expected: {(rule.expected or {}).get('sentence', 'more harm than good')}."
+
+
+def what_helps_besides(rules: Iterable[Rule]) -> list[str]:
+    """Say what would help besides pools, each once."""
+    return list(dict.fromkeys(rule.advice for rule in rules if rule.helps_pools and rule.advice))
 
 
 def why_first(first: Rule, second: Rule) -> str:

@@ -11,6 +11,7 @@ from iqcar.enums import BlameKind, Resource
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
 from iqcar.rules import QueryType, RuleType
+from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
 from iqcar.verdict.blamed import find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
@@ -232,12 +233,18 @@ def _finding(diagnosis: Diagnosed, lost: _Losses, names: QueryNames, query: int)
         blamed=fold_blamed(blamed),
         summary=run_words(ran, lost_ms, to_others, ended),
         sentence=loss_sentence(name, ran, lost_ms, parts, names),
-        advice=_advice(diagnosis, query, severity, parts),
+        advice=_advice(diagnosis, query, severity, parts, names),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
     )
 
 
-def _advice(diagnosis: Diagnosed, query: int, severity: Severity, parts: Sequence[Part]) -> str:
+def _advice(
+    diagnosis: Diagnosed,
+    query: int,
+    severity: Severity,
+    parts: Sequence[Part],
+    names: QueryNames,
+) -> str:
     if severity is Severity.QUIET or not parts:
         return "Nothing to do."
     worst = parts[0]
@@ -246,6 +253,10 @@ def _advice(diagnosis: Diagnosed, query: int, severity: Severity, parts: Sequenc
         app = diagnosis.tables.queries["app"]
         if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
             return advice_for(OTHER_APPLICATION)
+        if worst.resource is Resource.SLOTS and one.query >= 0:
+            rows = np.arange(len(app))
+            if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
+                return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
         return advice_for(cause_of(BlameKind.QUERY, worst.resource))
     return advice_for(cause_of(one.kind, next(iter(one.by_resource), Resource.CPU)))
 

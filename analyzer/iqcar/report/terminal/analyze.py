@@ -196,7 +196,12 @@ def _rules(diagnosis: Diagnosis) -> RenderableType | None:
         return Group(*rejected) if rejected else none
     table = plain_table("type", "query", ">value", "why")
     for line in lines:
-        why = [line.reason, line.instead, line.expected and f"Expected: {line.expected}."]
+        why = [
+            line.reason,
+            line.instead,
+            line.besides,
+            line.expected and f"Expected: {line.expected}.",
+        ]
         value = f"{line.value:.3g}" if isinstance(line.value, float) else str(line.value)
         table.add_row(line.type, short(line.name, 28), value, Text(" ".join(filter(None, why))))
     together = diagnosis.rules_together

@@ -15,7 +15,9 @@ ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
 UNATTRIBUTED, OTHER_KNOWN = "unattributed", "other-known"
-OTHER_APPLICATION = "other-application"
+OTHER_APPLICATION, LONG_TASKS = "other-application", "long-tasks"
+SOURCE = "$source"
+"""Where advice against long tasks names their query."""
 
 
 @cache
