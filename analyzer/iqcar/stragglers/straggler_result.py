@@ -45,7 +45,7 @@ STRAGGLER_CAUSES = TableSpec(
         ("peer_mean", "float64", "as `unit`", "Mean of its peers; for a wait what was to expect."),
         ("quantile", "float64", "as `unit`", "The stage's quantile that it is above."),
         ("ratio", "float64", "", "Value over mean; inf if the peers had none, NaN for a state."),
-        ("peers", "str", "", "Tasks of its stage on other hosts, on its own, or either."),
+        ("peers", "str", "", "Tasks of its stage elsewhere, on its own host, or either."),
         ("explained", "float64", "", "Share of the delay that a measured wait explains."),
         ("evidence", "str", "", "measured, if by the task's own measured wait; else paper."),
         ("sentence", "str", "", "The same in words."),
@@ -63,7 +63,7 @@ STRAGGLER_SOURCES = TableSpec(
     ),
 )
 
-PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts")
+PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts", "on other executors")
 """Peers in words, by their code in :class:`iqcar.stragglers.cause_evidence.Marks`."""
 
 
