@@ -30,6 +30,7 @@ STRAGGLERS = TableSpec(
         ("run_ms", "float64", "ms", "Time its code ran."),
         ("cpu_ms", "float64", "ms", "CPU time of its code; NaN if not recorded."),
         ("causes", "int32", "count", "Causes found; 0 if nothing explains it."),
+        ("recorded", "bool", "", "Whether the plugin recorded tasks of its application."),
     ),
 )
 
@@ -95,6 +96,11 @@ class Stragglers:
     labels: Labels
     settings: StragglerSettings
     doubts: tuple[str, ...]
+
+    def recorded(self, cause: str) -> bool:
+        """Whether the plugin recorded the application of every straggler with a cause."""
+        mine = self.causes.loc[(self.causes["cause"] == cause).to_numpy(bool), "straggler"]
+        return bool(self.stragglers["recorded"].iloc[mine.to_numpy()].all())
 
     @property
     def tasks(self) -> int:

@@ -13,6 +13,7 @@ from iqcar.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, p
 from iqcar.rules import QueryType, RuleType
 from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
+from iqcar.tables import recorded_applications
 from iqcar.verdict.blamed import find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
 from iqcar.verdict.rule_lines import do_not_apply
@@ -258,7 +259,9 @@ def _advice(
             if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
                 return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
         return advice_for(cause_of(BlameKind.QUERY, worst.resource))
-    return advice_for(cause_of(one.kind, next(iter(one.by_resource), Resource.CPU)))
+    recorded = recorded_applications(diagnosis.tables)[int(diagnosis.tables.queries["app"][query])]
+    cause = cause_of(one.kind, next(iter(one.by_resource), Resource.CPU))
+    return advice_for(cause, bool(recorded))
 
 
 def _rules(
