@@ -255,7 +255,9 @@ def rules_page() -> str:
     lines += _advice_kinds()
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]
-    lines += [f"| {c.name} | {c.sentence} | {c.advice} |" for c in vocabulary().values()]
+    lines += [
+        f"| {c.name} | {c.sentence} | {c.told(recorded=False)} |" for c in vocabulary().values()
+    ]
     lines += ["", "## Causes of stragglers and advice", ""]
     lines += [
         "Why a task was slower than its stage ([stragglers.md](stragglers.md)). This is advice"
@@ -263,7 +265,7 @@ def rules_page() -> str:
     lines += ["to people: no pool is ever made from it.", ""]
     lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
     lines += [
-        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |"
+        f"| {c.name} | `{key}` | {c.sentence} | {c.told(recorded=False)} |"
         for key, c in straggler_causes().items()
     ]
     lines += ["", "## Causes of wasted work and advice", ""]
@@ -290,8 +292,9 @@ def _advice_kinds() -> list[str]:
     for key, kind in advice_kinds().items():
         settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
         against = " ".join(f"`{cause}`" for cause in kind.causes) or "size of tasks"
+        does = f"{kind.do} {kind.unrecorded}".rstrip()
         lines.append(
-            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {kind.do} | "
+            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {does} | "
             f"{'<br>'.join(settings)} |"
         )
     return lines

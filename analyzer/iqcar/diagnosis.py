@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iqcar.graph import IQCGraph
     from iqcar.plots.accessor import Plots
     from iqcar.replay import Expected
-    from iqcar.rules import Rule
+    from iqcar.rules import RejectedRule, Rule
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats
@@ -70,13 +70,15 @@ class Diagnosis:
     topics: Topics | None
     """Causes of stragglers that recur; None if nobody asked for them."""
     rules: tuple[Rule, ...]
-    """Proposed scheduler rules, each with its expected effect."""
+    """Proposed scheduler rules, each with its expected effect, and advice."""
     rules_together: Expected | None
     """Expected effect of all rules together; None where none acts through pools."""
     doubts: tuple[str, ...]
     """What is doubtful, in sentences."""
     settings: Settings
     """What the user chose."""
+    rejected_rules: tuple[RejectedRule, ...] = ()
+    """Scheduler rules that are predicted to harm; they are not in ``rules``."""
 
     @cached_property
     def queries(self) -> pd.DataFrame:

@@ -164,6 +164,7 @@ def diagnose(
     topics: bool = False,
     advice: str = "",
     all_sources: bool = False,
+    all_rules: bool = False,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -187,6 +188,9 @@ def diagnose(
         Whether each query names everybody who was in its way. By default the largest
         :data:`iqcar.blame.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds
         the others: who hurts whom grows with the square of the queries that run at once.
+    all_rules : bool
+        Whether rules that are predicted to harm are kept among the rules. By default they are in
+        ``rejected_rules``.
 
     Returns
     -------
@@ -214,6 +218,7 @@ def diagnose(
         topics=topics,
         advice=advice,
         all_sources=all_sources,
+        all_rules=all_rules,
     )
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
@@ -274,6 +279,7 @@ def _diagnose(
     topics: bool,
     advice: str,
     all_sources: bool,
+    all_rules: bool,
 ) -> Diagnosis:
     """Go through all steps."""
     critical_path, top = settings.critical_path, settings.top
@@ -306,7 +312,9 @@ def _diagnose(
     if found is not None:
         rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
     advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
-    prediction = predict(tables, graph, rules) if expected else Prediction(rules, None, ())
+    prediction = Prediction(rules, None, ())
+    if expected:
+        prediction = predict(tables, graph, rules, all_rules=all_rules)
     return Diagnosis(
         tables=tables,
         waits=waits,
@@ -322,4 +330,5 @@ def _diagnose(
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
         settings=settings,
+        rejected_rules=prediction.rejected,
     )

@@ -33,6 +33,7 @@ from iqcar.blame.blame_tables import (
     UNATTRIBUTED,
 )
 from iqcar.blame.folding import MOST_SOURCES, Reach
+from iqcar.blame.outside_waits import share_of_executors
 from iqcar.blame.ratp import (
     BYTES_REQUESTS,
     ONE_DEVICE,
@@ -283,6 +284,7 @@ def _share_out(
     itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
     others = everyone - itself
     room = room * explicable_share(columns, request, pieces.total(everyone), source_usage)
+    room = room * share_of_executors(pieces, request, source_usage)
     raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
     raw = pieces.total(raw_parts)
     scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))

@@ -33,6 +33,8 @@ def notebook_html(diagnosis: Diagnosed) -> str:
     colours = query_colours(diagnosis.tables.queries)
     bars = [blame_bar(finding, colours) for finding in verdict.findings]
     parts = [f"<p><b>iqcar: {', '.join(counts(diagnosis.tables))}</b></p>"]
+    if verdict.do_not_apply:
+        parts.insert(0, f"<p><b>{_text(verdict.do_not_apply)}</b></p>")
     parts.append(f"<p>{_text(verdict.headline)}</p>")
     if verdict.findings:
         parts.append(_list(_finding(finding) for finding in verdict.findings))

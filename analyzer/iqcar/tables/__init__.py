@@ -1,6 +1,7 @@
 """Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
+from iqcar.tables.recorded_applications import recorded_applications
 from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
 from iqcar.tables.specs import (
     APPLICATIONS,
@@ -44,6 +45,7 @@ __all__ = [
     "Column",
     "TableSpec",
     "Tables",
+    "recorded_applications",
     "recurring_queries",
     "texts",
 ]

@@ -11,9 +11,12 @@ from iqcar.enums import BlameKind, Resource
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
 from iqcar.rules import QueryType, RuleType
+from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
+from iqcar.tables import recorded_applications
 from iqcar.verdict.blamed import find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
+from iqcar.verdict.rule_lines import do_not_apply
 from iqcar.verdict.sentences import loss_sentence, parts_of, run_words
 from iqcar.verdict.severity import HELD_UP, Severity, severity_of
 from iqcar.verdict.wasted_lines import wasted_headline, wasted_lines
@@ -89,6 +92,8 @@ class Verdict:
         What wasted work cost each query, all queries, worst first.
     doubts : tuple of str
         What is doubtful, in sentences without a full stop.
+    do_not_apply : str
+        A sentence that warns of scheduler rules; it comes first. Empty if no warning is needed.
     """
 
     quiet: bool
@@ -96,6 +101,7 @@ class Verdict:
     findings: tuple[Finding, ...]
     wasted: tuple[WastedLine, ...]
     doubts: tuple[str, ...]
+    do_not_apply: str
 
 
 def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
@@ -126,6 +132,7 @@ def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
         findings=findings,
         wasted=wasted,
         doubts=all_doubts(diagnosis),
+        do_not_apply=do_not_apply(diagnosis),
     )
 
 
@@ -234,12 +241,18 @@ def _finding(diagnosis: Diagnosed, lost: _Losses, names: QueryNames, query: int)
         blamed=fold_blamed(blamed),
         summary=run_words(ran, lost_ms, to_others, ended),
         sentence=loss_sentence(name, ran, lost_ms, parts, names),
-        advice=_advice(diagnosis, query, severity, parts),
+        advice=_advice(diagnosis, query, severity, parts, names),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
     )
 
 
-def _advice(diagnosis: Diagnosed, query: int, severity: Severity, parts: Sequence[Part]) -> str:
+def _advice(
+    diagnosis: Diagnosed,
+    query: int,
+    severity: Severity,
+    parts: Sequence[Part],
+    names: QueryNames,
+) -> str:
     if severity is Severity.QUIET or not parts:
         return "Nothing to do."
     worst = parts[0]
@@ -248,8 +261,14 @@ def _advice(diagnosis: Diagnosed, query: int, severity: Severity, parts: Sequenc
         app = diagnosis.tables.queries["app"]
         if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
             return advice_for(OTHER_APPLICATION)
+        if worst.resource is Resource.SLOTS and one.query >= 0:
+            rows = np.arange(len(app))
+            if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
+                return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
         return advice_for(cause_of(BlameKind.QUERY, worst.resource))
-    return advice_for(cause_of(one.kind, next(iter(one.by_resource), Resource.CPU)))
+    recorded = recorded_applications(diagnosis.tables)[int(diagnosis.tables.queries["app"][query])]
+    cause = cause_of(one.kind, next(iter(one.by_resource), Resource.CPU))
+    return advice_for(cause, bool(recorded))
 
 
 def _rules(

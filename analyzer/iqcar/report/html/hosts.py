@@ -31,7 +31,7 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
     -------
     dict
         sentence; resources and hosts: rows for tables, the largest loss first; left_out: hosts
-        beyond the table; sampled: whether any host was sampled.
+        beyond the table; sampled: whether any host was sampled; recorded: whether the plugin ran.
     """
     hot = diagnosis.graph.hot_resources()
     resources = [
@@ -67,6 +67,7 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "hosts": hosts[: limits.MOST_HOST_ROWS],
         "left_out": max(0, len(hosts) - limits.MOST_HOST_ROWS),
         "sampled": bool(len(diagnosis.tables.samples)),
+        "recorded": bool(len(diagnosis.tables.task_records)),
         "series": bool(len(diagnosis.tables.tasks)),
     }
 

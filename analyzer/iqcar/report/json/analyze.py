@@ -16,6 +16,7 @@ from iqcar.report.json.stragglers import stragglers_to_dict
 from iqcar.report.json.topics import topics_to_dict
 from iqcar.report.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS
+from iqcar.verdict.rule_lines import do_not_apply
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "topics": lambda: None if topics is None else topics_to_dict(topics),
         "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],
         "rules_together": lambda: together.to_dict() if together is not None else None,
+        "rejected_rules": lambda: [one.to_dict() for one in diagnosis.rejected_rules],
+        "do_not_apply": lambda: do_not_apply(diagnosis),
         "doubts": lambda: list(diagnosis.doubts),
     }
 

@@ -23,7 +23,7 @@ from iqcar.report.terminal.straggler_section import straggler_section
 from iqcar.report.terminal.topic_section import topic_section
 from iqcar.report.terminal.wasted_section import wasted_section
 from iqcar.verdict import all_doubts, find_verdict
-from iqcar.verdict.rule_lines import rule_lines, together_words
+from iqcar.verdict.rule_lines import rejected_lines, rule_lines, together_words
 from iqcar.verdict.sentences import amount, counts, wait_words
 from iqcar.version import __version__
 
@@ -42,6 +42,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     """Print targets with their blame, then resources, hosts, aggressive queries, rules, doubts."""
     console = console or terminal()
     verdict = find_verdict(diagnosis)
+    if verdict.do_not_apply:
+        console.print(Text(verdict.do_not_apply, style="bold"))
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
     console.print(Text(verdict.headline))
     for rank, finding in enumerate(verdict.findings, 1):
@@ -190,14 +192,20 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
 
 def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     lines = rule_lines(diagnosis.rules)
+    rejected = [Text(line) for line in rejected_lines(diagnosis.rejected_rules)]
     if not lines:
-        return Text("none: no query lost enough to another to be worth a rule")
+        none = Text("none: no query lost enough to another to be worth a rule")
+        return Group(*rejected) if rejected else none
     table = plain_table("type", "query", ">value", "why")
     for line in lines:
-        why = [line.reason, line.instead, line.expected and f"Expected: {line.expected}."]
+        why = [
+            line.reason,
+            line.instead,
+            line.besides,
+            line.expected and f"Expected: {line.expected}.",
+        ]
         value = f"{line.value:.3g}" if isinstance(line.value, float) else str(line.value)
         table.add_row(line.type, short(line.name, 28), value, Text(" ".join(filter(None, why))))
     together = diagnosis.rules_together
-    if together is None:
-        return table
-    return Group(table, Text(f"All together, expected: {together_words(together)}"))
+    said = [] if together is None else [f"All together, expected: {together_words(together)}"]
+    return Group(table, *map(Text, said), *rejected)
