@@ -28,6 +28,7 @@ ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _NAMES = {
     Request.SLOT_WAIT: "slots",
+    Request.EXECUTOR_WAIT: "executors",
     Request.RUN_QUEUE: "the processor",
     Request.MONITOR_BLOCKED: "locks",
     Request.NOTIFICATION_WAIT: "other threads",

@@ -239,7 +239,7 @@ class Collector:
         self.ended, self.end = True, event.time
 
     def _environment(self, event: ev.Environment) -> None:
-        for name in ("task_cpus", "scheduler_mode"):
+        for name in event.spark.__struct_fields__:
             if getattr(event.spark, name) is not None:
                 setattr(self.spark, name, getattr(event.spark, name))
 

@@ -1,7 +1,13 @@
 """Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
-from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+from iqcar.tables.recorded_tables import (
+    EXECUTOR_TARGETS,
+    INTERVALS,
+    POOLS,
+    SAMPLES,
+    TASK_RECORDS,
+)
 from iqcar.tables.specs import (
     APPLICATIONS,
     EXECUTORS,
@@ -23,6 +29,7 @@ from iqcar.tables.specs import (
 __all__ = [
     "APPLICATIONS",
     "EXECUTORS",
+    "EXECUTOR_TARGETS",
     "HOSTS",
     "INPUTS",
     "INTERVALS",
