@@ -63,6 +63,7 @@ def doubts_of(
         *_thin_capacity(columns, capacity),
         *_over_attribution(demands),
         *_unknown_slots(columns),
+        *_estimated_executors(columns, demands),
         *_one_machine(columns),
     )
 
@@ -114,6 +115,22 @@ def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
         yield (
             f"the cores of {columns.slots.unknown_cores} executors are not recorded: the most "
             "slots they ever filled at once was taken"
+        )
+
+
+def _estimated_executors(columns: TaskColumns, demands: pd.DataFrame) -> Iterator[str]:
+    """Say how the size of the cluster was found, which no event log holds."""
+    lost = demands["lost_ms"].to_numpy()
+    waited = demands["request"].to_numpy() == REQUESTS.index(Request.EXECUTOR_WAIT)
+    if lost[waited].sum() > LEAST_PART * max(lost.sum(), 1.0):
+        held = [one.own + one.others for one in columns.shortages.values()]
+        most = max((float(one.max()) for one in held), default=0.0)
+        asked = all(one.measured for one in columns.shortages.values())
+        yield (
+            f"waits for executors are estimated: a cluster counts as full where its applications "
+            f"held as many slots as ever at once around then ({most:.0f} at most); the limit of a "
+            "queue or a quota looks the same"
+            + ("" if asked else ", and so does an application that asked for no more executors")
         )
 
 

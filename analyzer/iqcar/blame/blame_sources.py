@@ -218,9 +218,7 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
         none,
     )
     columns = [np.concatenate(column) for column in zip(*parts, known, unattributed, strict=True)]
-    return SOURCES.frame(
-        dict(zip(SOURCES.column_names(), columns, strict=True))
-    )
+    return SOURCES.frame(dict(zip(SOURCES.column_names(), columns, strict=True)))
 
 
 class _Rest:

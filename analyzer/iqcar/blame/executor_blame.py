@@ -50,9 +50,7 @@ def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:
     victims = columns.shortages
     hit = [cluster[app] for app in victims]
     apps = np.flatnonzero(np.isin(cluster, hit) & (cluster >= 0))
-    held = held_slots(
-        columns.tables, apps, columns.launch, columns.finish, columns.slots.held
-    )
+    held = held_slots(columns.tables, apps, columns.launch, columns.finish, columns.slots.held)
     named = np.where(held.stage >= 0, held.stage + held.idle * stages, NONE)
     domain, begin, end, rate, source, task = [], [], [], [], [], []
     for victim, shortage in victims.items():
@@ -61,11 +59,10 @@ def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:
             (columns.app == victim) & (loss.lost > 0) & np.isfinite(columns.asked + columns.launch)
         )
         there = np.flatnonzero((cluster[held.app] == cluster[victim]) & (held.app != victim))
-        since, until = (
-            np.interp(times, shortage.when, clock)
-            for times in (held.since[there], held.until[there])
-        )
-        there, since, until = (values[until > since] for values in (there, since, until))
+        since = np.interp(held.since[there], shortage.when, clock)
+        until = np.interp(held.until[there], shortage.when, clock)
+        kept = until > since
+        there, since, until = there[kept], since[kept], until[kept]
         domain.append(np.full(len(rows) + len(there), victim))
         task.append(np.concatenate([rows, np.full(len(there), NONE)]))
         waited = [np.interp(t[rows], shortage.when, clock) for t in (columns.asked, columns.launch)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+    from iqcar.tables.arrays import Flags, Floats, Ints
     from iqcar.waits.shared_cluster import Offers
 
 MOST_CELLS = 4096
@@ -43,7 +43,7 @@ class HeldSlots(NamedTuple):
 
     app: Ints
     stage: Ints
-    idle: Ints
+    idle: Flags
     since: Floats
     until: Floats
     slots: Floats
@@ -74,7 +74,7 @@ def held_slots(
     end = np.searchsorted(app[rows], apps, side="right")
     for at, row in enumerate(apps.tolist()):
         mine = rows[begin[at] : end[at]]
-        of_app = type(offers)(*(column[offers.app == row] for column in offers))
+        of_app = offers.of(offers.app == row)
         if len(of_app.app):
             found = _of_application(of_app, stage[mine], launch[mine], finish[mine], held[mine])
             parts.append((row, found))

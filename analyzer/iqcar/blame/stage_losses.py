@@ -23,7 +23,12 @@ STAGE_LOSSES = TableSpec(
     "stage_losses",
     "One row per row of `stages`: its share of its query's time, and the lost part of it.",
     (
-        Column("life_ms", "float64", "ms", "Task time: Σ over its tasks of the wait to launch + duration."),
+        Column(
+            "life_ms",
+            "float64",
+            "ms",
+            "Task time: Σ over its tasks of the wait to launch + duration.",
+        ),
         Column("lost_task_ms", "float64", "ms", "Task time lost, over all requests."),
         Column("elapsed_ms", "float64", "ms", "Its share of its query's elapsed time."),
         Column("lost_ms", "float64", "ms", "Elapsed time lost: elapsed · lost task / life."),

@@ -192,14 +192,15 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
 
     As in the paper, a wait for a slot belongs to the host on which the task finally ran, although a
     slot on any host of the application could have ended it; the same holds for executors.
-    ``slots_lost_ms`` is the sum of these waits' losses, and under ``TIME_LOST`` hosts are sorted by the other losses.
+    ``slots_lost_ms`` is the sum of these waits' losses, and under ``TIME_LOST`` hosts are sorted by
+    the other losses.
 
     Returns
     -------
     DataFrame
         host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all targets' lost
-        time), slots_lost_ms (the part of lost_ms lost to waits for slots and executors), resource (with the largest
-        lost time there).
+        time), slots_lost_ms (the part of lost_ms lost to waits for slots and executors), resource
+        (with the largest lost time there).
     """
     s = contents.structure
     hosts = len(contents.names.hosts)

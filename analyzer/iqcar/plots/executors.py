@@ -15,6 +15,7 @@ from iqcar.plots.labels import distinct
 from iqcar.plots.palette import OTHERS, rgba, stable_colours
 from iqcar.plots.theme import FRAME_PX, figure, legend_above, nothing, theme
 from iqcar.tables import texts
+from iqcar.tables.arrays import sum_by
 from iqcar.waits.shared_cluster import clusters_of
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ def shared_clusters(tables: Tables) -> list[int]:
     """Return the numbers of the clusters that two or more applications got executors of."""
     cluster = clusters_of(tables)
     counts = np.bincount(cluster[cluster >= 0])
-    return np.flatnonzero(counts > 1).tolist()
+    return [int(number) for number in np.flatnonzero(counts > 1)]
 
 
-def cluster_slots(tables: Tables, task_waits: pd.DataFrame, count: int = BINS) -> list[ClusterSlots]:
+def cluster_slots(
+    tables: Tables, task_waits: pd.DataFrame, count: int = BINS
+) -> list[ClusterSlots]:
     """Sum the slots of every cluster that applications share, over bins of time.
 
     Returns
@@ -93,7 +96,7 @@ def cluster_slots(tables: Tables, task_waits: pd.DataFrame, count: int = BINS) -
             continue
         bins = Bins.over(float(held.since[mine].min()), float(held.until[mine].max()), count)
         apps, member = np.unique(held.app[mine], return_inverse=True)
-        amounts = np.bincount(member, (held.slots * (held.until - held.since))[mine])
+        amounts = sum_by(member, (held.slots * (held.until - held.since))[mine], len(apps))
         kept, rest = fold(amounts, MOST_APPLICATIONS)
         place = np.full(len(apps), len(kept))
         place[kept] = np.arange(len(kept))

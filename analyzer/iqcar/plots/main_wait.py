@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
 LEAST_WAITED = 0.1
-"""Share of a task's life, the wait for its launch included, that it must have waited for a resource to be
-coloured by it: below a tenth, nobody would call it a waiting task."""
+"""Share of a task's life, the wait for its launch included, that it must have waited for a resource
+to be coloured by it: below a tenth, nobody would call it a waiting task."""
 
 
 class MainWait(NamedTuple):

@@ -46,8 +46,8 @@ def query_waiting(
 ) -> Iterator[Waiting]:
     """Spread the waits of some queries over bins, from their first wait to their end.
 
-    A wait for a slot lies right before the task's launch, and one for executors before that. When in
-    its life a task waited for anything else no log says, so those waits are spread evenly over it.
+    A wait for a slot lies right before the task's launch, and one for executors before that. When a
+    task waited for anything else no log says, so those waits are spread evenly over its life.
     """
     tasks = tables.tasks
     query = tasks["query"].to_numpy(np.int64)

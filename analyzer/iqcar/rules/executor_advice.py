@@ -170,8 +170,8 @@ def _reason(tables: Tables, holder: int, waits: list[_Wait], worst: int, lost: f
     ran = float(tables.queries["duration_ms"].iloc[worst])
     others = len({wait.target for wait in waits}) - 1
     text = (
-        f"{in_a_sentence(names[worst])} lost {_time(lost)} ({lost / ran:.0%}) of the {_time(ran)} it "
-        f"ran waiting for executors that application {application} held, most for {most}"
+        f"{in_a_sentence(names[worst])} lost {_time(lost)} ({lost / ran:.0%}) of the {_time(ran)} "
+        f"it ran waiting for executors that application {application} held, most for {most}"
     )
     if others:
         queries = "another query" if others == 1 else f"{others} other queries"

@@ -119,7 +119,7 @@ def find_shortages(
     }
     for number in shared:
         members = np.flatnonzero(cluster == number)
-        own = _some(offers, np.isin(offers.app, members))
+        own = offers.of(np.isin(offers.app, members))
         patience = _patience(tables, own, tasks)
         for victim in members.tolist():
             waiting = tasks.get(victim)
@@ -128,10 +128,6 @@ def find_shortages(
                 if shortage.short.any():
                     found[victim] = shortage
     return found
-
-
-def _some(offers: Offers, kept: Flags) -> Offers:
-    return type(offers)(*(column[kept] for column in offers))
 
 
 def _patience(tables: Tables, offers: Offers, tasks: dict[int, Waiting]) -> float:
@@ -199,7 +195,8 @@ def _levels(
     when = when[order]
     levels = np.cumsum(steps[:, order], axis=1)
     last = np.flatnonzero(np.diff(when, append=np.inf) > 0)
-    return (when[last], *levels[:, last])  # type: ignore[return-value]
+    own, others, waiting, busy = levels[:, last]
+    return when[last], own, others, waiting, busy
 
 
 def _lasting(when: Floats, own: Floats, short: Flags, patience: float) -> Flags:

@@ -12,7 +12,7 @@ from iqcar.tables.arrays import known_or_zero
 
 if TYPE_CHECKING:
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 LOCAL_EXECUTORS = ("driver", "<driver>", "localhost")
 """Ids of the only executor of an application in local mode, which no cluster manager gave it."""
@@ -38,6 +38,10 @@ class Offers(NamedTuple):
     cores: Floats
     since: Floats
     until: Floats
+
+    def of(self, kept: Flags) -> Offers:
+        """Return some of the executors."""
+        return Offers(self.app[kept], self.cores[kept], self.since[kept], self.until[kept])
 
 
 def executor_offers(tables: Tables) -> Offers:
@@ -93,7 +97,9 @@ def clusters_of(tables: Tables) -> Ints:
     numbers: dict[object, int] = {}
     return np.array(
         [
-            numbers.setdefault(group.of(("app", app)), len(numbers)) if app in has_executors else NONE
+            numbers.setdefault(group.of(("app", app)), len(numbers))
+            if app in has_executors
+            else NONE
             for app in range(len(apps))
         ],
         np.int64,
