@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import iqcar
+from iqcar.tables import Tables
 from tests.support.contended_log import NO_IO
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
@@ -34,6 +38,11 @@ class Query(NamedTuple):
 
 
 EPOCH_S = 1000
+
+
+def read(logs: Sequence[SyntheticLog], folder: Path) -> Tables:
+    """Write logs and read them back together."""
+    return iqcar.read([log.write(folder / str(n)) for n, log in enumerate(logs)])
 
 
 def application(
@@ -114,12 +123,11 @@ def whole_cluster_held(master: str = STANDALONE, **settings: str) -> list[Synthe
     return [load, report]
 
 
-def three_of_four_held(idle: bool = False) -> list[SyntheticLog]:
+def three_of_four_held(busy: float = 30.0, **settings: str) -> list[SyntheticLog]:
     """`load` holds three of four slots for 30 s; `report` runs 20 tasks of 1 s in the fourth.
 
-    Where it is idle, `load` runs for the first 10 s only, and keeps its executors.
+    `load` keeps its executors when its tasks end. Settings are those of the report's application.
     """
-    busy = 10.0 if idle else 30.0
     load = application(
         1,
         "nightly",
@@ -134,5 +142,6 @@ def three_of_four_held(idle: bool = False) -> list[SyntheticLog]:
         [Query("report", 4.0, [(0, 4.0 + n, 5.0 + n) for n in range(20)])],
         end=25.0,
         start=2.0,
+        **settings,
     )
     return [load, report]

@@ -9,6 +9,9 @@ import numpy as np
 from iqcar.blame.ratp import BYTES_REQUESTS, data_processed
 from iqcar.demand.capacity import ENOUGH_TASKS
 from iqcar.enums import REQUESTS, Request
+from iqcar.formatting import short
+from iqcar.tables.arrays import most_at_once
+from iqcar.waits.shared_cluster import clusters_of, executor_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +67,7 @@ def doubts_of(
         *_over_attribution(demands),
         *_unknown_slots(columns),
         *_estimated_executors(columns, demands),
+        *_holders_without_tasks(columns),
         *_one_machine(columns),
     )
 
@@ -132,6 +136,24 @@ def _estimated_executors(columns: TaskColumns, demands: pd.DataFrame) -> Iterato
             "queue or a quota looks the same"
             + ("" if asked else ", and so does an application that asked for no more executors")
         )
+
+
+def _holders_without_tasks(columns: TaskColumns) -> Iterator[str]:
+    """Name applications that held slots but have no stage that could be blamed."""
+    if not columns.shortages:
+        return
+    tables = columns.tables
+    cluster, offers = clusters_of(tables), executor_offers(tables)
+    contended = np.unique(cluster[list(columns.shortages)])
+    for app in np.unique(offers.app[np.isin(cluster[offers.app], contended)]).tolist():
+        if not (columns.app == app).any():
+            mine = offers.of(offers.app == app)
+            slots = most_at_once(mine.app * 0, mine.since, mine.until, mine.cores, 1)[0]
+            name = tables.applications["name"].iloc[app] or "an application"
+            yield (
+                f"{short(str(name))} held {slots:.0f} slots and ran no task: what "
+                "others lost waiting for them is unattributed"
+            )
 
 
 def _one_machine(columns: TaskColumns) -> Iterator[str]:

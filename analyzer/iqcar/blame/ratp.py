@@ -317,9 +317,8 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     ran = np.maximum(columns.span, SHORTEST_MS)
     slowdown = wait / ran
     known = np.minimum(columns.slots.no_executor_ms / ran, slowdown)
-    whole = np.maximum(known_or_zero(columns.launch - columns.asked), wait)
-    part = np.where(whole > wait, share_of(wait, whole), 1.0)
-    stretch = (1 + slowdown) * part
+    whole = wait + known_or_zero(columns.wait(Request.EXECUTOR_WAIT))
+    stretch = (1 + slowdown) * share_of(wait, whole)
     return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, stretch, wait + ran, known, wait)
 
 

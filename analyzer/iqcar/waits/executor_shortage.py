@@ -106,6 +106,8 @@ def find_shortages(
     cluster = clusters_of(tables)
     offers = executor_offers(tables)
     shared = np.flatnonzero(np.bincount(cluster[cluster >= 0]) > 1)
+    if not len(shared):
+        return {}
     app = tables.tasks["app"].to_numpy(np.int64)
     usable = np.isfinite(asked + launch + finish) & (app >= 0) & (app < len(cluster))
     usable[usable] = np.isin(cluster[app[usable]], shared)
