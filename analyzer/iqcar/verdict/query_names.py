@@ -29,8 +29,10 @@ class QueryNames:
     """
 
     def __init__(self, queries: pd.DataFrame, applications: pd.DataFrame | None = None) -> None:
-        self._apps = queries["app"].tolist()
-        self._application_names = [] if applications is None else texts(applications, "name")
+        self._application: list[str] = []
+        if applications is not None:
+            of_app = texts(applications, "name")
+            self._application = [of_app[app] for app in queries["app"].tolist()]
         self.ids = texts(queries, "query_id")
         self.full = texts(queries, "name")
 
@@ -50,9 +52,8 @@ class QueryNames:
 
     def of_application(self, row: int) -> str:
         """`` of nightly``: the name of a query's application; empty where it has none."""
-        app = int(self._apps[row])
-        name = self._application_names[app] if app < len(self._application_names) else ""
-        return f" of {short(name, NUMBER_WIDTH)}" if name and row >= 0 else ""
+        name = self._application[row] if self._application and row >= 0 else ""
+        return f" of {short(name, NUMBER_WIDTH)}" if name else ""
 
     def row_of(self, query_id: str) -> int:
         """Row of a query by its id."""

@@ -154,6 +154,8 @@ def wait_words(diagnosis: Diagnosed, query: int) -> str:
     rows = diagnosis.query_waits.iloc[query * size : (query + 1) * size]
     parts = []
     for wait in rows.to_dict("records"):
+        if wait["resource"] == Resource.EXECUTORS.value and not wait["wait_ms"] > 0:
+            continue  # no other application was in the way: most inputs have one only
         name = resource_name(wait["resource"])
         if np.isnan(wait["wait_ms"]):
             parts.append(f"{name} not recorded")

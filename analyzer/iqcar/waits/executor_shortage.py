@@ -112,6 +112,8 @@ def find_shortages(
     usable = np.isfinite(asked + launch + finish) & (app >= 0) & (app < len(cluster))
     usable[usable] = np.isin(cluster[app[usable]], shared)
     rows = np.flatnonzero(usable)
+    if not len(rows):
+        return {}
     rows = rows[by_group_and_time(app[rows], asked[rows])]
     victims, first = np.unique(app[rows], return_index=True)
     found: dict[int, Shortage] = {}
