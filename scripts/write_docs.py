@@ -27,7 +27,7 @@ from iqcar.enums import (
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.report.json.analyze import result_schema
-from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
+from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import VICTIMS_FIRST
 from iqcar.rules.slow_hosts import (
     LEAST_JOBS,
@@ -113,7 +113,8 @@ HOW_ADVICE_IS_FOUND = f"""\
 ADVICE rules are for people: no scheduler acts on them, no pool is made from them, no replay tells
 what they will do. They are written from the causes of stragglers ([stragglers.md](stragglers.md)),
 in the order of the time over the median that each explains. With `--topics` a reason also says how
-many of the stragglers have a recurring topic that says the same.
+many of the stragglers have a recurring topic that says the same. After them there is one for each
+application whose executors others waited for ([blame.md](blame.md#waits-for-executors)).
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
   they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
@@ -291,7 +292,8 @@ def _advice_kinds() -> list[str]:
     lines += ["| kind | against | one per | what to do | settings |", "|---|---|---|---|---|"]
     for key, kind in advice_kinds().items():
         settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
-        against = " ".join(f"`{cause}`" for cause in kind.causes) or "size of tasks"
+        other = "size of tasks" if key in (SMALL_KIND, LARGE_KIND) else kind.how
+        against = " ".join(f"`{cause}`" for cause in kind.causes) or other
         does = f"{kind.do} {kind.unrecorded}".rstrip()
         lines.append(
             f"| `{key}`: {kind.name} | {against} | {kind.scope} | {does} | "

@@ -25,6 +25,7 @@ from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
 from iqcar.replay import Prediction, predict
 from iqcar.rules import advise, propose, recorded_priorities
+from iqcar.rules.executor_advice import advise_on_executors
 from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
@@ -312,6 +313,7 @@ def _diagnose(
     if found is not None:
         rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
     advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
+    advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=advice)
     prediction = Prediction(rules, None, ())
     if expected:
         prediction = predict(tables, graph, rules, all_rules=all_rules)

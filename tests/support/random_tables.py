@@ -112,6 +112,8 @@ def random_input(
     )
     waits = {r: rng.choice(_SHARES, n) * span for r in REQUESTS}
     waits[Request.SLOT_WAIT] = rng.choice([np.nan, 0.0, 1.0, 7.0, 25.0], n)
+    # Waits for executors need applications of several seconds: `random_shared_cluster` has them.
+    del waits[Request.EXECUTOR_WAIT]
     compute = rng.choice(_SHARES, n) * span
     waits[Request.RUN_QUEUE] = np.where(np.isnan(compute), np.nan, waits[Request.RUN_QUEUE])
     gc = np.nan_to_num(rng.choice(_SHARES, n)) * span

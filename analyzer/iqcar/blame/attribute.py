@@ -32,6 +32,7 @@ from iqcar.blame.blame_tables import (
     SOURCES,
     UNATTRIBUTED,
 )
+from iqcar.blame.executor_blame import executor_meeting
 from iqcar.blame.folding import MOST_SOURCES, Reach
 from iqcar.blame.outside_waits import share_of_executors
 from iqcar.blame.ratp import (
@@ -141,6 +142,13 @@ def attribute(
         loss = measure_loss(columns, request, capacity, source_usage)
         waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
         if not waited.any():
+            continue
+        if request.domain is Domain.CLUSTER:
+            shares = _executor_shares(columns, loss, places)
+            frame, ledger = _account(columns, loss, shares, places, waited, count)
+            demands.append(frame)
+            ledgers.append(ledger)
+            count += len(frame)
             continue
         parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
         rate = used_share(parts_of_tasks, request, capacity, source_usage)
@@ -305,6 +313,18 @@ def _share_out(
         meeting=meeting,
         own_beta=places.total(pieces.total(beta_weight * itself)),
         own_lost=places.total(pieces.total(lost_weight * itself)),
+    )
+
+
+def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> _Shares:
+    """Give waits for executors to whoever held slots of the cluster; they explain all of it."""
+    nobody = np.zeros(len(places.stage))
+    return _Shares(
+        raw=np.zeros(len(loss.lost)),
+        room=loss.slowdown,
+        meeting=executor_meeting(columns, loss, places.group),
+        own_beta=nobody,
+        own_lost=nobody,
     )
 
 

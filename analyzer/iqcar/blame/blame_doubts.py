@@ -9,6 +9,9 @@ import numpy as np
 from iqcar.blame.ratp import BYTES_REQUESTS, data_processed
 from iqcar.demand.capacity import ENOUGH_TASKS
 from iqcar.enums import REQUESTS, Request
+from iqcar.formatting import short
+from iqcar.tables.arrays import most_at_once
+from iqcar.waits.shared_cluster import clusters_of, executor_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +31,7 @@ ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _NAMES = {
     Request.SLOT_WAIT: "slots",
+    Request.EXECUTOR_WAIT: "executors",
     Request.RUN_QUEUE: "the processor",
     Request.MONITOR_BLOCKED: "locks",
     Request.NOTIFICATION_WAIT: "other threads",
@@ -62,6 +66,8 @@ def doubts_of(
         *_thin_capacity(columns, capacity),
         *_over_attribution(demands),
         *_unknown_slots(columns),
+        *_estimated_executors(columns, demands),
+        *_holders_without_tasks(columns),
         *_one_machine(columns),
     )
 
@@ -114,6 +120,40 @@ def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
             f"the cores of {columns.slots.unknown_cores} executors are not recorded: the most "
             "slots they ever filled at once was taken"
         )
+
+
+def _estimated_executors(columns: TaskColumns, demands: pd.DataFrame) -> Iterator[str]:
+    """Say how the size of the cluster was found, which no event log holds."""
+    lost = demands["lost_ms"].to_numpy()
+    waited = demands["request"].to_numpy() == REQUESTS.index(Request.EXECUTOR_WAIT)
+    if lost[waited].sum() > LEAST_PART * max(lost.sum(), 1.0):
+        held = [one.own + one.others for one in columns.shortages.values()]
+        most = max((float(one.max()) for one in held), default=0.0)
+        asked = all(one.measured for one in columns.shortages.values())
+        yield (
+            f"waits for executors are estimated: a cluster counts as full where its applications "
+            f"held as many slots as ever at once around then ({most:.0f} at most); the limit of a "
+            "queue or a quota looks the same"
+            + ("" if asked else ", and so does an application that asked for no more executors")
+        )
+
+
+def _holders_without_tasks(columns: TaskColumns) -> Iterator[str]:
+    """Name applications that held slots but have no stage that could be blamed."""
+    if not columns.shortages:
+        return
+    tables = columns.tables
+    cluster, offers = clusters_of(tables), executor_offers(tables)
+    contended = np.unique(cluster[list(columns.shortages)])
+    for app in np.unique(offers.app[np.isin(cluster[offers.app], contended)]).tolist():
+        if not (columns.app == app).any():
+            mine = offers.of(offers.app == app)
+            slots = most_at_once(mine.app * 0, mine.since, mine.until, mine.cores, 1)[0]
+            name = tables.applications["name"].iloc[app] or "an application"
+            yield (
+                f"{short(str(name))} held {slots:.0f} slots and ran no task: what "
+                "others lost waiting for them is unattributed"
+            )
 
 
 def _one_machine(columns: TaskColumns) -> Iterator[str]:

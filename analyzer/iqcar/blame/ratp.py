@@ -11,8 +11,9 @@ from iqcar.blame.slots import slot_times, slots_offered
 from iqcar.demand.capacity import best_seen, of_domain
 from iqcar.enums import Domain, Request, SourceUsage
 from iqcar.tables import LAST_PLAUSIBLE_MS
-from iqcar.tables.arrays import known_or_zero, sum_known
-from iqcar.waits import wait_column
+from iqcar.tables.arrays import known_or_zero, share_of, sum_known
+from iqcar.waits import launch_wait, wait_column
+from iqcar.waits.executor_shortage import find_shortages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from iqcar.demand.capacity import Capacity
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
+    from iqcar.waits.executor_shortage import Shortage
 
 SHORTEST_MS = 1.0
 """Lower bound of durations used as divisors: the resolution of Spark's times."""
@@ -104,6 +106,7 @@ class TaskColumns:
     span: Floats
     slots: SlotTimes
     slots_offered: Floats
+    shortages: dict[int, Shortage]
 
     @classmethod
     def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
@@ -118,8 +121,8 @@ class TaskColumns:
                 & (finish >= launch)
             )
         launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
-        slot_wait = waits[wait_column(Request.SLOT_WAIT)].to_numpy(np.float64)
-        asked = launch - np.clip(slot_wait, 0.0, LAST_PLAUSIBLE_MS)
+        asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
+        shortages = find_shortages(tables, asked, launch, finish)
         app = _rows(tasks["app"], len(tables.applications))
         return cls(
             tables=tables,
@@ -132,8 +135,11 @@ class TaskColumns:
             finish=finish,
             asked=asked,
             span=np.where(sane, finish - launch, 0.0),
-            slots=slot_times(tables, np.where(np.isnan(asked), launch, asked), launch, finish),
+            slots=slot_times(
+                tables, np.where(np.isnan(asked), launch, asked), launch, finish, shortages
+            ),
             slots_offered=slots_offered(app, asked, launch),
+            shortages=shortages,
         )
 
     def wait(self, request: Request) -> Floats:
@@ -152,6 +158,7 @@ class TaskColumns:
             Domain.APPLICATION: self.app,
             Domain.HOST: self.host,
             Domain.EXECUTOR: self.executor,
+            Domain.CLUSTER: self.app,
         }
         return by_domain[request.domain]
 
@@ -222,7 +229,7 @@ def data_processed(columns: Users, request: Request) -> Floats:
     shuffle files, spill and output. NaN where unknown.
     """
     number = columns.number
-    if request is Request.SLOT_WAIT:
+    if request.before_launch:
         return columns.slots_offered
     if request is Request.SHUFFLE_FETCH:
         return number("remote_bytes")
@@ -266,6 +273,11 @@ def measure_loss(
     wait = np.where(wait > 0, wait, 0.0)
     data = data_processed(columns, request)
     ratp = np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
+    if request is Request.EXECUTOR_WAIT:
+        slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
+        return Loss(
+            request, wait, ratp, slowdown, 1 + slowdown, columns.span, np.zeros_like(wait), wait
+        )
     if source_usage is SourceUsage.PAPER:
         domain = columns.domain(request)
         best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
@@ -299,12 +311,15 @@ def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     """Compute the loss of a task that ran R after waiting W: it got R / (R + W) of a slot.
 
     T_tt is W + R, the time over which that share was measured, so the part of S that falls on slots
-    idle during the wait stays unattributed. Waiting without any executor is a known cause.
+    idle during the wait stays unattributed. Waiting without any executor is a known cause. Of a
+    task that waited for executors too, sources are blamed for this part of the wait only.
     """
     ran = np.maximum(columns.span, SHORTEST_MS)
     slowdown = wait / ran
     known = np.minimum(columns.slots.no_executor_ms / ran, slowdown)
-    return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, 1 + slowdown, wait + ran, known, wait)
+    whole = wait + known_or_zero(columns.wait(Request.EXECUTOR_WAIT))
+    stretch = (1 + slowdown) * share_of(wait, whole)
+    return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, stretch, wait + ran, known, wait)
 
 
 def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:

@@ -236,7 +236,7 @@ class Collector:
         self.ended, self.end = True, event.time
 
     def _environment(self, event: ev.Environment) -> None:
-        for name in ("task_cpus", "scheduler_mode"):
+        for name in event.spark.__struct_fields__:
             if getattr(event.spark, name) is not None:
                 setattr(self.spark, name, getattr(event.spark, name))
 
@@ -324,7 +324,7 @@ class Collector:
         stage.parents = tuple([int(parent) for parent in info.parents if isfinite(parent)])
         if isfinite(info.submission):
             stage.submission = info.submission
-        stage.python = stage.python or any([_runs_python(r.name, r.scope) for r in info.rdds])
+        stage.python = stage.python or any(_runs_python(r.name, r.scope) for r in info.rdds)
         self._remember_rdd(info)
         self._see_time(info.submission)
         return stage

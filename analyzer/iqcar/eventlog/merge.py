@@ -30,6 +30,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
     "pools": {"app": "applications"},
+    "executor_targets": {"app": "applications"},
     "samples": {"app": "applications", "host": "hosts", "executor": "executors"},
 }
 """Columns that hold row numbers of another table."""

@@ -55,7 +55,8 @@ def notebook_html(diagnosis: Diagnosed) -> str:
     parts.append(
         f'<p style="{_FAINT}">Pictures: <code>diagnosis.plot.sankey()</code>, '
         "<code>.waits()</code>, <code>.heatmap()</code>, <code>.timeline()</code>, "
-        "<code>.matrix()</code>, <code>.lanes()</code>, <code>.hosts()</code></p>"
+        "<code>.matrix()</code>, <code>.lanes()</code>, <code>.hosts()</code>, "
+        "<code>.executors()</code></p>"
     )
     return f'<div style="max-width:70em">{"".join(parts)}</div>'
 

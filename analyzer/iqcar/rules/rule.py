@@ -29,7 +29,10 @@ class RuleType(Kind):
 
     AGG = "AGG", "Run an aggressive query in a pool of its own with a share of 1/n."
     DYNP = "DYNP", "Change a query's priority: up for victims, down for sources."
-    ADVICE = "ADVICE", "Tell people what helps against stragglers: no scheduler acts on it."
+    ADVICE = (
+        "ADVICE",
+        "Tell people what helps: no scheduler acts on it.",
+    )
 
 
 ADVICE_FIELDS = ("kind", "host", "settings")
@@ -57,8 +60,8 @@ class Rule:
         within a rule type.
     fingerprint : matches every run of the recurring query.
     query_name : what a person calls it.
-    resource : what was lost most to: slots, cpu, memory, network or io; empty for advice against
-        something that is no lack of a resource.
+    resource : what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
+        against something that is no lack of a resource.
     reason : the evidence, one sentence.
     expected : the predicted effect; None where none was computed, and always for advice.
     helps_pools : whether scheduler pools act on this resource; never for advice.

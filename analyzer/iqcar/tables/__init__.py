@@ -2,7 +2,13 @@
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
 from iqcar.tables.recorded_applications import recorded_applications
-from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+from iqcar.tables.recorded_tables import (
+    EXECUTOR_TARGETS,
+    INTERVALS,
+    POOLS,
+    SAMPLES,
+    TASK_RECORDS,
+)
 from iqcar.tables.specs import (
     APPLICATIONS,
     EXECUTORS,
@@ -25,6 +31,7 @@ from iqcar.tables.specs import (
 __all__ = [
     "APPLICATIONS",
     "EXECUTORS",
+    "EXECUTOR_TARGETS",
     "HOSTS",
     "INPUTS",
     "INTERVALS",

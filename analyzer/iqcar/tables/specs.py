@@ -15,7 +15,13 @@ import numpy as np
 
 from iqcar.enums import QueryBy
 from iqcar.tables.declarations import TableSpec, declare, texts
-from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+from iqcar.tables.recorded_tables import (
+    EXECUTOR_TARGETS,
+    INTERVALS,
+    POOLS,
+    SAMPLES,
+    TASK_RECORDS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +70,9 @@ APPLICATIONS = TableSpec(
         ("ended", "bool", "", "Whether the log holds the application's end."),
         ("task_cpus", "float64", "slots", "spark.task.cpus: slots that one task holds."),
         ("scheduler_mode", "str", "", "spark.scheduler.mode: FIFO or FAIR."),
+        ("master", "str", "", "spark.master: the cluster manager; empty if not recorded."),
+        ("executor_cores", "float64", "slots", "spark.executor.cores; NaN if not set."),
+        ("most_slots", "float64", "slots", "Most slots its settings allow it; NaN if unlimited."),
     ),
 )
 
@@ -261,6 +270,7 @@ SPECS: tuple[TableSpec, ...] = (
     TASK_RECORDS,
     INTERVALS,
     POOLS,
+    EXECUTOR_TARGETS,
     SAMPLES,
 )
 """Every table, in the order of the documentation."""
@@ -288,6 +298,7 @@ class Tables:
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     pools: pd.DataFrame
+    executor_targets: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None
 

@@ -11,6 +11,7 @@ from iqcar.enums import BlameKind, Resource
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
 from iqcar.rules import QueryType, RuleType
+from iqcar.rules.executor_advice import executor_advice_for
 from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
 from iqcar.tables import recorded_applications
@@ -118,7 +119,7 @@ def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
     Verdict
     """
     lost = _Losses(diagnosis)
-    names = QueryNames(diagnosis.tables.queries)
+    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     shown = diagnosis.targets[:most]
     findings = _without_repeats(_finding(diagnosis, lost, names, query) for query in shown)
     own = next((one for one in findings if one.severity is Severity.OWN), None)
@@ -259,6 +260,8 @@ def _advice(
     one = worst.blamed
     if worst.resource is not None:
         app = diagnosis.tables.queries["app"]
+        if worst.resource is Resource.EXECUTORS:
+            return executor_advice_for(diagnosis.tables, int(app.iloc[query]))
         if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
             return advice_for(OTHER_APPLICATION)
         if worst.resource is Resource.SLOTS and one.query >= 0:

@@ -94,9 +94,7 @@ class TaskIntake:
         self.columns.add(self._decoder.block_of(list(tasks)))
         self.running.clear()
 
-    def _add_scans(
-        self, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
-    ) -> None:
+    def _add_scans(self, numbers: NDArray[np.float64], block: TaskBlock, first_row: int) -> None:
         scans = np.frombuffer(block.scans).reshape(-1, 3)
         stages = zip(*numbers[scans[:, 0].astype(np.intp)][:, _STAGE].T.tolist(), strict=True)
         found = [stage not in self._silent for stage in stages]

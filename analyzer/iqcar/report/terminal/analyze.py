@@ -66,7 +66,9 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
     queries = diagnosis.queries
     several = len(diagnosis.tables.applications) > 1
-    waits = [f">{resource_name(r)}" for r in Resource]
+    shared = bool((queries[f"{Resource.EXECUTORS}_wait_ms"] > 0).any())
+    shown = [r for r in Resource if shared or r is not Resource.EXECUTORS]
+    waits = [f">{resource_name(r)}" for r in shown]
     table = plain_table("query", "name", ">ran", ">lost", ">tasks", *waits)
     order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
     app = None
@@ -82,7 +84,7 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
             ran if query["ended"] else f"{ran} …",
             amount(query["lost_ms"], query["duration_ms"]),
             str(query["tasks"]),
-            *(duration(query[f"{resource}_wait_ms"]) for resource in Resource),
+            *(duration(query[f"{resource}_wait_ms"]) for resource in shown),
         )
     console.print(table)
     console.print(
@@ -120,9 +122,17 @@ def blame_table(blamed: Sequence[Blamed]) -> Table:
             percent(one.share),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
-            _where(one.by_host),
+            _idle(one) or _where(one.by_host),
         )
     return table
+
+
+def _idle(one: Blamed) -> str:
+    """Say how much of what it held was idle, where that is most of what can be said of it."""
+    executors = one.by_resource.get(Resource.EXECUTORS, 0.0)
+    if executors <= one.lost_ms / 2 or one.idle_ms <= 0:
+        return ""
+    return f"{percent(one.idle_ms / executors)} in idle executors"
 
 
 def _where(by_host: Mapping[str, float], shown: int = 2) -> str:
