@@ -139,8 +139,8 @@ def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) 
         From :func:`fit_devices`, of these tasks or of more on the same hosts.
     """
     found = Demand(devices)
-    for request, device in devices.items():
-        load = loads[request]
+    for request in (one for one in loads if one in devices):
+        device, load = devices[request], loads[request]
         rows = usable(load, LEAST.get(request, ENOUGH_BYTES))
         some, found.rates[request] = contention(load.some(rows), device)
         whole = (np.zeros(len(load.data)), np.zeros(len(load.data)))

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 ENOUGH_TASKS = 8
 """Tasks below which nothing is said about a device."""
+MARGIN = 0.2
+"""How far the grid of own rates reaches below the lowest speeds, in log."""
+AT_MOST = 0.5
+"""Probability that an own rate is the highest possible one, such as one core."""
 CAPACITIES = 32
 """Capacities on the grid."""
 NOISES = (0.2, 0.35, 0.6)
@@ -100,6 +104,7 @@ class Device(NamedTuple):
             errors_of(speed, stage, n_stages, self.grid, share),
             errors_of(speed, stage, n_stages, self.grid),
             self.noise,
+            self.grid.prior,
         )
 
 
@@ -123,8 +128,10 @@ def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
         return None
     log_speed = load.log_speed()
     alone = log_speed + np.log1p(load.others)
-    highest = min(float(alone.max()) + ABOVE, float(np.log(most)))
-    grid = Grid.over(float(np.quantile(log_speed, 0.005)) - ABOVE / 8, highest)
+    lowest, highest = float(np.quantile(log_speed, 0.005)) - MARGIN, float(alone.max()) + ABOVE
+    grid = Grid.over(lowest, highest)
+    if np.log(most) < highest:
+        grid = Grid.over(lowest, float(np.log(most)), AT_MOST)
     even = np.linspace(np.quantile(alone, 0.02), alone.max() + 0.1, CAPACITIES)
     used = np.unique(load.host)
     best, evidence = _compared(load, np.zeros(n_hosts), even, grid)
@@ -172,11 +179,11 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
 def _priors(grid: Grid) -> tuple[Floats, Floats]:
     """Return possible priors of own rates, of shape (n_rates, n_priors), and their logarithms.
 
-    The first prior holds all rates for equally likely, the others those near one mean.
+    The first prior is that of the grid, the others hold rates near one mean for likely.
     """
     rates = grid.rates
     means = rates[::MEANS_APART]
-    flat = np.full((len(rates), 1), 1.0 / len(rates))
+    flat = grid.prior[:, None]
     bell = np.exp(-0.5 * ((rates[:, None] - means) / ALIKE) ** 2)
     near = (1 - UNALIKE) * bell / bell.sum(axis=0) + UNALIKE * flat
     logs = np.append(np.log(0.5), np.full(len(means), np.log(0.5 / len(means))))

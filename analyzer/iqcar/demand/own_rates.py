@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STEP, MOST_RATES = 0.08, 96
 """Distance of the grid's rates in log where that takes at most this many, else more."""
-ABOVE = 1.6
+ABOVE = 2.0
 """How far the grid reaches above the highest speed of a device, in log: faster is as good as it."""
 NOISE_TASKS = 4.0
 """How firmly the noise of a stage is tied to that of all: as by this many tasks more."""
@@ -33,18 +33,28 @@ FREE = 0.05
 
 
 class Grid(NamedTuple):
-    """Possible own rates: ``rates[k] = lowest + k · step``, as natural logarithms."""
+    """Possible own rates: ``rates[k] = lowest + k · step``, as natural logarithms.
+
+    ``prior`` is the probability of each before the data.
+    """
 
     lowest: float
     step: float
     rates: Floats
+    prior: Floats
 
     @classmethod
-    def over(cls, lowest: float, highest: float) -> Grid:
-        """Return the grid that covers a range of logarithms."""
+    def over(cls, lowest: float, highest: float, at_highest: float = 0.0) -> Grid:
+        """Return the grid that covers a range of logarithms.
+
+        All rates are equally likely, but for a probability of the highest.
+        """
         step = max(STEP, (highest - lowest) / MOST_RATES)
         count = int(np.ceil((highest - lowest) / step)) + 1
-        return cls(lowest, step, lowest + step * np.arange(count))
+        rates = highest - step * np.arange(count)[::-1]
+        prior = np.full(count, (1.0 - at_highest) / count)
+        prior[-1] += at_highest
+        return cls(float(rates[0]), step, rates, prior)
 
     def first_above(self, log_share: Floats) -> Ints:
         """Return the position of the lowest rate that is at least the share; n_rates if none is."""
@@ -143,8 +153,8 @@ class OwnRates(NamedTuple):
     free: Floats
 
 
-def own_rates(shared: Errors, free: Errors, noise: float) -> OwnRates:
-    """Compute the probabilities of own rates; before the data all are equally likely.
+def own_rates(shared: Errors, free: Errors, noise: float, prior: Floats) -> OwnRates:
+    """Compute the probabilities of own rates.
 
     Parameters
     ----------
@@ -152,6 +162,8 @@ def own_rates(shared: Errors, free: Errors, noise: float) -> OwnRates:
         With and without the fair share.
     noise : float
         Standard deviation of log speeds within a stage.
+    prior : ndarray of shape (n_rates,)
+        Probabilities before the data.
     """
     logs = np.stack(
         [
@@ -159,6 +171,6 @@ def own_rates(shared: Errors, free: Errors, noise: float) -> OwnRates:
             free.log_likelihood(noise) + np.log(FREE),
         ]
     )
-    chance = np.exp(logs - logs.max(axis=(0, 2), keepdims=True))
+    chance = np.exp(logs - logs.max(axis=(0, 2), keepdims=True)) * prior
     chance /= chance.sum(axis=(0, 2), keepdims=True)
     return OwnRates(chance[0], chance[1])
