@@ -118,11 +118,16 @@ def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Devic
         From :func:`find_loads`.
     n_hosts : int
     """
+    some = {r: load.some(usable(load, LEAST.get(r, ENOUGH_BYTES))) for r, load in loads.items()}
+    return fit_sampled({request: load.sample() for request, load in some.items()}, n_hosts)
+
+
+def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
+    """Estimate devices from samples of usable tasks; parameters as of :func:`fit_devices`."""
     devices = {}
-    for request, load in loads.items():
+    for request, load in samples.items():
         most = ONE_CORE if request is Request.RUN_QUEUE else np.inf
-        some = load.some(usable(load, LEAST.get(request, ENOUGH_BYTES)))
-        device = fit_device(some.sample(), n_hosts, most)
+        device = fit_device(load, n_hosts, most)
         if device is not None:
             devices[request] = device
     return devices
