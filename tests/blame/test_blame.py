@@ -24,9 +24,10 @@ from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
 from iqcar.waits import WAITS
 from tests.support.naive_blame import naive_blame
-from tests.support.random_tables import RandomInput, random_input, tables_and_waits
+from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
 
 USAGES = st.sampled_from(list(SourceUsage))
+SEEDS = st.integers(0, 2**32)
 RELATIVE = 1e-7
 
 
@@ -36,13 +37,14 @@ def close(value: float, expected: float, scale: float) -> bool:
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
-@given(tables_and_waits(), USAGES)
+@given(tables_and_waits(), USAGES, SEEDS)
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
-    random: RandomInput, usage: SourceUsage
+    random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
     tables, waits, _ = random
-    blame = attribute(tables, waits, usage)
-    expected = naive_blame(tables, waits, usage)
+    devices = random_devices(len(tables.hosts), seed)
+    blame = attribute(tables, waits, usage, devices)
+    expected = naive_blame(tables, waits, usage, devices)
     demands = blame.demands
     keys = [
         (s, REQUESTS[r], h)

@@ -171,7 +171,10 @@ class Simulation:
         speed = [1.0] * (c.hosts - 1) + [c.slow_host]
         slow = (DISK, NETWORK)
         self._shared = [
-            [_Shared(c * f, m * f) if k in slow else _Shared(c, m) for k, (c, m) in enumerate(kinds)]
+            [
+                _Shared(c * f, m * f) if k in slow else _Shared(c, m)
+                for k, (c, m) in enumerate(kinds)
+            ]
             for f in speed
         ]
         self._speed = speed

@@ -64,7 +64,9 @@ def _formats(rng: np.random.Generator) -> Plans:
     return AMPLE, _several(
         rng,
         FORMATS,
-        lambda k: StagePlan(_tasks(rng), read=120 * MB, read_rate=rate[k], cpu=rng.uniform(50, 400)),
+        lambda k: StagePlan(
+            _tasks(rng), read=120 * MB, read_rate=rate[k], cpu=rng.uniform(50, 400)
+        ),
         late=2000,
     )
 
@@ -285,7 +287,8 @@ class Amounts:
 
 
 def amounts(
-    runs: Iterable[Run], blame: Callable[[Run], Blame] = lambda run: attribute(run.tables, run.waits)
+    runs: Iterable[Run],
+    blame: Callable[[Run], Blame] = lambda run: attribute(run.tables, run.waits),
 ) -> Amounts:
     """Score what blame says each query lost against what the others cost it."""
     pairs = [(said(blame(run), run.tables), np.array(run.cost)) for run in runs]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -33,13 +33,14 @@ from iqcar.blame.blame_tables import (
     UNATTRIBUTED,
 )
 from iqcar.blame.folding import MOST_SOURCES, Reach
-from iqcar.blame.loads import Demand, estimate_demand, find_loads, fit_devices
+from iqcar.blame.loads import find_loads
 from iqcar.blame.ratp import ROUNDING, TaskColumns, measure_loss
 from iqcar.blame.schedule import Agenda
 from iqcar.blame.source_usage import most_explicable, used_share
 from iqcar.blame.stage_losses import stage_losses
 from iqcar.blame.sweep import usage_during
 from iqcar.blame.task_intervals import Pieces
+from iqcar.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables.arrays import share_of, sum_by
 from iqcar.waits import evidence_column
@@ -108,7 +109,7 @@ def attribute(
         How a source's use of a resource is measured.
     devices : dict of Request to Device, optional
         Devices of the hosts, if estimated from more than these tables; see
-        :func:`iqcar.blame.loads.fit_devices`.
+        :func:`iqcar.demand.estimate.fit_devices`.
     most_sources : int, optional
         Number of source queries named per target query, largest first; the others are summed in
         one REST row per demand. None names all: time and memory then grow with the square of the
@@ -143,9 +144,7 @@ def attribute(
             continue
         parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
         rate = used_share(parts_of_tasks, request, demand.devices, source_usage)
-        shares = _share_out(
-            parts_of_tasks, loss, rate, agenda.schedule_of(request), places, demand
-        )
+        shares = _share_out(parts_of_tasks, loss, rate, agenda.schedule_of(request), places, demand)
         frame, ledger = _account(columns, loss, shares, places, waited, count)
         demands.append(frame)
         ledgers.append(ledger)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.blame.loads import Demand
     from iqcar.blame.ratp import TaskColumns
+    from iqcar.demand.estimate import Demand
 
 SURELY_NOT, SURELY = 0.15, 0.9
 """Probabilities of contention at which it is taken for absent or present."""
@@ -40,9 +40,7 @@ _NAMES = {
 }
 
 
-def doubts_of(
-    columns: TaskColumns, demand: Demand, demands: pd.DataFrame
-) -> tuple[str, ...]:
+def doubts_of(columns: TaskColumns, demand: Demand, demands: pd.DataFrame) -> tuple[str, ...]:
     """List reasons to doubt the blame, one sentence each.
 
     Parameters

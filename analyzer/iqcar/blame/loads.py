@@ -1,16 +1,13 @@
-"""Compute the load of each device during each task, and what the tasks lost to it."""
+"""Compute the load of each device during each task, by a sweep over all tasks of its host."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, SHORTEST_MS, data_processed
 from iqcar.blame.sweep import usage_during
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, contention, usable
-from iqcar.demand.device import fit_device
 from iqcar.demand.load import Load
 from iqcar.enums import Request
 from iqcar.tables.arrays import positive_or_zero, share_of
@@ -18,33 +15,10 @@ from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
     from iqcar.blame.ratp import TaskColumns
-    from iqcar.demand.contention import Contention, StageRates
-    from iqcar.demand.device import Device
     from iqcar.tables.arrays import Flags, Floats, Schedule
 
 LEVELS = 6
 """Speeds at which it is known what others would take; more gain nothing."""
-ONE_CORE = 1.0
-"""Highest own rate of a task at the processor."""
-LEAST = {Request.RUN_QUEUE: ENOUGH_MS}
-"""Least data of a task whose speed means something, where that is not bytes."""
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What tasks could have done in each device, by request; no entry where nothing is known.
-
-    Attributes
-    ----------
-    devices : dict of Request to Device
-    contention : dict of Request to Contention
-        Of all tasks: 0 where nothing is known.
-    rates : dict of Request to StageRates
-    """
-
-    devices: dict[Request, Device] = field(default_factory=dict)
-    contention: dict[Request, Contention] = field(default_factory=dict)
-    rates: dict[Request, StageRates] = field(default_factory=dict)
 
 
 def find_loads(columns: TaskColumns, events: Schedule) -> dict[Request, Load]:
@@ -107,49 +81,3 @@ def _load(columns: TaskColumns, events: Schedule, data: Floats, wait_ms: Floats)
     others = np.maximum(everyone - rates * columns.span[:, None], 0.0) / life[:, None]
     every_row = np.broadcast_to(levels, (len(life), len(levels)))
     return Load(data, wait_ms, others[:, 0], every_row, others[:, 1:], columns.host, columns.stage)
-
-
-def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
-    """Estimate every device that enough tasks used.
-
-    Parameters
-    ----------
-    loads : dict of Request to Load
-        From :func:`find_loads`.
-    n_hosts : int
-    """
-    some = {r: load.some(usable(load, LEAST.get(r, ENOUGH_BYTES))) for r, load in loads.items()}
-    return fit_sampled({request: load.sample() for request, load in some.items()}, n_hosts)
-
-
-def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
-    """Estimate devices from samples of usable tasks; parameters as of :func:`fit_devices`."""
-    devices = {}
-    for request, load in samples.items():
-        most = ONE_CORE if request is Request.RUN_QUEUE else np.inf
-        device = fit_device(load, n_hosts, most)
-        if device is not None:
-            devices[request] = device
-    return devices
-
-
-def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) -> Demand:
-    """Compute what every task lost in the devices, and the own rates of stages.
-
-    Parameters
-    ----------
-    loads : dict of Request to Load
-        From :func:`find_loads`.
-    devices : dict of Request to Device
-        From :func:`fit_devices`, of these tasks or of more on the same hosts.
-    """
-    found = Demand(devices)
-    for request in (one for one in loads if one in devices):
-        device, load = devices[request], loads[request]
-        rows = usable(load, LEAST.get(request, ENOUGH_BYTES))
-        some, found.rates[request] = contention(load.some(rows), device)
-        whole = (np.zeros(len(load.data)), np.zeros(len(load.data)))
-        for values, of_rows in zip(whole, some, strict=True):
-            values[rows] = of_rows
-        found.contention[request] = some._replace(to_others=whole[0], to_host=whole[1])
-    return found

@@ -252,7 +252,7 @@ def measure_loss(
     columns : TaskColumns
     request : Request
     contention : dict
-        What tasks lost in devices; see :class:`iqcar.blame.loads.Demand`.
+        What tasks lost in devices; see :class:`iqcar.demand.estimate.Demand`.
     source_usage : SourceUsage
         ``PAPER`` compares data per waiting time with the best in the domain, for every request.
         The others compare the speed in a device with that of the stage's tasks without contention,

@@ -33,7 +33,7 @@ def used_share(
     request : Request
         What the target waits for.
     devices : dict
-        From :func:`iqcar.blame.loads.fit_devices`.
+        From :func:`iqcar.demand.estimate.fit_devices`.
     source_usage : SourceUsage
         How the use is measured.
 

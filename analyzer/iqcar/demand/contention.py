@@ -107,7 +107,8 @@ def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> 
     total = quiet.cumsum(axis=1)
     rates = device.grid.rates
     low, rate, high = (
-        np.exp(rates[np.minimum((total < at).sum(axis=1), len(rates) - 1)]) for at in (0.1, 0.5, 0.9)
+        np.exp(rates[np.minimum((total < at).sum(axis=1), len(rates) - 1)])
+        for at in (0.1, 0.5, 0.9)
     )
     mean = quiet @ rates
     spread = np.sqrt(np.maximum(quiet @ rates**2 - mean**2, 0.0))

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.blame.loads import LEAST, find_loads, fit_sampled
+from iqcar.blame.loads import find_loads
 from iqcar.blame.ratp import TaskColumns
 from iqcar.blame.schedule import Agenda
 from iqcar.blame.task_intervals import Pieces
 from iqcar.demand.contention import ENOUGH_BYTES, usable
+from iqcar.demand.estimate import LEAST, fit_sampled
 from iqcar.demand.load import Load
 from iqcar.enums import Request, SourceUsage
 from iqcar.tables import texts

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.fleet.shared_hosts import shared_devices
-from iqcar.fleet.steps import SOURCES, LOADS, Asked
+from iqcar.fleet.steps import LOADS, SOURCES, Asked
 from iqcar.fleet.transport import objects, stepped
 from iqcar.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
 
