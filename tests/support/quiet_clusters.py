@@ -134,7 +134,7 @@ def _sleeping(rng: np.random.Generator) -> Plans:
 
 
 def _python(rng: np.random.Generator) -> Plans:
-    """Half of the stages compute in Python workers, which a plain log does not tell from waiting."""
+    """Half of the stages compute in Python workers: in a plain log that looks like waiting."""
     return AMPLE, _several(
         rng,
         [f"udf-{k}" for k in range(5)],

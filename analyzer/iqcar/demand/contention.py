@@ -103,14 +103,14 @@ def _expected_loss(load: Load, device: Device, chance: OwnRates, stage: Ints) ->
 
 
 def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> StageRates:
-    quiet = chance.shared + chance.free
-    total = quiet.cumsum(axis=1)
+    # Where nobody waited for another, every stage runs at its own rate.
+    alone = chance.free / chance.free.sum(axis=1, keepdims=True)
+    chances = device.contended * (chance.shared + chance.free) + (1 - device.contended) * alone
+    total = chances.cumsum(axis=1)
     rates = device.grid.rates
-    low, rate, high = (
-        np.exp(rates[np.minimum((total < at).sum(axis=1), len(rates) - 1)])
-        for at in (0.1, 0.5, 0.9)
-    )
-    mean = quiet @ rates
-    spread = np.sqrt(np.maximum(quiet @ rates**2 - mean**2, 0.0))
+    places = ((total < at).sum(axis=1) for at in (0.1, 0.5, 0.9))
+    low, rate, high = (np.exp(rates[np.minimum(place, len(rates) - 1)]) for place in places)
+    mean = chances @ rates
+    spread = np.sqrt(np.maximum(chances @ rates**2 - mean**2, 0.0))
     tasks = np.bincount(stage, minlength=len(names))
     return StageRates(names, tasks, rate, low, high, spread <= UNSURE)

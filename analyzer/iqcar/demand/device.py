@@ -167,9 +167,9 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
     loud += np.log(CONTENDED / len(even))
     evidence = float(np.logaddexp(log_sum(loud), log_sum(quiet)))
     contended = float(np.exp(log_sum(loud) - evidence))
-    capacity, noise, _ = np.unravel_index(int(loud.argmax()), loud.shape)
+    capacity, noise = (int(at) for at in np.unravel_index(int(loud.argmax()), loud.shape)[:2])
     if contended < 0.5:
-        noise = np.unravel_index(int(quiet.argmax()), quiet.shape)[0]
+        noise = int(quiet.argmax()) // len(log_prior)
     device = Device(
         float(even[capacity]), np.nan, contended, NOISES[noise], grid, slower, len(load.data)
     )  # fmt: skip

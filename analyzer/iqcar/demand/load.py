@@ -6,17 +6,19 @@ own speed, and the others divide what is left equally.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from iqcar.tables.arrays import share_of, sum_by
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from iqcar.tables.arrays import Floats, Ints
 
 TASKS_OF_STAGE = 48
-"""About how many tasks of each stage the capacity is estimated from; more tell little that is new."""
+"""About how many tasks of each stage a device is estimated from; more tell little that is new."""
 MOST_STAGES = 200
 """Stages that the capacity is estimated from: those that spent most time in the device."""
 
@@ -50,7 +52,8 @@ class Load(NamedTuple):
 
     def some(self, rows: Ints) -> Load:
         """Return the load of some tasks."""
-        return Load(*(column[rows] for column in self))
+        columns: list[NDArray[Any]] = [column[rows] for column in self]
+        return Load(*columns)
 
     def sample(self) -> Load:
         """Return the load of a bounded number of tasks, whatever their order was.
@@ -102,4 +105,5 @@ def _hash(first: Floats, second: Floats) -> Floats:
     mixed ^= np.ascontiguousarray(second).view(np.uint64) + (mixed >> np.uint64(29))
     mixed *= golden
     mixed ^= mixed >> np.uint64(32)
-    return (mixed * golden >> np.uint64(11)).astype(np.float64) / 2.0**53
+    number: Floats = (mixed * golden >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return number

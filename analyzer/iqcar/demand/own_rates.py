@@ -51,7 +51,7 @@ class Grid(NamedTuple):
         """
         step = max(STEP, (highest - lowest) / MOST_RATES)
         count = int(np.ceil((highest - lowest) / step)) + 1
-        rates = highest - step * np.arange(count)[::-1]
+        rates: Floats = np.subtract(highest, step * np.arange(count)[::-1])
         prior = np.full(count, (1.0 - at_highest) / count)
         prior[-1] += at_highest
         return cls(float(rates[0]), step, rates, prior)
