@@ -12,6 +12,7 @@ from iqcar.blame.ratp import TaskColumns
 from iqcar.blame.task_intervals import Pieces
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
+from iqcar.waits import MEASURED
 from tests.blame.test_blame import assert_same, by_name, close
 from tests.support.interval_profiles import (
     SERIES,
@@ -41,9 +42,12 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
     random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
+    waits = random.waits
+    if usage is SourceUsage.PAPER:
+        waits = waits.assign(run_queue_evidence=np.int8(MEASURED))
     devices = random_devices(len(tables.hosts), seed)
-    blame = attribute(tables, random.waits, usage, devices)
-    expected = naive_blame(tables, random.waits, usage, devices)
+    blame = attribute(tables, waits, usage, devices)
+    expected = naive_blame(tables, waits, usage, devices)
     demands = blame.demands
     keys = [
         (s, REQUESTS[r], h)

@@ -94,7 +94,7 @@ def fair_share(use: Use, capacity: float) -> float:
         return known[-1][1]
 
     low, high = 0.0, capacity
-    for _ in range(200):
+    for _ in range(90):
         middle = (low + high) / 2
         if middle + others_take(middle) < capacity:
             low = middle
@@ -125,7 +125,7 @@ def log_share(use: Use, device: Device) -> float:
 
 
 def own_rate_chances(
-    uses: Sequence[Use], device: Device
+    uses: Sequence[Use], device: Device, share_of: dict[int, float]
 ) -> dict[int, tuple[list[float], list[float]]]:
     """Per stage, the probability of each own rate, and of each where the device is not shared."""
     rates, prior = device.grid.rates.tolist(), device.grid.prior.tolist()
@@ -133,7 +133,7 @@ def own_rate_chances(
     for stage in sorted({use.stage for use in uses}):
         mine = [use for use in uses if use.stage == stage]
         speeds = [use.log_speed - float(device.slower[use.host]) for use in mine]
-        shares = [log_share(use, device) for use in mine]
+        shares = [share_of[id(use)] for use in mine]
         logs = []
         for rate, before in zip(rates, prior, strict=True):
             shared = [v - min(rate, s) for v, s in zip(speeds, shares, strict=True)]
@@ -150,13 +150,14 @@ def losses(
     uses: Sequence[Use], device: Device, least: float = ENOUGH_BYTES
 ) -> list[tuple[float, float]]:
     """Per task, the shares of its time lost to others, and of the rest to a slow host."""
-    chances = own_rate_chances([use for use in uses if usable(use, least)], device)
+    shares = {id(use): log_share(use, device) for use in uses if usable(use, least)}
+    chances = own_rate_chances([use for use in uses if id(use) in shares], device, shares)
     found = []
     for use in uses:
-        if not usable(use, least):
+        if id(use) not in shares:
             found.append((0.0, 0.0))
             continue
-        share, lost = log_share(use, device), 0.0
+        share, lost = shares[id(use)], 0.0
         for rate, chance in zip(device.grid.rates.tolist(), chances[use.stage][0], strict=True):
             if rate > share:
                 lost += chance * (1.0 - math.exp(share - min(rate, device.log_capacity)))
