@@ -147,7 +147,8 @@ def tables_page() -> str:
         "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    for spec in (*SPECS, WAITS, QUERY_WAITS, *DEMAND_TABLES, FEATURES, *STRAGGLER_TABLES, *TOPIC_TABLES):
+    analysis = (WAITS, QUERY_WAITS, *DEMAND_TABLES, FEATURES, *STRAGGLER_TABLES, *TOPIC_TABLES)
+    for spec in (*SPECS, *analysis):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]

@@ -227,5 +227,6 @@ def _slower(load: Load, device: Device, n_hosts: int, used: Ints) -> Floats:
         of_host = sum_by(load.host, error - of_stage[stage], n_hosts) / (on_host + HOST_TASKS)
     slower = device.slower + of_host
     slower = slower - np.median(slower[used])
-    clearly: Floats = np.where(np.abs(slower) > CLEARLY_SLOWER, slower, 0.0)
-    return clearly
+    gain = on_host * slower**2 / (2 * device.noise**2)
+    clearly = (np.abs(slower) > CLEARLY_SLOWER) & (gain > COST_OF_HOST)
+    return np.where(clearly, slower, 0.0)
