@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from iqcar.demand.demand_tables import CAPACITIES, OWN_RATES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
@@ -74,6 +75,7 @@ BUGS = f"""\
 One log that cannot be read never stops the others: its status says why, and the exit code is 3. A
 bug of iqcar ends in one line, too. `iqcar --debug COMMAND`, or `{DEBUG}=1` in the environment,
 prints its traceback, also that of a process which reads logs or analyses them for `iqcar serve`."""
+DEMAND_TABLES = (OWN_RATES, CAPACITIES)
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
 TOPIC_TABLES = (
     TOPICS,
@@ -149,7 +151,7 @@ def tables_page() -> str:
         "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    derived = (WAITS, QUERY_WAITS, WASTED_TASKS, WASTED_WORK, FEATURES)
+    derived = (WAITS, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
     for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]

@@ -1,4 +1,4 @@
-"""List reasons to doubt the blame: waits without data, thin capacity, over-attribution."""
+"""List reasons to doubt the blame: waits without data, unknown amounts, over-attribution."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame.ratp import BYTES_REQUESTS, data_processed
-from iqcar.demand.capacity import ENOUGH_TASKS
 from iqcar.enums import REQUESTS, Request
 from iqcar.formatting import short
 from iqcar.tables.arrays import most_at_once
@@ -19,8 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.blame.ratp import TaskColumns
-    from iqcar.demand.capacity import Capacity
+    from iqcar.demand.estimate import Demand
 
+SURELY_NOT, SURELY = 0.15, 0.9
+"""Probabilities of contention at which it is taken for absent or present."""
 MUCH_OVER = 3.0
 """Over-attribution above which a demand's shares rank its sources but hardly quantify them."""
 LEAST_PART = 0.05
@@ -43,16 +44,13 @@ _NAMES = {
 }
 
 
-def doubts_of(
-    columns: TaskColumns, capacity: dict[Request, Capacity], demands: pd.DataFrame
-) -> tuple[str, ...]:
+def doubts_of(columns: TaskColumns, demand: Demand, demands: pd.DataFrame) -> tuple[str, ...]:
     """List reasons to doubt the blame, one sentence each.
 
     Parameters
     ----------
     columns : TaskColumns
-    capacity : dict
-        From :func:`iqcar.blame.attribute.capacities`.
+    demand : Demand
     demands : DataFrame of :data:`iqcar.blame.attribute.DEMANDS`
 
     Returns
@@ -63,7 +61,7 @@ def doubts_of(
         return ()
     return (
         *_waits_without_data(columns),
-        *_thin_capacity(columns, capacity),
+        *_unknown_amounts(columns, demand),
         *_over_attribution(demands),
         *_unknown_slots(columns),
         *_estimated_executors(columns, demands),
@@ -83,19 +81,21 @@ def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
             )
 
 
-def _thin_capacity(columns: TaskColumns, capacity: dict[Request, Capacity]) -> Iterator[str]:
-    for request, known in capacity.items():
-        if 0 < known.tasks < ENOUGH_TASKS:
+def _unknown_amounts(columns: TaskColumns, demand: Demand) -> Iterator[str]:
+    for request in BYTES_REQUESTS:
+        waited = np.nan_to_num(columns.wait(request)).sum()
+        device = demand.devices.get(request)
+        if waited < LEAST_PART * columns.span.sum():
+            continue
+        if device is None:
             yield (
-                f"what the hosts can do at {_NAMES[request]} is known from {known.tasks} task(s) "
-                "only: time lost to it is a guess"
+                f"too few tasks show how fast {_NAMES[request]} is without contention: how much of "
+                "that wait was lost to others is unknown"
             )
-        used = np.unique(columns.host[(columns.wait(request) > 0) & (columns.host >= 0)])
-        borrowed = int(known.borrowed[used].sum())
-        if known.tasks >= ENOUGH_TASKS and 0 < borrowed < len(used):
+        elif SURELY_NOT < device.contended < SURELY:
             yield (
-                f"{borrowed} of {len(used)} hosts had too few tasks to tell what they can do at "
-                f"{_NAMES[request]}: what all hosts together did was taken"
+                f"the load hardly varied while tasks waited for {_NAMES[request]}: who shared it "
+                "is known, but how much that slowed anybody is not (little of it is counted)"
             )
 
 

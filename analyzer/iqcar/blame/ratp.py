@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.blame.slots import SlotTimes
-    from iqcar.demand.capacity import Capacity
+    from iqcar.demand.contention import Contention
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
     from iqcar.waits.executor_shortage import Shortage
 
 SHORTEST_MS = 1.0
 """Lower bound of durations used as divisors: the resolution of Spark's times."""
+MOST_LOST = 0.999
+"""Largest share of a wait in a device that is lost."""
 ROUNDING = 1e-9
 """Differences below this share of the minuend are rounding errors."""
 
@@ -247,7 +249,7 @@ def data_processed(columns: Users, request: Request) -> Floats:
 def measure_loss(
     columns: TaskColumns,
     request: Request,
-    capacity: dict[Request, Capacity],
+    contention: dict[Request, Contention],
     source_usage: SourceUsage,
 ) -> Loss:
     """Compute every task's loss to one request.
@@ -256,12 +258,13 @@ def measure_loss(
     ----------
     columns : TaskColumns
     request : Request
-    capacity : dict
-        From :func:`iqcar.blame.attribute.capacities`.
+    contention : dict
+        What tasks lost in devices; see :class:`iqcar.demand.estimate.Demand`.
     source_usage : SourceUsage
         ``PAPER`` compares data per waiting time with the best in the domain, for every request.
-        The others compare bytes with the host's capacity, and for processor, slots, memory and
-        locks the waiting time with the time in which the task held the resource.
+        The others compare the speed in a device with that of the stage's tasks without contention,
+        and for processor, slots, memory and locks the waiting time with the time in which the task
+        held the resource.
 
     Returns
     -------
@@ -284,8 +287,7 @@ def measure_loss(
         span = wait if request is Request.SLOT_WAIT else columns.span
         return _against_speed(request, wait, ratp, best, span)
     if request in BYTES_REQUESTS:
-        best = of_domain(capacity[request].per_host, columns.host)
-        return _against_speed(request, wait, ratp, best, columns.span)
+        return _device_loss(columns, wait, ratp, request, contention.get(request))
     if request is Request.SLOT_WAIT:
         return _slot_loss(columns, wait, ratp)
     if request is Request.RUN_QUEUE:
@@ -305,6 +307,20 @@ def _against_speed(
     slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
     lost = wait * slowdown / (1.0 + slowdown)
     return Loss(request, wait, ratp, slowdown, 1 + slowdown, span, np.zeros_like(wait), lost)
+
+
+def _device_loss(
+    columns: TaskColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
+) -> Loss:
+    """Compute the loss to others in a device, and to a slow host, which is a known cause."""
+    to_others, to_host = (found.to_others, found.to_host) if found else (0.0 * wait, 0.0 * wait)
+    # A wait without any ideal time would be an infinite slowdown.
+    share = np.minimum(1.0 - (1.0 - to_others) * (1.0 - to_host), MOST_LOST)
+    slowdown = share / (1.0 - share)
+    known = slowdown * share_of((1.0 - to_others) * to_host, share)
+    return Loss(
+        request, wait, ratp, slowdown, 1 + slowdown, columns.span, known, wait * share
+    )  # fmt: skip
 
 
 def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:

@@ -39,6 +39,8 @@ _HELD = {
 _KNOWN = {
     Resource.SLOTS: "while it had no executors yet",
     Resource.CPU: "for garbage collection",
+    Resource.NETWORK: "to hosts whose network is slow for everybody",
+    Resource.IO: "to hosts whose disks are slow for everybody",
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from iqcar.enums import Resource
+from iqcar.report.json.demand import demand_to_dict
 from iqcar.report.json.plain import plain
 from iqcar.report.json.straggler_links import links_to_dict
 from iqcar.report.json.stragglers import stragglers_to_dict
@@ -125,6 +126,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "graph": lambda: _graph(diagnosis),
         "hot_resources": lambda: _records(graph.hot_resources()),
         "slow_nodes": lambda: _records(graph.slow_nodes()),
+        "demand": lambda: demand_to_dict(diagnosis),
         "aggressive_queries": lambda: _aggressive(diagnosis),
         "paths": lambda: _paths(diagnosis),
         "wasted_work": lambda: wasted_to_dict(diagnosis),

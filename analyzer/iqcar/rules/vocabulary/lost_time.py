@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
-UNATTRIBUTED, OTHER_KNOWN = "unattributed", "other-known"
+UNATTRIBUTED, SLOW_HOST = "unattributed", "slow-host"
 OTHER_APPLICATION, LONG_TASKS = "other-application", "long-tasks"
 SOURCE = "$source"
 """Where advice against long tasks names their query."""
@@ -40,7 +40,7 @@ def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
     -------
     str
         The resource where another query held it; ``own-stage``, ``unattributed``; for known
-        causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``other-known``.
+        causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``slow-host`` (network, disks).
     """
     kind, resource = BlameKind(kind), Resource(resource)
     if kind is BlameKind.OWN:
@@ -49,7 +49,7 @@ def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
         return UNATTRIBUTED
     if kind is BlameKind.KNOWN:
         known = {Resource.CPU: GARBAGE_COLLECTION, Resource.SLOTS: NO_EXECUTORS}
-        return known.get(resource, OTHER_KNOWN)
+        return known.get(resource, SLOW_HOST)
     return str(resource)
 
 
