@@ -1,4 +1,4 @@
-"""On a real Spark: formats side by side with free cores blame nobody; beside a hog they blame it."""
+"""Formats side by side on free cores of a real Spark blame nobody; beside a hog they blame it."""
 
 from __future__ import annotations
 

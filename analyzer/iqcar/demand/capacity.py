@@ -1,4 +1,4 @@
-"""Compute the best speed seen in each domain, and the cores of each host."""
+"""Compute the best speed seen in each domain (eq. 3 as printed)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.tables.arrays import most_at_once
-
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.tables.arrays import Floats, Ints
 
 
@@ -27,23 +23,3 @@ def of_domain(per_domain: Floats, domain: Ints) -> Floats:
     if len(per_domain) == 0:
         return np.full(len(domain), np.nan)
     return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
-
-
-def host_cores(executors: pd.DataFrame, hosts: int) -> Floats:
-    """Return the cores of each host: the maximum that its executors offered at one time.
-
-    NaN where a host has no executor, or one whose cores are not recorded. A host can have more or
-    fewer cores than its executors offer: event logs do not record them.
-    """
-    host = executors["host"].to_numpy(np.int64)
-    cores = executors["cores"].to_numpy(np.float64)
-    added = executors["added_ms"].to_numpy(np.float64)
-    removed = executors["removed_ms"].to_numpy(np.float64)
-    there = (host >= 0) & (host < hosts)
-    known = there & (cores > 0)
-    since = np.where(np.isfinite(added), added, -np.inf)
-    until = np.where(np.isfinite(removed), np.maximum(removed, since), np.inf)
-    most = most_at_once(host[known], since[known], until[known], cores[known], hosts)
-    unknown = np.bincount(host[there & ~known], minlength=hosts) > 0
-    cores_of_host: Floats = np.where(unknown | (most <= 0), np.nan, most)
-    return cores_of_host
