@@ -12,6 +12,7 @@ stages may be alike: stages that move data at one speed under one load say nothi
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -37,10 +38,10 @@ NOISES = (0.2, 0.35, 0.6)
 is an average over each task's life."""
 CONTENDED = 0.1
 """Probability, before the data, that anybody waited for another in a device."""
-ALIKE = 0.2
-"""Standard deviation, in log, of the own rates of stages where they are alike."""
-UNALIKE = 0.05
-"""Share of the stages that are not, even there."""
+ALIKE = (0.07, 0.2)
+"""Possible standard deviations, in log, of the own rates of stages that are alike."""
+UNALIKE = (0.05, 0.5)
+"""Possible shares of the stages that are not, even where others are."""
 MEANS_APART = 3
 """Steps of the grid between the possible means of own rates that are alike."""
 CLEARLY_SLOWER = 0.15
@@ -184,10 +185,14 @@ def _priors(grid: Grid) -> tuple[Floats, Floats]:
     rates = grid.rates
     means = rates[::MEANS_APART]
     flat = grid.prior[:, None]
-    bell = np.exp(-0.5 * ((rates[:, None] - means) / ALIKE) ** 2)
-    near = (1 - UNALIKE) * bell / bell.sum(axis=0) + UNALIKE * flat
-    logs = np.append(np.log(0.5), np.full(len(means), np.log(0.5 / len(means))))
-    return np.hstack([flat, near]), logs
+    near = []
+    for spread, unalike in itertools.product(ALIKE, UNALIKE):
+        bell = np.exp(-0.5 * ((rates[:, None] - means) / spread) ** 2)
+        near.append((1 - unalike) * bell / bell.sum(axis=0) + unalike * flat)
+    every = np.hstack([flat, *near])
+    logs = np.full(every.shape[1], np.log(0.5 / (every.shape[1] - 1)))
+    logs[0] = np.log(0.5)
+    return every, logs
 
 
 def _averaged(logs: Floats, priors: Floats) -> Floats:

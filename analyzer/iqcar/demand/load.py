@@ -58,11 +58,11 @@ class Load(NamedTuple):
     def sample(self) -> Load:
         """Return the load of a bounded number of tasks, whatever their order was.
 
-        A hash of what a task moved and waited decides; a sample of a sample is the sample.
+        A hash of what a task moved, waited and met decides; a sample of a sample is the sample.
         """
         names, stage = np.unique(self.stage, return_inverse=True)
         size = np.bincount(stage, minlength=len(names))
-        picked = np.flatnonzero(_hash(self.data, self.wait_ms) * size[stage] < TASKS_OF_STAGE)
+        picked = np.flatnonzero(_hash(self.data, self.wait_ms, self.others) * size[stage] < TASKS_OF_STAGE)
         stage = stage[picked]
         spent = sum_by(stage, self.wait_ms[picked], len(names))
         chosen = np.zeros(len(names), bool)
@@ -98,12 +98,13 @@ class Load(NamedTuple):
         return logarithm
 
 
-def _hash(first: Floats, second: Floats) -> Floats:
-    """Return a number from 0 to 1 for each pair of numbers (Fibonacci hashing of their bits)."""
+def _hash(*columns: Floats) -> Floats:
+    """Return a number from 0 to 1 for each row of numbers (Fibonacci hashing of their bits)."""
     golden = np.uint64(0x9E3779B97F4A7C15)
-    mixed = np.ascontiguousarray(first).view(np.uint64) * golden
-    mixed ^= np.ascontiguousarray(second).view(np.uint64) + (mixed >> np.uint64(29))
-    mixed *= golden
-    mixed ^= mixed >> np.uint64(32)
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed ^= np.ascontiguousarray(column).view(np.uint64) + (mixed >> np.uint64(29))
+        mixed *= golden
+        mixed ^= mixed >> np.uint64(32)
     number: Floats = (mixed * golden >> np.uint64(11)).astype(np.float64) / 2.0**53
     return number
