@@ -57,20 +57,11 @@ def test_a_capacity_is_found_among_stages_of_slower_own_rates() -> None:
     assert found[FOUR == 2].mean() > 0.5
 
 
-def test_a_crowd_that_never_changes_beside_many_stages_of_several_speeds_says_little() -> None:
-    rate = 8e4 * np.exp(0.5 * np.random.default_rng(1).standard_normal(16))
-    load = load_of(np.repeat(rate, 20), 4.0, stage=np.repeat(np.arange(16), 20))
-    device = fit_device(load, 1)
-    assert device is not None
-    assert not device.identified
-    assert lost(load) < 0.1
-
-
-@pytest.mark.xfail(strict=True, reason="a capacity is free, own rates cost")
+@pytest.mark.xfail(strict=True, reason="every possible capacity fits where load never varied")
 @pytest.mark.parametrize("stages", [1, 4])
 def test_a_crowd_that_never_changes_beside_one_speed_says_little(stages: int) -> None:
     stage = np.repeat(np.arange(stages), 20)
-    assert lost(load_of(np.full(len(stage), 8e4), 4.0, stage=stage)) < 0.1
+    assert lost(load_of(np.full(len(stage), 8e4), 4.0, stage=stage)) < 0.25
 
 
 @pytest.mark.parametrize("seed", range(5))
