@@ -88,6 +88,17 @@ def test_a_slow_host_is_slow_and_not_contended() -> None:
     np.testing.assert_allclose(found.to_host[host == 1], -np.expm1(min(slowest, 0.0)))
 
 
+def test_what_a_slow_host_costs_is_told_from_the_others() -> None:
+    host = np.tile(np.arange(4), 20)
+    rate = np.array([2e4, 5e4, 8e4, 1.2e5])[FOUR] * np.array([1.0, 1.0, 1.0, 0.4])[host]
+    load = load_of(noisy(rate, 0.1, 1), CROWD, stage=FOUR, host=host)
+    device = fit_device(load, 4)
+    assert device is not None
+    found = contention(load, device)[0]
+    np.testing.assert_allclose(found.to_host[host == 3], 0.6, atol=0.05)
+    np.testing.assert_array_equal(found.to_host[host < 3], 0.0)
+
+
 def test_a_host_alike_is_not_said_to_be_slow() -> None:
     host = np.tile([0, 1, 2, 0], 20)
     load = load_of(noisy(np.full(80, 5e4), 0.3, 2), CROWD, stage=FOUR, host=host)
