@@ -35,7 +35,9 @@ class Stage:
     fails : dict of int to list of float
         After which shares of its duration each attempt of a task fails, before one succeeds.
     dies_ms : float, optional
-        When executor 0 dies; another takes its place at once, and what it wrote is lost.
+        When executor 0 dies; another takes its place, and what it wrote is lost.
+    gone_ms : float
+        After which time another takes its place, if it was the only one; else it does at once.
     """
 
     durations: NDArray[np.float64]
@@ -43,6 +45,7 @@ class Stage:
     slots: int
     fails: dict[int, list[float]] = field(default_factory=dict)
     dies_ms: float | None = None
+    gone_ms: float = 0.0
 
     def run(self) -> tuple[list[Ran], float]:
         """Return the attempts, and when the last one of use ended."""
@@ -71,6 +74,7 @@ class Stage:
                 again = [one for one in ran if one.executor == 0 and one.succeeded]
                 for one in again:
                     one.resubmitted = True
+                now += self.gone_ms if self.executors == 1 else 0.0
                 ran += lost
                 waiting[:0] = [one.index for one in (*lost, *again)]
                 free += [self.executors] * len(lost)
@@ -95,6 +99,7 @@ def random_stage(rng: np.random.Generator, dies: bool) -> Stage:
     stage = Stage(rng.lognormal(7, 0.6, n), int(rng.integers(1, 5)), int(rng.integers(1, 4)))
     if dies:
         stage.dies_ms = float(rng.uniform(0.1, 0.9)) * stage.unhurt()
+        stage.gone_ms = float(rng.uniform(0, 5000))
     else:
         hit = rng.choice(n, rng.integers(1, min(4, n) + 1), replace=False)
         stage.fails = {int(i): rng.uniform(0.1, 1, rng.integers(1, 4)).tolist() for i in hit}
