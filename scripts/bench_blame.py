@@ -26,6 +26,7 @@ from iqcar.blame.loads import find_loads
 from iqcar.blame.ratp import TaskColumns, measure_loss
 from iqcar.blame.source_usage import used_share
 from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.blame.task_intervals import Pieces
 from iqcar.demand.estimate import estimate_demand, fit_devices
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables import (
@@ -159,7 +160,7 @@ def by_host(columns: TaskColumns) -> Schedule:
 def naive(tables: Tables, waits: pd.DataFrame) -> None:
     """All requests by pairs, from the same inputs as the sweep."""
     columns = TaskColumns.from_tables(tables, waits)
-    loads = find_loads(columns, by_host(columns))
+    loads = find_loads(Pieces.one_each(columns), by_host(columns))
     demand = estimate_demand(loads, fit_devices(loads, HOST_COUNT))
     n_stages = len(tables.stages)
     group = columns.stage * (HOST_COUNT + 1) + columns.host

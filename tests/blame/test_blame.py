@@ -22,7 +22,7 @@ from iqcar.blame.ratp import ROUNDING
 from iqcar.blame.stage_losses import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
-from iqcar.waits import MEASURED, WAITS
+from iqcar.waits import WAITS
 from tests.support.naive_blame import naive_blame
 from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
 
@@ -42,8 +42,6 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
     random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
     tables, waits, _ = random
-    if usage is SourceUsage.PAPER:
-        waits = waits.assign(run_queue_evidence=np.int8(MEASURED))
     devices = random_devices(len(tables.hosts), seed)
     blame = attribute(tables, waits, usage, devices)
     expected = naive_blame(tables, waits, usage, devices)

@@ -12,7 +12,6 @@ from iqcar.blame.ratp import TaskColumns
 from iqcar.blame.task_intervals import Pieces
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
-from iqcar.waits import MEASURED
 from tests.blame.test_blame import assert_same, by_name, close
 from tests.support.interval_profiles import (
     SERIES,
@@ -43,8 +42,6 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
 ) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
     waits = random.waits
-    if usage is SourceUsage.PAPER:
-        waits = waits.assign(run_queue_evidence=np.int8(MEASURED))
     devices = random_devices(len(tables.hosts), seed)
     blame = attribute(tables, waits, usage, devices)
     expected = naive_blame(tables, waits, usage, devices)

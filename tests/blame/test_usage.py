@@ -199,7 +199,6 @@ def test_the_rest_of_an_estimated_cpu_wait_is_lost_and_unattributed() -> None:
     assert found[UNATTRIBUTED, -1] == pytest.approx((1.0, 50.0))
 
 
-@pytest.mark.xfail(strict=True, reason="the bound of estimated waits applies to the formula, too")
 def test_as_the_paper_prints_it_an_estimated_cpu_wait_is_blamed_like_any_other() -> None:
     tables, waits = cluster(
         {Request.RUN_QUEUE: [20.0, 50.0]},

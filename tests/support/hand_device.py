@@ -33,4 +33,5 @@ def load_of(
         taken=crowd[:, None] * np.minimum(each, levels),
         host=host.astype(np.int64),
         stage=stage.astype(np.int64),
+        launch=np.arange(len(speed), dtype=np.float64),
     )

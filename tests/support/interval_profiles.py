@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import REQUESTS, Request
+from iqcar.enums import REQUESTS
 from iqcar.tables import INTERVALS, TASK_RECORDS, Tables
 from tests.support.random_tables import frame
 
 HELD = (np.nan, 0.0, 70_000.0, 1e6, 5e6)
 """Bytes that a task may hold."""
-SERIES = ("cpu_ms", *(f"{r}_ms" for r in REQUESTS if r is not Request.SLOT_WAIT))
+SERIES = ("cpu_ms", *(f"{r}_ms" for r in REQUESTS if not r.before_launch))
 """The columns of ``intervals`` that hold times spent."""
 
 

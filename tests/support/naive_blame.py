@@ -153,33 +153,35 @@ class NaiveBlame(NaiveSlots):
         return bool(self.waits[i]["run_queue_evidence"] == ESTIMATED)
 
     def uses(self, r: Request) -> list[naive_demand.Use]:
-        """What each task did in the device of a request, beside all others there."""
+        """What each task did in the device of a request, beside all others there.
+
+        Others are counted for each piece of a task, and a piece counts by its time in the device.
+        """
         count = range(len(self.tasks))
-
-        def use(i: int, data: float, wait: float) -> naive_demand.Use:
-            task = self.tasks[i]
-            launch, finish = (
-                task[n] if task["ok"] else math.nan for n in ("launch_ms", "finish_ms")
-            )
-            return naive_demand.Use(data, wait, launch, finish, task["host"], task["stage"])
-
-        if r is Request.RUN_QUEUE:
-            cpu = [max(known(self.waits[i]["compute_ms"]), 0.0) for i in count]
-            every = [use(i, cpu[i], cpu[i] + max(known(self.wait(i, r)), 0.0)) for i in count]
-            naive_demand.fill_in(every)
-            for i in count:
-                if not self.estimated(i):
-                    every[i].data = 0.0
-            return every
-        pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
-        every = [
-            use(i, sum(self.moved(i, p) for p in pool), sum(self.waited(i, p) for p in pool))
-            for i in count
-        ]
-        naive_demand.fill_in(every)
+        every = [[self.use(i, at, r) for at in range(len(self.pieces[i]))] for i in count]
+        naive_demand.fill_in([use for uses in every for use in uses])
+        found = []
         for i in count:
-            every[i].data, every[i].wait = self.moved(i, r), self.waited(i, r)
-        return every
+            whole = naive_demand.joined(every[i])
+            if r is Request.RUN_QUEUE:
+                whole.data = whole.data if self.estimated(i) else 0.0
+            else:
+                whole.data, whole.wait = self.moved(i, r), self.waited(i, r)
+            found.append(whole)
+        return found
+
+    def use(self, i: int, piece: int, r: Request) -> naive_demand.Use:
+        """What one piece of a task did in the device of a request."""
+        task, (begin, end, _) = self.tasks[i], self.pieces[i][piece]
+        launch, finish = (begin, end) if task["ok"] else (math.nan, math.nan)
+        if r is Request.RUN_QUEUE:
+            data = max(known(self.waits[i]["compute_ms"]), 0.0) * self.part(i, piece, "cpu_ms")
+            wait = data + self.waited(i, r) * self.part(i, piece, f"{r}_ms")
+        else:
+            pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
+            data = sum(self.moved(i, p) * self.part(i, piece, f"{p}_ms") for p in pool)
+            wait = sum(self.waited(i, p) * self.part(i, piece, f"{p}_ms") for p in pool)
+        return naive_demand.Use(data, wait, launch, finish, task["host"], task["stage"])
 
     def moved(self, i: int, r: Request) -> float:
         return max(known(self.data(i, r)), 0.0)
@@ -318,6 +320,8 @@ class NaiveBlame(NaiveSlots):
     def run(self) -> dict[tuple[int, Request, int], NaiveDemand]:
         demands: dict[tuple[int, Request, int], NaiveDemand] = {}
         for r in REQUESTS:
+            if r.domain is Domain.CLUSTER:
+                continue  # another sweep, which has a reference of its own
             used = [
                 [self.source(i, r, piece) for piece in range(len(self.pieces[i]))]
                 for i in range(len(self.tasks))

@@ -59,6 +59,24 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[low] + (at - low) * (ordered[high] - ordered[low])
 
 
+def joined(pieces: list[Use]) -> Use:
+    """A task of its pieces: what is known of the others, weighted by the pieces' time in there."""
+    first, wait = pieces[0], sum(piece.wait for piece in pieces)
+    one = Use(
+        sum(piece.data for piece in pieces), wait, first.launch, pieces[-1].finish, first.host,
+        first.stage, levels=first.levels,
+    )  # fmt: skip
+    weights = [piece.wait / wait if wait > 0 else 0.0 for piece in pieces]
+    if len(pieces) == 1:
+        weights = [1.0]
+    one.others = sum(w * piece.others for w, piece in zip(weights, pieces, strict=True))
+    one.taken = tuple(
+        sum(w * piece.taken[k] for w, piece in zip(weights, pieces, strict=True))
+        for k in range(len(first.levels))
+    )
+    return one
+
+
 def fill_in(uses: list[Use]) -> None:
     """Find others, levels and taken of every task, pair by pair."""
     moving = [use.speed for use in uses if use.speed > 0]
@@ -210,6 +228,7 @@ def fit_one_host(uses: Sequence[Use]) -> tuple[float, float, float]:
                     total[p] += log_sum(both)
             for p, value in enumerate(total):
                 before = math.log(device_model.CONTENDED / len(capacities))
+                before += min(math.log((high - low) / (rates[-1] - rates[0])), 0.0)
                 loud[capacity, noise, p] = value + before
     contended = 1 / (1 + math.exp(log_sum(list(quiet.values())) - log_sum(list(loud.values()))))
     capacity, noise, _ = max(loud, key=lambda key: loud[key])
@@ -229,13 +248,16 @@ def _priors(rates: list[float]) -> list[tuple[list[float], float]]:
     flat = [1 / len(rates)] * len(rates)
     means = rates[:: device_model.MEANS_APART]
     found = [(flat, math.log(0.5))]
-    for mean in means:
-        bell = [math.exp(-0.5 * ((r - mean) / device_model.ALIKE) ** 2) for r in rates]
-        near = [
-            (1 - device_model.UNALIKE) * b / sum(bell) + device_model.UNALIKE * f
-            for b, f in zip(bell, flat, strict=True)
-        ]
-        found.append((near, math.log(0.5 / len(means))))
+    count = len(means) * len(device_model.ALIKE) * len(device_model.UNALIKE)
+    for spread in device_model.ALIKE:
+        for unalike in device_model.UNALIKE:
+            for mean in means:
+                bell = [math.exp(-0.5 * ((r - mean) / spread) ** 2) for r in rates]
+                near = [
+                    (1 - unalike) * b / sum(bell) + unalike * f
+                    for b, f in zip(bell, flat, strict=True)
+                ]
+                found.append((near, math.log(0.5 / count)))
     return found
 
 

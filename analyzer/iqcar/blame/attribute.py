@@ -129,10 +129,9 @@ def attribute(
     # Eq. 6 as printed uses averages over whole tasks.
     pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
     agenda = Agenda(pieces, source_usage)
-    by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
     demand = Demand()
     if source_usage is not SourceUsage.PAPER:
-        loads = find_loads(columns, by_task.schedule_of(Request.IO_READ))
+        loads = find_loads(pieces, agenda.schedule_of(Request.IO_READ))
         if devices is None:
             devices = fit_devices(loads, len(tables.hosts))
         demand = estimate_demand(loads, devices)

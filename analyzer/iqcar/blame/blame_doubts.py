@@ -82,8 +82,10 @@ def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
 
 
 def _unknown_amounts(columns: TaskColumns, demand: Demand) -> Iterator[str]:
-    for request in BYTES_REQUESTS:
+    for request in (*BYTES_REQUESTS, Request.RUN_QUEUE):
         waited = np.nan_to_num(columns.wait(request)).sum()
+        if request is Request.RUN_QUEUE and request not in demand.devices:
+            continue
         device = demand.devices.get(request)
         if waited < LEAST_PART * columns.span.sum():
             continue

@@ -15,48 +15,52 @@ from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
     from iqcar.blame.ratp import TaskColumns
+    from iqcar.blame.task_intervals import Pieces
     from iqcar.tables.arrays import Flags, Floats, Schedule
 
 LEVELS = 6
 """Speeds at which it is known what others would take; more gain nothing."""
 
 
-def find_loads(columns: TaskColumns, events: Schedule) -> dict[Request, Load]:
+def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
     """Compute the load of the devices in which waiting is not the same as contention.
 
     These are disks and network, and the processor where the wait for it is estimated.
 
     Parameters
     ----------
-    columns : TaskColumns
+    pieces : Pieces
+        Tasks, in pieces where profiles tell when they used a device.
     events : Schedule
-        Launches and finishes by host.
+        Starts and ends of pieces by host.
 
     Returns
     -------
     dict of Request to Load
         One row per task.
     """
+    columns = pieces.columns
     found: dict[Request, Load] = {}
     by_device: dict[tuple[Request, ...], Load] = {}
     for request in BYTES_REQUESTS:
         device = ONE_DEVICE[request]
-        data, wait = (
-            {part: positive_or_zero(values) for part, values in each.items()}
-            for each in (
-                {part: data_processed(columns, part) for part in device},
-                {part: columns.wait(part) for part in device},
-            )
-        )
         if device not in by_device:
-            moved = sum(data.values(), np.zeros(len(columns.span)))
-            by_device[device] = _load(columns, events, moved, sum(wait.values(), 0.0 * moved))
-        found[request] = by_device[device]._replace(data=data[request], wait_ms=wait[request])
-    cpu, estimated = positive_or_zero(columns.compute()), _estimated(columns)
+            nothing = np.zeros(len(pieces.span))
+            moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
+            waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
+            by_device[device] = _load(pieces, events, moved, waited)
+        found[request] = by_device[device]._replace(
+            data=positive_or_zero(data_processed(columns, request)),
+            wait_ms=positive_or_zero(columns.wait(request)),
+        )
+    estimated = _estimated(columns)
     if estimated.any():
-        wait_ms = positive_or_zero(columns.wait(Request.RUN_QUEUE))
-        load = _load(columns, events, cpu, cpu + wait_ms)
-        found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, cpu, 0.0))
+        cpu, wait_ms = (
+            positive_or_zero(values)
+            for values in (pieces.compute(), pieces.wait(Request.RUN_QUEUE))
+        )
+        load = _load(pieces, events, cpu, cpu + wait_ms)
+        found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
     return found
 
 
@@ -66,8 +70,9 @@ def _estimated(columns: TaskColumns) -> Flags:
     return flags
 
 
-def _load(columns: TaskColumns, events: Schedule, data: Floats, wait_ms: Floats) -> Load:
-    life = np.maximum(columns.span, SHORTEST_MS)
+def _load(pieces: Pieces, events: Schedule, data: Floats, wait_ms: Floats) -> Load:
+    """Compute the load of one device; each piece of a task counts by the time in the device."""
+    columns, life = pieces.columns, np.maximum(pieces.span, SHORTEST_MS)
     busy = np.minimum(wait_ms / life, 1.0)
     speed = share_of(data, wait_ms)
     moving = speed[speed > 0]
@@ -78,6 +83,13 @@ def _load(columns: TaskColumns, events: Schedule, data: Floats, wait_ms: Floats)
     rates[:, 0] = busy
     rates[:, 1:] = busy[:, None] * np.minimum(speed[:, None], levels)
     everyone = usage_during(events, rates, np.ones(len(life), dtype=bool))
-    others = np.maximum(everyone - rates * columns.span[:, None], 0.0) / life[:, None]
-    every_row = np.broadcast_to(levels, (len(life), len(levels)))
-    return Load(data, wait_ms, others[:, 0], every_row, others[:, 1:], columns.host, columns.stage)
+    others = np.maximum(everyone - rates * pieces.span[:, None], 0.0) / life[:, None]
+    total_wait = pieces.total(wait_ms)
+    if not pieces.whole:
+        weight = share_of(wait_ms, total_wait[pieces.task])
+        others = np.column_stack([pieces.total(weight * column) for column in others.T])
+    every_row = np.broadcast_to(levels, (len(others), len(levels)))
+    return Load(
+        pieces.total(data), total_wait, others[:, 0], every_row, others[:, 1:],
+        columns.host, columns.stage, columns.launch,
+    )  # fmt: skip

@@ -165,7 +165,9 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
         for noise, (one, other) in enumerate(zip(shared, free, strict=True)):
             each = np.logaddexp(one + np.log1p(-FREE), other + np.log(FREE))
             loud[at, noise] = each.sum(axis=0) + log_prior
-    loud += np.log(CONTENDED / len(even))
+    # A capacity may be anywhere that an own rate may be: neither is free.
+    possible = (even[-1] - even[0]) / (grid.rates[-1] - grid.rates[0])
+    loud += np.log(CONTENDED / len(even)) + min(np.log(possible), 0.0)
     evidence = float(np.logaddexp(log_sum(loud), log_sum(quiet)))
     contended = float(np.exp(log_sum(loud) - evidence))
     capacity, noise = (int(at) for at in np.unravel_index(int(loud.argmax()), loud.shape)[:2])
@@ -231,7 +233,7 @@ def _slower(load: Load, device: Device, n_hosts: int, used: Ints) -> Floats:
         of_stage = share_of(sum_by(stage, error - of_host[load.host], n), tasks)
         of_host = sum_by(load.host, error - of_stage[stage], n_hosts) / (on_host + HOST_TASKS)
     slower = device.slower + of_host
-    slower = slower - np.median(slower[used])
+    slower = slower - np.quantile(slower[used], 0.5, method="higher")
     gain = on_host * slower**2 / (2 * device.noise**2)
     clearly = (np.abs(slower) > CLEARLY_SLOWER) & (gain > COST_OF_HOST)
     return np.where(clearly, slower, 0.0)

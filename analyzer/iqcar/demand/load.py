@@ -40,6 +40,8 @@ class Load(NamedTuple):
         What the others would move if none was faster than the level.
     host, stage : ndarray of shape (n_tasks,), int64
         Row of host and stage.
+    launch : ndarray of shape (n_tasks,), ms
+        It tells tasks apart that did the same.
     """
 
     data: Floats
@@ -49,6 +51,7 @@ class Load(NamedTuple):
     taken: Floats
     host: Ints
     stage: Ints
+    launch: Floats
 
     def some(self, rows: Ints) -> Load:
         """Return the load of some tasks."""
@@ -58,11 +61,13 @@ class Load(NamedTuple):
     def sample(self) -> Load:
         """Return the load of a bounded number of tasks, whatever their order was.
 
-        A hash of what a task moved, waited and met decides; a sample of a sample is the sample.
+        A hash of data, wait and launch of each task decides; a sample of a sample is the sample.
         """
         names, stage = np.unique(self.stage, return_inverse=True)
         size = np.bincount(stage, minlength=len(names))
-        picked = np.flatnonzero(_hash(self.data, self.wait_ms, self.others) * size[stage] < TASKS_OF_STAGE)
+        picked = np.flatnonzero(
+            _hash(self.data, self.wait_ms, self.launch) * size[stage] < TASKS_OF_STAGE
+        )
         stage = stage[picked]
         spent = sum_by(stage, self.wait_ms[picked], len(names))
         chosen = np.zeros(len(names), bool)

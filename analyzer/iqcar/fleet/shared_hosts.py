@@ -49,10 +49,11 @@ class HostLoads:
     def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostLoads:
         """Collect them as :func:`iqcar.blame.attribute.attribute` does."""
         columns = TaskColumns.from_tables(tables, waits)
-        agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
+        pieces = Pieces.from_intervals(columns)
+        agenda = Agenda(pieces, SourceUsage.ACTIVE)
         loads = {
             request: load.some(usable(load, LEAST.get(request, ENOUGH_BYTES))).sample()
-            for request, load in find_loads(columns, agenda.schedule_of(Request.IO_READ)).items()
+            for request, load in find_loads(pieces, agenda.schedule_of(Request.IO_READ)).items()
         }
         return cls(texts(tables.hosts, "host"), len(tables.stages), loads)
 
