@@ -43,7 +43,7 @@ def link_stages(
     two lists of rows
         The stages that read, and beside them the stages they read from.
     """
-    submitted = submission.tolist()
+    submitted = [float(when) for when in submission]
     of_id: dict[int, list[int]] = defaultdict(list)
     of_rdd: dict[int, list[int]] = defaultdict(list)
     for row, (stage_id, _) in enumerate(keys):
