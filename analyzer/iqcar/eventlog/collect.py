@@ -11,8 +11,15 @@ import msgspec
 from iqcar.eventlog.events import event_names as names
 from iqcar.eventlog.events import lenient
 from iqcar.eventlog.events import structs as ev
+from iqcar.eventlog.events.connect_requests import (
+    CONNECT,
+    connect_operation,
+    connect_sql,
+    connect_tags,
+    is_connects_own,
+)
 from iqcar.eventlog.events.deep_plans import decode_deep
-from iqcar.eventlog.events.descriptions import clean_description, connect_operation
+from iqcar.eventlog.events.descriptions import clean_description
 from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.eventlog.events.task_structs import TaskEnd, TaskStart
@@ -73,6 +80,8 @@ class Collector:
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
+    connect_sql: dict[str, str] = field(default_factory=dict)
+    """The SQL statement of each Spark Connect operation that has one."""
     plugin_events: list[bytes] = field(default_factory=list)
     """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
     last_time: float = nan
@@ -111,6 +120,7 @@ class Collector:
                 sql.update_metrics,
             ),
             f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
+            f"{names.CONNECT}OperationStarted": (ev.ConnectStarted, self._connect_started),
         }
         self._handlers = {
             name.encode(): (msgspec.json.Decoder(kind).decode, kind, handle)
@@ -266,6 +276,7 @@ class Collector:
         job.execution = _number(properties.execution)
         job.root = _number(properties.root or properties.databricks_root)
         job.connect = connect_operation(properties.group, properties.tags)
+        job.tags = connect_tags(properties.tags)
         job.group = redact_text(properties.group, MAX_NAME)
         job.description = clean_description(properties.description)
         job.pool = redact_text(properties.pool, MAX_NAME)
@@ -280,6 +291,11 @@ class Collector:
         if execution is not None and isfinite(job.root) and not isfinite(execution.root):
             execution.root = job.root
         self._see_time(event.submission)
+
+    def _connect_started(self, event: ev.ConnectStarted) -> None:
+        statement = connect_sql(event.statement)
+        if statement:
+            self.connect_sql[event.operation] = statement
 
     def _job_end(self, event: ev.JobEnd) -> None:
         job = self._active.pop(int(event.job_id), None) if isfinite(event.job_id) else None
@@ -319,7 +335,10 @@ class Collector:
         stage = self.stages.get(key)
         if stage is None:
             stage = self.stages[key] = Stage()
-        stage.name = redact_text(info.name, MAX_NAME) or stage.name
+        if is_connects_own(info.name):
+            stage.name = CONNECT
+        else:
+            stage.name = redact_text(info.name, MAX_NAME) or stage.name
         stage.tasks = info.tasks
         stage.parents = tuple(int(parent) for parent in info.parents if isfinite(parent))
         if isfinite(info.submission):

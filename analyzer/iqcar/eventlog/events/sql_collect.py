@@ -12,6 +12,7 @@ import numpy as np
 
 from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.eventlog.events.plan_name import plan_name
 from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode
 from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
@@ -66,6 +67,8 @@ class Execution:
     start: float = nan
     end: float = nan
     error: str = ""
+    plan_name: str = ""
+    """A name made from the plan, where the description is empty."""
     has_plan: bool = False
     may_scan: bool = False
     """Whether a task of it may report scan time."""
@@ -128,6 +131,8 @@ class SqlCollector:
         if event.plan is not None and event.plan.name:
             nodes = nodes_of(event.plan)
             execution.plan_hash = hash_plan(nodes)
+            if not execution.description:
+                execution.plan_name = plan_name(nodes)
             execution.has_plan = True
             self._add_metrics(int(event.execution), execution, nodes)
         else:

@@ -1,0 +1,71 @@
+"""What a log says of a Spark Connect request: its operation, the client's tags and its SQL.
+
+Spark Connect describes everything that it runs by the beginning of the request: ids of the session,
+the user and the plan. They recur in other queries and differ in the next run of the same query.
+"""
+
+from __future__ import annotations
+
+import re
+
+from iqcar.eventlog.text.linear import compiled, encoded
+from iqcar.eventlog.text.redact import redact_text
+
+CONNECT = "Spark Connect"
+"""What a stage is called that Spark Connect named after its request."""
+
+_OWN = f"{CONNECT} - "
+
+_UUID = r"[0-9A-Fa-f\-]{36}"
+_OPERATION = compiled(
+    rf"SparkConnect_OperationTag_[^\n]*?_Operation_({_UUID})"
+    rf"|User_[^\n]*?_Session_{_UUID}_Request_({_UUID})"
+)
+"""How Spark Connect ≥ 3.5 tags jobs, and the job group of 3.4."""
+
+_TAG = compiled(rf"SparkConnect_SessionTag_[^\n,]*?_Session_{_UUID}_Tag_([^\n,]+)")
+"""How Spark Connect ≥ 3.5 passes on a tag that the client set with `SparkSession.addTag`."""
+
+_SQL = compiled(r'(?:^|\n)[ ]*sql(?:_command)? \{\n[ ]*(?:query|sql): "((?:[^"\\\n]|\\[^\n])*)"')
+"""A SQL statement within a request, in the text format of Protocol Buffers."""
+
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def is_connects_own(text: str) -> bool:
+    """Tell whether Spark Connect made this description or name of a stage."""
+    return text.startswith(_OWN)
+
+
+def connect_operation(group: str | None, tags: str | None) -> str:
+    """Return the Spark Connect operation that a job's group or tags name; empty if none."""
+    for text in (tags, group):
+        match = _OPERATION.search(encoded(text)) if text else None
+        if match:
+            operation: bytes = match[1] or match[2]
+            return operation.decode("ascii")
+    return ""
+
+
+def connect_tags(tags: str | None) -> str:
+    """Return the tags that a Spark Connect client gave a job, with commas; empty if none."""
+    found = _TAG.findall(encoded(tags)) if tags else []
+    return ", ".join(sorted({redact_text(tag.decode("utf-8")) for tag in found}))
+
+
+def connect_sql(request: str) -> str:
+    r"""Return the first SQL statement of a Spark Connect request; empty if it holds none.
+
+    >>> connect_sql('common {\n  plan_id: 3\n}\nsql {\n  query: "SELECT \\"a\\""\n}\n')
+    'SELECT "a"'
+    """
+    match = _SQL.search(encoded(request))
+    return redact_text(_ESCAPE.sub(_letter, match[1]).decode("utf-8", "replace")) if match else ""
+
+
+def _letter(match: re.Match[bytes]) -> bytes:
+    """Return what an escape stands for: a byte by its octal number, or a letter."""
+    if match[1]:
+        return bytes([int(match[1], 8) & 0xFF])
+    return _ESCAPED.get(match[2], match[2])
