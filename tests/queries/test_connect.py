@@ -126,9 +126,7 @@ def test_requests_of_two_servers_stay_apart_whatever_ids_they_share(tmp_path: Pa
         logs.append(log.end().write(tmp_path / app))
     queries = identify(read_logs(logs, processes=1)).queries
     assert sorted(texts(queries, "query_id")) == [
-        f"{app}/{query}"
-        for app in ("one", "two")
-        for query in (f"connect-{operation(0)}", "sql-1")
+        f"{app}/{query}" for app in ("one", "two") for query in (f"connect-{operation(0)}", "sql-1")
     ]
 
 
