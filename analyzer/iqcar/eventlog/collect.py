@@ -47,13 +47,6 @@ _EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
 MOST_ID = 2**63
 """Bound of ids in texts: SQL executions are numbered in 64-bit integers."""
 
-_SOURCELESS = frozenset(
-    (
-        "CoalescedRDD", "MapPartitionsRDD", "ParallelCollectionRDD", "ShuffledRDD",
-        "ShuffledRowRDD", "SQLExecutionRDD", "UnionRDD", "ZippedPartitionsRDD2",
-    )
-)  # fmt: skip
-"""RDDs that read no files: a stage made of nothing else reports no scan time."""
 _PYTHON = (
     "PythonRDD", "PairwiseRDD", "PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonMap",
     "PythonDataSource",
@@ -95,7 +88,7 @@ class Collector:
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
         self._jobs_of_stage: dict[int, Listed] = {}
-        self.task_intake = TaskIntake(self._may_scan)
+        self.task_intake = TaskIntake()
         self.tasks, self.running = self.task_intake.columns, self.task_intake.running
         self.task_records = self.task_intake.records
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
@@ -232,12 +225,6 @@ class Collector:
         if time > self.last_time or self.last_time != self.last_time:
             self.last_time = time
 
-    def _may_scan(self, stage_id: float, attempt: float) -> bool:
-        if not (isfinite(stage_id) and isfinite(attempt)):
-            return True
-        stage = self.stages.get((int(stage_id), int(attempt)))
-        return stage is None or stage.may_scan
-
     def _log_start(self, event: ev.LogStart) -> None:
         self.version = redact_text(event.version, MAX_NAME) or self.version
 
@@ -312,8 +299,6 @@ class Collector:
         properties = event.properties or ev.Properties()
         job = self.jobs.get(stage.job)
         stage.pool = redact_text(properties.pool, MAX_NAME) or (job.pool if job else "")
-        of_files = any(rdd.name not in _SOURCELESS for rdd in event.info.rdds)
-        stage.may_scan = of_files and self.sql.may_scan(_number(properties.execution))
 
     def _stage_completed(self, event: ev.StageCompleted) -> None:
         stage = self._stage(event.info)

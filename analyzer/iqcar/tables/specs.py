@@ -216,6 +216,8 @@ TASKS = TableSpec(
         ("shuffle_write_ms", "float64", "ms", "Time it spent writing shuffle files."),
         ("shuffle_write_records", "float64", "count", "Shuffle records written."),
         ("scan_ms", "float64", "ms", "SQL scan time; NaN if its scans do not report it."),
+        ("storage_read_ms", "float64", "ms", "Time of reads, of all threads or sampled, or NaN."),
+        ("gpu_wait_ms", "float64", "ms", "Time it waited for the GPU; NaN if not recorded."),
     ),
 )
 

@@ -64,7 +64,6 @@ class Stage:
     failure: str = ""
     python: bool = False
     parents: tuple[int, ...] = ()
-    may_scan: bool = True
 
 
 @dataclass

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.eventlog.events.wait_metrics import find_waits
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_columns import TaskColumns
-from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at, scans_between
+from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -27,12 +28,6 @@ _TASK_ID = NUMBERS.index("task_id")
 class TaskIntake:
     """Collects tasks.
 
-    Parameters
-    ----------
-    may_scan : callable
-        Tells of (stage id, stage attempt) whether its tasks may report scan time, which is looked
-        for among their accumulables only then.
-
     Attributes
     ----------
     columns : TaskColumns
@@ -45,8 +40,7 @@ class TaskIntake:
         Events taken in.
     """
 
-    def __init__(self, may_scan: Callable[[float, float], bool]) -> None:
-        self._may_scan = may_scan
+    def __init__(self) -> None:
         self.columns = TaskColumns()
         self.running: dict[float, bytes] = {}
         self.records = RecordColumns()
@@ -71,7 +65,7 @@ class TaskIntake:
         numbers = self.columns.add(block)
         task_ids = numbers[:, _TASK_ID]
         self.ends += len(task_ids)
-        self._add_scans(text, numbers, block, first_row)
+        self._add_waits(text, numbers, block, first_row)
         self.starts += block.starts
         for task_id, start, end in block.started:
             self.running[task_id] = text[start:end]
@@ -94,22 +88,14 @@ class TaskIntake:
         self.columns.add(self._decoder.block_of(list(tasks)))
         self.running.clear()
 
-    def _add_scans(
+    def _add_waits(
         self, text: bytes, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
     ) -> None:
-        stages = list(zip(*numbers[:, _STAGE].T.tolist(), strict=True))
-        wanted = {stage for stage in set(stages) if self._may_scan(*stage)}
-        if not wanted:
-            return
-        places = np.frombuffer(block.accumulables, np.int64).reshape(-1, 2).tolist()
-        found = [
-            (row, *scan)
-            for row, stage in enumerate(stages)
-            if stage in wanted
-            for scan in scans_between(text, *places[row])
-        ]
+        stages = zip(*numbers[:, _STAGE].T.tolist(), strict=True)
+        places = np.frombuffer(block.accumulables, np.int64).reshape(-1, 2).T.tolist()
+        found = find_waits(text, list(zip(stages, *places, strict=True)))
         if found:
-            self.columns.add_scans(np.array(found), first_row)
+            self.columns.add_waits(np.array(found), first_row)
 
     def _add_records(
         self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool

@@ -17,6 +17,7 @@ import msgspec
 
 from iqcar.eventlog.events import task_structs as ev
 from iqcar.eventlog.events.event_names import TASK_END, TASK_RECORD, TASK_START
+from iqcar.eventlog.events.wait_metrics import value_of, wait_of
 
 if TYPE_CHECKING:
     from iqcar.eventlog.events.blocks import Block
@@ -33,9 +34,8 @@ _INFO_BYTES = 800
 _SLACK = 48
 """The end of a line, from the metrics on, is about as long as that of the line before."""
 
-_SCAN_NAME, _PEAK_NAME = "scan time", "internal.metrics.peakExecutionMemory"
+_PEAK_NAME = "internal.metrics.peakExecutionMemory"
 _INTERNAL_NAME = "internal.metrics."
-_SCAN = f'"Name":"{_SCAN_NAME}'.encode()
 _PEAK = f'"Name":"{_PEAK_NAME}"'.encode()
 _INTERNAL = f'"{_INTERNAL_NAME}'.encode()
 RECORD = f'"Name":"{TASK_RECORD}","Update":"'.encode()
@@ -46,8 +46,6 @@ _END_OF_RECORD = b'","'
 """Within a record every quote is escaped, so this comes first at its end."""
 _RESUBMITTED = "Resubmitted"
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
-_ID = re.compile(rb'"ID":(\d{1,18}),"Name"')
-_ID_START, _ID_BYTES = b'"ID":', 40
 _DIGITS = re.compile(rb'^"?(\d+(?:\.\d+)?)"?$')
 
 NUMBERS = (
@@ -64,7 +62,7 @@ NUMBERS = (
 """Numbers of a row, in the units of the log; one more is the number of its texts."""
 TEXTS = ("executor_id", "host", "locality", "reason")
 _row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
-_scan = struct.Struct("3d").pack
+_wait = struct.Struct("4d").pack
 _place = struct.Struct("3q").pack
 _span = struct.Struct("2q").pack
 
@@ -89,8 +87,8 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         int64 of shape (n_tasks, 2): where the accumulables of each task start and end in the text;
         0 where they were decoded.
     scans : bytes
-        float64 of shape (n, 3): row, id and update of accumulators of scan time, in the unit of
-        the log, of the tasks whose accumulables were decoded.
+        float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, in the
+        unit of the log, of the tasks whose accumulables were decoded.
     records : bytes
         int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
@@ -239,8 +237,10 @@ class TaskDecoder:
                 peak = 0.0 if isnan(peak) else peak
             digits = _DIGITS.match(bytes(one.update))
             value = float(digits.group(1)) if digits else 0.0
-            if name.startswith(_SCAN_NAME):
-                self._scans.append(_scan(row, one.id, value))
+            kind = wait_of(name)
+            told = None if kind is None else value_of(bytes(one.update))
+            if kind is not None and told is not None:
+                self._scans.append(_wait(row, kind, one.id, told))
             elif name == _PEAK_NAME:
                 peak = value
         if task.reason.reason != _RESUBMITTED:  # it repeats the end of an attempt
@@ -265,18 +265,6 @@ class TaskDecoder:
         return True
 
 
-def scans_between(text: bytes, start: int, end: int) -> list[tuple[float, float]]:
-    """Return id and update of the accumulators of scan time between two places."""
-    found = []
-    at = text.find(_SCAN, start, end)
-    while at >= 0:
-        update = _UPDATE.match(text, at)
-        if update is not None:
-            found.append((_id_before(text, at), float(update.group(1))))
-        at = text.find(_SCAN, at + len(_SCAN), end)
-    return found
-
-
 def _settled(metrics: ev.Metrics) -> ev.Metrics:
     """Set absent groups of metrics to zero where Spark leaves out what was not used.
 
@@ -286,12 +274,6 @@ def _settled(metrics: ev.Metrics) -> ev.Metrics:
     """
     zeros = {name: zero for name, none, zero in _NOTHING if getattr(metrics, name) is none}
     return msgspec.structs.replace(metrics, **zeros) if zeros else metrics
-
-
-def _id_before(text: bytes, at: int) -> float:
-    """Return the id of the accumulable whose name is at a place; NaN if it is not before it."""
-    number = _ID.match(text, text.rfind(_ID_START, max(at - _ID_BYTES, 0), at))
-    return float(number[1]) if number else nan
 
 
 def _peak_memory(text: bytes, start: int, end: int) -> float:

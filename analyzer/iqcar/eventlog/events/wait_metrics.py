@@ -1,0 +1,182 @@
+"""Finds the metrics that tell waits among a task's accumulables: Spark's own and vendors'.
+
+Accumulables are most of the bytes of a log, so they are searched as bytes. Spark's scan time is
+looked for in every task. Which of the vendors' metrics a log holds is learned from some tasks of
+each block, and only those are looked for in the others. Processes that decode tasks import this
+file, so it must be quick to import.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Wait(IntEnum):
+    """What a metric tells; docs/event-logs.md lists the metrics and who writes them."""
+
+    SCAN = 0
+    """Time to fetch batches from a scan, on the task's thread."""
+    IO = 1
+    """Time that the task's thread waited for input."""
+    BUFFERING = 2
+    """Time that threads took to read files and buffer what they read."""
+    FILES = 3
+    """The part of it that was spent in the file system."""
+    READING = 4
+    """Time in the file system's read calls, extrapolated from a sample of them."""
+    REQUESTS = 5
+    """Duration of requests to the object store, of all threads."""
+    OPERATOR = 6
+    """Time in an operator of Photon; of interest where the operator is a scan."""
+    WRITE = 7
+    """Time to write shuffle files."""
+    GPU = 8
+    """Time that the task waited to be let onto the GPU."""
+
+
+_NAMES = (
+    (Wait.SCAN, "scan time"),
+    (Wait.IO, "io wait time"),
+    (Wait.BUFFERING, "buffer time"),
+    (Wait.FILES, "time to read fs data"),
+    (Wait.READING, "filesystem read time (sampled)"),
+    (Wait.REQUESTS, "cloud storage request duration"),
+    (Wait.OPERATOR, "cumulative time"),
+    (Wait.GPU, "gpuSemaphoreWait"),
+)
+"""Metrics by their names; Spark's own has more text behind it in Spark 2 and in connectors."""
+
+_WITHIN = ((Wait.WRITE, "part of shuffle file write"), (Wait.IO, "time IO wait"))
+"""Metrics by a part of their names."""
+
+PROBES, EVERY = 4, 16
+"""In a block, all metrics are looked for in the first four tasks of each stage and in every
+sixteenth task: a metric that is zero in a task is left out of it."""
+
+_SCAN = b'"Name":"scan time'
+_VENDORS = re.compile(
+    b'"Name":"((?:'
+    + b"|".join(re.escape(name).encode() for kind, name in _NAMES if kind is not Wait.SCAN)
+    + b"|"
+    + b"|".join(b'[^"]*' + part.encode() + b'[^"]*' for _, part in _WITHIN)
+    + b')")'
+)
+_UPDATE = re.compile(
+    rb'"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?[,}]'
+)
+"""A number, or hours, minutes and seconds: so RAPIDS writes what is no SQL metric."""
+_ID = re.compile(rb'"ID":(\d{1,18}),"Name"')
+_ID_START, _ID_BYTES = b'"ID":', 40
+
+
+class DeclaredWaits(msgspec.Struct, gc=False):
+    """What plans say of the metrics that tell waits.
+
+    Attributes
+    ----------
+    nanoseconds : set of int
+        Accumulators that count in ns; others count in ms.
+    scans : set of int
+        Accumulators of the time in an operator that scans.
+    """
+
+    nanoseconds: set[int] = msgspec.field(default_factory=set)
+    scans: set[int] = msgspec.field(default_factory=set)
+
+    def add(self, number: int, name: str, kind: str, node: str) -> None:
+        """Take in the metric of a plan's node, with its accumulator and Spark's type of metric."""
+        # Gluten up to 1.2 declares its time in ns as ms.
+        if kind == "nsTiming" or name == "io wait time":
+            self.nanoseconds.add(number)
+        if "Scan" in node:
+            self.scans.add(number)
+
+
+@lru_cache(maxsize=1024)
+def wait_of(name: str) -> Wait | None:
+    """Return what the metric of a name tells; None if no wait."""
+    if name.startswith("scan time"):
+        return Wait.SCAN
+    for kind, known in _NAMES:
+        if name == known:
+            return kind
+    for kind, part in _WITHIN:
+        if part in name:
+            return kind
+    return None
+
+
+def find_waits(
+    text: bytes, tasks: Sequence[tuple[tuple[float, float], int, int]]
+) -> list[tuple[float, float, float, float]]:
+    """Find the metrics that tell waits in the accumulables of a block's tasks.
+
+    Parameters
+    ----------
+    text : bytes
+        The block.
+    tasks : sequence of (stage id and attempt, start, end)
+        Where the accumulables of each task are; an empty span has none.
+
+    Returns
+    -------
+    list of (row of the task, :class:`Wait`, accumulator id, update as logged)
+        The id is NaN if it is unknown; a time of hours, minutes and seconds is in ms.
+    """
+    needles = {_SCAN: Wait.SCAN, **_vendors_of(text, tasks)}
+    found = []
+    for needle, kind in needles.items():
+        find, width = text.find, len(needle)
+        for row, (_, start, end) in enumerate(tasks):
+            at = find(needle, start, end)
+            while at >= 0:
+                update = _UPDATE.match(text, at)
+                if update is not None:
+                    found.append((row, kind, _id_before(text, at), _value(update)))
+                at = find(needle, at + width, end)
+    return found
+
+
+def _vendors_of(
+    text: bytes, tasks: Iterable[tuple[tuple[float, float], int, int]]
+) -> dict[bytes, Wait]:
+    """Return the names of vendors' metrics in some of the tasks, as they stand in the text."""
+    seen: dict[tuple[float, float], int] = {}
+    needles: dict[bytes, Wait] = {}
+    for row, (stage, start, end) in enumerate(tasks):
+        probes = seen.get(stage, 0)
+        if start == end or (probes >= PROBES and row % EVERY):
+            continue
+        seen[stage] = probes + 1
+        for match in _VENDORS.finditer(text, start, end):
+            kind = wait_of(match[1][:-1].decode("utf-8", "replace"))
+            if kind is not None:
+                needles[b'"Name":"' + match[1]] = kind
+    return needles
+
+
+def value_of(update: bytes) -> float | None:
+    """Return an update that was cut out of its line, in the unit of the log; None if it is none."""
+    match = _UPDATE.match(b'"Name":"","Update":' + update + b",")
+    return _value(match) if match else None
+
+
+def _value(update: re.Match[bytes]) -> float:
+    if update[1] is not None:
+        return float(update[1])
+    hours, minutes, seconds = (float(part) for part in update.groups()[1:])
+    return 1000.0 * (3600 * hours + 60 * minutes + seconds)
+
+
+def _id_before(text: bytes, at: int) -> float:
+    """Return the id of the accumulable whose name is at a place; NaN if it is not before it."""
+    number = _ID.match(text, text.rfind(_ID_START, max(at - _ID_BYTES, 0), at))
+    return float(number[1]) if number else float("nan")
