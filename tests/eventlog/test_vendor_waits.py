@@ -10,7 +10,7 @@ import pytest
 
 from iqcar.enums import Request
 from iqcar.eventlog import read_logs
-from iqcar.eventlog.events.wait_metrics import EVERY, PROBES, find_waits
+from iqcar.eventlog.events.wait_metrics import EVERY, Place, find_waits
 from iqcar.tables import Tables
 from iqcar.waits import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.waits.measure import measure_waits
@@ -152,11 +152,21 @@ def test_a_scan_time_is_used_whatever_the_stage_and_its_plan_say(tmp_path: Path)
 
 def test_a_metric_that_few_tasks_of_a_block_report_is_found_in_all_that_do() -> None:
     text, tasks = b"", []
-    stage = (0.0, 0.0)
-    for number in range(10 * EVERY):
+    count = 3 * EVERY
+    for number in range(count):
         start = len(text)
-        if number > PROBES and number % 7 == 0:
+        if number % 7 == 1:
             text += b'[{"ID":3,"Name":"buffer time","Update":"%d","Value":"9"}]' % number
-        tasks.append((stage, start, len(text)))
+        tasks.append(Place((0.0, 0.0), float(number == 8), start, len(text)))
     found = {row for row, *_ in find_waits(text, tasks)}
-    assert found == {n for n in range(10 * EVERY) if n > PROBES and n % 7 == 0}
+    assert found == {number for number in range(count) if number % 7 == 1}
+
+
+def test_reads_are_known_in_a_log_of_databricks_without_scan_times(shared_logs: Path) -> None:
+    tables = read_logs([shared_logs / "databricks.json.gz"], processes=1)
+    waits = measure_waits(tables)
+    reads = (tables.tasks["input_bytes"] > 0).to_numpy()
+    evidence = waits[evidence_column(Request.IO_READ)].to_numpy()
+    assert reads.sum() == 252
+    assert (evidence[reads] == ESTIMATED).all()
+    assert 0 < waits[wait_column(Request.IO_READ)][reads].sum() < waits["duration_ms"].sum() / 10

@@ -137,7 +137,7 @@ def test_a_rule_places_the_next_run_and_not_what_has_its_plan_id(
     before, after, folder = served
     innocent, known = texts(after.queries, "fingerprint")
     assert known == texts(before.queries, "fingerprint")[0]
-    assert set(pools_of_tasks(after)) == {(innocent, "default"), (known, "slow")}
+    assert set(pools_of_tasks(after)) == {(innocent, ""), (known, "slow")}
     described = [
         PLAN_ID.findall(event["description"])
         for name in ("before", "after")

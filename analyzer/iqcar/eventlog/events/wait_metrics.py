@@ -1,9 +1,8 @@
 """Finds the metrics that tell waits among a task's accumulables: Spark's own and vendors'.
 
-Accumulables are most of the bytes of a log, so they are searched as bytes. Spark's scan time is
-looked for in every task. Which of the vendors' metrics a log holds is learned from some tasks of
-each block, and only those are looked for in the others. Processes that decode tasks import this
-file, so it must be quick to import.
+Accumulables are most of the bytes of a log, so they are searched as bytes. Which of the metrics a
+log holds is learned from some tasks of each block, and only those are looked for in the others.
+Processes that decode tasks import this file, so it must be quick to import.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from heapq import nlargest
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 class Wait(IntEnum):
@@ -57,17 +58,16 @@ _NAMES = (
 _WITHIN = ((Wait.WRITE, "part of shuffle file write"), (Wait.IO, "time IO wait"))
 """Metrics by a part of their names."""
 
-PROBES, EVERY = 4, 16
-"""In a block, all metrics are looked for in the first four tasks of each stage and in every
-sixteenth task: a metric that is zero in a task is left out of it."""
+PROBES, EVERY = 4, 64
+"""In a block, all metrics are looked for in the four longest tasks of each stage and in every 64th
+task. A task leaves out a metric that is zero; where it matters, the longest tasks have it."""
 
-_SCAN = b'"Name":"scan time'
-_VENDORS = re.compile(
-    b'"Name":"((?:'
+_KNOWN = re.compile(
+    b'"Name":"((?:scan time|(?:'
     + b"|".join(re.escape(name).encode() for kind, name in _NAMES if kind is not Wait.SCAN)
     + b"|"
     + b"|".join(b'[^"]*' + part.encode() + b'[^"]*' for _, part in _WITHIN)
-    + b')")'
+    + b')"))'
 )
 _UPDATE = re.compile(
     rb'"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?[,}]'
@@ -114,52 +114,58 @@ def wait_of(name: str) -> Wait | None:
     return None
 
 
-def find_waits(
-    text: bytes, tasks: Sequence[tuple[tuple[float, float], int, int]]
-) -> list[tuple[float, float, float, float]]:
+class Place(NamedTuple):
+    """Where the accumulables of a task are in a block; an empty place has none."""
+
+    stage: tuple[float, float]
+    """Stage id and attempt."""
+    duration: float
+    start: int
+    end: int
+
+
+def find_waits(text: bytes, tasks: Sequence[Place]) -> list[tuple[float, float, float, float]]:
     """Find the metrics that tell waits in the accumulables of a block's tasks.
 
     Parameters
     ----------
     text : bytes
         The block.
-    tasks : sequence of (stage id and attempt, start, end)
-        Where the accumulables of each task are; an empty span has none.
+    tasks : sequence of Place
 
     Returns
     -------
     list of (row of the task, :class:`Wait`, accumulator id, update as logged)
         The id is NaN if it is unknown; a time of hours, minutes and seconds is in ms.
     """
-    needles = {_SCAN: Wait.SCAN, **_vendors_of(text, tasks)}
     found = []
-    for needle, kind in needles.items():
-        find, width = text.find, len(needle)
-        for row, (_, start, end) in enumerate(tasks):
-            at = find(needle, start, end)
+    find = text.find
+    for needle, kind in _held_by(text, tasks).items():
+        width = len(needle)
+        for row, task in enumerate(tasks):
+            at = find(needle, task.start, task.end)
             while at >= 0:
                 update = _UPDATE.match(text, at)
                 if update is not None:
                     found.append((row, kind, _id_before(text, at), _value(update)))
-                at = find(needle, at + width, end)
+                at = find(needle, at + width, task.end)
     return found
 
 
-def _vendors_of(
-    text: bytes, tasks: Iterable[tuple[tuple[float, float], int, int]]
-) -> dict[bytes, Wait]:
-    """Return the names of vendors' metrics in some of the tasks, as they stand in the text."""
-    seen: dict[tuple[float, float], int] = {}
+def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
+    """Return the metrics that some of the tasks hold, by their names as they stand in the text."""
+    of_stage: dict[tuple[float, float], list[Place]] = {}
+    for task in tasks:
+        of_stage.setdefault(task.stage, []).append(task)
+    probed = [*tasks[::EVERY]]
+    for its in of_stage.values():
+        probed += nlargest(PROBES, its, key=attrgetter("duration"))
     needles: dict[bytes, Wait] = {}
-    for row, (stage, start, end) in enumerate(tasks):
-        probes = seen.get(stage, 0)
-        if start == end or (probes >= PROBES and row % EVERY):
-            continue
-        seen[stage] = probes + 1
-        for match in _VENDORS.finditer(text, start, end):
-            kind = wait_of(match[1][:-1].decode("utf-8", "replace"))
+    for task in probed:
+        for name in _KNOWN.findall(text, task.start, task.end):
+            kind = wait_of(name.rstrip(b'"').decode("utf-8", "replace"))
             if kind is not None:
-                needles[b'"Name":"' + match[1]] = kind
+                needles[b'"Name":"' + name] = kind
     return needles
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.eventlog.events.wait_metrics import find_waits
+from iqcar.eventlog.events.wait_metrics import Place, find_waits
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_columns import TaskColumns
 from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _STAGE = [NUMBERS.index("stage_id"), NUMBERS.index("stage_attempt")]
+_TIMES = [NUMBERS.index("launch_ms"), NUMBERS.index("finish_ms")]
 _TASK_ID = NUMBERS.index("task_id")
 
 
@@ -92,8 +93,10 @@ class TaskIntake:
         self, text: bytes, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
     ) -> None:
         stages = zip(*numbers[:, _STAGE].T.tolist(), strict=True)
-        places = np.frombuffer(block.accumulables, np.int64).reshape(-1, 2).T.tolist()
-        found = find_waits(text, list(zip(stages, *places, strict=True)))
+        launch, finish = numbers[:, _TIMES].T
+        spans = np.frombuffer(block.accumulables, np.int64).reshape(-1, 2).T.tolist()
+        places = map(Place, stages, (finish - launch).tolist(), *spans)
+        found = find_waits(text, list(places))
         if found:
             self.columns.add_waits(np.array(found), first_row)
 
