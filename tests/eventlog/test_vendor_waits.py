@@ -10,7 +10,7 @@ import pytest
 
 from iqcar.enums import Request
 from iqcar.eventlog import read_logs
-from iqcar.eventlog.events.wait_metrics import EVERY, Place, find_waits
+from iqcar.eventlog.events.wait_metrics import EVERY, find_waits
 from iqcar.tables import Tables
 from iqcar.waits import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.waits.measure import measure_waits
@@ -157,7 +157,7 @@ def test_a_metric_that_few_tasks_of_a_block_report_is_found_in_all_that_do() -> 
         start = len(text)
         if number % 7 == 1:
             text += b'[{"ID":3,"Name":"buffer time","Update":"%d","Value":"9"}]' % number
-        tasks.append(Place((0.0, 0.0), float(number == 8), start, len(text)))
+        tasks.append((number, 0.0, float(number == 8), start, len(text)))
     found = {row for row, *_ in find_waits(text, tasks)}
     assert found == {number for number in range(count) if number % 7 == 1}
 

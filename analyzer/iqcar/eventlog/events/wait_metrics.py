@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import lru_cache
-from heapq import nlargest
-from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -58,17 +56,15 @@ _NAMES = (
 _WITHIN = ((Wait.WRITE, "part of shuffle file write"), (Wait.IO, "time IO wait"))
 """Metrics by a part of their names."""
 
-PROBES, EVERY = 4, 64
-"""In a block, all metrics are looked for in the four longest tasks of each stage and in every 64th
-task. A task leaves out a metric that is zero; where it matters, the longest tasks have it."""
+EVERY = 32
+"""In a block, all metrics are looked for in the longest task of each stage and in every 32nd task.
+A task leaves out a metric that is zero; where it matters, the longest task has it."""
 
+_START = b'"Name":"'
 _KNOWN = re.compile(
-    b'"Name":"((?:scan time|(?:'
-    + b"|".join(re.escape(name).encode() for kind, name in _NAMES if kind is not Wait.SCAN)
-    + b"|"
-    + b"|".join(b'[^"]*' + part.encode() + b'[^"]*' for _, part in _WITHIN)
-    + b')"))'
+    _START + b"(?:" + b"|".join(re.escape(name).encode() for _, name in _NAMES) + b")"
 )
+_PARTS = tuple(part.encode() for _, part in _WITHIN)
 _UPDATE = re.compile(
     rb'"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?[,}]'
 )
@@ -114,14 +110,8 @@ def wait_of(name: str) -> Wait | None:
     return None
 
 
-class Place(NamedTuple):
-    """Where the accumulables of a task are in a block; an empty place has none."""
-
-    stage: tuple[float, float]
-    """Stage id and attempt."""
-    duration: float
-    start: int
-    end: int
+Place = tuple[int, float, float, int, int]
+"""Row of a task, its stage id and run time, and where its accumulables start and end in a block."""
 
 
 def find_waits(text: bytes, tasks: Sequence[Place]) -> list[tuple[float, float, float, float]]:
@@ -138,34 +128,39 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> list[tuple[float, float, 
     list of (row of the task, :class:`Wait`, accumulator id, update as logged)
         The id is NaN if it is unknown; a time of hours, minutes and seconds is in ms.
     """
-    found = []
+    found: list[tuple[float, float, float, float]] = []
     find = text.find
     for needle, kind in _held_by(text, tasks).items():
         width = len(needle)
-        for row, task in enumerate(tasks):
-            at = find(needle, task.start, task.end)
+        for row, _, _, start, end in tasks:
+            at = find(needle, start, end)
             while at >= 0:
                 update = _UPDATE.match(text, at)
                 if update is not None:
                     found.append((row, kind, _id_before(text, at), _value(update)))
-                at = find(needle, at + width, task.end)
+                at = find(needle, at + width, end)
     return found
 
 
 def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
     """Return the metrics that some of the tasks hold, by their names as they stand in the text."""
-    of_stage: dict[tuple[float, float], list[Place]] = {}
+    longest: dict[float, tuple[float, Place]] = {}
     for task in tasks:
-        of_stage.setdefault(task.stage, []).append(task)
-    probed = [*tasks[::EVERY]]
-    for its in of_stage.values():
-        probed += nlargest(PROBES, its, key=attrgetter("duration"))
+        _, stage, time, _, _ = task
+        known = longest.get(stage)
+        if known is None or time > known[0]:
+            longest[stage] = (time, task)
     needles: dict[bytes, Wait] = {}
-    for task in probed:
-        for name in _KNOWN.findall(text, task.start, task.end):
-            kind = wait_of(name.rstrip(b'"').decode("utf-8", "replace"))
-            if kind is not None:
-                needles[b'"Name":"' + name] = kind
+    for _, _, _, first, last in (*(task for _, task in longest.values()), *tasks[::EVERY]):
+        starts = [match.start() for match in _KNOWN.finditer(text, first, last)]
+        for part in _PARTS:
+            at = text.find(part, first, last)
+            starts += [text.rfind(_START, first, at)] if at >= 0 else []
+        for start in starts:
+            end = text.find(b'"', start + len(_START), last) + 1
+            kind = wait_of(text[start + len(_START) : end - 1].decode("utf-8", "replace"))
+            if start >= 0 and kind is not None:
+                needles[text[start:end]] = kind
     return needles
 
 

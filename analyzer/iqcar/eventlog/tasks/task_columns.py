@@ -66,8 +66,6 @@ class TaskColumns:
             return numbers
         table = np.array([self._codes_of.get(one) or self._number(one) for one in block.texts])
         self._blocks.append((numbers, table[numbers[:, -1].astype(np.intp)].astype(np.int32)))
-        if block.scans:
-            self.add_waits(np.frombuffer(block.scans).reshape(-1, 4), self.rows)
         self.rows += len(numbers)
         return numbers
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.eventlog.events.wait_metrics import Place, find_waits
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_columns import TaskColumns
 from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from iqcar.eventlog.tasks.task_lines import TaskBlock
 
 
-_STAGE = [NUMBERS.index("stage_id"), NUMBERS.index("stage_attempt")]
-_TIMES = [NUMBERS.index("launch_ms"), NUMBERS.index("finish_ms")]
 _TASK_ID = NUMBERS.index("task_id")
 
 
@@ -66,7 +63,8 @@ class TaskIntake:
         numbers = self.columns.add(block)
         task_ids = numbers[:, _TASK_ID]
         self.ends += len(task_ids)
-        self._add_waits(text, numbers, block, first_row)
+        if block.waits:
+            self.columns.add_waits(np.frombuffer(block.waits).reshape(-1, 4), first_row)
         self.starts += block.starts
         for task_id, start, end in block.started:
             self.running[task_id] = text[start:end]
@@ -88,17 +86,6 @@ class TaskIntake:
         """Append tasks that never ended."""
         self.columns.add(self._decoder.block_of(list(tasks)))
         self.running.clear()
-
-    def _add_waits(
-        self, text: bytes, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
-    ) -> None:
-        stages = zip(*numbers[:, _STAGE].T.tolist(), strict=True)
-        launch, finish = numbers[:, _TIMES].T
-        spans = np.frombuffer(block.accumulables, np.int64).reshape(-1, 2).T.tolist()
-        places = map(Place, stages, (finish - launch).tolist(), *spans)
-        found = find_waits(text, list(places))
-        if found:
-            self.columns.add_waits(np.array(found), first_row)
 
     def _add_records(
         self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool

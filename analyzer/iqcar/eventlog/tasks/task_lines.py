@@ -17,7 +17,7 @@ import msgspec
 
 from iqcar.eventlog.events import task_structs as ev
 from iqcar.eventlog.events.event_names import TASK_END, TASK_RECORD, TASK_START
-from iqcar.eventlog.events.wait_metrics import value_of, wait_of
+from iqcar.eventlog.events.wait_metrics import Place, find_waits, value_of, wait_of
 
 if TYPE_CHECKING:
     from iqcar.eventlog.events.blocks import Block
@@ -64,7 +64,6 @@ TEXTS = ("executor_id", "host", "locality", "reason")
 _row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
 _wait = struct.Struct("4d").pack
 _place = struct.Struct("3q").pack
-_span = struct.Struct("2q").pack
 
 _NOTHING = (
     ("shuffle_read", ev.NO_SHUFFLE_READ, ev.ShuffleRead(*[0.0] * 6)),
@@ -83,12 +82,9 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
     texts : list of tuple
         Distinct TEXTS of tasks, which the last number of a row refers to.
-    accumulables : bytes
-        int64 of shape (n_tasks, 2): where the accumulables of each task start and end in the text;
-        0 where they were decoded.
-    scans : bytes
-        float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, in the
-        unit of the log, of the tasks whose accumulables were decoded.
+    waits : bytes
+        float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, as
+        :func:`~iqcar.eventlog.events.wait_metrics.find_waits` finds them.
     records : bytes
         int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
@@ -106,8 +102,7 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
 
     rows: bytes
     texts: list[tuple[str, str, str, str]]
-    accumulables: bytes
-    scans: bytes
+    waits: bytes
     records: bytes
     listed: list[tuple[int, str]]
     started: list[tuple[float, int, int]]
@@ -127,8 +122,8 @@ class TaskDecoder:
     def _clear(self) -> None:
         self._rows: list[bytes] = []
         self._codes: dict[tuple[str, str, str, str], int] = {}
-        self._accumulables: list[bytes] = []
-        self._scans: list[bytes] = []
+        self._places: list[Place] = []
+        self._waits: list[bytes] = []
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
         self._bad_numbers = 0
@@ -139,8 +134,7 @@ class TaskDecoder:
         block = TaskBlock(
             b"".join(self._rows),
             list(self._codes),
-            b"".join(self._accumulables),
-            b"".join(self._scans),
+            b"".join(self._waits),
             b"".join(self._records),
             self._listed,
             [(task_id, *place) for task_id, place in started.items()],
@@ -162,6 +156,7 @@ class TaskDecoder:
         text = block.text
         find, startswith = text.find, text.startswith
         decode, decode_start, add = self._decode, self._decode_start, self._add
+        rows, place = self._rows, self._places.append
         started: dict[float, tuple[int, int]] = {}
         starts, before, tail = 0, _INFO_FROM, 0
         others: list[int] = []
@@ -189,7 +184,8 @@ class TaskDecoder:
                         peak = nan
                         if isnan(task.metrics.peak_memory):
                             peak = _peak_memory(text, first, last)
-                        add(task, peak, first, last)
+                        place((len(rows), task.stage_id, task.metrics.run, first, last))
+                        add(task, peak)
                     if started:
                         started.pop(task.info.task_id, None)
                 elif startswith(START_START, start):
@@ -201,16 +197,16 @@ class TaskDecoder:
                 line = text[start:end]
                 if not (startswith(END_START, start) and self._add_damaged(line)):
                     others.append(number)
+        self._waits += [_wait(*told) for told in find_waits(text, self._places)]
         return self._taken(started, starts, others)
 
-    def _add(self, task: ev.TaskEnd, peak: float, first: int, last: int) -> None:
+    def _add(self, task: ev.TaskEnd, peak: float) -> None:
         i, m = task.info, task.metrics
         if m.host_name:
             m = _settled(m)
         r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
         texts = (i.executor_id, i.host, i.locality, task.reason.reason)
         code = self._codes.setdefault(texts, len(self._codes))
-        self._accumulables.append(_span(first, last))
         self._rows.append(
             _row(
                 task.stage_id, task.stage_attempt, peak if m is not ev.NO_METRICS else nan,
@@ -240,14 +236,14 @@ class TaskDecoder:
             kind = wait_of(name)
             told = None if kind is None else value_of(bytes(one.update))
             if kind is not None and told is not None:
-                self._scans.append(_wait(row, kind, one.id, told))
+                self._waits.append(_wait(row, kind, one.id, told))
             elif name == _PEAK_NAME:
                 peak = value
         if task.reason.reason != _RESUBMITTED:  # it repeats the end of an attempt
             record = _listed_record(accumulables) or _listed_record(_list(task.reason.updates))
             if record:
                 self._listed.append((row, record))
-        self._add(task, peak if isnan(task.metrics.peak_memory) else nan, 0, 0)
+        self._add(task, peak if isnan(task.metrics.peak_memory) else nan)
 
     def _add_damaged(self, line: bytes) -> bool:
         """Add what fits of a task that does not fit as a whole; return whether it is one."""
