@@ -6,10 +6,13 @@ the user and the plan. They recur in other queries and differ in the next run of
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
-from iqcar.eventlog.text.linear import compiled, encoded
+from iqcar.eventlog.text.linear import Replacement, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from iqcar.eventlog.text.linear import Match
 
 CONNECT = "Spark Connect"
 """What a stage is called that Spark Connect named after its request."""
@@ -29,8 +32,16 @@ _TAG = compiled(rf"SparkConnect_SessionTag_[^\n,]*?_Session_{_UUID}_Tag_([^\n,]+
 _SQL = compiled(r'(?:^|\n)[ ]*sql(?:_command)? \{\n[ ]*(?:query|sql): "((?:[^"\\\n]|\\[^\n])*)"')
 """A SQL statement within a request, in the text format of Protocol Buffers."""
 
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def _letter(match: Match) -> bytes:
+    """Return what an escape stands for: a byte by its octal number, or a letter."""
+    letter: bytes = match[1][1:]
+    return bytes([int(letter, 8) & 0xFF]) if match[2] else _ESCAPED.get(letter, letter)
+
+
+_ESCAPE = Replacement(b"\\", compiled(r"(?s)(\\(?:([0-7]{1,3})|.))"), _letter)
 
 
 def is_connects_own(text: str) -> bool:
@@ -61,11 +72,4 @@ def connect_sql(request: str) -> str:
     'SELECT "a"'
     """
     match = _SQL.search(encoded(request))
-    return redact_text(_ESCAPE.sub(_letter, match[1]).decode("utf-8", "replace")) if match else ""
-
-
-def _letter(match: re.Match[bytes]) -> bytes:
-    """Return what an escape stands for: a byte by its octal number, or a letter."""
-    if match[1]:
-        return bytes([int(match[1], 8) & 0xFF])
-    return _ESCAPED.get(match[2], match[2])
+    return redact_text(_ESCAPE.apply(match[1]).decode("utf-8", "replace")) if match else ""
