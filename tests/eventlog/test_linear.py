@@ -97,7 +97,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
     "waits": lambda text: wait_metrics.find_waits(text.encode(), [(0, 0.0, 0.0, 0, len(text))]),
     "wait": lambda text: wait_metrics.value_of(text.encode()),
-    "id": lambda text: wait_metrics._ID.match(('"ID":' + text).encode()),
+    "id": lambda text: wait_metrics._TOLD.match(('"ID":1,"Name":"' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
     "others": finds(pool_names._OTHERS),

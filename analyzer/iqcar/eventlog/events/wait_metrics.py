@@ -8,8 +8,10 @@ Processes that decode tasks import this file, so it must be quick to import.
 from __future__ import annotations
 
 import re
+from array import array
 from enum import IntEnum
 from functools import lru_cache
+from math import nan
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -65,12 +67,12 @@ _KNOWN = re.compile(
     _START + b"(?:" + b"|".join(re.escape(name).encode() for _, name in _NAMES) + b")"
 )
 _PARTS = tuple(part.encode() for _, part in _WITHIN)
-_UPDATE = re.compile(
-    rb'"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?[,}]'
-)
-"""A number, or hours, minutes and seconds: so RAPIDS writes what is no SQL metric."""
-_ID = re.compile(rb'"ID":(\d{1,18}),"Name"')
 _ID_START, _ID_BYTES = b'"ID":', 40
+_TOLD = re.compile(
+    rb'(?:"ID":(\d{1,18}),)?"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?'
+    rb"[,}]"
+)
+"""The update is a number, or hours, minutes and seconds: so RAPIDS writes what is no SQL metric."""
 
 
 class DeclaredWaits(msgspec.Struct, gc=False):
@@ -114,7 +116,7 @@ Place = tuple[int, float, float, int, int]
 """Row of a task, its stage id and run time, and where its accumulables start and end in a block."""
 
 
-def find_waits(text: bytes, tasks: Sequence[Place]) -> list[tuple[float, float, float, float]]:
+def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
     """Find the metrics that tell waits in the accumulables of a block's tasks.
 
     Parameters
@@ -125,19 +127,23 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> list[tuple[float, float, 
 
     Returns
     -------
-    list of (row of the task, :class:`Wait`, accumulator id, update as logged)
-        The id is NaN if it is unknown; a time of hours, minutes and seconds is in ms.
+    array of float64 of shape (n × 4,)
+        Row of the task, :class:`Wait`, accumulator id, and update as logged of each. The id is NaN
+        if it is unknown; a time of hours, minutes and seconds is in ms.
     """
-    found: list[tuple[float, float, float, float]] = []
-    find = text.find
+    found = array("d")
+    find, rfind, told = text.find, text.rfind, _TOLD.match
     for needle, kind in _held_by(text, tasks).items():
         width = len(needle)
         for row, _, _, start, end in tasks:
             at = find(needle, start, end)
             while at >= 0:
-                update = _UPDATE.match(text, at)
-                if update is not None:
-                    found.append((row, kind, _id_before(text, at), _value(update)))
+                before = rfind(_ID_START, at - _ID_BYTES, at)
+                match = told(text, before) if before >= 0 else None
+                if match is None or match.end(1) + 1 != at:
+                    match = told(text, at)
+                if match is not None:
+                    found.extend((row, kind, float(match[1] or nan), _value(match)))
                 at = find(needle, at + width, end)
     return found
 
@@ -166,18 +172,12 @@ def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
 
 def value_of(update: bytes) -> float | None:
     """Return an update that was cut out of its line, in the unit of the log; None if it is none."""
-    match = _UPDATE.match(b'"Name":"","Update":' + update + b",")
+    match = _TOLD.match(b'"Name":"","Update":' + update + b",")
     return _value(match) if match else None
 
 
-def _value(update: re.Match[bytes]) -> float:
-    if update[1] is not None:
-        return float(update[1])
-    hours, minutes, seconds = (float(part) for part in update.groups()[1:])
+def _value(told: re.Match[bytes]) -> float:
+    if told[2] is not None:
+        return float(told[2])
+    hours, minutes, seconds = (float(part) for part in told.groups()[2:])
     return 1000.0 * (3600 * hours + 60 * minutes + seconds)
-
-
-def _id_before(text: bytes, at: int) -> float:
-    """Return the id of the accumulable whose name is at a place; NaN if it is not before it."""
-    number = _ID.match(text, text.rfind(_ID_START, max(at - _ID_BYTES, 0), at))
-    return float(number[1]) if number else float("nan")

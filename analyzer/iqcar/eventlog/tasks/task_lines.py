@@ -197,7 +197,7 @@ class TaskDecoder:
                 line = text[start:end]
                 if not (startswith(END_START, start) and self._add_damaged(line)):
                     others.append(number)
-        self._waits += [_wait(*told) for told in find_waits(text, self._places)]
+        self._waits.append(find_waits(text, self._places).tobytes())
         return self._taken(started, starts, others)
 
     def _add(self, task: ev.TaskEnd, peak: float) -> None:
