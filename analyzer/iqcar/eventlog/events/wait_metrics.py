@@ -11,7 +11,7 @@ import re
 from array import array
 from enum import IntEnum
 from functools import lru_cache
-from math import nan
+from math import isnan, nan
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,7 +91,7 @@ class DeclaredWaits(msgspec.Struct, gc=False):
 
     def add(self, number: int, name: str, kind: str, node: str) -> None:
         """Take in the metric of a plan's node, with its accumulator and Spark's type of metric."""
-        # Gluten up to 1.2 declares its time in ns as ms.
+        # Early versions of Gluten declare that time, which is in ns, as one in ms.
         if kind == "nsTiming" or name == "io wait time":
             self.nanoseconds.add(number)
         if "Scan" in node:
@@ -138,7 +138,7 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
         for row, _, _, start, end in tasks:
             at = find(needle, start, end)
             while at >= 0:
-                before = rfind(_ID_START, at - _ID_BYTES, at)
+                before = rfind(_ID_START, max(at - _ID_BYTES, start), at)
                 match = told(text, before) if before >= 0 else None
                 if match is None or match.end(1) + 1 != at:
                     match = told(text, at)
@@ -154,7 +154,7 @@ def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
     for task in tasks:
         _, stage, time, _, _ = task
         known = longest.get(stage)
-        if known is None or time > known[0]:
+        if known is None or time > known[0] or isnan(known[0]):
             longest[stage] = (time, task)
     needles: dict[bytes, Wait] = {}
     for _, _, _, first, last in (*(task for _, task in longest.values()), *tasks[::EVERY]):

@@ -39,16 +39,18 @@ def wait_columns(found: Numbers, rows: int, declared: DeclaredWaits) -> dict[str
     in_ns = np.isin(ids, np.array([*declared.nanoseconds], np.float64))
     value = np.where(in_ns & (kind != Wait.GPU), update / _NS_PER_MS, update)
     of_scan = np.isin(ids, np.array([*declared.scans], np.float64))
+    present = set(np.unique(kind).tolist())
 
-    def total(*kinds: Wait) -> Numbers:
-        here = np.isin(kind, kinds) & ((kind != Wait.OPERATOR) | of_scan)
+    def total(wanted: Wait) -> Numbers:
         times = np.full(rows, np.nan)
-        at = row[here].astype(np.intp)
-        times[at] = 0.0
-        np.add.at(times, at, value[here])
+        if wanted in present:
+            here = (kind == wanted) & (of_scan if wanted is Wait.OPERATOR else True)
+            at = row[here].astype(np.intp)
+            times[at] = 0.0
+            np.add.at(times, at, value[here])
         return times
 
-    scan = total(Wait.SCAN, Wait.OPERATOR)
+    scan = _first(total(Wait.SCAN), total(Wait.OPERATOR))
     buffering = _first(total(Wait.FILES), total(Wait.BUFFERING))
     # RAPIDS' scan time contains decoding on the GPU and the wait for it. Its time of buffering does
     # not, but several threads can spend it at once.
