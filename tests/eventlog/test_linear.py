@@ -89,7 +89,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "user named": descriptions.is_user_named,
     "connect": lambda text: connect_requests.connect_operation(text, None),
     "connect tags": connect_requests.connect_tags,
-    "connect SQL": lambda text: connect_requests.connect_sql('sql {\n query: "' + text + '"'),
+    "connect SQL": lambda text: connect_requests.connect_request('sql {\n query: "' + text + '"'),
     "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
     "uuid": finds(identify._UUID),
     "token": finds(lenient._TOKEN),

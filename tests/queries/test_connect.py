@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iqcar.eventlog import read_logs
-from iqcar.eventlog.events.connect_requests import connect_operation, connect_sql, connect_tags
+from iqcar.eventlog.events.connect_requests import connect_operation, connect_request, connect_tags
 from iqcar.queries.identify import identify
 from iqcar.tables import Tables, texts
 from tests.support.synthetic_log import SyntheticLog, node, stage_info
@@ -53,6 +53,9 @@ def run(
     job_tags.append(f"SparkConnect_OperationTag_{user}_Operation_{operation(number)}")
     statement = f"common {{\n  plan_id: {plan_id}\n}}\n"
     statement += f'sql {{\n  query: "{sql}"\n}}\n' if sql else "range {\n  end: 1000\n}\n"
+    if plan is None and not tags:
+        model = 'name: "org.apache.spark.ml.clustering.KMeans"\n      uid: "KMeans_ca59da59abb4"'
+        statement = f"ml_command {{\n  fit {{\n    estimator {{\n      {model}\n    }}\n  }}\n}}\n"
     log.event(STARTED, {
         "jobTag": job_tags[-1], "operationId": operation(number), "eventTime": 1000,
         "sessionId": session, "userId": "ann", "userName": "ann", "statementText": statement,
@@ -115,7 +118,7 @@ def test_jobs_outside_sql_recur_by_the_clients_tag_only(tmp_path: Path) -> None:
         run(log, number, None, tags=tags)
     tables = read(log, tmp_path)
     assert texts(tables.queries, "fingerprint") == ["name:train", "name:train", "", ""]
-    assert texts(tables.queries, "name")[2:] == texts(tables.queries, "query_id")[2:]
+    assert texts(tables.queries, "name")[2:] == ["fit KMeans", "fit KMeans"]
     assert set(texts(tables.stages, "name")) == {"Spark Connect"}
 
 
@@ -145,5 +148,5 @@ def test_operation_and_tags_are_found_whatever_a_user_is_called() -> None:
     assert connect_operation(None, tags) == operation(5)
     assert connect_tags(tags) == "x_Tag_y"
     assert connect_tags("my,own,tags") == ""
-    assert connect_sql('filter {\n  condition {\n    unparsed: "sql"\n  }\n}\n') == ""
-    assert connect_sql('sql_command {\n  sql: "SHOW TABLES"\n}\n') == "SHOW TABLES"
+    assert connect_request('filter {\n  condition {\n    unparsed: "sql"\n  }\n}\n') == ""
+    assert connect_request('sql_command {\n  sql: "SHOW TABLES"\n}\n') == "SHOW TABLES"

@@ -14,7 +14,7 @@ from iqcar.eventlog.events import structs as ev
 from iqcar.eventlog.events.connect_requests import (
     CONNECT,
     connect_operation,
-    connect_sql,
+    connect_request,
     connect_tags,
     is_connects_own,
 )
@@ -73,8 +73,8 @@ class Collector:
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
-    connect_sql: dict[str, str] = field(default_factory=dict)
-    """The SQL statement of each Spark Connect operation that has one."""
+    connect_requests: dict[str, str] = field(default_factory=dict)
+    """What Spark Connect operations were asked for, of those that say so in words."""
     plugin_events: list[bytes] = field(default_factory=list)
     """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
     last_time: float = nan
@@ -280,9 +280,9 @@ class Collector:
         self._see_time(event.submission)
 
     def _connect_started(self, event: ev.ConnectStarted) -> None:
-        statement = connect_sql(event.statement)
-        if statement:
-            self.connect_sql[event.operation] = statement
+        words = connect_request(event.statement)
+        if words:
+            self.connect_requests[event.operation] = words
 
     def _job_end(self, event: ev.JobEnd) -> None:
         job = self._active.pop(int(event.job_id), None) if isfinite(event.job_id) else None

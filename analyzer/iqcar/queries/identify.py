@@ -273,6 +273,7 @@ class _Identities:
         self._plan_hash = texts(sql, "plan_hash")
         self._job_description = texts(jobs, "description")
         self._job_group = texts(jobs, "job_group")
+        self._connect_request = texts(jobs, "connect_request")
         self._app_name = texts(tables.applications, "name")
         self._call_sites: dict[int, set[str]] = {}
         self._stage_call_site: dict[tuple[int, int], str] = {}
@@ -305,6 +306,6 @@ class _Identities:
         of_stages = self._call_sites.get(job, set())
         call_sites = sorted(of_stages - {CONNECT})
         if not call_sites and (of_stages or key.kind == "connect"):
-            return "", ""
+            return self._connect_request[job], ""
         name = call_sites[-1] if call_sites else group
         return name, _fingerprint_of("call", " / ".join(call_sites) or name)

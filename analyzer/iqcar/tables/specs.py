@@ -112,6 +112,7 @@ JOBS = TableSpec(
         ("query", "int32", "row", "The query it belongs to."),
         ("sql_execution", "int32", "row", "Its SQL execution; −1 if none."),
         ("connect_operation", "str", "", "Spark Connect operation id; empty if none."),
+        ("connect_request", "str", "", "SQL text or model that it was asked for, if known."),
         ("job_group", "str", "", "Job group; empty if none."),
         ("description", "str", "", "As the user or Spark set it; else a client's tags."),
         ("pool", "str", "", "Scheduler pool; empty if not recorded."),

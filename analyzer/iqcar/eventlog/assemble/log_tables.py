@@ -184,7 +184,7 @@ def _names_of_executions(log: Collector) -> list[str]:
         if execution is None or execution.description:
             continue
         described = "" if is_broadcast(job.description) else job.description
-        told = (described, job.tags, log.connect_sql.get(job.connect, ""))
+        told = (described, job.tags, log.connect_requests.get(job.connect, ""))
         for number in {job.execution, execution.root} if any(told) else ():
             known = of_jobs.get(number, told)
             of_jobs[number] = tuple(a or b for a, b in zip(known, told, strict=True))
@@ -207,6 +207,7 @@ def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
                 for job in jobs
             ],
             "connect_operation": [job.connect for job in jobs],
+            "connect_request": [log.connect_requests.get(job.connect, "") for job in jobs],
             "job_group": [job.group for job in jobs],
             "description": [job.description or job.tags for job in jobs],
             "pool": [job.pool for job in jobs],

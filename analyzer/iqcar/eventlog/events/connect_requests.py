@@ -1,4 +1,4 @@
-"""What a log says of a Spark Connect request: its operation, the client's tags and its SQL.
+"""What a log says of a Spark Connect request: its operation, the client's tags, what it asks for.
 
 Spark Connect describes everything that it runs by the beginning of the request: ids of the session,
 the user and the plan. They recur in other queries and differ in the next run of the same query.
@@ -31,6 +31,9 @@ _TAG = compiled(rf"SparkConnect_SessionTag_[^\n,]*?_Session_{_UUID}_Tag_([^\n,]+
 
 _SQL = compiled(r'(?:^|\n)[ ]*sql(?:_command)? \{\n[ ]*(?:query|sql): "((?:[^"\\\n]|\\[^\n])*)"')
 """A SQL statement within a request, in the text format of Protocol Buffers."""
+
+_FIT = compiled(r'\bfit \{\n[ ]*estimator \{\n[ ]*name: "(?:[^"\n]*\.)?([^".\n]+)"')
+"""The class of a model to be fitted, in a request."""
 
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
@@ -65,11 +68,17 @@ def connect_tags(tags: str | None) -> str:
     return ", ".join(sorted({redact_text(tag.decode("utf-8")) for tag in found}))
 
 
-def connect_sql(request: str) -> str:
-    r"""Return the first SQL statement of a Spark Connect request; empty if it holds none.
+def connect_request(request: str) -> str:
+    r"""Return the first SQL statement of a request, else the model that it fits; empty if neither.
 
-    >>> connect_sql('common {\n  plan_id: 3\n}\nsql {\n  query: "SELECT \\"a\\""\n}\n')
+    >>> connect_request('common {\n  plan_id: 3\n}\nsql {\n  query: "SELECT \\"a\\""\n}\n')
     'SELECT "a"'
+    >>> connect_request('ml_command {\n  fit {\n    estimator {\n      name: "a.b.KMeans"\n')
+    'fit KMeans'
     """
-    match = _SQL.search(encoded(request))
-    return redact_text(_ESCAPE.apply(match[1]).decode("utf-8", "replace")) if match else ""
+    stored = encoded(request)
+    sql = _SQL.search(stored)
+    if sql:
+        return redact_text(_ESCAPE.apply(sql[1]).decode("utf-8", "replace"))
+    fit = _FIT.search(stored)
+    return redact_text(f"fit {fit[1].decode('utf-8', 'replace')}") if fit else ""
