@@ -58,8 +58,8 @@ _NAMES = (
 _WITHIN = ((Wait.WRITE, "part of shuffle file write"), (Wait.IO, "time IO wait"))
 """Metrics by a part of their names."""
 
-EVERY = 32
-"""In a block, all metrics are looked for in the longest task of each stage and in every 32nd task.
+EVERY = 64
+"""In a block, all metrics are looked for in the longest task of each stage and in every 64th task.
 A task leaves out a metric that is zero; where it matters, the longest task has it."""
 
 _START = b'"Name":"'
