@@ -1,4 +1,7 @@
-"""Time blame, and with --truth score it against the effect of removing each source.
+"""Time blame, and with --truth score it against the effect of removing sources.
+
+With --truth: how it ranks the sources that are worth removing, and how the amounts that it says
+were lost compare with what all others together cost, on quiet clusters and on loud ones.
 
 scripts/bench blame [--full] [--truth]: seconds for n, n/2 and n/4 tasks (linear?) and the ratio
 to enumerating pairs at the largest size where that is possible; all in one run, after compiling.
@@ -18,7 +21,8 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.blame.attribute import attribute, capacities
+from iqcar.blame.attribute import attribute
+from iqcar.blame.loads import estimate_demand, find_loads, fit_devices
 from iqcar.blame.ratp import TaskColumns, measure_loss
 from iqcar.blame.source_usage import used_share
 from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
@@ -154,14 +158,15 @@ def by_host(columns: TaskColumns) -> Schedule:
 def naive(tables: Tables, waits: pd.DataFrame) -> None:
     """All requests by pairs, from the same inputs as the sweep."""
     columns = TaskColumns.from_tables(tables, waits)
-    capacity = capacities(columns, by_host(columns))
+    loads = find_loads(columns, by_host(columns))
+    demand = estimate_demand(loads, fit_devices(loads, HOST_COUNT))
     n_stages = len(tables.stages)
     group = columns.stage * (HOST_COUNT + 1) + columns.host
     for request in REQUESTS:
-        loss = measure_loss(columns, request, capacity, SourceUsage.ACTIVE)
+        loss = measure_loss(columns, request, demand.contention, SourceUsage.ACTIVE)
         if not loss.lost.any():
             continue
-        rate = used_share(columns, request, capacity, SourceUsage.ACTIVE)
+        rate = used_share(columns, request, demand.devices, SourceUsage.ACTIVE)
         slots = request.domain is Domain.APPLICATION
         begin = columns.slots.asked if slots else columns.launch
         end, p, q = (
@@ -213,9 +218,12 @@ def main() -> None:
     parser.add_argument("--truth", action="store_true", help="score against removal instead")
     options = parser.parse_args()
     if options.truth:
+        from tests.support.quiet_clusters import print_amounts
         from tests.support.simulated_truth import print_scores
 
-        print_scores(range(24 if options.full else 8))
+        seeds = range(24 if options.full else 8)
+        print_scores(seeds)
+        print_amounts(seeds)
     else:
         speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from iqcar.demand.demand_tables import CAPACITIES, OWN_RATES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
@@ -22,11 +23,12 @@ from iqcar.enums import (
     Request,
     Resource,
     SourceUsage,
+    WasteCause,
 )
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.report.json.analyze import result_schema
-from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
+from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import VICTIMS_FIRST
 from iqcar.rules.slow_hosts import (
     LEAST_JOBS,
@@ -41,6 +43,7 @@ from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.rules.vocabulary.lost_time import vocabulary
 from iqcar.rules.vocabulary.stragglers import straggler_causes
 from iqcar.rules.vocabulary.topics import topic_vocabulary
+from iqcar.rules.vocabulary.waste import waste_causes
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.stragglers import (
     FEATURES,
@@ -60,6 +63,7 @@ from iqcar.topics import (
 )
 from iqcar.waits import WAITS
 from iqcar.waits.by_query import QUERY_WAITS
+from iqcar.wasted import WASTED_TASKS, WASTED_WORK
 
 EXIT_CODES = {
     ExitCode.OK: "everything was analysed",
@@ -71,6 +75,7 @@ BUGS = f"""\
 One log that cannot be read never stops the others: its status says why, and the exit code is 3. A
 bug of iqcar ends in one line, too. `iqcar --debug COMMAND`, or `{DEBUG}=1` in the environment,
 prints its traceback, also that of a process which reads logs or analyses them for `iqcar serve`."""
+DEMAND_TABLES = (OWN_RATES, CAPACITIES)
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
 TOPIC_TABLES = (
     TOPICS,
@@ -110,7 +115,8 @@ HOW_ADVICE_IS_FOUND = f"""\
 ADVICE rules are for people: no scheduler acts on them, no pool is made from them, no replay tells
 what they will do. They are written from the causes of stragglers ([stragglers.md](stragglers.md)),
 in the order of the time over the median that each explains. With `--topics` a reason also says how
-many of the stragglers have a recurring topic that says the same.
+many of the stragglers have a recurring topic that says the same. After them there is one for each
+application whose executors others waited for ([blame.md](blame.md#waits-for-executors)).
 
 - A straggler's time over its stage's median is divided among its causes: measured waits take what
   they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
@@ -145,7 +151,8 @@ def tables_page() -> str:
         "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    for spec in (*SPECS, WAITS, QUERY_WAITS, FEATURES, *STRAGGLER_TABLES, *TOPIC_TABLES):
+    derived = (WAITS, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
+    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
@@ -157,7 +164,8 @@ def kinds_page() -> str:
     lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
-        InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly, Pattern,
+        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
+        Pattern,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
@@ -250,7 +258,9 @@ def rules_page() -> str:
     lines += _advice_kinds()
     lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
     lines += ["| cause | meaning | advice |", "|---|---|---|"]
-    lines += [f"| {c.name} | {c.sentence} | {c.advice} |" for c in vocabulary().values()]
+    lines += [
+        f"| {c.name} | {c.sentence} | {c.told(recorded=False)} |" for c in vocabulary().values()
+    ]
     lines += ["", "## Causes of stragglers and advice", ""]
     lines += [
         "Why a task was slower than its stage ([stragglers.md](stragglers.md)). This is advice"
@@ -258,8 +268,14 @@ def rules_page() -> str:
     lines += ["to people: no pool is ever made from it.", ""]
     lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
     lines += [
-        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |"
+        f"| {c.name} | `{key}` | {c.sentence} | {c.told(recorded=False)} |"
         for key, c in straggler_causes().items()
+    ]
+    lines += ["", "## Causes of wasted work and advice", ""]
+    lines += ["Why work was wasted ([wasted-work.md](wasted-work.md)). Advice to people, too.", ""]
+    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
+    lines += [
+        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |" for key, c in waste_causes().items()
     ]
     lines += ["", "## Topics and advice", ""]
     lines += ["What keeps making tasks slow ([topics.md](topics.md)). Advice to people, too."]
@@ -278,9 +294,11 @@ def _advice_kinds() -> list[str]:
     lines += ["| kind | against | one per | what to do | settings |", "|---|---|---|---|---|"]
     for key, kind in advice_kinds().items():
         settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
-        against = " ".join(f"`{cause}`" for cause in kind.causes) or "size of tasks"
+        other = "size of tasks" if key in (SMALL_KIND, LARGE_KIND) else kind.how
+        against = " ".join(f"`{cause}`" for cause in kind.causes) or other
+        does = f"{kind.do} {kind.unrecorded}".rstrip()
         lines.append(
-            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {kind.do} | "
+            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {does} | "
             f"{'<br>'.join(settings)} |"
         )
     return lines

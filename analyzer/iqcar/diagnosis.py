@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from iqcar.graph import IQCGraph
     from iqcar.plots.accessor import Plots
     from iqcar.replay import Expected
-    from iqcar.rules import Rule
+    from iqcar.rules import RejectedRule, Rule
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats
     from iqcar.topics import Topics
+    from iqcar.wasted import WastedWork
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Diagnosis:
     """Demands, their sources, and what each stage lost."""
     graph: IQCGraph
     """iQC-Graph over all queries that lost time."""
+    wasted: WastedWork
+    """Work whose result was not used: ``wasted.by_query``, ``wasted.tasks``."""
     targets: tuple[int, ...]
     """Rows of the queries under analysis: those that lost most to other queries first."""
     stragglers: Stragglers
@@ -67,24 +70,29 @@ class Diagnosis:
     topics: Topics | None
     """Causes of stragglers that recur; None if nobody asked for them."""
     rules: tuple[Rule, ...]
-    """Proposed scheduler rules, each with its expected effect."""
+    """Proposed scheduler rules, each with its expected effect, and advice."""
     rules_together: Expected | None
     """Expected effect of all rules together; None where none acts through pools."""
     doubts: tuple[str, ...]
     """What is doubtful, in sentences."""
     settings: Settings
     """What the user chose."""
+    rejected_rules: tuple[RejectedRule, ...] = ()
+    """Scheduler rules that are predicted to harm; they are not in ``rules``."""
 
     @cached_property
     def queries(self) -> pd.DataFrame:
-        """One row per query: the table's columns, task waits by resource, and elapsed time lost."""
+        """One row per query: its columns, task waits by resource, elapsed time lost and wasted."""
         queries = self.tables.queries
         wide = self.query_waits.pivot_table(
             index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
         ).reindex(range(len(queries)))
         waits = {f"{resource}_wait_ms": wide[resource].to_numpy() for resource in wide.columns}
         extended: pd.DataFrame = queries.assign(
-            **waits, lost_ms=self.lost_ms(), lost_to_others_ms=self.lost_to_others_ms()
+            **waits,
+            lost_ms=self.lost_ms(),
+            lost_to_others_ms=self.lost_to_others_ms(),
+            **self.wasted.of_queries(len(queries)),
         )
         return extended
 

@@ -28,6 +28,7 @@ class Resource(Kind):
     """What a task can wait for (iQCAR table 1); level 2 of iQC-Graph."""
 
     SLOTS = "slots", "A place to run: the scheduler had no free slot for the task."
+    EXECUTORS = "executors", "Executors that other applications held: the cluster had none to give."
     CPU = "cpu", "Processor time: the task was runnable, or blocked by a lock, but not running."
     MEMORY = "memory", "Execution or storage memory of the task's executor."
     NETWORK = "network", "Shuffle blocks from other hosts."
@@ -38,6 +39,7 @@ class Domain(Kind):
     """The contention domain of a request: which tasks can hold what a task waits for."""
 
     APPLICATION = "application", "Only tasks of the same application."
+    CLUSTER = "cluster", "Other applications in the input that got executors of the same cluster."
     HOST = "host", "Every task on the same host, of any application in the input."
     EXECUTOR = "executor", "Only tasks in the same executor."
 
@@ -45,7 +47,14 @@ class Domain(Kind):
 class Request(Kind):
     """One way of waiting for a resource (iQCAR table 4); level 3 of iQC-Graph."""
 
-    SLOT_WAIT = "slot_wait", "From the stage's submission, or the failed attempt's end, to launch."
+    SLOT_WAIT = (
+        "slot_wait",
+        "From the stage's submission, or the failed attempt's end, to launch, less executor_wait.",
+    )
+    EXECUTOR_WAIT = (
+        "executor_wait",
+        "The part of the time to launch in which executors of other applications were in the way.",
+    )
     RUN_QUEUE = "run_queue", "Runnable, but another thread had the processor."
     MONITOR_BLOCKED = "monitor_blocked", "Blocked on a Java monitor that another task held."
     NOTIFICATION_WAIT = "notification_wait", "Waiting to be notified by another thread."
@@ -68,9 +77,15 @@ class Request(Kind):
         """The tasks among which the holders of the resource are."""
         return _DOMAIN_OF[self]
 
+    @property
+    def before_launch(self) -> bool:
+        """Whether a task waits for it before its launch, not while it runs."""
+        return self.domain in (Domain.APPLICATION, Domain.CLUSTER)
+
 
 _RESOURCE_OF = {
     Request.SLOT_WAIT: Resource.SLOTS,
+    Request.EXECUTOR_WAIT: Resource.EXECUTORS,
     Request.RUN_QUEUE: Resource.CPU,
     Request.MONITOR_BLOCKED: Resource.CPU,
     Request.NOTIFICATION_WAIT: Resource.CPU,
@@ -82,6 +97,7 @@ _RESOURCE_OF = {
 }
 _DOMAIN_OF = {
     Request.SLOT_WAIT: Domain.APPLICATION,
+    Request.EXECUTOR_WAIT: Domain.CLUSTER,
     Request.RUN_QUEUE: Domain.HOST,
     Request.MONITOR_BLOCKED: Domain.EXECUTOR,
     Request.NOTIFICATION_WAIT: Domain.EXECUTOR,
@@ -180,6 +196,25 @@ class BlameKind(Kind):
     KNOWN = "known", "A known cause that is not contention, such as garbage collection."
     UNATTRIBUTED = "unattributed", "Nothing in the input explains it."
     REST = "rest", "The sum of the parts of all other queries, each smaller than those listed."
+
+
+class WasteCause(Kind):
+    """Why the result of a task attempt was not used, or had to be computed again."""
+
+    TASK_FAILED = "task-failed", "A task ended with an error; in a barrier stage all run again."
+    FETCH_FAILED = (
+        "fetch-failed",
+        "Shuffle output could not be fetched: tasks that needed it, and those that wrote it again.",
+    )
+    EXECUTOR_LOST = (
+        "executor-lost",
+        "An executor was lost: its running tasks, those that needed the shuffle output it held, and"
+        " those that wrote that output again.",
+    )
+    PREEMPTED = "preempted", "The same, where the cluster took the executor away."
+    SPECULATION = "speculation", "Another attempt of the same task succeeded first."
+    CANCELLED = "cancelled", "Killed because its stage or job had failed or was cancelled."
+    NOT_NEEDED = "not-needed", "Killed because its query needed its result no longer."
 
 
 class FeatureKind(Kind):

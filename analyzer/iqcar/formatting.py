@@ -21,6 +21,7 @@ NAME_WIDTH = 48
 
 RESOURCE_NAMES = {
     Resource.SLOTS: "slots",
+    Resource.EXECUTORS: "executors",
     Resource.CPU: "CPU",
     Resource.MEMORY: "memory",
     Resource.NETWORK: "network",
@@ -29,6 +30,7 @@ RESOURCE_NAMES = {
 
 REQUEST_NAMES = {
     Request.SLOT_WAIT: "a free slot",
+    Request.EXECUTOR_WAIT: "an executor",
     Request.RUN_QUEUE: "the processor",
     Request.MONITOR_BLOCKED: "a lock",
     Request.NOTIFICATION_WAIT: "another thread's signal",

@@ -30,6 +30,8 @@ MOST_CAUSES = 4
 """Causes of stragglers named in one line; the rest is counted."""
 MOST_BLAMED_FOR_CAUSE = 3
 """Whom one cause of one straggler is put down to, named in one line."""
+MOST_WASTED = 10
+"""Queries named that ended later for wasted work, with what helps."""
 MOST_DOUBTS = 40
 """Doubts listed in full."""
 

@@ -25,11 +25,13 @@ from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
 from iqcar.replay import Prediction, predict
 from iqcar.rules import advise, propose, recorded_priorities
+from iqcar.rules.executor_advice import advise_on_executors
 from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.waits import measure_waits
 from iqcar.waits.by_query import sum_query_waits
+from iqcar.wasted import find_wasted_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -163,6 +165,7 @@ def diagnose(
     topics: bool = False,
     advice: str = "",
     all_sources: bool = False,
+    all_rules: bool = False,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -186,6 +189,9 @@ def diagnose(
         Whether each query names everybody who was in its way. By default the largest
         :data:`iqcar.blame.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds
         the others: who hurts whom grows with the square of the queries that run at once.
+    all_rules : bool
+        Whether rules that are predicted to harm are kept among the rules. By default they are in
+        ``rejected_rules``.
 
     Returns
     -------
@@ -213,6 +219,7 @@ def diagnose(
         topics=topics,
         advice=advice,
         all_sources=all_sources,
+        all_rules=all_rules,
     )
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
@@ -273,6 +280,7 @@ def _diagnose(
     topics: bool,
     advice: str,
     all_sources: bool,
+    all_rules: bool,
 ) -> Diagnosis:
     """Go through all steps."""
     critical_path, top = settings.critical_path, settings.top
@@ -305,13 +313,17 @@ def _diagnose(
     if found is not None:
         rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
     advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
-    prediction = predict(tables, graph, rules) if expected else Prediction(rules, None, ())
+    advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=advice)
+    prediction = Prediction(rules, None, ())
+    if expected:
+        prediction = predict(tables, graph, rules, all_rules=all_rules)
     return Diagnosis(
         tables=tables,
         waits=waits,
         query_waits=sum_query_waits(tables, waits),
         blame=blame,
         graph=graph,
+        wasted=find_wasted_work(tables),
         targets=chosen,
         stragglers=stragglers,
         features=features,
@@ -320,4 +332,5 @@ def _diagnose(
         rules_together=prediction.together,
         doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
         settings=settings,
+        rejected_rules=prediction.rejected,
     )

@@ -22,11 +22,12 @@ from iqcar.blame.ratp import ROUNDING
 from iqcar.blame.stage_losses import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
-from iqcar.waits import WAITS
+from iqcar.waits import MEASURED, WAITS
 from tests.support.naive_blame import naive_blame
-from tests.support.random_tables import RandomInput, random_input, tables_and_waits
+from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
 
 USAGES = st.sampled_from(list(SourceUsage))
+SEEDS = st.integers(0, 2**32)
 RELATIVE = 1e-7
 
 
@@ -36,13 +37,16 @@ def close(value: float, expected: float, scale: float) -> bool:
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
-@given(tables_and_waits(), USAGES)
+@given(tables_and_waits(), USAGES, SEEDS)
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
-    random: RandomInput, usage: SourceUsage
+    random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
     tables, waits, _ = random
-    blame = attribute(tables, waits, usage)
-    expected = naive_blame(tables, waits, usage)
+    if usage is SourceUsage.PAPER:
+        waits = waits.assign(run_queue_evidence=np.int8(MEASURED))
+    devices = random_devices(len(tables.hosts), seed)
+    blame = attribute(tables, waits, usage, devices)
+    expected = naive_blame(tables, waits, usage, devices)
     demands = blame.demands
     keys = [
         (s, REQUESTS[r], h)
@@ -69,11 +73,12 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
 
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
-@given(tables_and_waits(30), USAGES)
+@given(tables_and_waits(30), USAGES, SEEDS)
 def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
-    random: RandomInput, usage: SourceUsage
+    random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
-    blame = attribute(random.tables, random.waits, usage)
+    devices = random_devices(len(random.tables.hosts), seed)
+    blame = attribute(random.tables, random.waits, usage, devices)
     demands, sources = blame.demands, blame.sources
     assert (sources["beta"] >= 0).all()
     assert (sources["lost_ms"] >= 0).all()
@@ -140,27 +145,30 @@ def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(tables_and_waits(30), USAGES, st.randoms(use_true_random=False))
+@given(tables_and_waits(30), USAGES, st.randoms(use_true_random=False), st.none() | SEEDS)
 def test_the_order_of_tasks_changes_nothing(
-    random: RandomInput, usage: SourceUsage, shuffle: st.randoms
+    random: RandomInput, usage: SourceUsage, shuffle: st.randoms, seed: int | None
 ) -> None:
+    devices = None if seed is None else random_devices(len(random.tables.hosts), seed)
     order = list(range(len(random.waits)))
     shuffle.shuffle(order)
     other = rows(random, np.array(order, dtype=int))
     assert_same(
-        by_name(attribute(random.tables, random.waits, usage)),
-        by_name(attribute(other.tables, other.waits, usage)),
+        by_name(attribute(random.tables, random.waits, usage, devices)),
+        by_name(attribute(other.tables, other.waits, usage, devices)),
     )
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(tables_and_waits(30), USAGES)
+@given(tables_and_waits(30), USAGES, SEEDS)
 def test_numbering_applications_and_hosts_differently_changes_nothing(
-    random: RandomInput, usage: SourceUsage
+    random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
     tables = random.tables
     n_apps, n_hosts = len(tables.applications), len(tables.hosts)
+    devices = random_devices(n_hosts, seed)
+    turned = {r: device._replace(slower=device.slower[::-1]) for r, device in devices.items()}
 
     def renumbered(frame: pd.DataFrame) -> pd.DataFrame:
         frame = frame.copy()
@@ -176,8 +184,8 @@ def test_numbering_applications_and_hosts_differently_changes_nothing(
         hosts=tables.hosts.iloc[::-1].reset_index(drop=True),
     )
     assert_same(
-        by_name(attribute(tables, random.waits, usage)),
-        by_name(attribute(other, random.waits, usage), np.arange(n_hosts)[::-1]),
+        by_name(attribute(tables, random.waits, usage, devices)),
+        by_name(attribute(other, random.waits, usage, turned), np.arange(n_hosts)[::-1]),
     )
 
 

@@ -12,6 +12,7 @@ from iqcar.blame.ratp import TaskColumns
 from iqcar.blame.task_intervals import Pieces
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
+from iqcar.waits import MEASURED
 from tests.blame.test_blame import assert_same, by_name, close
 from tests.support.interval_profiles import (
     SERIES,
@@ -21,7 +22,14 @@ from tests.support.interval_profiles import (
     random_records,
 )
 from tests.support.naive_blame import naive_blame
-from tests.support.random_tables import EPOCH_MS, RandomInput, frame, tables_and_waits, waits_frame
+from tests.support.random_tables import (
+    EPOCH_MS,
+    RandomInput,
+    frame,
+    random_devices,
+    tables_and_waits,
+    waits_frame,
+)
 
 USAGES = st.sampled_from(list(SourceUsage))
 SEEDS = st.integers(0, 2**32)
@@ -34,8 +42,12 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
     random: RandomInput, usage: SourceUsage, seed: int
 ) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)
-    blame = attribute(tables, random.waits, usage)
-    expected = naive_blame(tables, random.waits, usage)
+    waits = random.waits
+    if usage is SourceUsage.PAPER:
+        waits = waits.assign(run_queue_evidence=np.int8(MEASURED))
+    devices = random_devices(len(tables.hosts), seed)
+    blame = attribute(tables, waits, usage, devices)
+    expected = naive_blame(tables, waits, usage, devices)
     demands = blame.demands
     keys = [
         (s, REQUESTS[r], h)

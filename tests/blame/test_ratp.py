@@ -1,74 +1,18 @@
-"""RATP, capacity, slowdown and use, on inputs small enough to check by hand."""
+"""RATP, slowdown and lost time, on inputs small enough to check by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from iqcar.blame.attribute import KNOWN, QUERY, UNATTRIBUTED, attribute, capacities
-from iqcar.blame.ratp import TaskColumns, data_processed, measure_loss
-from iqcar.demand.capacity import ENOUGH_TASKS, best_seen, host_capacity
+from iqcar.blame.attribute import KNOWN, QUERY, UNATTRIBUTED, attribute
+from iqcar.blame.ratp import Loss, TaskColumns, data_processed, measure_loss
+from iqcar.demand.capacity import best_seen
+from iqcar.demand.contention import Contention
 from iqcar.enums import Request, SourceUsage
-from tests.support.hand_cluster import by_host, cluster, parts
+from tests.support.hand_cluster import cluster, parts
 
-# --- capacity
-
-
-def test_capacity_is_the_speed_of_undisturbed_tasks() -> None:
-    data = np.full(40, 1e6)
-    wait = np.where(np.arange(40) < 30, 10.0, 40.0)
-    known = host_capacity(data, wait, np.zeros(40, dtype=int), 1)
-    assert known.per_host[0] == pytest.approx(1e5)
-    assert known.tasks == 40
-    assert not known.borrowed[0]
-
-
-def test_reads_from_the_page_cache_do_not_set_the_capacity() -> None:
-    # Half of all bytes come at 40 times the disk's speed.
-    data = np.full(80, 1e7)
-    wait = np.where(np.arange(80) < 40, 100.0, 2.5)
-    known = host_capacity(data, wait, np.zeros(80, dtype=int), 1)
-    assert known.per_host[0] == pytest.approx(1e5)
-
-
-def test_a_disk_that_is_always_crowded_shows_its_capacity_by_how_crowding_slows_it() -> None:
-    crowd = np.linspace(1.0, 5.0, 40)
-    wait = 10.0 * (1 + crowd)
-    host = np.zeros(40, dtype=int)
-    known = host_capacity(np.full(40, 1e6), wait, host, 1, crowd)
-    assert known.per_host[0] == pytest.approx(1e5)
-
-
-def test_a_store_that_crowding_does_not_slow_keeps_the_speed_that_was_seen() -> None:
-    crowd = np.linspace(0.0, 5.0, 40)
-    host = np.zeros(40, dtype=int)
-    known = host_capacity(np.full(40, 1e6), np.full(40, 10.0), host, 1, crowd)
-    assert known.per_host[0] == pytest.approx(1e5)
-
-
-def test_slow_hosts_are_not_taken_for_crowded_ones() -> None:
-    host = np.arange(80) // 40
-    wait = np.where(host == 0, 10.0, 40.0)
-    known = host_capacity(np.full(80, 1e6), wait, host, 2, crowd=host * 3.0)
-    np.testing.assert_allclose(known.per_host, [1e5, 2.5e4])
-
-
-def test_a_host_with_few_tasks_takes_the_capacity_of_all_hosts() -> None:
-    host = np.array([0] * 20 + [1] * (ENOUGH_TASKS - 1))
-    known = host_capacity(np.full(len(host), 1e6), np.where(host == 0, 10.0, 20.0), host, 3)
-    assert list(known.borrowed) == [False, True, True]
-    assert known.per_host[1] == known.per_host[2] == pytest.approx(1e5)
-
-
-def test_one_task_is_evidence_where_there_is_no_more() -> None:
-    known = host_capacity(np.array([10.0]), np.array([1.0]), np.array([0]), 1)
-    assert known.per_host[0] == 10.0
-    assert known.tasks == 1
-
-
-def test_nothing_moved_leaves_the_capacity_unknown() -> None:
-    known = host_capacity(np.array([0.0, np.nan]), np.array([5.0, 5.0]), np.zeros(2, int), 1)
-    assert np.isnan(known.per_host[0])
+# --- the best speed seen, for eq. 3 as it is printed
 
 
 def test_best_seen_is_the_highest_speed_of_the_domain() -> None:
@@ -79,15 +23,55 @@ def test_best_seen_is_the_highest_speed_of_the_domain() -> None:
 # --- RATP, slowdown, lost time
 
 
-def test_a_read_at_a_quarter_of_the_capacity_is_slowed_down_by_three() -> None:
+def read_of_two(to_others: list[float], to_host: list[float]) -> Loss:
+    """Two tasks that waited 10 and 40 ms for 1 MB each."""
+    tables, waits = cluster(
+        {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
+    )
+    found = {Request.IO_READ: Contention(np.array(to_others), np.array(to_host))}
+    columns = TaskColumns.from_tables(tables, waits)
+    return measure_loss(columns, Request.IO_READ, found, SourceUsage.ACTIVE)
+
+
+def test_a_read_that_lost_three_quarters_of_its_time_is_slowed_down_by_three() -> None:
+    loss = read_of_two([0.0, 0.75], [0.0, 0.0])
+    np.testing.assert_allclose(loss.ratp, [1e-5, 4e-5])
+    np.testing.assert_allclose(loss.slowdown, [0, 3])
+    np.testing.assert_allclose(loss.stretch, [1, 4])
+    np.testing.assert_allclose(loss.lost, [0, 30])
+    np.testing.assert_array_equal(loss.known, [0, 0])
+
+
+def test_a_slow_host_is_a_known_cause_of_what_others_left() -> None:
+    # Half of the speed is lost to others, and half of the rest to the host: a quarter is left.
+    loss = read_of_two([0.5, 0.0], [0.5, 0.75])
+    np.testing.assert_allclose(loss.slowdown, [3, 3])
+    np.testing.assert_allclose(loss.known, [1, 3])
+    np.testing.assert_allclose(loss.lost, [7.5, 30])
+
+
+def test_a_wait_is_never_lost_completely() -> None:
+    loss = read_of_two([1.0, 1.0], [0.0, 1.0])
+    np.testing.assert_allclose(loss.lost, [9.99, 39.96])
+    assert np.isfinite(loss.slowdown).all()
+
+
+def test_nothing_is_lost_in_a_device_of_which_nothing_is_known() -> None:
     tables, waits = cluster(
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
     columns = TaskColumns.from_tables(tables, waits)
-    speeds = capacities(columns, by_host(columns))
-    speeds[Request.IO_READ].per_host[0] = 1e5
-    loss = measure_loss(columns, Request.IO_READ, speeds, SourceUsage.ACTIVE)
-    np.testing.assert_allclose(loss.ratp, [1e-5, 4e-5])
+    loss = measure_loss(columns, Request.IO_READ, {}, SourceUsage.ACTIVE)
+    np.testing.assert_array_equal(loss.lost, [0, 0])
+    np.testing.assert_array_equal(loss.wait, [10, 40])
+
+
+def test_as_the_paper_prints_it_a_read_at_a_quarter_of_the_best_speed_lost_the_rest() -> None:
+    tables, waits = cluster(
+        {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
+    )
+    columns = TaskColumns.from_tables(tables, waits)
+    loss = measure_loss(columns, Request.IO_READ, {}, SourceUsage.PAPER)
     np.testing.assert_allclose(loss.slowdown, [0, 3])
     np.testing.assert_allclose(loss.lost, [0, 30])
 
@@ -97,9 +81,7 @@ def test_a_task_that_waited_as_long_as_it_computed_has_lost_its_waiting_time() -
         {Request.RUN_QUEUE: [40.0]}, launch=[0], finish=[100], compute_ms=[50.0], gc_ms=[10.0]
     )
     columns = TaskColumns.from_tables(tables, waits)
-    loss = measure_loss(
-        columns, Request.RUN_QUEUE, capacities(columns, by_host(columns)), SourceUsage.ACTIVE
-    )
+    loss = measure_loss(columns, Request.RUN_QUEUE, {}, SourceUsage.ACTIVE)
     assert loss.slowdown[0] == pytest.approx(1.0)
     assert loss.known[0] == pytest.approx(0.2)
     assert loss.lost[0] == pytest.approx(50)

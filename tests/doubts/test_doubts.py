@@ -159,9 +159,9 @@ def test_programs_outside_spark_that_use_a_host_are_said(own, said) -> None:
     """Two samples of the host, the second by the executor that leads; another samples itself."""
     lacking = {"jvm_cpu_ms": np.nan, "python_cpu_ms": np.nan, "own_cpu_ms": np.nan}
     samples = [
-        {**lacking, **SAMPLE, **own},
-        {**lacking, **SAMPLE, **own},
-        {**lacking, "duration_ms": 1000.0, "jvm_cpu_ms": 1.0},
+        {**lacking, **SAMPLE, **own, "time_ms": 1000.0},
+        {**lacking, **SAMPLE, **own, "time_ms": 2000.0},
+        {**lacking, "duration_ms": 1000.0, "jvm_cpu_ms": 1.0, "time_ms": 2000.0},
     ]
     found = [one for one in doubts_of(samples=samples) if "processes other than" in one]
     assert len(found) == (said is not None)

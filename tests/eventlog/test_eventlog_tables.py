@@ -352,6 +352,39 @@ def test_the_application_is_named_by_its_log_else_by_its_file(tmp_path: Path) ->
     assert (row["task_cpus"], row["scheduler_mode"], bool(row["ended"])) == (1, "FIFO", False)
 
 
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, np.nan),
+        ({"spark_master": "spark://m:7077"}, np.nan),
+        ({"spark_master": "spark://m:7077", "spark_cores_max": "6"}, 6),
+        # A standalone master gives all executors that fit, however many instances are set.
+        ({"spark_master": "spark://m:7077", "spark_executor_instances": "3"}, np.nan),
+        ({"spark_master": "yarn"}, 2),
+        ({"spark_master": "yarn", "spark_executor_cores": "4"}, 8),
+        ({"spark_master": "k8s://x", "spark_executor_instances": "5"}, 5),
+        ({"spark_master": "yarn", "spark_dynamicAllocation_enabled": "true"}, np.nan),
+        (
+            {
+                "spark_master": "yarn",
+                "spark_executor_cores": "2",
+                "spark_dynamicAllocation_enabled": "true",
+                "spark_dynamicAllocation_maxExecutors": "7",
+            },
+            14,
+        ),
+        ({"spark_cores_max": "many", "spark_executor_cores": "-1"}, np.nan),
+    ],
+)
+def test_the_most_slots_of_an_application_follow_from_its_settings(
+    settings: dict[str, str], limit: float, tmp_path: Path
+) -> None:
+    log = SyntheticLog().app().environment(**settings).end()
+    row = read(log, tmp_path).applications.iloc[0]
+    assert row["master"] == settings.get("spark_master", "")
+    assert row["most_slots"] == pytest.approx(limit, nan_ok=True)
+
+
 def test_executors_come_from_their_events_and_from_their_tasks(tmp_path: Path) -> None:
     log = SyntheticLog().app().executor("1", "a", 4, 1500).executor_removed("1", 1600, "idle")
     tables = read(log.task(0, executor="2", host="b").end(), tmp_path)

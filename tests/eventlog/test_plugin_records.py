@@ -12,11 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request, WaitClass
-from iqcar.eventlog.assemble.plugin_records import Records, decode_pools, read_tables
+from iqcar.eventlog.assemble.plugin_records import (
+    Records,
+    decode_pools,
+    decode_targets,
+    read_tables,
+)
 from iqcar.eventlog.merge import merge
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.plugin.record_reader import read_profile, read_record
-from iqcar.tables import POOLS, TASK_RECORDS, Tables
+from iqcar.tables import EXECUTOR_TARGETS, POOLS, TASK_RECORDS, Tables
 from tests.support.listener_spark import unpack
 from tests.support.plugin_record import packed as packed_series
 from tests.support.tiny_tables import tiny_tables
@@ -243,7 +248,7 @@ def test_a_record_with_bytes_changed_is_read_or_missing(seed: int) -> None:
 def test_every_class_of_wait_has_a_column_and_a_place() -> None:
     assert {f"{kind}_ms" for kind in WaitClass} < set(TASK_RECORDS.column_names())
     of_requests = {kind.request for kind in WaitClass} - {None}
-    assert of_requests == set(Request) - {Request.SLOT_WAIT}
+    assert of_requests == {request for request in Request if not request.before_launch}
 
 
 POOLS_EVENT = {
@@ -274,6 +279,20 @@ def test_pools_of_the_scheduler_event_are_read() -> None:
         }
     ]
     assert list(pools.columns) == POOLS.column_names()
+
+
+def test_executors_that_were_asked_for_are_read_by_time() -> None:
+    name = "org.iqcar.spark.IqcarEventExecutors"
+    lines = [
+        {"Event": name, "version": 1, "timeMs": 2000, "executors": 8, "later": [1]},
+        {"Event": name, "version": 1, "timeMs": 1000, "executors": 0},
+        {"Event": name, "version": 1, "timeMs": 1500, "executors": -1},
+        {"Event": name, "version": 1, "executors": 3},
+        {**POOLS_EVENT, "executors": 5},
+    ]
+    targets = decode_targets([*(json.dumps(line).encode() for line in lines), b"{"])
+    assert targets[["time_ms", "executors"]].to_numpy().tolist() == [[1000, 0], [2000, 8]]
+    assert list(targets.columns) == EXECUTOR_TARGETS.column_names()
 
 
 def test_merging_logs_moves_records_to_their_tasks() -> None:

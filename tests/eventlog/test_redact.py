@@ -186,6 +186,7 @@ def test_no_table_holds_a_secret_from_anywhere_in_the_log(tmp_path: Path, leak: 
             spark_my_password=HIDDEN,
             spark_ssl_keyPassword=HIDDEN,
             spark_scheduler_mode=leak,
+            spark_master=leak,
         )
     )
     properties = {

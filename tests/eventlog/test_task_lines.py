@@ -236,7 +236,8 @@ def test_every_number_and_text_is_in_its_column() -> None:
     """The names of columns and the values of a row are two lists."""
     values = dict.fromkeys(NUMBERS)
     keys = {
-        "Task ID": "task_id", "Index": "index", "Attempt": "attempt", "Launch Time": "launch_ms",
+        "Task ID": "task_id", "Partition ID": "index", "Attempt": "attempt",
+        "Launch Time": "launch_ms",
         "Getting Result Time": "getting_result_at", "Finish Time": "finish_ms",
         "Executor Deserialize Time": "deserialize_ms",
         "Executor Deserialize CPU Time": "deserialize_cpu_ms", "Executor Run Time": "run_ms",

@@ -12,10 +12,16 @@ import iqcar
 from iqcar.enums import Request
 from iqcar.graph import build_graph
 from iqcar.replay import predict
-from iqcar.replay.expected import LEAST_GAIN_SHARE, SLOWER_SHARE, Outlook, outlook_of
 from iqcar.report.json.analyze import result_schema, to_json
 from iqcar.report.terminal.analyze import print_diagnosis
 from iqcar.rules import propose
+from iqcar.rules.outlook import (
+    LEAST_GAIN_SHARE,
+    SLOWER_SHARE,
+    TWICE_SHARE,
+    Outlook,
+    outlook_of,
+)
 from iqcar.rules.vocabulary.data_files import rule_schema
 from tests.support.contended_log import contended_log
 from tests.support.naive_replay import (
@@ -71,15 +77,15 @@ def test_the_victim_gains_and_what_it_costs_is_said() -> None:
         change = expected["victims_after_ms"] / expected["victims_before_ms"] - 1
         assert expected["victims_change_percent"] == pytest.approx(100 * change)
         assert expected["replay_error_percent"] == expected["replay_worst_error_percent"] == 0
-    assert prediction.rules[1].expected["sentence"].startswith("it 15.9 s → ")
-    assert prediction.rules[2].expected["sentence"].startswith("its victim 15.9 s → ")
+    assert prediction.rules[1].expected["sentence"].startswith("its victim 15.9 s → ")
+    assert prediction.rules[2].expected["sentence"].startswith("it 15.9 s → ")
     assert prediction.together.victims == 1
     assert prediction.together.outlook == "helps"
     # The hog gets as much later as the victim's work takes: 1 s of 15 s.
     assert prediction.together.slower == 1
     assert prediction.together.slowest["query_id"] == "app-1/sql-0"
     assert "1 query gets more than 5% slower, most q0 (+7%)" in prediction.together.sentence
-    assert prediction.doubts == ()
+    assert prediction.doubts == () and prediction.rejected == ()
 
 
 def test_a_rule_that_cannot_help_says_so() -> None:
@@ -137,12 +143,21 @@ def test_the_replays_own_error_is_carried_along() -> None:
         (-0.5, 0.0, 0.6, Outlook.UNSURE),
         (-0.5, 0.0, None, Outlook.UNSURE),
         (-LEAST_GAIN_SHARE / 2, 0.0, 0.0, Outlook.NO_GAIN),
-        (0.3, 0.0, 0.0, Outlook.NO_GAIN),
+        (0.3, 0.0, 0.4, Outlook.NO_GAIN),
+        (0.0, 2 * LEAST_GAIN_SHARE, None, Outlook.HARMS),
+        (0.3, 0.0, 0.0, Outlook.HARMS),
+        (-0.5, 2 * LEAST_GAIN_SHARE, 0.0, Outlook.HELPS),
         (-0.5, SLOWER_SHARE, 0.0, Outlook.HARMS),
+        (-0.5, SLOWER_SHARE, 0.9, Outlook.HARMS),
     ],
 )
 def test_the_outlook_weighs_gain_cost_and_error(gain, cost, error, outlook) -> None:
     assert outlook_of(gain, cost, error) is outlook
+
+
+def test_one_query_that_takes_twice_as_long_is_harm_whatever_the_others_gain() -> None:
+    assert outlook_of(-0.9, -0.5, 0.0, 0.99 * TWICE_SHARE) is Outlook.HELPS
+    assert outlook_of(-0.9, -0.5, 0.0, TWICE_SHARE) is Outlook.HARMS
 
 
 def test_the_schema_knows_every_outlook() -> None:

@@ -61,18 +61,18 @@ def test_the_source_gets_its_own_pool_and_less_priority_the_victims_more():
     rules = rules_of({(0, 2): 30_000.0, (1, 2): 10_000.0})
     assert brief(rules) == [
         ("AGG-1", "source", "q2", 1 / 3, 1),
-        ("DYNP-1", "target", "q0", 3.0, 1),
-        ("DYNP-2", "target", "q1", 2.0, 2),
-        ("DYNP-3", "source", "q2", 0.5, 3),
+        ("DYNP-1", "source", "q2", 0.5, 1),
+        ("DYNP-2", "target", "q0", 3.0, 2),
+        ("DYNP-3", "target", "q1", 2.0, 3),
     ]
     assert all(rule.helps_pools and rule.advice == "" for rule in rules)
     assert {rule.resource for rule in rules} == {"slots"}
     assert {rule.expected for rule in rules} == {None}
-    assert [rule.fingerprint for rule in rules] == ["name:q2", "name:q0", "name:q1", "name:q2"]
+    assert [rule.fingerprint for rule in rules] == ["name:q2", "name:q2", "name:q0", "name:q1"]
 
 
 def test_the_reason_gives_the_evidence_with_numbers():
-    agg, victim, *_ = rules_of({(0, 2): 30_000.0, (1, 2): 10_000.0, (0, 1): 2_000.0})
+    agg, _, victim, *_ = rules_of({(0, 2): 30_000.0, (1, 2): 10_000.0, (0, 1): 2_000.0})
     assert agg.reason == (
         "2 other queries lost 40.0 s to q2, 40.0 s of it waiting for slots, most q0 (30.0 s); "
         "at most 3 queries of its application ran at once, so its share is 1/3."
@@ -88,17 +88,17 @@ def test_the_worst_source_is_lowered_most_and_top_limits_each_kind():
     rules = rules_of(lost, top=2)
     assert brief(rules) == [
         ("AGG-1", "source", "q1", 1 / 4, 1),
+        ("DYNP-1", "source", "q1", pytest.approx(1 / 3), 1),
         ("AGG-2", "source", "q2", 1 / 4, 2),
-        ("DYNP-1", "target", "q0", 2.0, 1),
-        ("DYNP-2", "source", "q1", pytest.approx(1 / 3), 2),
-        ("DYNP-3", "source", "q2", 0.5, 3),
+        ("DYNP-2", "source", "q2", 0.5, 2),
+        ("DYNP-3", "target", "q0", 2.0, 3),
     ]
     assert rules_of(lost, top=0) == ()
 
 
 def test_priorities_of_the_recorded_run_are_changed_from_what_they_were():
     priorities = {"name:q0": 5.0, "name:q1": 4.0}
-    _, victim, source = rules_of({(0, 1): 30_000.0}, priorities=priorities)
+    _, source, victim = rules_of({(0, 1): 30_000.0}, priorities=priorities)
     assert (victim.rule_value, source.rule_value) == (6.0, 2.0)
 
 
@@ -106,10 +106,10 @@ def test_a_query_that_is_both_counts_as_what_it_is_more_of():
     rules = rules_of({(0, 1): 30_000.0, (1, 0): 5_000.0})
     assert [(r.query_name, r.query_type) for r in rules] == [
         ("q1", QueryType.SOURCE),
-        ("q0", QueryType.TARGET),
         ("q1", QueryType.SOURCE),
+        ("q0", QueryType.TARGET),
     ]
-    assert "; others lost 5.0 s to it" in rules[1].reason
+    assert "; others lost 5.0 s to it" in rules[2].reason
     assert "; it lost 5.0 s to others" in rules[0].reason
 
 
@@ -171,9 +171,20 @@ def test_where_slots_are_not_waited_for_the_rule_says_what_helps(request_, cause
 
 def test_a_source_in_another_application_is_out_of_reach_of_pools():
     queries = [{"app": 0}, {"app": 1}]
-    agg, *_ = rules = rules_of({(0, 1): 30_000.0}, Request.IO_READ, queries)
-    assert agg.rule_value == 1.0
+    rules = rules_of({(0, 1): 30_000.0}, Request.IO_READ, queries)
     assert all(r.advice.startswith(advice_for("other-application")) for r in rules)
+
+
+@pytest.mark.parametrize("request_", [Request.RUN_QUEUE, Request.IO_READ])
+def test_a_source_alone_in_its_application_gets_no_share_and_still_comes_first(request_):
+    queries = [{"app": 0}, {"app": 1}, {"app": 0}]
+    rules = rules_of({(0, 1): 30_000.0, (0, 2): 1_000.0}, request_, queries)
+    assert brief(rules) == [
+        ("DYNP-1", "source", "q1", pytest.approx(1 / 3), 1),
+        ("AGG-1", "source", "q2", 1 / 2, 1),
+        ("DYNP-2", "source", "q2", 1 / 2, 2),
+        ("DYNP-3", "target", "q0", 2.0, 3),
+    ]
 
 
 def test_a_name_of_many_lines_is_one_short_line_in_the_reason():

@@ -26,6 +26,7 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
+from iqcar.waits import ESTIMATED, evidence_column
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 ROUNDS = 4
@@ -39,7 +40,11 @@ DISK, NETWORK, PROCESSOR, CACHE, SLEEP = range(5)
 
 @dataclass(frozen=True)
 class StagePlan:
-    """Work of each task of a stage; ``parents`` are positions within the query."""
+    """Work of each task of a stage; ``parents`` are positions within the query.
+
+    ``gc`` and ``sleep`` are ms without processor; a ``*_rate`` is the most one task moves when
+    it is alone, in bytes per ms: its own rate.
+    """
 
     tasks: int
     read: float = 0.0
@@ -49,6 +54,11 @@ class StagePlan:
     sleep: float = 0.0
     cached: bool = False
     parents: tuple[int, ...] = ()
+    gc: float = 0.0
+    read_rate: float = np.inf
+    fetch_rate: float = np.inf
+    write_rate: float = np.inf
+    spread: float = SPREAD
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,10 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hosts that are all alike; every application has ``slots`` on each.
+    """Hosts of one kind; every application has ``slots`` on each.
 
     Rates in bytes per ms; ``disk_each`` is the most one task gets, as from an object store.
+    ``slow_host`` is the speed of the last host's disk and network relative to the others.
     """
 
     hosts: int = 3
@@ -77,6 +88,7 @@ class Cluster:
     apps: int = 1
     fair: bool = True
     rounds: int = ROUNDS
+    slow_host: float = 1.0
 
 
 @dataclass
@@ -98,16 +110,39 @@ class _Task:
 
 
 @dataclass
+class _Class:
+    """Tasks of one own rate, by virtual time: each waits until the clock has moved by its work."""
+
+    clock: float = 0.0
+    rate: float = 0.0
+    queue: list[tuple[float, int, _Task]] = field(default_factory=list)
+
+
+@dataclass
 class _Shared:
-    """Equal sharing by virtual time: each waits until the clock has moved by its work."""
+    """Max–min fair sharing of a capacity among tasks of different own rates."""
 
     capacity: float
     most_each: float
-    clock: float = 0.0
-    queue: list[tuple[float, int, _Task]] = field(default_factory=list)
+    classes: dict[float, _Class] = field(default_factory=dict)
 
-    def rate(self) -> float:
-        return min(self.most_each, self.capacity / max(len(self.queue), 1))
+    def enter(self, work: float, own_rate: float, number: int, task: _Task) -> None:
+        own = self.classes.setdefault(min(own_rate, self.most_each), _Class())
+        heapq.heappush(own.queue, (own.clock + work, number, task))
+        self.share_out()
+
+    def share_out(self) -> None:
+        """Give the slow ones their own rate, and the others equal parts of what is left."""
+        left, tasks = self.capacity, sum(len(own.queue) for own in self.classes.values())
+        for rate in sorted(self.classes):
+            own = self.classes[rate]
+            if own.queue:
+                own.rate = min(rate, left / tasks)
+                left -= own.rate * len(own.queue)
+                tasks -= len(own.queue)
+
+    def busy(self) -> list[_Class]:
+        return [own for own in self.classes.values() if own.queue]
 
 
 class Simulation:
@@ -133,7 +168,16 @@ class Simulation:
             (inf, MEMORY_RATE),
             (inf, 1.0),
         ]
-        self._shared = [[_Shared(cap, most) for cap, most in kinds] for _ in range(c.hosts)]
+        speed = [1.0] * (c.hosts - 1) + [c.slow_host]
+        slow = (DISK, NETWORK)
+        self._shared = [
+            [
+                _Shared(c * f, m * f) if k in slow else _Shared(c, m)
+                for k, (c, m) in enumerate(kinds)
+            ]
+            for f in speed
+        ]
+        self._speed = speed
         self._run()
 
     def _run(self) -> None:
@@ -142,18 +186,17 @@ class Simulation:
         everything = [shared for host in self._shared for shared in host]
         while unfinished:
             step, chosen = np.inf, None
-            for shared in everything:
-                if shared.queue:
-                    wait = (shared.queue[0][0] - shared.clock) / shared.rate()
-                    if wait < step:
-                        step, chosen = wait, shared
+            running = [own for shared in everything for own in shared.busy()]
+            for own in running:
+                wait = (own.queue[0][0] - own.clock) / own.rate
+                if wait < step:
+                    step, chosen = wait, own
             if arrivals and arrivals[0][0] - now <= step:
                 step, chosen = arrivals[0][0] - now, None
             step = max(step, 0.0)
             now += step
-            for shared in everything:
-                if shared.queue:
-                    shared.clock += step * shared.rate()
+            for own in running:
+                own.clock += step * own.rate
             if chosen is None:
                 query = arrivals.pop(0)[1]
                 for stage, plan in enumerate(self.plans[query].stages):
@@ -162,6 +205,7 @@ class Simulation:
                 self._launch(now)
                 continue
             _, _, task = heapq.heappop(chosen.queue)
+            self._shared[task.host][task.phases[0][0]].share_out()
             self._account(task, now)
             task.phases.pop(0)
             if task.phases:
@@ -186,12 +230,13 @@ class Simulation:
         name = sum(ord(c) * 31**k for k, c in enumerate(self.plans[query].name))
         # Work depends on the query's name alone: removing another changes nothing here.
         rng = np.random.default_rng([self.seed, name % 2**32, stage])
-        scales = np.exp(SPREAD * rng.standard_normal(plan.tasks))
+        scales = np.exp(plan.spread * rng.standard_normal(plan.tasks))
         work = (
             (CACHE if plan.cached else DISK, Request.IO_READ, plan.read),
             (NETWORK, Request.SHUFFLE_FETCH, plan.fetch),
             (PROCESSOR, Request.RUN_QUEUE, plan.cpu),
             (SLEEP, None, plan.sleep),
+            (SLEEP, None, plan.gc),
             (DISK, Request.IO_WRITE, plan.write),
         )
         rounds = self.cluster.rounds
@@ -234,11 +279,18 @@ class Simulation:
                 self._enter(task, now)
 
     def _enter(self, task: _Task, now: float) -> None:
-        kind, _, work = task.phases[0]
-        shared = self._shared[task.host][kind]
+        kind, request, work = task.phases[0]
         task.since = now
         self._entered += 1
-        heapq.heappush(shared.queue, (shared.clock + work, self._entered, task))
+        plan = self.plans[task.query].stages[task.stage]
+        own = {
+            Request.IO_READ: plan.read_rate,
+            Request.SHUFFLE_FETCH: plan.fetch_rate,
+            Request.IO_WRITE: plan.write_rate,
+        }
+        rate = np.inf if request is None else own.get(request, np.inf)
+        shared = self._shared[task.host][kind]
+        shared.enter(work, rate * self._speed[task.host], self._entered, task)
 
     def _account(self, task: _Task, now: float) -> None:
         kind, request, work = task.phases[0]
@@ -266,8 +318,14 @@ class Simulation:
                 stage = max(parents, key=lambda s: self.stage_end[(q, s)])
         return path
 
-    def emit(self, bucket_ms: float | None = None) -> tuple[Tables, pd.DataFrame]:
-        """The tables and waits of this run; with profiles of this resolution if it is given."""
+    def emit(
+        self, bucket_ms: float | None = None, *, plain: bool = False
+    ) -> tuple[Tables, pd.DataFrame]:
+        """The tables and waits of this run; with profiles of this resolution if it is given.
+
+        ``plain`` is what a log without the plugin's records says: the wait for the processor is
+        estimated as the time that nothing else explains.
+        """
         c, keys = self.cluster, sorted(self.stage_end)
         row_of = {key: row for row, key in enumerate(keys)}
         critical = self.critical()
@@ -332,7 +390,16 @@ class Simulation:
         if bucket_ms is not None:
             tables = tables.with_(intervals=self._profiles(bucket_ms))
         compute = np.array([t.processor for t in self.tasks])
-        return tables, waits_frame(tasks, waits, compute)
+        gc = np.array([self.plans[t.query].stages[t.stage].gc * t.scale for t in self.tasks])
+        if plain:
+            life = np.array([t.finish - t.launch for t in self.tasks])
+            others = sum(waits[r] for r in requests if r is not Request.RUN_QUEUE)
+            waits[Request.RUN_QUEUE] = np.maximum(life - compute - gc - others, 0.0)
+        found = waits_frame(tasks, waits, compute, gc)
+        if plain:
+            column = evidence_column(Request.RUN_QUEUE)
+            found[column] = np.full(n, ESTIMATED, found[column].dtype)
+        return tables, found
 
     def _profiles(self, bucket_ms: float) -> pd.DataFrame:
         """What every task did in each interval; evenly within a phase."""

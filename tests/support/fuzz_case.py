@@ -280,6 +280,8 @@ def _check_result(text: bytes | str, validate: bool, found: list[Finding]) -> No
         lived = query["duration_ms"]
         if lived is not None and not 0 <= query["lost_ms"] <= lived * (1 + ALMOST) + ALMOST:
             found.append(Finding("conservation", "more lost than lived", str(query)[:2000]))
+        if lived is not None and query["wasted_elapsed_ms"] > lived * (1 + ALMOST) + ALMOST:
+            found.append(Finding("conservation", "later by more than lived", str(query)[:2000]))
     levels = dict.fromkeys(range(7), 0.0)
     for node in result["graph"]["nodes"]:
         levels[node["level"]] += node["dor"]

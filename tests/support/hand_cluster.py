@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar.blame.attribute import attribute
-from iqcar.blame.ratp import TaskColumns
-from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.demand.device import Device
+from iqcar.demand.own_rates import Grid
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
-from iqcar.tables.arrays import Schedule, schedule
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 
@@ -74,12 +73,11 @@ _BYTES = (
 )
 
 
-def by_host(columns: TaskColumns) -> Schedule:
-    return schedule(
-        columns.host,
-        (columns.launch, TARGET_STARTS | SOURCE_STARTS),
-        (columns.finish, TARGET_ENDS | SOURCE_ENDS),
-    )
+def known_device(capacity: float, *, contended: float = 1.0) -> Device:
+    """A device of one host in which the own rate of every stage is at least the capacity."""
+    high = float(np.log(capacity))
+    grid = Grid(high, 1.0, np.array([high]), np.ones(1))
+    return Device(high, high, contended, 0.2, grid, np.zeros(1), 40)
 
 
 def parts(

@@ -1,5 +1,7 @@
 """PySpark jobs that live and die in every way Spark has. Arguments: their names."""
 
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -70,6 +72,44 @@ def abort() -> object:
     return spark.range(0, 2000, 1, 4).select(failing).collect()
 
 
+def fail_late() -> object:
+    """One of two tasks fails after three seconds, once."""
+
+    def work(index, rows):  # type: ignore[no-untyped-def]
+        time.sleep(3)
+        if index == 1 and TaskContext.get().attemptNumber() == 0:
+            raise ValueError("late, with password=hunter2")
+        yield sum(rows)
+
+    return spark.sparkContext.parallelize(range(4), 2).mapPartitionsWithIndex(work).collect()
+
+
+def die_in_shuffle() -> object:
+    """An executor dies by `kill -9` while the second stage of a shuffle reads from it."""
+    flag = str(Path(tempfile.gettempdir()) / f"iqcar-{spark.sparkContext.applicationId}")
+
+    def write(batches):  # type: ignore[no-untyped-def]
+        time.sleep(1)
+        yield from batches
+
+    def read(batches):  # type: ignore[no-untyped-def]
+        time.sleep(1)
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+            os.kill(int(daemon[1]), signal.SIGKILL)  # its parent is the executor
+        yield from batches
+
+    ids = spark.range(0, 400, 1, 6).mapInPandas(write, "id long")
+    try:
+        return ids.repartition(4, "id").mapInPandas(read, "id long").agg({"id": "sum"}).collect()
+    finally:
+        Path(flag).unlink(missing_ok=True)
+
+
 def wait() -> object:
     """Something that is finished, then something that is not."""
     spark.range(0, 100, 1, 4).selectExpr("sum(id)").collect()
@@ -77,7 +117,10 @@ def wait() -> object:
     return spark.sparkContext.parallelize(range(2), 2).map(lambda _: time.sleep(300)).count()
 
 
-JOBS = {job.__name__: job for job in (stream, pandas, speculate, grow, abort, wait)}
+JOBS = {
+    job.__name__: job
+    for job in (stream, pandas, speculate, grow, abort, fail_late, die_in_shuffle, wait)
+}
 
 for name in sys.argv[1:]:
     spark.sparkContext.setJobGroup(name, name)

@@ -2,8 +2,8 @@
 
 Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) and eq. 4
 (conservation), with loops and without anything from ``iqcar.blame.sweep``,
-``iqcar.blame.task_intervals`` or ``iqcar.blame.source_usage``. Capacities of hosts come from
-``iqcar.demand.capacity``, which has tests of its own.
+``iqcar.blame.task_intervals``, ``iqcar.blame.source_usage`` or ``iqcar.demand``. Devices are given;
+what tasks lost in them comes from :mod:`tests.support.naive_demand`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 
-from iqcar.demand.capacity import host_capacity
+from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS
+from iqcar.demand.device import Device
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables import Tables
+from iqcar.waits import ESTIMATED
+from tests.support import naive_demand
 from tests.support.naive_slots import NaiveSlots
 
 BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
@@ -39,19 +41,27 @@ class NaiveDemand:
 
 
 def naive_blame(
-    tables: Tables, waits: pd.DataFrame, usage: SourceUsage
+    tables: Tables, waits: pd.DataFrame, usage: SourceUsage, devices: dict[Request, Device]
 ) -> dict[tuple[int, Request, int], NaiveDemand]:
     """Blame per (target stage, request, host)."""
-    return _Naive(tables, waits, usage).run()
+    return NaiveBlame(tables, waits, usage, devices).run()
 
 
 def known(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-class _Naive(NaiveSlots):
-    def __init__(self, tables: Tables, waits: pd.DataFrame, usage: SourceUsage) -> None:
-        self.tables, self.usage = tables, usage
+class NaiveBlame(NaiveSlots):
+    """Every quantity of one log; ``lost`` is what each task lost in each device."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        waits: pd.DataFrame,
+        usage: SourceUsage,
+        devices: dict[Request, Device],
+    ) -> None:
+        self.tables, self.usage, self.devices = tables, usage, devices
         self.tasks = tables.tasks.to_dict("records")
         self.waits = waits.to_dict("records")
         self.records = tables.task_records.to_dict("records")
@@ -62,19 +72,10 @@ class _Naive(NaiveSlots):
         for i, task in enumerate(self.tasks):
             if task["ok"] and math.isfinite(self.waits[i]["slot_wait_ms"]):
                 self.launches[task["app"]].append(task["launch_ms"])
-        self.capacity = {
-            r: host_capacity(
-                np.array([self.data(i, r) for i in range(len(self.tasks))]),
-                waits[f"{r}_ms"].to_numpy(),
-                tables.tasks["host"].to_numpy(np.int64),
-                len(tables.hosts),
-                np.array([self.crowd(i, r) for i in range(len(self.tasks))]),
-            ).per_host
-            for r in BYTES
-        }
         self.pieces = [self.cut(i) for i in range(len(self.tasks))]
         self.memory = {e: self.most_memory(e) for e in range(len(tables.executors))}
         self.cores = [self.executor_cores(e) for e in range(len(tables.executors))]
+        self.lost = {} if usage is SourceUsage.PAPER else self.losses_in_devices()
 
     # --- pieces of a task: (begin, end, what its profile says of them; None = no interval)
 
@@ -134,18 +135,57 @@ class _Naive(NaiveSlots):
         read = total("input_bytes", "remote_bytes", "local_bytes")
         return read if read > 0 else total("shuffle_write_bytes", "output_bytes")
 
-    def crowd(self, i: int, r: Request) -> float:
-        """Mean number of others in the device during the task's life."""
+    # --- what tasks lost in devices
+
+    def losses_in_devices(self) -> dict[Request, list[tuple[float, float]]]:
+        found = {}
+        for r, device in self.devices.items():
+            uses = self.uses(r)
+            if r is not Request.RUN_QUEUE or self.has_estimates():
+                least = ENOUGH_MS if r is Request.RUN_QUEUE else ENOUGH_BYTES
+                found[r] = naive_demand.losses(uses, device, least)
+        return found
+
+    def has_estimates(self) -> bool:
+        return any(self.estimated(i) for i in range(len(self.tasks)))
+
+    def estimated(self, i: int) -> bool:
+        return bool(self.waits[i]["run_queue_evidence"] == ESTIMATED)
+
+    def uses(self, r: Request) -> list[naive_demand.Use]:
+        """What each task did in the device of a request, beside all others there."""
+        count = range(len(self.tasks))
+
+        def use(i: int, data: float, wait: float) -> naive_demand.Use:
+            task = self.tasks[i]
+            launch, finish = (
+                task[n] if task["ok"] else math.nan for n in ("launch_ms", "finish_ms")
+            )
+            return naive_demand.Use(data, wait, launch, finish, task["host"], task["stage"])
+
+        if r is Request.RUN_QUEUE:
+            cpu = [max(known(self.waits[i]["compute_ms"]), 0.0) for i in count]
+            every = [use(i, cpu[i], cpu[i] + max(known(self.wait(i, r)), 0.0)) for i in count]
+            naive_demand.fill_in(every)
+            for i in count:
+                if not self.estimated(i):
+                    every[i].data = 0.0
+            return every
         pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
-        task, total = self.tasks[i], 0.0
-        for j, other in enumerate(self.tasks):
-            if i == j or not (task["ok"] and other["ok"]) or not task["host"] == other["host"] >= 0:
-                continue
-            begin = max(task["launch_ms"], other["launch_ms"])
-            end = min(task["finish_ms"], other["finish_ms"])
-            busy = sum(known(self.wait(j, part)) for part in pool) / max(other["T"], 1.0)
-            total += max(end - begin, 0.0) * min(busy, 1.0)
-        return total / max(task["T"], 1.0)
+        every = [
+            use(i, sum(self.moved(i, p) for p in pool), sum(self.waited(i, p) for p in pool))
+            for i in count
+        ]
+        naive_demand.fill_in(every)
+        for i in count:
+            every[i].data, every[i].wait = self.moved(i, r), self.waited(i, r)
+        return every
+
+    def moved(self, i: int, r: Request) -> float:
+        return max(known(self.data(i, r)), 0.0)
+
+    def waited(self, i: int, r: Request) -> float:
+        return max(known(self.wait(i, r)), 0.0)
 
     def domain(self, i: int, r: Request) -> int:
         column = {Domain.APPLICATION: "app", Domain.HOST: "host", Domain.EXECUTOR: "executor"}
@@ -171,20 +211,20 @@ class _Naive(NaiveSlots):
             return (wait + gc) / cpu, (cpu + wait) / cpu, task["T"], gc / cpu, wait + gc
         if not wait > 0:
             return 0, 1, task["T"], 0, 0
-        if r in BYTES or self.usage is SourceUsage.PAPER:
-            if self.usage is SourceUsage.PAPER:
-                capacity = self.best(self.domain(i, r), r)
-            elif task["host"] < 0:
-                capacity = math.nan
-            else:
-                capacity = self.capacity[r][task["host"]]
-            data = self.data(i, r)
+        if self.usage is SourceUsage.PAPER:
+            capacity, data = self.best(self.domain(i, r), r), self.data(i, r)
             if not data > 0 or math.isnan(capacity):
                 return 0, 1, task["T"], 0, 0
-            got = min(data / wait, capacity)
-            slowdown = capacity / got - 1
+            slowdown = capacity / min(data / wait, capacity) - 1
             span = wait if r is Request.SLOT_WAIT else task["T"]
             return slowdown, 1 + slowdown, span, 0, wait * slowdown / (1 + slowdown)
+        if r in BYTES:
+            others, host = self.lost[r][i] if r in self.lost else (0.0, 0.0)
+            # A speed v = ideal · (1 − others) · (1 − host).
+            share = min(1 - (1 - others) * (1 - host), 0.999)
+            slowdown = share / (1 - share)
+            of_host = slowdown * (1 - others) * host / share if share > 0 else 0.0
+            return slowdown, 1 + slowdown, task["T"], of_host, wait * share
         if r is Request.SLOT_WAIT:
             slowdown = wait / life
             nobody = self.slot_integral(task, task, wait)[1] if task["ok"] else 0.0
@@ -228,10 +268,11 @@ class _Naive(NaiveSlots):
         mine = self.part(i, piece, f"{part}_ms")
         if self.usage is SourceUsage.ACTIVE and self.wait(i, part) * mine > 0:
             return self.wait(i, part) * mine / life
-        if task["host"] < 0:
+        device = next((self.devices[p] for p in (part, *pool) if p in self.devices), None)
+        if task["host"] < 0 or device is None:
             return 0.0
-        speeds = [self.capacity[p][task["host"]] for p in (part, *pool)]
-        speed = next((s for s in speeds if not math.isnan(s)), math.nan)
+        best = device.log_capacity if device.contended >= 0.5 else device.log_fastest
+        speed = math.exp(best + device.slower[task["host"]])
         return min(known(self.data(i, part) * mine / speed) / life, 1.0)
 
     def held(self, i: int, piece: int) -> float:
@@ -259,23 +300,18 @@ class _Naive(NaiveSlots):
             default=0.0,
         )
 
-    # --- an estimated CPU wait is blamed only as far as the host's cores were in use
+    # --- of an estimated CPU wait others explain no more than the load of the processor does
 
-    def explicable(self, i: int, r: Request, used: list[list[float]]) -> float:
-        task = self.tasks[i]
-        estimated = self.waits[i]["run_queue_evidence"] == 1
-        if r is not Request.RUN_QUEUE or self.usage is SourceUsage.PAPER or not estimated:
-            return 1.0
-        cores = self.cores_of_host(int(task["host"]))
-        if not task["ok"] or task["T"] <= 0 or task["host"] < 0 or math.isnan(cores):
-            return 1.0
-        use = 0.0
-        for other, rates, pieces in zip(self.tasks, used, self.pieces, strict=True):
-            if other["ok"] and other["host"] == task["host"] and other["stage"] >= 0:
-                for rate, (since, until, _) in zip(rates, pieces, strict=True):
-                    end = min(task["finish_ms"], until)
-                    use += rate * max(end - max(task["launch_ms"], since), 0.0)
-        return min(use / (task["T"] * cores), 1.0)
+    def explicable(self, i: int, r: Request) -> float:
+        if r is not Request.RUN_QUEUE or not self.estimated(i) or self.usage is SourceUsage.PAPER:
+            return math.inf
+        if r not in self.lost:
+            return 0.0
+        wait = self.waited(i, r)
+        in_device = max(known(self.waits[i]["compute_ms"]), 0.0) + wait
+        slowdown = self.target(i, r)[0]
+        lost = self.lost[r][i][0] * in_device
+        return slowdown * min(lost / wait, 1.0) if wait > 0 else 0.0
 
     # --- eq. 4 and the sums of eq. 8, 9
 
@@ -302,7 +338,7 @@ class _Naive(NaiveSlots):
                 demand.known += known_part
                 demand.known_lost += lost * known_part / slowdown
                 raw = self.raw_blame(i, r, used, stretch, span)
-                room = (slowdown - known_part) * self.explicable(i, r, used)
+                room = min(slowdown - known_part, self.explicable(i, r))
                 total = sum(raw.values())
                 scale = min(1.0, room / total) if total > 0 else 0.0
                 for stage, beta in raw.items():

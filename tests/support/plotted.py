@@ -33,6 +33,7 @@ def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
     from iqcar.graph import build_graph
     from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
     from iqcar.waits.by_query import sum_query_waits
+    from iqcar.wasted import find_wasted_work
 
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)
@@ -44,6 +45,7 @@ def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
         query_waits=sum_query_waits(tables, waits),
         blame=blame,
         graph=graph,
+        wasted=find_wasted_work(tables),
         targets=tuple(range(len(tables.queries))),
         stragglers=find_stragglers(features, tables, blame),
         features=features,

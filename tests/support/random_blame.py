@@ -66,6 +66,7 @@ def blame_of_rows(
             "source_stage": [r[2] for r in rows],
             "beta": source_lost if beta is None else beta,
             "lost_ms": source_lost,
+            "idle_ms": np.zeros(len(rows)),
         }
     )
     return Blame(DEMANDS.frame(demand_columns), sources, STAGE_LOSSES.frame(stage_columns), ())

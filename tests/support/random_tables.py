@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
+from iqcar.blame.ratp import BYTES_REQUESTS
+from iqcar.demand.device import AT_MOST, Device
+from iqcar.demand.own_rates import Grid
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import (
     APPLICATIONS,
@@ -19,7 +22,7 @@ from iqcar.tables import (
     Tables,
     TableSpec,
 )
-from iqcar.waits import MEASURED, MISSING, WAITS
+from iqcar.waits import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
 
 EPOCH_MS = 1.7e12
 """Times in real logs are this large; sums over them must not lose milliseconds."""
@@ -112,6 +115,8 @@ def random_input(
     )
     waits = {r: rng.choice(_SHARES, n) * span for r in REQUESTS}
     waits[Request.SLOT_WAIT] = rng.choice([np.nan, 0.0, 1.0, 7.0, 25.0], n)
+    # Waits for executors need applications of several seconds: `random_shared_cluster` has them.
+    del waits[Request.EXECUTOR_WAIT]
     compute = rng.choice(_SHARES, n) * span
     waits[Request.RUN_QUEUE] = np.where(np.isnan(compute), np.nan, waits[Request.RUN_QUEUE])
     gc = np.nan_to_num(rng.choice(_SHARES, n)) * span
@@ -158,7 +163,34 @@ def random_input(
     recipe = (
         f"random_input({n}, {n_apps}, {n_hosts}, {n_executors}, {n_queries}, {n_stages}, {seed})"
     )
-    return RandomInput(tables, waits_frame(tasks, waits, compute, gc), recipe)
+    found = waits_frame(tasks, waits, compute, gc)
+    column = evidence_column(Request.RUN_QUEUE)
+    told = (found[column] == MEASURED) & (rng.random(n) < 0.4)
+    found[column] = np.where(told, ESTIMATED, found[column]).astype(found[column].dtype)
+    return RandomInput(tables, found, recipe)
+
+
+def random_devices(n_hosts: int, seed: int) -> dict[Request, Device]:
+    """Devices whose capacity lies within the speeds of random input, some hosts of them slow."""
+    rng = np.random.default_rng([seed, 5])
+    found = {}
+    for request in (*BYTES_REQUESTS, Request.RUN_QUEUE):
+        processor = request is Request.RUN_QUEUE
+        low, high = (-3.0, 0.0) if processor else (np.log(2e3), np.log(5e6))
+        grid = Grid.over(low, high, AT_MOST if processor else 0.0)
+        capacity = float(rng.uniform(-0.7, 1.5) if processor else np.log(rng.uniform(5e3, 2e6)))
+        found[request] = Device(
+            log_capacity=capacity,
+            log_fastest=high - 1.0,
+            contended=float(rng.choice([0.3, 0.9, 1.0])),
+            noise=float(rng.choice([0.2, 0.6])),
+            grid=grid,
+            slower=rng.choice([0.0, 0.0, 0.3, -0.9], n_hosts),
+            tasks=40,
+        )
+        if rng.random() < 0.1:
+            del found[request]
+    return found
 
 
 _BYTES = (np.nan, 0.0, 1.0, 70_000.0, 1e6, 5e6)

@@ -42,9 +42,9 @@ def free_port() -> int:
 
 @contextmanager
 def standalone_cluster(
-    home: Path, folder: Path, environment: Mapping[str, str]
+    home: Path, folder: Path, environment: Mapping[str, str], cores: int = 1
 ) -> Iterator[Cluster]:
-    """Start the daemons, and stop exactly these."""
+    """Start the daemons, each worker with so many cores, and stop exactly these."""
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
@@ -52,7 +52,15 @@ def standalone_cluster(
         "127.0.0.1": [f"{deploy}.master.Master", "--port", str(port), "--webui-port", "0"],
         **{
             host: [
-                *(f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                *(
+                    f"{deploy}.worker.Worker",
+                    "--cores",
+                    str(cores),
+                    "--memory",
+                    f"{cores}g",
+                    "--webui-port",
+                    "0",
+                ),
                 *("--work-dir", str(folder / host), url),
             ]
             for host in HOSTS

@@ -244,7 +244,7 @@ def task_info(
         "Task ID": task,
         "Index": task if index is None else index,
         "Attempt": attempt,
-        "Partition ID": task,
+        "Partition ID": task if index is None else index,
         "Launch Time": launch,
         "Executor ID": executor,
         "Host": host,

@@ -34,6 +34,7 @@ def known(by_resource: dict[str, float], whole: float) -> SimpleNamespace:
         "share_of_duration": 0.5,
         "by_resource": by_resource,
         "by_host": {"h1": lost},
+        "idle_ms": 0.0,
     }
     return SimpleNamespace(blame_rows=lambda query: [row])
 

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.blame.ratp import TaskColumns
-from iqcar.blame.source_usage import explicable_share
-from iqcar.enums import Request, SourceUsage, WaitClass
-from iqcar.tables.arrays import sum_by
+from iqcar.enums import Request, WaitClass
 from iqcar.waits import (
     ACCOUNT,
     IN_TASK_REQUESTS,
@@ -141,15 +138,3 @@ def test_the_parts_of_every_task_sum_to_its_duration(rows) -> None:
     for request in Request:
         missing = waits[evidence_column(request)] == MISSING
         assert (waits[wait_column(request)].isna() == missing).all()
-
-
-def test_a_measured_cpu_wait_is_blamed_in_full_however_idle_the_host_looks() -> None:
-    rows = [WHOLE, {**WHOLE, "index": 1}]
-    tables = tiny_tables(
-        tasks=rows, stages=[{}], executors=[{"cores": 64.0}], task_records=[{**RECORD, "task": 1}]
-    )
-    columns = TaskColumns.from_tables(tables, measure_waits(tables))
-    used = sum_by(np.array([0, 1]), np.array([300.0, 300.0]), 2)
-    share = explicable_share(columns, Request.RUN_QUEUE, used, SourceUsage.ACTIVE)
-    assert share[0] == pytest.approx(300.0 / (64 * 1000))
-    assert share[1] == 1.0

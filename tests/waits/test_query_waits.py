@@ -28,7 +28,7 @@ def test_waits_are_summed_by_query_and_resource() -> None:
             {**TASK, "query": 1, "cpu_ms": 1000.0, "fetch_wait_ms": 0.0, "shuffle_write_ms": 0.0},
         ]
     )
-    assert rows["wait_ms"].loc[0].tolist()[:2] == [2000.0, 540.0]
+    assert rows["wait_ms"].loc[0].tolist()[:3] == [2000.0, 0.0, 540.0]
     assert rows["wait_ms"].loc[0, "network"] == 150
     assert rows["wait_ms"].loc[0, "io"] == 10
     assert rows["wait_ms"].loc[1, "cpu"] == 0

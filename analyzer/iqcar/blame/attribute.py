@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -32,35 +32,30 @@ from iqcar.blame.blame_tables import (
     SOURCES,
     UNATTRIBUTED,
 )
+from iqcar.blame.executor_blame import executor_meeting
 from iqcar.blame.folding import MOST_SOURCES, Reach
-from iqcar.blame.ratp import (
-    BYTES_REQUESTS,
-    ONE_DEVICE,
-    ROUNDING,
-    SHORTEST_MS,
-    TaskColumns,
-    data_processed,
-    measure_loss,
-)
+from iqcar.blame.loads import find_loads
+from iqcar.blame.outside_waits import share_of_executors
+from iqcar.blame.ratp import ROUNDING, TaskColumns, measure_loss
 from iqcar.blame.schedule import Agenda
-from iqcar.blame.source_usage import explicable_share, used_share
+from iqcar.blame.source_usage import most_explicable, used_share
 from iqcar.blame.stage_losses import stage_losses
 from iqcar.blame.sweep import usage_during
 from iqcar.blame.task_intervals import Pieces
-from iqcar.demand.capacity import host_capacity
+from iqcar.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables.arrays import share_of, sum_by
 from iqcar.waits import evidence_column
 
 if TYPE_CHECKING:
     from iqcar.blame.ratp import Loss
-    from iqcar.demand.capacity import Capacity
+    from iqcar.demand.device import Device
     from iqcar.tables import Tables, TableSpec
     from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 __all__ = [
     "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
-    "Blame", "Speeds", "attribute", "capacities", "speeds",
+    "Blame", "attribute",
 ]  # fmt: skip
 
 
@@ -80,6 +75,8 @@ class Blame:
         Reasons to doubt these numbers, one sentence each.
     folded : DataFrame of :data:`FOLDED`
         Per source query, its sums in REST rows; no rows if nothing was folded.
+    demand : Demand
+        Own rates of stages and capacities of devices, which losses are measured against.
     """
 
     demands: pd.DataFrame
@@ -87,6 +84,7 @@ class Blame:
     stages: pd.DataFrame
     doubts: tuple[str, ...]
     folded: pd.DataFrame = field(default_factory=FOLDED.empty)
+    demand: Demand = field(default_factory=Demand)
 
 
 Weigh = Callable[["pd.DataFrame", "pd.DataFrame"], Reach]
@@ -97,7 +95,7 @@ def attribute(
     tables: Tables,
     waits: pd.DataFrame,
     source_usage: SourceUsage = SourceUsage.ACTIVE,
-    capacity: dict[Request, Capacity] | None = None,
+    devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
     weigh: Weigh | None = None,
 ) -> Blame:
@@ -111,8 +109,9 @@ def attribute(
         From :func:`iqcar.waits.measure_waits`, one row per row of ``tables.tasks``.
     source_usage : SourceUsage
         How a source's use of a resource is measured.
-    capacity : dict of Request to Capacity, optional
-        Capacity of the hosts, if estimated from more than these tables; see :func:`speeds`.
+    devices : dict of Request to Device, optional
+        Devices of the hosts, if estimated from more than these tables; see
+        :func:`iqcar.demand.estimate.fit_devices`.
     most_sources : int, optional
         Number of source queries named per target query, largest first; the others are summed in
         one REST row per demand. None names all: time and memory then grow with the square of the
@@ -131,21 +130,31 @@ def attribute(
     pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
     agenda = Agenda(pieces, source_usage)
     by_task = agenda if pieces.whole else Agenda(tasks, source_usage)
-    if capacity is None:
-        capacity = capacities(columns, by_task.schedule_of(Request.IO_READ))
+    demand = Demand()
+    if source_usage is not SourceUsage.PAPER:
+        loads = find_loads(columns, by_task.schedule_of(Request.IO_READ))
+        if devices is None:
+            devices = fit_devices(loads, len(tables.hosts))
+        demand = estimate_demand(loads, devices)
     demands: list[pd.DataFrame] = []
     ledgers: list[Ledger] = []
     count = 0
     for request in REQUESTS:
-        loss = measure_loss(columns, request, capacity, source_usage)
+        loss = measure_loss(columns, request, demand.contention, source_usage)
         waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
         if not waited.any():
             continue
+        if request.domain is Domain.CLUSTER:
+            shares = _executor_shares(columns, loss, places)
+            frame, ledger = _account(columns, loss, shares, places, waited, count)
+            demands.append(frame)
+            ledgers.append(ledger)
+            count += len(frame)
+            continue
         parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
-        rate = used_share(parts_of_tasks, request, capacity, source_usage)
-        shares = _share_out(
-            parts_of_tasks, loss, rate, agenda.schedule_of(request), places, source_usage
-        )
+        rate = used_share(parts_of_tasks, request, demand.devices, source_usage)
+        events = agenda.schedule_of(request)
+        shares = _share_out(parts_of_tasks, loss, rate, events, places, demand, source_usage)
         frame, ledger = _account(columns, loss, shares, places, waited, count)
         demands.append(frame)
         ledgers.append(ledger)
@@ -166,64 +175,10 @@ def attribute(
         demands=demand_table,
         sources=_joined(sources, SOURCES),
         stages=losses,
-        doubts=doubts_of(columns, capacity, demand_table),
+        doubts=doubts_of(columns, demand, demand_table),
         folded=folded,
+        demand=demand,
     )
-
-
-def capacities(columns: TaskColumns, events: Schedule) -> dict[Request, Capacity]:
-    """Estimate every host's capacity for the requests that move bytes.
-
-    Parameters
-    ----------
-    columns : TaskColumns
-    events : Schedule
-        Launches and finishes by host, which give the other users of a device during each task.
-    """
-    hosts = len(columns.tables.hosts)
-    return {
-        request: host_capacity(speed.data, speed.wait_ms, columns.host, hosts, speed.crowd)
-        for request, speed in speeds(columns, events).items()
-    }
-
-
-class Speeds(NamedTuple):
-    """Inputs of the estimate of a capacity.
-
-    Attributes
-    ----------
-    data : ndarray of shape (n_tasks,), bytes
-    wait_ms : ndarray of shape (n_tasks,), ms
-    crowd : ndarray of shape (n_tasks,)
-        Mean number of other tasks that used the device during each task.
-    """
-
-    data: Floats
-    wait_ms: Floats
-    crowd: Floats
-
-
-def speeds(columns: TaskColumns, events: Schedule) -> dict[Request, Speeds]:
-    """Return the inputs of the estimates of capacities; parameters as of :func:`capacities`."""
-    return {
-        request: Speeds(
-            data_processed(columns, request),
-            columns.wait(request),
-            _crowd(columns, request, events),
-        )
-        for request in BYTES_REQUESTS
-    }
-
-
-def _crowd(columns: TaskColumns, request: Request, events: Schedule) -> Floats:
-    """Return the mean number of other tasks that used the request's device during each task."""
-    life = np.maximum(columns.span, SHORTEST_MS)
-    busy = sum(
-        (np.nan_to_num(columns.wait(part)) for part in ONE_DEVICE[request]), np.zeros(len(life))
-    )
-    share = np.clip(busy / life, 0.0, 1.0)
-    everyone = usage_during(events, share, np.ones(len(life), dtype=bool))
-    return np.maximum(everyone - share * columns.span, 0.0) / life
 
 
 @dataclass(frozen=True)
@@ -263,6 +218,7 @@ def _share_out(
     rate: Floats,
     events: Schedule,
     places: _Places,
+    demand: Demand,
     source_usage: SourceUsage,
 ) -> _Shares:
     """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
@@ -282,7 +238,9 @@ def _share_out(
     # Pieces of a task do not overlap, so within its task a piece overlaps only with itself.
     itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
     others = everyone - itself
-    room = room * explicable_share(columns, request, pieces.total(everyone), source_usage)
+    if source_usage is not SourceUsage.PAPER:
+        room = np.minimum(room, most_explicable(columns, loss, demand.contention.get(request)))
+        room = room * share_of_executors(pieces, request, source_usage)
     raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
     raw = pieces.total(raw_parts)
     scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
@@ -303,6 +261,18 @@ def _share_out(
         meeting=meeting,
         own_beta=places.total(pieces.total(beta_weight * itself)),
         own_lost=places.total(pieces.total(lost_weight * itself)),
+    )
+
+
+def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> _Shares:
+    """Give waits for executors to whoever held slots of the cluster; they explain all of it."""
+    nobody = np.zeros(len(places.stage))
+    return _Shares(
+        raw=np.zeros(len(loss.lost)),
+        room=loss.slowdown,
+        meeting=executor_meeting(columns, loss, places.group),
+        own_beta=nobody,
+        own_lost=nobody,
     )
 
 

@@ -1,4 +1,4 @@
-"""List reasons to doubt the blame: waits without data, thin capacity, over-attribution."""
+"""List reasons to doubt the blame: waits without data, unknown amounts, over-attribution."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame.ratp import BYTES_REQUESTS, data_processed
-from iqcar.demand.capacity import ENOUGH_TASKS
 from iqcar.enums import REQUESTS, Request
+from iqcar.formatting import short
+from iqcar.tables.arrays import most_at_once
+from iqcar.waits.shared_cluster import clusters_of, executor_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.blame.ratp import TaskColumns
-    from iqcar.demand.capacity import Capacity
+    from iqcar.demand.estimate import Demand
 
+SURELY_NOT, SURELY = 0.15, 0.9
+"""Probabilities of contention at which it is taken for absent or present."""
 MUCH_OVER = 3.0
 """Over-attribution above which a demand's shares rank its sources but hardly quantify them."""
 LEAST_PART = 0.05
@@ -28,6 +32,7 @@ ONE_MACHINE_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _NAMES = {
     Request.SLOT_WAIT: "slots",
+    Request.EXECUTOR_WAIT: "executors",
     Request.RUN_QUEUE: "the processor",
     Request.MONITOR_BLOCKED: "locks",
     Request.NOTIFICATION_WAIT: "other threads",
@@ -39,16 +44,13 @@ _NAMES = {
 }
 
 
-def doubts_of(
-    columns: TaskColumns, capacity: dict[Request, Capacity], demands: pd.DataFrame
-) -> tuple[str, ...]:
+def doubts_of(columns: TaskColumns, demand: Demand, demands: pd.DataFrame) -> tuple[str, ...]:
     """List reasons to doubt the blame, one sentence each.
 
     Parameters
     ----------
     columns : TaskColumns
-    capacity : dict
-        From :func:`iqcar.blame.attribute.capacities`.
+    demand : Demand
     demands : DataFrame of :data:`iqcar.blame.attribute.DEMANDS`
 
     Returns
@@ -59,9 +61,11 @@ def doubts_of(
         return ()
     return (
         *_waits_without_data(columns),
-        *_thin_capacity(columns, capacity),
+        *_unknown_amounts(columns, demand),
         *_over_attribution(demands),
         *_unknown_slots(columns),
+        *_estimated_executors(columns, demands),
+        *_holders_without_tasks(columns),
         *_one_machine(columns),
     )
 
@@ -77,19 +81,21 @@ def _waits_without_data(columns: TaskColumns) -> Iterator[str]:
             )
 
 
-def _thin_capacity(columns: TaskColumns, capacity: dict[Request, Capacity]) -> Iterator[str]:
-    for request, known in capacity.items():
-        if 0 < known.tasks < ENOUGH_TASKS:
+def _unknown_amounts(columns: TaskColumns, demand: Demand) -> Iterator[str]:
+    for request in BYTES_REQUESTS:
+        waited = np.nan_to_num(columns.wait(request)).sum()
+        device = demand.devices.get(request)
+        if waited < LEAST_PART * columns.span.sum():
+            continue
+        if device is None:
             yield (
-                f"what the hosts can do at {_NAMES[request]} is known from {known.tasks} task(s) "
-                "only: time lost to it is a guess"
+                f"too few tasks show how fast {_NAMES[request]} is without contention: how much of "
+                "that wait was lost to others is unknown"
             )
-        used = np.unique(columns.host[(columns.wait(request) > 0) & (columns.host >= 0)])
-        borrowed = int(known.borrowed[used].sum())
-        if known.tasks >= ENOUGH_TASKS and 0 < borrowed < len(used):
+        elif SURELY_NOT < device.contended < SURELY:
             yield (
-                f"{borrowed} of {len(used)} hosts had too few tasks to tell what they can do at "
-                f"{_NAMES[request]}: what all hosts together did was taken"
+                f"the load hardly varied while tasks waited for {_NAMES[request]}: who shared it "
+                "is known, but how much that slowed anybody is not (little of it is counted)"
             )
 
 
@@ -114,6 +120,40 @@ def _unknown_slots(columns: TaskColumns) -> Iterator[str]:
             f"the cores of {columns.slots.unknown_cores} executors are not recorded: the most "
             "slots they ever filled at once was taken"
         )
+
+
+def _estimated_executors(columns: TaskColumns, demands: pd.DataFrame) -> Iterator[str]:
+    """Say how the size of the cluster was found, which no event log holds."""
+    lost = demands["lost_ms"].to_numpy()
+    waited = demands["request"].to_numpy() == REQUESTS.index(Request.EXECUTOR_WAIT)
+    if lost[waited].sum() > LEAST_PART * max(lost.sum(), 1.0):
+        held = [one.own + one.others for one in columns.shortages.values()]
+        most = max((float(one.max()) for one in held), default=0.0)
+        asked = all(one.measured for one in columns.shortages.values())
+        yield (
+            f"waits for executors are estimated: a cluster counts as full where its applications "
+            f"held as many slots as ever at once around then ({most:.0f} at most); the limit of a "
+            "queue or a quota looks the same"
+            + ("" if asked else ", and so does an application that asked for no more executors")
+        )
+
+
+def _holders_without_tasks(columns: TaskColumns) -> Iterator[str]:
+    """Name applications that held slots but have no stage that could be blamed."""
+    if not columns.shortages:
+        return
+    tables = columns.tables
+    cluster, offers = clusters_of(tables), executor_offers(tables)
+    contended = np.unique(cluster[list(columns.shortages)])
+    for app in np.unique(offers.app[np.isin(cluster[offers.app], contended)]).tolist():
+        if not (columns.app == app).any():
+            mine = offers.of(offers.app == app)
+            slots = most_at_once(mine.app * 0, mine.since, mine.until, mine.cores, 1)[0]
+            name = tables.applications["name"].iloc[app] or "an application"
+            yield (
+                f"{short(str(name))} held {slots:.0f} slots and ran no task: what "
+                "others lost waiting for them is unattributed"
+            )
 
 
 def _one_machine(columns: TaskColumns) -> Iterator[str]:

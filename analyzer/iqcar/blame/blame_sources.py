@@ -48,6 +48,9 @@ class Meeting:
     weights: tuple[Floats, Floats]
     group: Ints
     one_domain: bool
+    sources: int = 0
+    """Numbers that sources can have; 0 for one per stage. Those beyond the stages are of the same
+    stages again, with slots that were idle."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class _Entries(NamedTuple):
     stage: Ints
     beta: Floats
     lost: Floats
+    idle: Floats
 
     def some(self, kept: Flags) -> _Entries:
         columns: list[NDArray[Any]] = [column[kept] for column in self]
@@ -150,7 +154,7 @@ def _batches(
         meeting = ledger.meeting
         cost += pairs_of_groups(
             meeting.events, meeting.rate, meeting.source, meeting.weights[0], meeting.group,
-            len(query), len(stage_of_group),
+            max(meeting.sources, len(query)), len(stage_of_group),
         )  # fmt: skip
         pieces = max(pieces, len(meeting.rate))
     owner = query[stage_of_group]
@@ -170,10 +174,15 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
         meeting.source,
         (first, second),
         meeting.group,
-        len(query),
+        max(meeting.sources, len(query)),
         len(stage_of_group),
         one_domain=meeting.one_domain,
     )
+    idle = np.zeros(len(lost))
+    if meeting.sources:
+        idle = np.where(source >= len(query), lost, 0.0)
+        group, source, pair = distinct_pairs(group, source % len(query))
+        beta, lost, idle = (sum_by(pair, each, len(group)) for each in (beta, lost, idle))
     own_stage = stage_of_group[group] == source
     beta = _without(beta, np.where(own_stage, ledger.own_beta[group], 0.0))
     lost = _without(lost, np.where(own_stage, ledger.own_lost[group], 0.0))
@@ -183,7 +192,7 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
     target = stage_of_group[group]
     own = (target == source) | ((query[target] == query[source]) & (query[source] != NONE))
     kind = np.where(own, OWN, QUERY)
-    return _Entries(ledger.demand_of[group], kind, source, beta[keep], lost[keep])
+    return _Entries(ledger.demand_of[group], kind, source, beta[keep], lost[keep], idle[keep])
 
 
 def _without(total: Floats, itself: Floats) -> Floats:
@@ -198,18 +207,18 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
     nobody = np.full(len(each), NONE)
     left = ledger.slowdown - ledger.known - beta
     left_lost = ledger.lost - ledger.known_lost - lost
-    known = _Entries(each, np.full(len(each), KNOWN), nobody, ledger.known, ledger.known_lost)
+    none = np.zeros(len(each))
+    known = _Entries(each, np.full(len(each), KNOWN), nobody, ledger.known, ledger.known_lost, none)
     unattributed = _Entries(
         each,
         np.full(len(each), UNATTRIBUTED),
         nobody,
         np.where(left > ROUNDING * ledger.slowdown, left, 0),
         np.where(left_lost > ROUNDING * ledger.lost, left_lost, 0),
+        none,
     )
     columns = [np.concatenate(column) for column in zip(*parts, known, unattributed, strict=True)]
-    return SOURCES.frame(
-        dict(zip(("demand", "kind", "source_stage", "beta", "lost_ms"), columns, strict=True))
-    )
+    return SOURCES.frame(dict(zip(SOURCES.column_names(), columns, strict=True)))
 
 
 class _Rest:
@@ -316,6 +325,7 @@ def _with_rest(entries: _Entries, small: Flags) -> _Entries:
         np.full(len(demand), NONE),
         sum_by(owner, entries.beta[small], size)[demand],
         sum_by(owner, entries.lost[small], size)[demand],
+        sum_by(owner, entries.idle[small], size)[demand],
     )
     kept = entries.some(~small)
     return _Entries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))

@@ -36,6 +36,7 @@ SOURCES = TableSpec(
         Column("source_stage", "int32", "row", "The source stage; −1 where no single one is."),
         Column("beta", "float64", "", "Blame Σ β over its tasks (eq. 9), after conservation."),
         Column("lost_ms", "float64", "ms", "Its part of the demand's lost task time."),
+        Column("idle_ms", "float64", "ms", "Part of that in which its executors were idle."),
     ),
 )
 

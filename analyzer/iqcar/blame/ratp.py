@@ -11,19 +11,23 @@ from iqcar.blame.slots import slot_times, slots_offered
 from iqcar.demand.capacity import best_seen, of_domain
 from iqcar.enums import Domain, Request, SourceUsage
 from iqcar.tables import LAST_PLAUSIBLE_MS
-from iqcar.tables.arrays import known_or_zero, sum_known
-from iqcar.waits import wait_column
+from iqcar.tables.arrays import known_or_zero, share_of, sum_known
+from iqcar.waits import launch_wait, wait_column
+from iqcar.waits.executor_shortage import find_shortages
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.blame.slots import SlotTimes
-    from iqcar.demand.capacity import Capacity
+    from iqcar.demand.contention import Contention
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
+    from iqcar.waits.executor_shortage import Shortage
 
 SHORTEST_MS = 1.0
 """Lower bound of durations used as divisors: the resolution of Spark's times."""
+MOST_LOST = 0.999
+"""Largest share of a wait in a device that is lost."""
 ROUNDING = 1e-9
 """Differences below this share of the minuend are rounding errors."""
 
@@ -104,6 +108,7 @@ class TaskColumns:
     span: Floats
     slots: SlotTimes
     slots_offered: Floats
+    shortages: dict[int, Shortage]
 
     @classmethod
     def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
@@ -118,8 +123,8 @@ class TaskColumns:
                 & (finish >= launch)
             )
         launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
-        slot_wait = waits[wait_column(Request.SLOT_WAIT)].to_numpy(np.float64)
-        asked = launch - np.clip(slot_wait, 0.0, LAST_PLAUSIBLE_MS)
+        asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
+        shortages = find_shortages(tables, asked, launch, finish)
         app = _rows(tasks["app"], len(tables.applications))
         return cls(
             tables=tables,
@@ -132,8 +137,11 @@ class TaskColumns:
             finish=finish,
             asked=asked,
             span=np.where(sane, finish - launch, 0.0),
-            slots=slot_times(tables, np.where(np.isnan(asked), launch, asked), launch, finish),
+            slots=slot_times(
+                tables, np.where(np.isnan(asked), launch, asked), launch, finish, shortages
+            ),
             slots_offered=slots_offered(app, asked, launch),
+            shortages=shortages,
         )
 
     def wait(self, request: Request) -> Floats:
@@ -152,6 +160,7 @@ class TaskColumns:
             Domain.APPLICATION: self.app,
             Domain.HOST: self.host,
             Domain.EXECUTOR: self.executor,
+            Domain.CLUSTER: self.app,
         }
         return by_domain[request.domain]
 
@@ -222,7 +231,7 @@ def data_processed(columns: Users, request: Request) -> Floats:
     shuffle files, spill and output. NaN where unknown.
     """
     number = columns.number
-    if request is Request.SLOT_WAIT:
+    if request.before_launch:
         return columns.slots_offered
     if request is Request.SHUFFLE_FETCH:
         return number("remote_bytes")
@@ -240,7 +249,7 @@ def data_processed(columns: Users, request: Request) -> Floats:
 def measure_loss(
     columns: TaskColumns,
     request: Request,
-    capacity: dict[Request, Capacity],
+    contention: dict[Request, Contention],
     source_usage: SourceUsage,
 ) -> Loss:
     """Compute every task's loss to one request.
@@ -249,12 +258,13 @@ def measure_loss(
     ----------
     columns : TaskColumns
     request : Request
-    capacity : dict
-        From :func:`iqcar.blame.attribute.capacities`.
+    contention : dict
+        What tasks lost in devices; see :class:`iqcar.demand.estimate.Demand`.
     source_usage : SourceUsage
         ``PAPER`` compares data per waiting time with the best in the domain, for every request.
-        The others compare bytes with the host's capacity, and for processor, slots, memory and
-        locks the waiting time with the time in which the task held the resource.
+        The others compare the speed in a device with that of the stage's tasks without contention,
+        and for processor, slots, memory and locks the waiting time with the time in which the task
+        held the resource.
 
     Returns
     -------
@@ -266,14 +276,18 @@ def measure_loss(
     wait = np.where(wait > 0, wait, 0.0)
     data = data_processed(columns, request)
     ratp = np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
+    if request is Request.EXECUTOR_WAIT:
+        slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
+        return Loss(
+            request, wait, ratp, slowdown, 1 + slowdown, columns.span, np.zeros_like(wait), wait
+        )
     if source_usage is SourceUsage.PAPER:
         domain = columns.domain(request)
         best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
         span = wait if request is Request.SLOT_WAIT else columns.span
         return _against_speed(request, wait, ratp, best, span)
     if request in BYTES_REQUESTS:
-        best = of_domain(capacity[request].per_host, columns.host)
-        return _against_speed(request, wait, ratp, best, columns.span)
+        return _device_loss(columns, wait, ratp, request, contention.get(request))
     if request is Request.SLOT_WAIT:
         return _slot_loss(columns, wait, ratp)
     if request is Request.RUN_QUEUE:
@@ -295,16 +309,33 @@ def _against_speed(
     return Loss(request, wait, ratp, slowdown, 1 + slowdown, span, np.zeros_like(wait), lost)
 
 
+def _device_loss(
+    columns: TaskColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
+) -> Loss:
+    """Compute the loss to others in a device, and to a slow host, which is a known cause."""
+    to_others, to_host = (found.to_others, found.to_host) if found else (0.0 * wait, 0.0 * wait)
+    # A wait without any ideal time would be an infinite slowdown.
+    share = np.minimum(1.0 - (1.0 - to_others) * (1.0 - to_host), MOST_LOST)
+    slowdown = share / (1.0 - share)
+    known = slowdown * share_of((1.0 - to_others) * to_host, share)
+    return Loss(
+        request, wait, ratp, slowdown, 1 + slowdown, columns.span, known, wait * share
+    )  # fmt: skip
+
+
 def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
     """Compute the loss of a task that ran R after waiting W: it got R / (R + W) of a slot.
 
     T_tt is W + R, the time over which that share was measured, so the part of S that falls on slots
-    idle during the wait stays unattributed. Waiting without any executor is a known cause.
+    idle during the wait stays unattributed. Waiting without any executor is a known cause. Of a
+    task that waited for executors too, sources are blamed for this part of the wait only.
     """
     ran = np.maximum(columns.span, SHORTEST_MS)
     slowdown = wait / ran
     known = np.minimum(columns.slots.no_executor_ms / ran, slowdown)
-    return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, 1 + slowdown, wait + ran, known, wait)
+    whole = wait + known_or_zero(columns.wait(Request.EXECUTOR_WAIT))
+    stretch = (1 + slowdown) * share_of(wait, whole)
+    return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, stretch, wait + ran, known, wait)
 
 
 def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:

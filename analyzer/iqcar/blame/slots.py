@@ -16,8 +16,11 @@ import numpy as np
 from iqcar.tables.arrays import by_group_and_time, most_at_once, running_total
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
+    from iqcar.waits.executor_shortage import Shortage
 
 NO_SLOTS = 1e-6
 """Fewer slots than this count as none; rounding errors of slot counts are far smaller."""
@@ -31,7 +34,7 @@ class SlotTimes(NamedTuple):
     asked, launched, finished : ndarray of shape (n_tasks,)
         Readings when the task started to wait, was launched, and finished.
     no_executor_ms : ndarray of shape (n_tasks,), ms
-        Time it waited while its application had no slots.
+        Time it waited while its application had no slots and no other one held them.
     held : ndarray of shape (n_tasks,)
         Slots it held while it ran.
     unknown_cores : int
@@ -46,7 +49,13 @@ class SlotTimes(NamedTuple):
     unknown_cores: int
 
 
-def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) -> SlotTimes:
+def slot_times(
+    tables: Tables,
+    asked: Floats,
+    launch: Floats,
+    finish: Floats,
+    shortages: Mapping[int, Shortage],
+) -> SlotTimes:
     """Compute the slot clock readings of every task.
 
     Parameters
@@ -55,6 +64,8 @@ def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) ->
         ``tasks``, ``executors`` and ``applications`` are used.
     asked, launch, finish : ndarray of shape (n_tasks,), ms
         Times since the epoch; a task with a time that is not finite is left out.
+    shortages : mapping of application row to Shortage
+        When other applications held the slots that it lacked.
 
     Returns
     -------
@@ -97,6 +108,11 @@ def slot_times(tables: Tables, asked: Floats, launch: Floats, finish: Floats) ->
         columns.append(column)
     no_executor = np.zeros(n)
     no_executor[rows] = np.maximum(closed[k : 2 * k] - closed[:k], 0.0)
+    for victim, shortage in shortages.items():
+        mine = rows[app[rows] == victim]
+        held_elsewhere = shortage.short * (shortage.own < NO_SLOTS)
+        elsewhere = shortage.during(held_elsewhere, asked[mine], launch[mine])
+        no_executor[mine] = np.maximum(no_executor[mine] - elsewhere, 0.0)
     return SlotTimes(columns[0], columns[1], columns[2], no_executor, held, offers.unknown)
 
 

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
-from iqcar.demand.capacity import best_seen, host_cores, of_domain
+from iqcar.demand.capacity import best_seen, of_domain
 from iqcar.enums import Request, SourceUsage
 from iqcar.tables.arrays import most_at_once, positive_or_zero, share_of
 from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
-    from iqcar.blame.ratp import TaskColumns, Users
-    from iqcar.demand.capacity import Capacity
+    from iqcar.blame.ratp import Loss, TaskColumns, Users
+    from iqcar.demand.contention import Contention
+    from iqcar.demand.device import Device
     from iqcar.tables.arrays import Floats
 
 
 def used_share(
     columns: Users,
     request: Request,
-    capacity: dict[Request, Capacity],
+    devices: dict[Request, Device],
     source_usage: SourceUsage,
 ) -> Floats:
     """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
@@ -31,8 +32,8 @@ def used_share(
     columns : TaskColumns or Pieces
     request : Request
         What the target waits for.
-    capacity : dict
-        From :func:`iqcar.blame.attribute.capacities`.
+    devices : dict
+        From :func:`iqcar.demand.estimate.fit_devices`.
     source_usage : SourceUsage
         How the use is measured.
 
@@ -47,7 +48,7 @@ def used_share(
     if request is Request.SLOT_WAIT:
         return columns.slots.held
     if request in ONE_DEVICE:
-        return _device_share(columns, request, capacity, source_usage)
+        return _device_share(columns, request, devices, source_usage)
     life = np.maximum(columns.span, SHORTEST_MS)
     if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
         return _memory_share(columns)
@@ -57,53 +58,50 @@ def used_share(
     return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
 
 
-def explicable_share(
-    columns: TaskColumns, request: Request, everyone: Floats, source_usage: SourceUsage
-) -> Floats:
-    """Return the maximum share of each task's slowdown that other tasks can explain.
+def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) -> Floats:
+    """Return the largest part of each task's slowdown that other tasks can explain.
 
     An estimated CPU wait is the unexplained rest of a task's time, and may contain much that is no
-    CPU wait (calls to the driver, storage that reports no scan time). Idle cores delay no task, so
-    other tasks are blamed for at most the share of the host's cores that was in use during the
-    task. A measured wait needs no such bound, and ``PAPER`` has none.
+    CPU wait (calls to the driver, sleep, storage that reports no scan time). Others explain of it
+    only what the load of the processor does. A measured wait needs no such bound.
 
     Parameters
     ----------
     columns : TaskColumns
-    request : Request
-    everyone : ndarray of shape (n_tasks,), cores · ms
-        Use of the resource by all tasks during each task, itself included.
-    source_usage : SourceUsage
+    loss : Loss
+    found : Contention or None
+        What the tasks lost at the request's device, if that is known.
 
     Returns
     -------
     ndarray of shape (n_tasks,)
-        From 0 to 1; 1 for every other request, and where the host's cores are not recorded.
+        Infinite where nothing bounds it.
     """
-    one = np.ones(len(everyone))
-    if request is not Request.RUN_QUEUE or source_usage is SourceUsage.PAPER:
-        return one
-    of_host = host_cores(columns.tables.executors, len(columns.tables.hosts))
-    cores = of_domain(of_host, columns.host)
-    estimated = columns.waits[evidence_column(request)].to_numpy() == ESTIMATED
-    busy = np.minimum(share_of(everyone, columns.span * np.nan_to_num(cores)), 1.0)
-    return np.where(estimated & np.isfinite(cores) & (columns.span > 0), busy, one)
+    unbounded = np.full(len(loss.wait), np.inf)
+    if loss.request is not Request.RUN_QUEUE:
+        return unbounded
+    estimated = columns.waits[evidence_column(loss.request)].to_numpy() == ESTIMATED
+    if found is None:
+        return np.where(estimated, 0.0, unbounded)
+    in_device = positive_or_zero(columns.compute()) + loss.wait
+    explained = np.minimum(share_of(found.to_others * in_device, loss.wait), 1.0)
+    return np.where(estimated, loss.slowdown * explained, unbounded)
 
 
 def _device_share(
     columns: Users,
     request: Request,
-    capacity: dict[Request, Capacity],
+    devices: dict[Request, Device],
     source_usage: SourceUsage,
 ) -> Floats:
     life = np.maximum(columns.span, SHORTEST_MS)
-    per_host = {part: capacity[part].per_host for part in ONE_DEVICE[request]}
+    known = [part for part in ONE_DEVICE[request] if part in devices]
     share = np.zeros(len(life))
     for part in ONE_DEVICE[request]:
-        speeds = per_host[part]
-        for other in ONE_DEVICE[request]:
-            # An unknown speed (output has no write time) is that of the device's other request.
-            speeds = np.where(np.isnan(speeds), per_host[other], speeds)
+        # An unknown speed (output has no write time) is that of the device's other request.
+        speeds = np.full(1 + int(columns.host.max(initial=0)), np.nan)
+        if known:
+            speeds = devices[part if part in known else known[0]].per_host
         ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
         by_rate = np.minimum(positive_or_zero(ideal) / life, 1.0)
         time = columns.wait(part)

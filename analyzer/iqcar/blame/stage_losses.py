@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.enums import Request
 from iqcar.tables import Column, TableSpec
 from iqcar.tables.arrays import by_group_and_time, running_total, share_of, sum_by
-from iqcar.waits import wait_column
+from iqcar.waits import LAUNCH_REQUESTS, wait_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +23,12 @@ STAGE_LOSSES = TableSpec(
     "stage_losses",
     "One row per row of `stages`: its share of its query's time, and the lost part of it.",
     (
-        Column("life_ms", "float64", "ms", "Task time: Σ over its tasks of slot wait + duration."),
+        Column(
+            "life_ms",
+            "float64",
+            "ms",
+            "Task time: Σ over its tasks of the wait to launch + duration.",
+        ),
         Column("lost_task_ms", "float64", "ms", "Task time lost, over all requests."),
         Column("elapsed_ms", "float64", "ms", "Its share of its query's elapsed time."),
         Column("lost_ms", "float64", "ms", "Elapsed time lost: elapsed · lost task / life."),
@@ -69,7 +73,7 @@ def stage_losses(tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats) -> p
     )
 
 
-_LIFE = ("duration_ms", wait_column(Request.SLOT_WAIT))
+_LIFE = ("duration_ms", *(wait_column(r) for r in LAUNCH_REQUESTS))
 
 
 def elapsed_shares(tables: Tables) -> Floats:

@@ -37,6 +37,7 @@ def analyze(
     advice: options.Advice = "",
     samples: options.Samples = None,
     all_sources: options.AllSources = False,
+    all_rules: options.AllRules = False,
     force: options.Force = False,
 ) -> None:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -73,6 +74,7 @@ def analyze(
             topics=topics,
             advice=advice,
             all_sources=all_sources,
+            all_rules=all_rules,
         )
     if "-" not in (json, rules, html):
         print_diagnosis(diagnosis)

@@ -117,6 +117,13 @@ AllSources = Annotated[
         "result then grow with the square of the number of concurrent queries.",
     ),
 ]
+AllRules = Annotated[
+    bool,
+    typer.Option(
+        "--all-rules",
+        help="Keep scheduler rules that are predicted to do more harm than good.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 

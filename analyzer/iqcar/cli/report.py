@@ -40,6 +40,7 @@ def report(
     ] = "",
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     samples: options.Samples = None,
+    all_rules: options.AllRules = False,
     force: options.Force = False,
 ) -> None:
     """Write the diagnosis as one interactive HTML file, which needs no network.
@@ -77,6 +78,7 @@ def report(
             query_by=query_by,
             topics=enough_for_topics(tables) if topics is None else topics,
             advice=advice,
+            all_rules=all_rules,
         )
         content = render_page(diagnosis, title=title).encode("utf-8", "replace")
     write_result(file, content)

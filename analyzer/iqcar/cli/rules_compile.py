@@ -48,6 +48,7 @@ def compile_(
             min=1, max=MOST, help="Queries that run at once at most. Default: as recorded."
         ),
     ] = None,
+    all_rules: options.AllRules = False,
     force: options.Force = False,
 ) -> None:
     """Compile rules to FAIR pools: fairscheduler.xml, pools.json for the plugin, and how to.
@@ -68,7 +69,13 @@ def compile_(
     folder = Path(out) if out else Path(rules).with_name(f"{Path(rules).stem}-pools")
     _check_folder(folder, json, force)
     known = file.recorded
-    plan = compile_rules(file.rules, slots or known.slots, running or known.running, known.pools)
+    plan = compile_rules(
+        file.rules,
+        slots or known.slots,
+        running or known.running,
+        known.pools,
+        all_rules=all_rules,
+    )
     page = how_to(
         plan,
         file.rules,
@@ -77,7 +84,7 @@ def compile_(
         spark_url(str(folder / ALLOCATION_FILE), always=True),
     )
     if json != "-":
-        print_plan(plan)
+        print_plan(plan, [rule.id for rule in file.rules if rule.harms and all_rules])
     _make(folder)
     write_result(str(folder / ALLOCATION_FILE), allocation_xml(plan.pools))
     write_result(str(folder / POOLS_FILE), dump_pools(plan))

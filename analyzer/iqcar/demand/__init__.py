@@ -1,1 +1,1 @@
-"""Compute capacities of hosts, and their load by processes outside of Spark."""
+"""Own rates of stages, capacities of devices, and load by processes outside of Spark."""

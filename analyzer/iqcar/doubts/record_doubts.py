@@ -9,7 +9,7 @@ import numpy as np
 from iqcar.demand.outside_load import outside_load
 from iqcar.enums import Request
 from iqcar.limits import LEAST_DOUBT
-from iqcar.tables import texts
+from iqcar.tables import recorded_applications, texts
 from iqcar.waits import MISSING, evidence_column
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
     duration = waits["duration_ms"].to_numpy(np.float64)
     app = tables.tasks["app"].to_numpy(np.int64)
     running = (tables.tasks["status"] == "running").to_numpy(bool)
-    with_plugin = np.zeros(max(len(tables.applications), 1), bool)
-    with_plugin[app[has & (app >= 0)]] = True
-    recorded = (app >= 0) & with_plugin[np.maximum(app, 0)] & ~running
+    with_plugin = np.append(recorded_applications(tables), False)
+    recorded = with_plugin[app] & ~running
     lacking = recorded & ~has
     if lacking.any():
         share = float(duration[lacking].sum()) / max(float(duration[recorded].sum()), 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
@@ -236,7 +237,7 @@ class Collector:
         self.ended, self.end = True, event.time
 
     def _environment(self, event: ev.Environment) -> None:
-        for name in ("task_cpus", "scheduler_mode"):
+        for name in event.spark.__struct_fields__:
             if getattr(event.spark, name) is not None:
                 setattr(self.spark, name, getattr(event.spark, name))
 
@@ -325,16 +326,19 @@ class Collector:
         else:
             stage.name = redact_text(info.name, MAX_NAME) or stage.name
         stage.tasks = info.tasks
-        stage.parents = tuple(int(parent) for parent in info.parents if isfinite(parent))
+        stage.parents = tuple([int(parent) for parent in info.parents if isfinite(parent)])
         if isfinite(info.submission):
             stage.submission = info.submission
-        stage.python = stage.python or _runs_python(info.rdds)
+        stage.python = stage.python or any(_runs_python(r.name, r.scope) for r in info.rdds)
         self._remember_rdd(info)
         self._see_time(info.submission)
         return stage
 
     def _remember_rdd(self, info: ev.StageInfo) -> None:
-        last = max([rdd.rdd_id for rdd in info.rdds if rdd.rdd_id >= 0], default=-1)
+        last = -1.0
+        for rdd in info.rdds:
+            if rdd.rdd_id > last:
+                last = rdd.rdd_id
         if last >= 0 and isfinite(info.stage_id):
             self.last_rdd[int(info.stage_id)] = int(last)
 
@@ -349,14 +353,10 @@ class Collector:
         return listed.lowest if listed else -1
 
 
-def _runs_python(rdds: list[ev.RddInfo]) -> bool:
-    """Tell by their names and scopes whether tasks of RDDs run Python workers."""
-    for rdd in rdds:
-        text = f"{rdd.name}\n{rdd.scope}"
-        for word in _PYTHON:
-            if word in text:
-                return True
-    return False
+@lru_cache(1024)
+def _runs_python(name: str, scope: str) -> bool:
+    """Tell by the name and scope of an RDD whether its tasks run Python workers."""
+    return any(word in name or word in scope for word in _PYTHON)
 
 
 def _number(text: str | None) -> float:

@@ -25,10 +25,12 @@ POINTS_TO: dict[str, dict[str, str]] = {
         "host": "hosts",
         "executor": "executors",
     },
+    "task_failures": {"task": "tasks", "source": "executors"},
     "sql_metrics": {"app": "applications", "sql_execution": "sql_executions"},
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
     "pools": {"app": "applications"},
+    "executor_targets": {"app": "applications"},
     "samples": {"app": "applications", "host": "hosts", "executor": "executors"},
 }
 """Columns that hold row numbers of another table."""

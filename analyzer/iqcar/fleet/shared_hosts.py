@@ -1,21 +1,23 @@
-"""Estimate the capacities of hosts from the tasks of all groups, as the local engine does.
+"""Estimate the devices of hosts from the tasks of all groups, as the local engine does.
 
-How much crowding slows a device, and the capacity of a host with few tasks, are taken from all
-hosts together. So the groups tell how fast their tasks moved data, and are told the capacities.
+What a device can do, and whether anybody ever waited for another in it, is estimated from all hosts
+together. So the groups send a sample of the load of their tasks, and receive the devices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.blame.attribute import speeds
+from iqcar.blame.loads import find_loads
 from iqcar.blame.ratp import TaskColumns
 from iqcar.blame.schedule import Agenda
 from iqcar.blame.task_intervals import Pieces
-from iqcar.demand.capacity import Capacity, host_capacity
+from iqcar.demand.contention import ENOUGH_BYTES, usable
+from iqcar.demand.estimate import LEAST, fit_sampled
+from iqcar.demand.load import Load
 from iqcar.enums import Request, SourceUsage
 from iqcar.tables import texts
 
@@ -24,78 +26,83 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from iqcar.demand.device import Device
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
-
-
-class Moved(NamedTuple):
-    """Tasks that moved data: how much, how long it took, how crowded the device was, and where."""
-
-    data: Floats
-    wait_ms: Floats
-    crowd: Floats
-    host: Ints
 
 
 @dataclass(frozen=True)
-class HostSpeeds:
-    """How fast the tasks of a group of logs moved data.
+class HostLoads:
+    """A sample of what the tasks of a group of logs did in the devices of its hosts.
 
     Attributes
     ----------
     hosts : names of the group's hosts
-    moved : by request
+    stages : number of the group's stages
+    loads : by request
     """
 
     hosts: list[str]
-    moved: dict[Request, Moved]
+    stages: int
+    loads: dict[Request, Load]
 
     @classmethod
-    def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostSpeeds:
+    def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostLoads:
         """Collect them as :func:`iqcar.blame.attribute.attribute` does."""
         columns = TaskColumns.from_tables(tables, waits)
         agenda = Agenda(Pieces.one_each(columns), SourceUsage.ACTIVE)
-        moved = {}
-        for request, speed in speeds(columns, agenda.schedule_of(Request.IO_READ)).items():
-            rows = np.flatnonzero((speed.data > 0) & (speed.wait_ms > 0))
-            moved[request] = Moved(
-                speed.data[rows], speed.wait_ms[rows], speed.crowd[rows], columns.host[rows]
-            )
-        return cls(texts(tables.hosts, "host"), moved)
+        loads = {
+            request: load.some(usable(load, LEAST.get(request, ENOUGH_BYTES))).sample()
+            for request, load in find_loads(columns, agenda.schedule_of(Request.IO_READ)).items()
+        }
+        return cls(texts(tables.hosts, "host"), len(tables.stages), loads)
 
 
 @dataclass(frozen=True)
-class Known:
-    """Capacities of all hosts, by request, with the row of each host's name."""
+class SharedDevices:
+    """Devices of all hosts, by request, with the row of each host's name."""
 
     rows: dict[str, int]
-    capacities: dict[Request, Capacity]
+    devices: dict[Request, Device]
 
-    def capacities_of(self, hosts: Sequence[str]) -> dict[Request, Capacity]:
-        """Take the capacities of some hosts, in their order."""
+    def of_hosts(self, hosts: Sequence[str]) -> dict[Request, Device]:
+        """Return the devices of some hosts, in their order."""
         rows = np.array([self.rows[host] for host in hosts], np.int64)
         return {
-            request: Capacity(capacity.per_host[rows], capacity.borrowed[rows], capacity.tasks)
-            for request, capacity in self.capacities.items()
+            request: device._replace(slower=device.slower[rows])
+            for request, device in self.devices.items()
         }
 
 
-def capacities_of(groups: Sequence[HostSpeeds]) -> Known:
-    """Estimate every host's capacity from the tasks of all groups."""
+def shared_devices(groups: Sequence[HostLoads]) -> SharedDevices:
+    """Estimate the devices of all hosts from the tasks of all groups."""
     rows: dict[str, int] = {}
     for group in groups:
         for host in group.hosts:
             rows.setdefault(host, len(rows))
-    found = {}
-    for request in groups[0].moved if groups else ():
-        parts = [group.moved[request] for group in groups]
-        names = [np.array([*(rows[host] for host in group.hosts), -1]) for group in groups]
-        places = [name[part.host] for name, part in zip(names, parts, strict=True)]
-        found[request] = host_capacity(
-            np.concatenate([part.data for part in parts]),
-            np.concatenate([part.wait_ms for part in parts]),
-            np.concatenate(places),
-            len(rows),
-            np.concatenate([part.crowd for part in parts]),
-        )
-    return Known(rows, found)
+    before = np.cumsum([0, *(group.stages for group in groups)])
+    loads = {}
+    for request in Request:
+        parts = [
+            group.loads[request]._replace(
+                host=np.array([rows[host] for host in group.hosts], np.int64)[
+                    group.loads[request].host
+                ],
+                stage=group.loads[request].stage + offset,
+            )
+            for group, offset in zip(groups, before, strict=False)
+            if request in group.loads
+        ]
+        if parts:
+            loads[request] = _joined(parts)
+    return SharedDevices(rows, fit_sampled(loads, len(rows)))
+
+
+def _joined(parts: Sequence[Load]) -> Load:
+    """Join loads whose numbers of levels differ: the highest level counts several times."""
+    width = max(part.levels.shape[1] for part in parts)
+
+    def wide(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, ((0, 0), (0, width - values.shape[1])), mode="edge")
+
+    even = [part._replace(levels=wide(part.levels), taken=wide(part.taken)) for part in parts]
+    return Load(*(np.concatenate(column) for column in zip(*even, strict=True))).sample()

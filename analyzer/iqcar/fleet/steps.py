@@ -16,7 +16,7 @@ from iqcar.eventlog.leave_out import leave_out
 from iqcar.eventlog.merge import merge
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.job_batches import bundles
-from iqcar.fleet.shared_hosts import HostSpeeds
+from iqcar.fleet.shared_hosts import HostLoads
 from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack
 from iqcar.queries.identify import identify
 from iqcar.stragglers import StragglerSettings, build_features
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     from iqcar.enums import QueryBy
     from iqcar.eventlog.find.locate import EventLog
-    from iqcar.fleet.shared_hosts import Known
+    from iqcar.fleet.shared_hosts import SharedDevices
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
     from iqcar.topics import Job, JobLook, Tally, Topics, TopicSettings
 
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
-SPEEDS, SOURCES = "speeds", "sources"
+LOADS, SOURCES = "loads", "sources"
 """Kinds of rows."""
 HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents")
 """Tables that grow with tasks: they stay on the executors."""
@@ -192,18 +192,18 @@ class _Asking(NamedTuple):
     stragglers: pd.DataFrame
 
 
-def speeds_step(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Tell how fast each group's tasks moved data: capacities are estimated from all groups."""
-    return _each_group(query_by, batches, _speeds_of_group)
+def loads_step(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Send what each group's tasks did in devices, which are estimated from all groups."""
+    return _each_group(query_by, batches, _loads_of_group)
 
 
-def _speeds_of_group(group: Group) -> Iterator[pd.DataFrame]:
-    speeds = HostSpeeds.from_tasks(group.tables, measure_waits(group.tables))
-    yield from rows_of(group.number, SPEEDS, speeds)
+def _loads_of_group(group: Group) -> Iterator[pd.DataFrame]:
+    loads = HostLoads.from_tasks(group.tables, measure_waits(group.tables))
+    yield from rows_of(group.number, LOADS, loads)
 
 
 def sources_step(
-    asked: Asked, known: Known, query_by: QueryBy, batches: Iterator[pd.DataFrame]
+    asked: Asked, known: SharedDevices, query_by: QueryBy, batches: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Find the topic of every straggler, and the queries blamed for what its job lacks.
 
@@ -213,7 +213,7 @@ def sources_step(
     return _each_group(query_by, batches, partial(_sources_of_group, asked, known))
 
 
-def _sources_of_group(asked: Asked, known: Known, group: Group) -> Iterator[pd.DataFrame]:
+def _sources_of_group(asked: Asked, known: SharedDevices, group: Group) -> Iterator[pd.DataFrame]:
     tables, here = group.tables, np.isin(asked.stage, group.stages)
     if not here.any():
         return
@@ -228,7 +228,7 @@ def _sources_of_group(asked: Asked, known: Known, group: Group) -> Iterator[pd.D
     waits = measure_waits(tables)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     found = found._replace(stragglers=straggler_topics(cast("Topics", found), features))
-    blame = attribute(tables, waits, capacity=known.capacities_of(texts(tables.hosts, "host")))
+    blame = attribute(tables, waits, devices=known.of_hosts(texts(tables.hosts, "host")))
     blamed = blamed_for(cast("Topics", found), asked.lacks, tables, blame)
     query = np.append(np.zeros(len(tables.queries), np.int64), -1)
     query[tables.stages["query"].to_numpy(np.int64)] = group.stages

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.fleet.shared_hosts import capacities_of
-from iqcar.fleet.steps import SOURCES, SPEEDS, Asked
+from iqcar.fleet.shared_hosts import shared_devices
+from iqcar.fleet.steps import LOADS, SOURCES, Asked
 from iqcar.fleet.transport import objects, stepped
 from iqcar.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
 
@@ -60,8 +60,8 @@ def sources_on_spark(
         found.settings,
         dict(lacks),
     )
-    measured = stepped(placed, shipped.step("steps.speeds_step", query_by))
-    known = capacities_of([speeds for _, speeds in objects(measured, SPEEDS)])
+    measured = stepped(placed, shipped.step("steps.loads_step", query_by))
+    known = shared_devices([loads for _, loads in objects(measured, LOADS)])
     answered = stepped(placed, shipped.step("steps.sources_step", asked, known, query_by))
     parts = [part for _, part in objects(answered, SOURCES)]
     if not parts:

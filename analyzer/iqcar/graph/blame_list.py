@@ -26,6 +26,7 @@ COLUMNS = (
     "share_of_duration",
     "by_resource",
     "by_host",
+    "idle_ms",
 )
 """Columns of :func:`blame_of`, named as in the result's JSON."""
 
@@ -60,7 +61,8 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
         some queries are not named, ``rest``; largest share first. Keys: source_query_id (None for
         the last three kinds), source_name, kind, share (of the target's lost time; they sum to 1),
         dor (in the chosen impact model), lost_ms (elapsed), share_of_duration, by_resource and
-        by_host (dicts of lost_ms, largest first). A target that lost nothing has one
+        by_host (dicts of lost_ms, largest first), idle_ms (the part of lost_ms in which executors
+        of the source had no tasks). A target that lost nothing has one
         ``unattributed`` row of share 1 and 0 ms.
 
     Raises
@@ -85,6 +87,7 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     groups, member = np.unique(group, return_inverse=True)
     every = np.concatenate([groups, [g for g in (-1 - OWN,) if g not in groups]]).astype(np.int64)
     size = len(every)
+    idle_sum = sum_by(member, lost * contents.idle_share[s.explanation[at]], size)
     dor_sum = sum_by(member, dor, size)
     lost_sum = sum_by(member, lost, size)
     total = lost_sum.sum()
@@ -109,6 +112,7 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
                 "share_of_duration": of_duration[position],
                 "by_resource": {RESOURCES[c].value: ms for c, ms in resources[position]},
                 "by_host": {names.host(h): ms for h, ms in hosts[position]},
+                "idle_ms": idle_sum[position],
             }
         )
     rows.sort(key=lambda r: (-r["lost_ms"], -r["dor"], r["kind"], r["source_query_id"] or ""))
@@ -126,6 +130,7 @@ def _nothing_lost() -> dict[str, Any]:
         "share_of_duration": 0.0,
         "by_resource": {},
         "by_host": {},
+        "idle_ms": 0.0,
     }
 
 

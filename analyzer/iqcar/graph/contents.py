@@ -87,6 +87,8 @@ class Contents:
     impact : ImpactModel
     names : Names
     folded : DataFrame of :data:`iqcar.blame.attribute.FOLDED`
+    idle_share : ndarray of shape (n_sources,)
+        Part of the lost time of each row of ``Blame.sources`` in which executors were idle.
     """
 
     structure: Structure
@@ -97,6 +99,7 @@ class Contents:
     impact: ImpactModel
     names: Names
     folded: pd.DataFrame
+    idle_share: Floats
 
     @cached_property
     def duration_ms(self) -> Floats:

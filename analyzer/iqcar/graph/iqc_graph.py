@@ -18,7 +18,7 @@ from iqcar.graph.impact import by_source, contributions, pass_up
 from iqcar.graph.paths import PathSearch
 from iqcar.graph.structure import chosen_targets, lay_out
 from iqcar.tables import NONE
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import share_of, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,9 @@ def build_graph(
     dor = pass_up(structure, of_model, np.ones(len(rows)))
     by_stage, by_query = by_source(structure, dor, lost)
     names = Names(tables.queries, tables.stages, tables.hosts)
-    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names, blame.folded)
+    idle, of_all = (blame.sources[name].to_numpy(np.float64) for name in ("idle_ms", "lost_ms"))
+    idle = share_of(idle, of_all)
+    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names, blame.folded, idle)
     return IQCGraph(contents, impact, critical_path)
 
 
@@ -87,7 +89,7 @@ def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
         sources = [
             SOURCES.frame(
                 {"demand": each, "kind": np.full(len(each), kind), "source_stage": nobody,
-                 "beta": beta, "lost_ms": lost}
+                 "beta": beta, "lost_ms": lost, "idle_ms": np.zeros(len(each))}
             )
             for kind, beta, lost in kinds
         ]  # fmt: skip

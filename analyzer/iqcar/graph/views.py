@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.blame.attribute import FOLDED, OWN
-from iqcar.enums import REQUESTS, BlameKind, Domain, ImpactModel
+from iqcar.enums import REQUESTS, BlameKind, ImpactModel
 from iqcar.graph.contents import rows_or_none
 from iqcar.graph.describe import source_query_labels, vertex_frame
 from iqcar.graph.impact import sum_pairs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iqcar.graph.impact import ByTarget
     from iqcar.tables.arrays import Floats, Ints
 
-_HOST_BOUND = np.array([r.domain is not Domain.APPLICATION for r in REQUESTS], bool)
+_HOST_BOUND = np.array([not r.before_launch for r in REQUESTS], bool)
 
 
 def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.DataFrame:
@@ -191,15 +191,16 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
     """Return the total outgoing impact of each host on all targets (iQCAR §6.2.3).
 
     As in the paper, a wait for a slot belongs to the host on which the task finally ran, although a
-    slot on any host of the application could have ended it. ``slots_lost_ms`` is the sum of these
-    waits' losses, and under ``TIME_LOST`` hosts are sorted by the other losses.
+    slot on any host of the application could have ended it; the same holds for executors.
+    ``slots_lost_ms`` is the sum of these waits' losses, and under ``TIME_LOST`` hosts are sorted by
+    the other losses.
 
     Returns
     -------
     DataFrame
         host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all targets' lost
-        time), slots_lost_ms (the part of lost_ms lost to slot waits), resource (with the largest
-        lost time there).
+        time), slots_lost_ms (the part of lost_ms lost to waits for slots and executors), resource
+        (with the largest lost time there).
     """
     s = contents.structure
     hosts = len(contents.names.hosts)

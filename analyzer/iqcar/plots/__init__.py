@@ -5,6 +5,7 @@ Every function takes tables, frames or the graph. :func:`timeline` and :func:`la
 one is drawn.
 """
 
+from iqcar.plots.executors import cluster_slots, executors
 from iqcar.plots.heatmap import heatmap, heatmap_cells
 from iqcar.plots.hosts import hosts
 from iqcar.plots.matrix import matrix, matrix_cells
@@ -17,7 +18,9 @@ from iqcar.plots.waits import stage_waits, waits
 
 __all__ = [
     "Timeline",
+    "cluster_slots",
     "compare_stragglers",
+    "executors",
     "heatmap",
     "heatmap_cells",
     "hosts",

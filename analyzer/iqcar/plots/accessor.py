@@ -51,7 +51,7 @@ class Plots:
         stage : str, optional
             Only this stage of the query, by its id (``14``) or id and attempt (``14.0``).
         resource : str, optional
-            Only this resource: slots, cpu, memory, network or io.
+            Only this resource: slots, executors, cpu, memory, network or io.
         """
         from iqcar.plots.heatmap import heatmap
 
@@ -105,6 +105,12 @@ class Plots:
         from iqcar.plots.hosts import hosts
 
         return hosts(self._of.tables, dark=dark)
+
+    def executors(self, *, dark: bool = False) -> go.Figure:
+        """Who held the slots of a cluster that applications shared, running tasks or idle."""
+        from iqcar.plots.executors import executors
+
+        return executors(self._of.tables, self._of.waits, dark=dark)
 
     def straggler_boxes(
         self, query: str | None = None, stage: str | None = None, *, dark: bool = False

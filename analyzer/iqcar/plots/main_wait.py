@@ -9,7 +9,7 @@ import numpy as np
 from iqcar.enums import Resource
 from iqcar.formatting import RESOURCE_NAMES
 from iqcar.plots.palette import COMPUTING, MISSING, RESOURCE_COLOURS
-from iqcar.waits import IN_TASK_REQUESTS, requests_of, wait_column
+from iqcar.waits import IN_TASK_REQUESTS, launch_wait, requests_of, wait_column
 from iqcar.waits import MISSING as NOT_RECORDED
 from iqcar.waits.columns import evidence_column
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
 LEAST_WAITED = 0.1
-"""Share of a task's life, slot wait included, that it must have waited for a resource to be
-coloured by it: below a tenth, nobody would call it a waiting task."""
+"""Share of a task's life, the wait for its launch included, that it must have waited for a resource
+to be coloured by it: below a tenth, nobody would call it a waiting task."""
 
 
 class MainWait(NamedTuple):
@@ -74,8 +74,7 @@ def main_waits(task_waits: pd.DataFrame, sums: Floats | None = None) -> Codes:
     sums = resource_waits(task_waits) if sums is None else sums
     waited = np.nan_to_num(sums)
     most = waited.argmax(axis=1)
-    slots = waited[:, RESOURCES.index(Resource.SLOTS)]
-    life = slots + task_waits["duration_ms"].to_numpy(np.float64)
+    life = np.nan_to_num(launch_wait(task_waits)) + task_waits["duration_ms"].to_numpy(np.float64)
     longest = waited.max(axis=1)
     inside = [task_waits[evidence_column(r)].to_numpy() == NOT_RECORDED for r in IN_TASK_REQUESTS]
     blind = np.logical_and.reduce(inside)

@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from iqcar.formatting import duration, percent, short
-from iqcar.limits import MOST_DOUBTS
+from iqcar.limits import MOST_DOUBTS, MOST_WASTED
 from iqcar.plots.blame_bar import blame_bar
 from iqcar.plots.palette import query_colours
 from iqcar.verdict import find_verdict, meanings
@@ -33,6 +33,8 @@ def notebook_html(diagnosis: Diagnosed) -> str:
     colours = query_colours(diagnosis.tables.queries)
     bars = [blame_bar(finding, colours) for finding in verdict.findings]
     parts = [f"<p><b>iqcar: {', '.join(counts(diagnosis.tables))}</b></p>"]
+    if verdict.do_not_apply:
+        parts.insert(0, f"<p><b>{_text(verdict.do_not_apply)}</b></p>")
     parts.append(f"<p>{_text(verdict.headline)}</p>")
     if verdict.findings:
         parts.append(_list(_finding(finding) for finding in verdict.findings))
@@ -40,6 +42,11 @@ def notebook_html(diagnosis: Diagnosed) -> str:
         parts.append(_key(bars))
         words = [f"<b>{name}</b>: {text}" for name, text in meanings(verdict).items()]
         parts.append(_folded("What these words mean", words))
+    if named := [line for line in verdict.wasted if line.delayed]:
+        said = [f"{_text(line.sentence)} <small>{_text(line.advice)}</small>" for line in named]
+        shown, left = said[:MOST_WASTED], len(said) - MOST_WASTED
+        more = [f"{left} more in <code>diagnosis.wasted.by_query</code>"] if left > 0 else []
+        parts.append(_folded("Wasted work", [*shown, *more]))
     if verdict.doubts:
         shown = [_text(doubt) for doubt in verdict.doubts[:MOST_DOUBTS]]
         left = len(verdict.doubts) - len(shown)
@@ -48,7 +55,8 @@ def notebook_html(diagnosis: Diagnosed) -> str:
     parts.append(
         f'<p style="{_FAINT}">Pictures: <code>diagnosis.plot.sankey()</code>, '
         "<code>.waits()</code>, <code>.heatmap()</code>, <code>.timeline()</code>, "
-        "<code>.matrix()</code>, <code>.lanes()</code>, <code>.hosts()</code></p>"
+        "<code>.matrix()</code>, <code>.lanes()</code>, <code>.hosts()</code>, "
+        "<code>.executors()</code></p>"
     )
     return f'<div style="max-width:70em">{"".join(parts)}</div>'
 

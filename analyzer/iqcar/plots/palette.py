@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RESOURCE_COLOURS: dict[Resource, str] = {
     Resource.SLOTS: "#0072B2",
+    Resource.EXECUTORS: "#332288",
     Resource.CPU: "#D55E00",
     Resource.MEMORY: "#CC79A7",
     Resource.NETWORK: "#009E73",

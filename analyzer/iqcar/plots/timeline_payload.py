@@ -107,6 +107,7 @@ def timeline_payload(
         "critical_path": losses.critical_path,
         "lanes": _lanes(tables, lanes),
         "hosts": _hosts(tables, lanes, Bins.over(*span, HOST_BINS)),
+        "recorded": len(tables.task_records) > 0,
         "waiting": _waiting(tables, task_waits, losses, targets, queries, clock),
     }
     number = np.full(len(tables.queries) + 1, len(queries), np.int64)

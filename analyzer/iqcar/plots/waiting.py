@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.enums import Resource
+from iqcar.enums import Request, Resource
 from iqcar.formatting import RESOURCE_NAMES
 from iqcar.plots.bins import Bins
 from iqcar.plots.main_wait import RESOURCES
@@ -46,8 +46,8 @@ def query_waiting(
 ) -> Iterator[Waiting]:
     """Spread the waits of some queries over bins, from their first wait to their end.
 
-    A wait for a slot lies right before the task's launch. When in its life a task waited for
-    anything else no log says, so those waits are spread evenly over it.
+    A wait for a slot lies right before the task's launch, and one for executors before that. When a
+    task waited for anything else no log says, so those waits are spread evenly over its life.
     """
     tasks = tables.tasks
     query = tasks["query"].to_numpy(np.int64)
@@ -55,6 +55,7 @@ def query_waiting(
     begin = np.searchsorted(query[order], np.arange(len(tables.queries) + 1))
     launch = tasks["launch_ms"].to_numpy(np.float64)
     finish = tasks["finish_ms"].to_numpy(np.float64)
+    slot_wait = task_waits[wait_column(Request.SLOT_WAIT)].to_numpy(np.float64)
     starts = tables.queries["start_ms"].to_numpy(np.float64)
     ends = tables.queries["end_ms"].to_numpy(np.float64)
     for row in queries:
@@ -69,14 +70,15 @@ def query_waiting(
             if not any(np.isfinite(wait).any() for wait in waits):
                 missing.append(RESOURCE_NAMES[resource])
             for wait in waits:
-                waiting[at] += _spread(resource, wait, launch[mine], finish[mine], over)
+                at_end = slot_wait[mine] if resource is Resource.EXECUTORS else 0.0
+                waiting[at] += _spread(resource, wait, launch[mine] - at_end, finish[mine], over)
         waiting /= over.width_ms
         yield Waiting(row, over.start_ms, over.width_ms, waiting, float(waiting.max()), missing)
 
 
 def _spread(resource: Resource, wait: Floats, launch: Floats, finish: Floats, bins: Bins) -> Floats:
     one = np.zeros(len(wait), np.int64)
-    if resource is Resource.SLOTS:
+    if resource in (Resource.SLOTS, Resource.EXECUTORS):
         waiting: Floats = bins.amounts(one, 1, launch - wait, launch, np.ones(len(wait)))[0]
         return waiting
     life = finish - launch

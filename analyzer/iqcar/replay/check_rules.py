@@ -14,10 +14,10 @@ import numpy as np
 
 from iqcar.demand.outside_load import outside_load
 from iqcar.enums import Kind
-from iqcar.replay.expected import LEAST_GAIN_SHARE
 from iqcar.replay.run import record
 from iqcar.replay.scheduling import is_fair, ran_in_pools
 from iqcar.rules import QueryType, compile_rules, scheduler_rules
+from iqcar.rules.outlook import LEAST_GAIN_SHARE
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

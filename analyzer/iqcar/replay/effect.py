@@ -18,20 +18,20 @@ from iqcar.replay.expected import (
     ITS,
     MAX_FINGERPRINTS,
     OWN,
-    SLOWER_SHARE,
     THE,
     Expected,
-    outlook_of,
     sentence_of,
 )
 from iqcar.replay.run import record, replay_errors
 from iqcar.replay.scheduling import chosen_pools
 from iqcar.rules import QueryType, compile_rules, recorded_scheduler, scheduler_rules
+from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
 from iqcar.rules.propose_rules import MIN_LOST_MS
+from iqcar.rules.rule import RejectedRule
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iqcar.graph import IQCGraph
     from iqcar.replay.run import Recording, Replayed
@@ -50,9 +50,13 @@ class Prediction:
     rules: tuple[Rule, ...]
     together: Expected | None
     doubts: tuple[str, ...]
+    rejected: tuple[RejectedRule, ...] = ()
+    """Rules that were left out because they are predicted to harm."""
 
 
-def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Prediction:
+def predict(
+    tables: Tables, graph: IQCGraph, rules: Sequence[Rule], *, all_rules: bool = False
+) -> Prediction:
     """Replay the recorded run under the pools of each rule alone, and of all together.
 
     Parameters
@@ -61,41 +65,106 @@ def predict(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> Predictio
     graph : IQCGraph
         Tells who lost time to whom: the victims of a source are the queries it cost most.
     rules : sequence of Rule
+    all_rules : bool
+        Whether to keep rules that are predicted to harm.
 
     Returns
     -------
     Prediction
         ``expected`` is None where pools do not act or the application cannot be replayed;
         ``doubts`` say which.
+
+    Notes
+    -----
+    A rule that harms alone is rejected. Where the others harm together, they are added one by one
+    in their order, and each that makes them harm is rejected.
     """
     # Nobody can replay what people will make of advice: its effect stays None.
     acting = [rule for rule in scheduler_rules(rules) if rule.helps_pools]
     if not acting:
         return Prediction(tuple(rules), None, ())
-    recording = record(tables)
-    judge = _Judge(tables, recording)
-    scheduler = recorded_scheduler(tables, rules)
+    forecast = _Forecast(tables, graph, rules, acting)
+    done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
+    rejected = {} if all_rules else {rule.id: _why(rule) for rule in done if rule.harms}
+    together = forecast.together(_without(done, rejected))
+    if together is not None and together.harms and not all_rules:
+        rejected |= _harming_together(forecast, _without(done, rejected))
+        together = forecast.together(_without(done, rejected))
+    found = {rule.id: rule for rule in done}
+    return Prediction(
+        tuple(found.get(rule.id, rule) for rule in _without(rules, rejected)),
+        together,
+        forecast.doubts([rule.id for rule in done if rule.expected is None]),
+        tuple(RejectedRule(rule, rejected[rule.id]) for rule in done if rule.id in rejected),
+    )
 
-    def plan_of(some: Sequence[Rule]) -> PoolPlan:
-        return compile_rules(some, scheduler.slots, scheduler.running, scheduler.pools)
 
-    victims = _victims(tables, graph, acting)
-    everybody = np.unique(np.concatenate(victims))
-    plans = [*(plan_of([rule]) for rule in acting), plan_of(rules)]
-    with ThreadPoolExecutor(THREADS) as pool:
-        replays = list(pool.map(recording.replay, plans))
-    called = [OWN if rule.query_type is QueryType.TARGET else ITS for rule in acting]
-    *each, together = map(judge.expected, plans, replays, [*victims, everybody], [*called, THE])
-    of_rule = {rule.id: expected for rule, expected in zip(acting, each, strict=True)}
-    blind = [number for number, expected in of_rule.items() if expected is None]
-    done = [_with(rule, of_rule.get(rule.id)) for rule in rules]
-    doubts = list(recording.doubts)
-    if blind and recording.workloads:
-        doubts.append(
+def _without(rules: Sequence[Rule], rejected: Mapping[str, str]) -> list[Rule]:
+    return [rule for rule in rules if rule.id not in rejected]
+
+
+def _harming_together(forecast: _Forecast, rules: Sequence[Rule]) -> dict[str, str]:
+    """Add rules one by one; return why each was rejected that made those before it harm."""
+    kept: list[Rule] = []
+    rejected = {}
+    for rule in rules:
+        expected = forecast.together([*kept, rule])
+        if expected is not None and expected.harms:
+            others = ", ".join(one.id for one in kept)
+            rejected[rule.id] = f"together with {others} {expected.sentence}"
+        else:
+            kept.append(rule)
+    return rejected
+
+
+def _why(rule: Rule) -> str:
+    return str((rule.expected or {})["sentence"])
+
+
+class _Forecast:
+    """Replays of a recorded run under the pools of rules that act in it."""
+
+    def __init__(
+        self, tables: Tables, graph: IQCGraph, rules: Sequence[Rule], acting: Sequence[Rule]
+    ) -> None:
+        self.recording = record(tables)
+        self.judge = _Judge(tables, self.recording)
+        self.scheduler = recorded_scheduler(tables, rules)
+        self.acting = acting
+        found = _victims(tables, graph, acting)
+        self.victims = {rule.id: of_rule for rule, of_rule in zip(acting, found, strict=True)}
+
+    def each(self) -> list[Expected | None]:
+        """Predict the effect of each rule alone."""
+        plans = [self._plan([rule]) for rule in self.acting]
+        with ThreadPoolExecutor(THREADS) as pool:
+            replays = list(pool.map(self.recording.replay, plans))
+        called = [OWN if rule.query_type is QueryType.TARGET else ITS for rule in self.acting]
+        victims = [self.victims[rule.id] for rule in self.acting]
+        return list(map(self.judge.expected, plans, replays, victims, called))
+
+    def together(self, rules: Sequence[Rule]) -> Expected | None:
+        """Predict the effect of several rules together; None where there are none."""
+        if not rules:
+            return None
+        plan = self._plan(rules)
+        everybody = np.unique(np.concatenate([self.victims[rule.id] for rule in rules]))
+        return self.judge.expected(plan, self.recording.replay(plan), everybody, THE)
+
+    def _plan(self, rules: Sequence[Rule]) -> PoolPlan:
+        known = self.scheduler
+        return compile_rules(rules, known.slots, known.running, known.pools, all_rules=True)
+
+    def doubts(self, blind: Sequence[str]) -> tuple[str, ...]:
+        """Say what could not be predicted; ``blind`` are the rules without an expected effect."""
+        doubts = self.recording.doubts
+        if not blind or not self.recording.workloads:
+            return doubts
+        return (
+            *doubts,
             f"the effect of {', '.join(blind)} cannot be predicted: none of the victims ended "
-            "while the log was written"
+            "while the log was written",
         )
-    return Prediction(tuple(done), together, tuple(doubts))
 
 
 def _with(rule: Rule, expected: Expected | None) -> Rule:
@@ -157,7 +226,8 @@ class _Judge:
         before_ms, after_ms = float(old[judged].sum()), float(new[judged].sum())
         all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
         gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
-        outlook = outlook_of(gain, cost, error)
+        noticed = counted[new[counted] - old[counted] >= MIN_LOST_MS]
+        outlook = outlook_of(gain, cost, error, float(change[noticed].max(initial=0.0)))
         expected = Expected(
             outlook=outlook.value,
             sentence="",

@@ -1,20 +1,12 @@
-"""The predicted effect of rules: numbers, outlook, and sentence."""
+"""Describe the predicted effect of rules: numbers, and the sentence that says them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from iqcar.enums import Kind
+from iqcar.rules.outlook import SLOWER_SHARE, Outlook
 from iqcar.rules.rule_sentences import in_a_sentence
-
-SLOWER_SHARE = 0.05
-"""A query counts as slower from this share of its duration on. Two runs of one query on a shared
-cluster differ by as much."""
-
-LEAST_GAIN_SHARE = 0.01
-"""Victims gain from this share of their duration on; below it two runs on an idle cluster differ
-by chance."""
 
 MAX_FINGERPRINTS = 100
 """Victims whose fingerprints a rule lists; their durations are summed however many there are."""
@@ -23,15 +15,6 @@ ASSUMPTIONS = (
     "Tasks last as long as they did, queries start when they did, executors come and go as they "
     "did; only who is offered a free slot first is new."
 )
-
-
-class Outlook(Kind):
-    """What a replay says about a rule."""
-
-    HELPS = "helps", "Its victims get faster by more than the replay's own error."
-    UNSURE = "unsure", "Its victims get faster, but by no more than the replay's own error."
-    NO_GAIN = "no-gain", "Its victims do not get faster by 1 %."
-    HARMS = "harms", "All queries together take 5 % longer, or more."
 
 
 @dataclass(frozen=True)
@@ -72,18 +55,14 @@ class Expected:
     replay_worst_error_percent: float | None
     assumptions: str
 
+    @property
+    def harms(self) -> bool:
+        """Whether it comes to harm."""
+        return bool(self.outlook == Outlook.HARMS.value)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as it stands in JSON."""
         return asdict(self)
-
-
-def outlook_of(gain: float, cost: float, error: float | None) -> Outlook:
-    """Weigh the change of the victims and of all, and the replay's error, all as shares."""
-    if cost >= SLOWER_SHARE:
-        return Outlook.HARMS
-    if gain > -LEAST_GAIN_SHARE:
-        return Outlook.NO_GAIN
-    return Outlook.UNSURE if error is None or -gain <= error else Outlook.HELPS
 
 
 _FIRST = {

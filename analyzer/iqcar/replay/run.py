@@ -18,6 +18,7 @@ from iqcar.replay.scheduling import (
     recorded_shares,
     stage_order,
 )
+from iqcar.tables import recorded_applications
 
 if TYPE_CHECKING:
     from iqcar.replay.loop_input import Shares
@@ -139,9 +140,11 @@ def _unknown_weights(tables: Tables, workload: Workload, name: str) -> list[str]
         return []
     if pools <= recorded_pools(tables, workload.app).keys():
         return []
+    recorded = recorded_applications(tables)[workload.app]
+    how = "" if recorded else " (the iqcar plugin records them)"
     return [
-        f"the weights of the FAIR pools of {name} are not in its log (the iqcar plugin records "
-        "them): the expected effect of rules rests on Spark's defaults for them"
+        f"the weights of the FAIR pools of {name} are not in its log{how}: the expected effect of "
+        "rules rests on Spark's defaults for them"
     ]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from iqcar.rules.recorded_setup import Recorded as Recorded
     from iqcar.rules.recorded_setup import recorded_scheduler as recorded_scheduler
     from iqcar.rules.rule import QueryType as QueryType
+    from iqcar.rules.rule import RejectedRule as RejectedRule
     from iqcar.rules.rule import Rule as Rule
     from iqcar.rules.rule import RuleType as RuleType
     from iqcar.rules.rule import scheduler_rules as scheduler_rules
@@ -38,6 +39,7 @@ _HOMES = {
     "PoolPlan": "pool_plan",
     "QueryType": "rule",
     "Recorded": "recorded_setup",
+    "RejectedRule": "rule",
     "Rule": "rule",
     "RuleType": "rule",
     "RulesFile": "rule_file",

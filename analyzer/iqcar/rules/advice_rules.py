@@ -21,7 +21,7 @@ from iqcar.rules.task_sizes import large_tasks, small_tasks
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds, filled, fits, version_of
 from iqcar.stragglers.blame_of_causes import RESOURCE_OF
 from iqcar.stragglers.feature_list import MEMORY
-from iqcar.tables import texts
+from iqcar.tables import recorded_applications, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -291,11 +291,16 @@ class _Writer:
             resource=resources.pop() if len(resources) == 1 else "",
             reason=piece.reason,
             helps_pools=False,
-            advice=filled(kind.do, piece.host),
+            advice=filled(self._do(kind, piece), piece.host),
             kind=piece.key,
             host=piece.host,
             settings=settings,
         )
+
+    def _do(self, kind: AdviceKind, piece: _Piece) -> str:
+        """What to do; nobody is told to record what the plugin recorded."""
+        recorded = recorded_applications(self.tables)[sorted(piece.apps)].all()
+        return kind.do if recorded else f"{kind.do} {kind.unrecorded}".rstrip()
 
     def _has_sql(self, queries: frozenset[int]) -> bool:
         jobs = self.tables.jobs

@@ -24,10 +24,13 @@ from iqcar.rules.recorded_setup import default_of
 from iqcar.rules.rule import QueryType, Rule, RuleType, scheduler_rules
 from iqcar.rules.rule_sentences import (
     under_earlier_rules,
+    what_helps_besides,
     what_it_gets,
     what_the_rest_gets,
     why_first,
     why_no_pool,
+    why_not,
+    why_rejected,
 )
 from iqcar.rules.weights import MAX_RATIO, bounded_ratios, whole_weights
 
@@ -46,6 +49,8 @@ def compile_rules(
     slots: int | None = None,
     running: int | None = None,
     pools: Sequence[Pool] = (),
+    *,
+    all_rules: bool = False,
 ) -> PoolPlan:
     """Compile rules to FAIR pools.
 
@@ -63,6 +68,8 @@ def compile_rules(
         The application's own pools. They keep their mode and minShare, and share with each other
         what the rules leave in the proportion of their weights. Pools of rules work as
         ``default`` does inside: FIFO unless it was FAIR.
+    all_rules : bool
+        Whether rules that are predicted to harm make pools, too.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def compile_rules(
     slots and no priority is raised a source gets exactly its share; it gets less when victims are
     raised, and more when others want nothing.
     """
-    chosen, notes = _choose(rules)
+    chosen, notes = _choose(rules, all_rules)
     if not chosen:
         return PoolPlan(notes=tuple(notes))
     running = _queries_at_once(chosen, running)
@@ -114,7 +121,7 @@ def compile_rules(
     return PoolPlan((*made, *kept), tuple(assignments), tuple(notes))
 
 
-def _choose(rules: Iterable[Rule]) -> tuple[list[Rule], list[str]]:
+def _choose(rules: Iterable[Rule], all_rules: bool) -> tuple[list[Rule], list[str]]:
     """Return one rule per fingerprint that acts through pools, and why the others do not act."""
     ordered = sorted(
         scheduler_rules(rules),
@@ -126,11 +133,14 @@ def _choose(rules: Iterable[Rule]) -> tuple[list[Rule], list[str]]:
         first = chosen.get(rule.fingerprint)
         if not rule.helps_pools:
             notes.append(why_no_pool(rule))
+        elif rule.harms and not all_rules:
+            notes.append(why_rejected(rule))
         elif first is None:
             chosen[rule.fingerprint] = rule
+            notes += [why_not(rule)] if rule.harms else []
         else:
             notes.append(why_first(first, rule))
-    return list(chosen.values()), notes
+    return list(chosen.values()), [*notes, *what_helps_besides(ordered)]
 
 
 def _queries_at_once(chosen: Sequence[Rule], running: int | None) -> int:

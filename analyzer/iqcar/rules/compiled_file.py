@@ -23,7 +23,8 @@ def dump_compiled(tables: Tables, rules: Sequence[Rule]) -> bytes:
     tables : Tables
         What the rules were proposed from: slots, queries at once and pools are taken from there.
     rules : sequence of Rule
+        All of them are compiled, also those that are predicted to harm.
     """
     recorded = recorded_scheduler(tables, rules)
-    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools)
+    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
     return dump_rules(rules, plan, recorded)

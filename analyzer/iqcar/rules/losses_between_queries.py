@@ -54,7 +54,10 @@ class Evidence:
 
 
 def gather(tables: Tables, graph: IQCGraph) -> Evidence:
-    """Sum what the graph's targets lost to other queries, by recurring query."""
+    """Sum what the graph's targets lost to other queries, by recurring query.
+
+    Waits for executors are left out: no scheduler of one application acts on them.
+    """
     group = recurring_queries(tables)
     named = dict(zip(group.tolist(), texts(tables.queries, "fingerprint"), strict=True))
     pairs = _pairs(graph)
@@ -87,13 +90,19 @@ def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:
         return np.zeros(queries), np.zeros(queries)
     hurts = graph.who_hurts_whom()
     rest = hurts[(hurts["kind"] == BlameKind.REST.value).to_numpy(bool)]
-    lost = rest["lost_ms"].to_numpy(np.float64)
-    return folded["lost_ms"].to_numpy(np.float64), sum_by(rest["target_query"], lost, queries)
+    lost = sum_by(rest["target_query"], rest["lost_ms"].to_numpy(np.float64), queries)
+    hurts = graph.who_hurts_whom(Resource.EXECUTORS)
+    rest = hurts[(hurts["kind"] == BlameKind.REST.value).to_numpy(bool)]
+    lost -= sum_by(rest["target_query"], rest["lost_ms"].to_numpy(np.float64), queries)
+    taken = folded["lost_ms"] - folded[f"{Resource.EXECUTORS}_lost_ms"]
+    return np.maximum(taken.to_numpy(np.float64), 0.0), np.maximum(lost, 0.0)
 
 
 def _pairs(graph: IQCGraph) -> pd.DataFrame:
     parts = []
     for resource in Resource:
+        if resource is Resource.EXECUTORS:
+            continue
         hurts = graph.who_hurts_whom(resource)
         hurts = hurts[(hurts["kind"] == BlameKind.QUERY.value) & (hurts["source_query"] >= 0)]
         part = hurts[["source_query", "target_query", "lost_ms", "dor"]]

@@ -1,20 +1,22 @@
 """Propose rules for the scheduler from who hurts whom (iQCAR §6.3).
 
 ``AGG`` gives each of the top aggressive queries a pool of its own with a share of 1/n, n being
-the most queries that ran at once in its application. ``DYNP`` raises the priority of the top
-victims and lowers that of the top sources. Most queries are both: they count as the one they are
-more of (time that others lost to them, less time they lost to others), because a query cannot
-get more and less at the same time.
+the most queries that ran at once in its application, 2 at least. ``DYNP`` raises the priority of
+the top victims and lowers that of the top sources. Most queries are both: they count as the one
+they are more of (time that others lost to them, less time they lost to others), because a query
+cannot get more and less at the same time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iqcar.enums import ImpactModel, Resource
+from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.losses_between_queries import gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
@@ -69,8 +71,9 @@ def propose(
     Returns
     -------
     tuple of Rule
-        AGG rules, then DYNP rules for victims, then for sources, each with the worst first; none
-        where hardly anything was lost to other queries. The same input gives the same rules.
+        Rules for sources, AGG and DYNP of each, then DYNP rules for victims, each with the worst
+        first; none where hardly anything was lost to other queries. The same input gives the same
+        rules.
 
     Notes
     -----
@@ -85,16 +88,16 @@ def propose(
     writer = _Writer(tables, evidence, counted, priorities or {})
     victims = writer.victims(graph.impact, top)
     sources = writer.sources(graph.impact, top)
-    agg = [writer.own_pool(source, order) for order, source in enumerate(sources, 1)]
-    dynp = [
-        writer.priority(side, order, step)
-        for order, (side, step) in enumerate(
-            [(v, len(victims) - i) for i, v in enumerate(victims)]
-            + [(s, len(sources) - i) for i, s in enumerate(sources)],
-            1,
-        )
-    ]
-    return (*agg, *dynp)
+    rules: list[Rule] = []
+    agg, dynp = count(1), count(1)
+    for step, source in zip(range(len(sources), 0, -1), sources, strict=True):
+        # A share of the whole is no limit.
+        if writer.at_once(source) > 1:
+            rules.append(writer.own_pool(source, next(agg)))
+        rules.append(writer.priority(source, next(dynp), step))
+    for step, victim in zip(range(len(victims), 0, -1), victims, strict=True):
+        rules.append(writer.priority(victim, next(dynp), step))
+    return tuple(rules)
 
 
 @dataclass(frozen=True)
@@ -183,9 +186,13 @@ class _Writer:
             for g in candidates[: max(top, 0)]
         ]
 
+    def at_once(self, side: _Side) -> int:
+        """Count the queries of its application that ran at once at most."""
+        return most_at_once(self.tables, int(self.app[side.run]))
+
     def own_pool(self, side: _Side, order: int) -> Rule:
         """AGG: a pool of its own with the share it is entitled to."""
-        n = most_at_once(self.tables, int(self.app[side.run]))
+        n = self.at_once(side)
         entitled = f"; at most {n} queries of its application ran at once, so its share is 1/{n}"
         return self._rule(RuleType.AGG, side, order, 1.0 / n, entitled)
 
@@ -215,8 +222,19 @@ class _Writer:
             resource=resource.value,
             reason=self._reason(side) + addition + ".",
             helps_pools=helps_pools,
-            advice="" if helps_pools else self._advice(side),
+            advice=self._long_tasks(side) if helps_pools else self._advice(side),
         )
+
+    def _long_tasks(self, side: _Side) -> str:
+        """What helps where long tasks hold the slots; empty where they do not."""
+        rows = side.pairs[side.pairs["resource"] == Resource.SLOTS.value]
+        if side.query_type is QueryType.TARGET:
+            rows = rows[rows["source_group"] == side.most("source_group")[0]]
+        queries = np.arange(len(self.names))
+        source, target = (np.isin(queries, rows[name]) for name in ("source", "target"))
+        if not held_by_long_tasks(self.tables, source, target):
+            return ""
+        return split_tasks(self.names[int(rows["source"].iloc[0])])
 
     def _advice(self, side: _Side) -> str:
         """What helps against the resource, and first of all if the other is elsewhere."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import Kind
+from iqcar.rules.outlook import Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,10 @@ class RuleType(Kind):
 
     AGG = "AGG", "Run an aggressive query in a pool of its own with a share of 1/n."
     DYNP = "DYNP", "Change a query's priority: up for victims, down for sources."
-    ADVICE = "ADVICE", "Tell people what helps against stragglers: no scheduler acts on it."
+    ADVICE = (
+        "ADVICE",
+        "Tell people what helps: no scheduler acts on it.",
+    )
 
 
 ADVICE_FIELDS = ("kind", "host", "settings")
@@ -56,12 +60,12 @@ class Rule:
         within a rule type.
     fingerprint : matches every run of the recurring query.
     query_name : what a person calls it.
-    resource : what was lost most to: slots, cpu, memory, network or io; empty for advice against
-        something that is no lack of a resource.
+    resource : what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
+        against something that is no lack of a resource.
     reason : the evidence, one sentence.
     expected : the predicted effect; None where none was computed, and always for advice.
     helps_pools : whether scheduler pools act on this resource; never for advice.
-    advice : what would help where pools do not; else empty.
+    advice : what would help where pools do not, or besides them; else empty.
     kind : of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
     host : the machine that advice is about; empty if it is about none.
     settings : of advice, each with name, value and why.
@@ -90,10 +94,33 @@ class Rule:
         """Whether it is for people only."""
         return self.rule_type is RuleType.ADVICE
 
+    @property
+    def harms(self) -> bool:
+        """Whether its own forecast is harm (:class:`iqcar.rules.outlook.Outlook`)."""
+        return bool((self.expected or {}).get("outlook") == Outlook.HARMS.value)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as it stands in JSON: the paper's tuple with hyphens, the rest as is."""
         listed = [f.name for f in fields(self) if self.is_advice or f.name not in ADVICE_FIELDS]
         return {JSON_NAMES.get(name, name): _plain(getattr(self, name)) for name in listed}
+
+
+@dataclass(frozen=True)
+class RejectedRule:
+    """A rule that is not recommended, because it is predicted to harm.
+
+    Attributes
+    ----------
+    rule : with its expected effect.
+    why : the prediction that it is rejected for, without a full stop.
+    """
+
+    rule: Rule
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as it stands in JSON, and why it is rejected."""
+        return {**self.rule.to_dict(), "rejected": self.why}
 
 
 def scheduler_rules(rules: Iterable[Rule]) -> list[Rule]:

@@ -56,7 +56,7 @@ class _Record(
     rule_order: _AboveZero
     fingerprint: _Text
     query_name: str
-    resource: Literal["", "slots", "cpu", "memory", "network", "io"]
+    resource: Literal["", "slots", "executors", "cpu", "memory", "network", "io"]
     reason: _Text
     expected: dict[str, Any] | None
     helps_pools: bool

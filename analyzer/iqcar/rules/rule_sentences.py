@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from iqcar.rules.pool_names import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iqcar.rules.pool_plan import Pool
     from iqcar.rules.rule import Rule
@@ -34,6 +34,25 @@ def why_no_pool(rule: Rule) -> str:
         f"{called(rule)} makes no pool: pools share out slots, and it is about {rule.resource}. "
         f"{rule.advice}"
     ).rstrip()
+
+
+def why_rejected(rule: Rule) -> str:
+    """Say that a rule makes no pool because it is predicted to harm."""
+    return f"{called(rule)} is rejected. {_expected(rule)} With --all-rules it makes a pool."
+
+
+def why_not(rule: Rule) -> str:
+    """Warn of a rule that makes a pool though it is predicted to harm."""
+    return f"Do not apply {called(rule)}. {_expected(rule)}"
+
+
+def _expected(rule: Rule) -> str:
+    return f"Expected: {(rule.expected or {}).get('sentence', 'more harm than good')}."
+
+
+def what_helps_besides(rules: Iterable[Rule]) -> list[str]:
+    """Say what would help besides pools, each once."""
+    return list(dict.fromkeys(rule.advice for rule in rules if rule.helps_pools and rule.advice))
 
 
 def why_first(first: Rule, second: Rule) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.enums import CauseEvidence, FeatureKind
-from iqcar.stragglers.cause_evidence import BOTH, ELSEWHERE, INTER, INTRA, Marks
+from iqcar.stragglers.cause_evidence import BOTH, ELSEWHERE, EXECUTORS, INTER, INTRA, Marks
 from iqcar.stragglers.feature_list import SLOW_HOST, after, before
 from iqcar.stragglers.measured_causes import measured_causes, waits_known
 from iqcar.stragglers.relevance import can_matter
@@ -90,23 +90,60 @@ def feature_marks(
     suspects, value = suspects[large], value[large]
     means = compared.peer_means(values, suspects)
     over = [value > settings.ratio * mean for mean in means]
-    stands_out = over[INTER] | over[INTRA]
-    suspects, value = suspects[stands_out], value[stands_out]
+    shared, others = _shared(compared, settings, feature, values, suspects)
+    stands_out = over[INTER] | over[INTRA] | shared
+    suspects, value, shared = suspects[stands_out], value[stands_out], shared[stands_out]
     inter, intra = means.inter[stands_out], means.intra[stands_out]
     from_inter, from_intra = over[INTER][stands_out], over[INTRA][stands_out]
     peers = np.select(
-        [from_inter & from_intra, from_intra, np.isfinite(intra)], [BOTH, INTRA, ELSEWHERE], INTER
+        [from_inter & from_intra, from_intra, from_inter & np.isfinite(intra), from_inter],
+        [BOTH, INTRA, ELSEWHERE, INTER],
+        EXECUTORS,
     )
     # Of two means that it is far above, the nearer one claims less.
-    mean = np.select([peers == BOTH, peers == INTRA], [np.maximum(inter, intra), intra], inter)
+    mean = np.select(
+        [peers == BOTH, peers == INTRA, peers == EXECUTORS],
+        [np.maximum(inter, intra), intra, others[stands_out]],
+        inter,
+    )
     bound = compared.quantiles(values, settings.quantile, suspects)
-    kept = value > bound
+    kept = (value > bound) | shared
+    bound = np.where(value > bound, bound, np.nan)
     with np.errstate(divide="ignore", over="ignore"):
         ratio = value[kept] / mean[kept]
     return Marks.make(
         suspects[kept], position, value[kept], mean[kept],
         quantile=bound[kept], ratio=ratio, peers=peers[kept],
     )  # fmt: skip
+
+
+def _shared(
+    compared: Compared,
+    settings: StragglerSettings,
+    feature: Feature,
+    values: Floats,
+    suspects: Ints,
+) -> tuple[Flags, Floats]:
+    """Tell where a straggler stands out from tasks elsewhere as the others at its place do.
+
+    Returns
+    -------
+    shared : ndarray of shape (n_suspects,), bool
+        By host; times, which are those of a JVM, also by executor.
+    elsewhere : ndarray of shape (n_suspects,)
+        Mean over the stage's tasks on other executors.
+    """
+    shared = np.zeros(len(suspects), bool)
+    elsewhere = np.full(len(suspects), np.nan)
+    if not settings.shared:
+        return shared, elsewhere
+    by_executor = feature.kind is FeatureKind.TIME
+    for places in (compared.cell, *([compared.on_executor] if by_executor else [])):
+        means = compared.peer_means(values, suspects, places)
+        bound = settings.ratio * means.inter
+        shared |= (values[suspects] > bound) & (means.intra > bound)
+        elsewhere = means.inter
+    return shared, elsewhere
 
 
 def _follows_from_data(

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     from iqcar.tables.arrays import Flags, Floats, Ints
 
-INTER, INTRA, BOTH, ELSEWHERE = range(4)
-"""Peers that a feature stood out from: those on other hosts, on the same host, both; and those on
-other hosts while the others on its host were like it."""
+INTER, INTRA, BOTH, ELSEWHERE, EXECUTORS = range(5)
+"""Peers that a feature stood out from: those on other hosts, on the same host, both; those on
+other hosts while the others on its host were like it; and those on other executors while the others
+on its executor were like it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Marks:
     peer_mean : mean of the peers it stood out from; what was to be expected for a wait
     quantile : quantile of the stage that it was above; NaN where no rule asks
     ratio : value / peer_mean; inf over 0 and next to it, NaN where no rule asks
-    peers : :data:`INTER`, :data:`INTRA`, :data:`BOTH` or :data:`ELSEWHERE`
+    peers : :data:`INTER`, :data:`INTRA`, :data:`BOTH`, :data:`ELSEWHERE` or :data:`EXECUTORS`
     explained : share of the straggler's time over the median; NaN unless measured
     """
 

@@ -20,7 +20,10 @@ _DISCRETE = {
     "locality": "ran at locality ANY or RACK_LOCAL, most normal tasks of its stage near their data",
     "first_on_executor": "was among the first tasks of its executor, most normal tasks were not",
 }
-_PEERS = ("tasks on other hosts", "other tasks on its host", "other tasks", "tasks on other hosts")
+_PEERS = (
+    *("tasks on other hosts", "other tasks on its host", "other tasks", "tasks on other hosts"),
+    "tasks on other executors",
+)
 
 
 def quantity(value: float, unit: str) -> str:

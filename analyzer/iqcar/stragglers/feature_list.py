@@ -200,6 +200,7 @@ IDENTITY: tuple[Column, ...] = declare(
     ("stage", "int32", "row", "Its stage attempt."),
     ("query", "int32", "row", "Its query; −1 if none."),
     ("host", "int32", "row", "The machine it ran on; −1 if unknown."),
+    ("executor", "int32", "row", "Its executor; −1 if unknown."),
     ("launch_ms", "float64", "ms", "When it was launched."),
     ("duration_ms", "float64", "ms", "Launch to finish."),
     ("compared", "bool", "", "Whether it succeeded, so that its duration tells something."),

@@ -31,6 +31,7 @@ _OF_TASKS = (
     "result_bytes", "peak_memory_bytes", "gc_ms", "deserialize_ms", "result_serialize_ms",
     "getting_result_ms", "fetch_wait_ms", "scan_ms", "shuffle_write_ms", "run_ms",
 )  # fmt: skip
+_IDENTITY = ("task_id", "app", "stage", "query", "host", "executor", "launch_ms")
 _WAITED = (
     Request.RUN_QUEUE, Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH,
     Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY, Request.MONITOR_BLOCKED,
@@ -100,7 +101,7 @@ def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskF
     first, first_of_stage = _first_waves(tasks)
     columns = {
         "task": np.arange(n),
-        **{name: tasks[name] for name in ("task_id", "app", "stage", "query", "host", "launch_ms")},
+        **{name: tasks[name] for name in _IDENTITY},
         "duration_ms": duration,
         "compared": (tasks["status"] == "success").to_numpy(bool),
         "measured": measured,

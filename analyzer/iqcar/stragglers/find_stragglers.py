@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iqcar.stragglers.cause_evidence import Marks
     from iqcar.stragglers.features import TaskFeatures
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags
 
 COLD = "cold-executor"
 DEFAULT = StragglerSettings()
@@ -102,11 +103,18 @@ def _stragglers(
             "median_ms": median,
             "delay_ms": compared.duration[slow] - median,
             "causes": np.zeros(len(slow)),
+            "recorded": _recorded(features)[compared.rows[slow]],
         }
     )
     number = np.full(len(compared.rows), -1)
     number[slow] = np.arange(len(slow))
     return frame.reset_index(drop=True), number
+
+
+def _recorded(features: TaskFeatures) -> Flags:
+    """Return whether any task of each task's application was measured."""
+    app = features.frame["app"].to_numpy(np.int64)
+    return np.isin(app, app[features.frame["measured"].to_numpy(bool)])
 
 
 def _causes(
@@ -185,8 +193,9 @@ def _doubts(features: TaskFeatures, compared: Compared) -> list[str]:
     sampled = [name for name in known if np.isfinite(features.column(name)[rows]).any()]
     measured = bool(features.frame["measured"].to_numpy(bool)[rows].any())
     if len(rows) and known and not sampled and not measured:
+        record = "" if _recorded(features)[rows].all() else " (record with the iqcar plugin)"
         doubts.append(
             "neither samples of hosts nor measured waits are in the input: a busy host can only be "
-            "told from its other tasks (record with the iqcar plugin)"
+            f"told from its other tasks{record}"
         )
     return doubts

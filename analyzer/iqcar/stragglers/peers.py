@@ -26,7 +26,9 @@ class Means(NamedTuple):
     """Means over the peers of some tasks; NaN where too few peers are known."""
 
     inter: Floats
+    """Over tasks of the stage elsewhere."""
     intra: Floats
+    """Over the others at the same place."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Compared:
     rows : (n,) rows of the features' frame
     stage : (n,) number of each task's stage, from 0
     cell : (n,) number of each task's stage and host
-    stages, cells : how many of them there are
+    on_executor : (n,) number of each task's stage and executor; of its host where that is unknown
+    stages : how many of them there are
     duration : (n,) float64, ms
     median : (n,) float64, ms; of the task's stage
     straggler : (n,) bool
@@ -48,8 +51,8 @@ class Compared:
     rows: Ints
     stage: Ints
     cell: Ints
+    on_executor: Ints
     stages: int
-    cells: int
     duration: Floats
     median: Floats
     straggler: Flags
@@ -72,13 +75,18 @@ class Compared:
         rows = np.flatnonzero(usable)
         kept, number = np.unique(stage[rows], return_inverse=True)
         host = frame["host"].to_numpy(np.int64)[rows]
-        both = number * (int(host.max(initial=-1)) + 2) + host + 1
-        cells, cell = np.unique(both, return_inverse=True)
+        hosts = int(host.max(initial=-1)) + 2
+        executor = host if "executor" not in frame else frame["executor"].to_numpy(np.int64)[rows]
+        place = np.where(executor >= 0, hosts + executor, host + 1)
+        _, cell = np.unique(number * hosts + host + 1, return_inverse=True)
+        _, on_executor = np.unique(
+            number * (int(place.max(initial=0)) + 1) + place, return_inverse=True
+        )
         took = duration[rows]
         median = quantile_by(number, took, len(kept), 0.5)[number]
         straggler = took > settings.straggler * median
         return cls(
-            rows, number, cell, len(kept), len(cells), took, median, straggler,
+            rows, number, cell, on_executor, len(kept), took, median, straggler,
             settings.least_peers,
         )  # fmt: skip
 
@@ -98,23 +106,27 @@ class Compared:
         )
         return share
 
-    def peer_means(self, values: Floats, tasks: Ints) -> Means:
+    def peer_means(self, values: Floats, tasks: Ints, places: Ints | None = None) -> Means:
         """Means over tasks of the stage on other hosts, and over the others on the same host.
 
         Parameters
         ----------
         values : ndarray of float64, (n,)
             NaN where unknown: such a task is nobody's peer.
-        of : ndarray of int64
+        tasks : ndarray of int64
             Positions of the tasks whose peers are meant.
+        places : ndarray of int64, (n,)
+            Number of each task's stage and place; by default of its stage and host.
         """
+        place = self.cell if places is None else places
+        size = int(place.max(initial=-1)) + 1
         known = np.isfinite(values)
         value = np.where(known, values, 0.0)
         stage_sum = sum_by(self.stage, value, self.stages)
         stage_n = np.bincount(self.stage[known], minlength=self.stages)
-        cell_sum = sum_by(self.cell, value, self.cells)
-        cell_n = np.bincount(self.cell[known], minlength=self.cells)
-        stage, cell = self.stage[tasks], self.cell[tasks]
+        cell_sum = sum_by(place, value, size)
+        cell_n = np.bincount(place[known], minlength=size)
+        stage, cell = self.stage[tasks], place[tasks]
         inter = stage_sum[stage] - cell_sum[cell]
         inter = np.where(inter > ROUNDING * stage_sum[stage], inter, 0.0)
         intra = cell_sum[cell] - value[tasks]

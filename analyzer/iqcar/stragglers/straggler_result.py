@@ -30,6 +30,7 @@ STRAGGLERS = TableSpec(
         ("run_ms", "float64", "ms", "Time its code ran."),
         ("cpu_ms", "float64", "ms", "CPU time of its code; NaN if not recorded."),
         ("causes", "int32", "count", "Causes found; 0 if nothing explains it."),
+        ("recorded", "bool", "", "Whether the plugin recorded tasks of its application."),
     ),
 )
 
@@ -45,7 +46,7 @@ STRAGGLER_CAUSES = TableSpec(
         ("peer_mean", "float64", "as `unit`", "Mean of its peers; for a wait what was to expect."),
         ("quantile", "float64", "as `unit`", "The stage's quantile that it is above."),
         ("ratio", "float64", "", "Value over mean; inf if the peers had none, NaN for a state."),
-        ("peers", "str", "", "Tasks of its stage on other hosts, on its own, or either."),
+        ("peers", "str", "", "Tasks of its stage elsewhere, on its own host, or either."),
         ("explained", "float64", "", "Share of the delay that a measured wait explains."),
         ("evidence", "str", "", "measured, if by the task's own measured wait; else paper."),
         ("sentence", "str", "", "The same in words."),
@@ -63,7 +64,7 @@ STRAGGLER_SOURCES = TableSpec(
     ),
 )
 
-PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts")
+PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts", "on other executors")
 """Peers in words, by their code in :class:`iqcar.stragglers.cause_evidence.Marks`."""
 
 
@@ -95,6 +96,11 @@ class Stragglers:
     labels: Labels
     settings: StragglerSettings
     doubts: tuple[str, ...]
+
+    def recorded(self, cause: str) -> bool:
+        """Whether the plugin recorded the application of every straggler with a cause."""
+        mine = self.causes.loc[(self.causes["cause"] == cause).to_numpy(bool), "straggler"]
+        return bool(self.stragglers["recorded"].iloc[mine.to_numpy()].all())
 
     @property
     def tasks(self) -> int:

@@ -47,6 +47,10 @@ class StragglerSettings(Thresholds):
     worth: bool = True
     """Whether an amount counts only if it can matter (see :mod:`iqcar.stragglers.relevance`); the
     paper has a floor for times only."""
+    shared: bool = True
+    """Whether what the tasks of a host or executor share is compared with tasks elsewhere only,
+    and not with the stage's quantile: where half of a stage ran on it, the quantile hides what its
+    tasks have in common (garbage collection, say)."""
     slow_hosts: bool = True
     """Whether a straggler that nothing explains is put down to its host where the stage's other
     tasks there were slow too."""
@@ -63,7 +67,7 @@ class StragglerSettings(Thresholds):
     def of_the_paper(cls) -> StragglerSettings:
         """Return the method as printed: no minimum of tasks or worth, no measured waits."""
         return cls(
-            least_tasks=2, least_peers=1, worth=False, slow_hosts=False,
+            least_tasks=2, least_peers=1, worth=False, shared=False, slow_hosts=False,
             evidence=CauseEvidence.PAPER,
         )  # fmt: skip
 

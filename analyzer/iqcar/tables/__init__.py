@@ -1,7 +1,14 @@
 """Table declarations (each column once: dtype, unit, sentence), and array operations by group."""
 
 from iqcar.tables.declarations import NONE, Column, TableSpec, texts
-from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+from iqcar.tables.recorded_applications import recorded_applications
+from iqcar.tables.recorded_tables import (
+    EXECUTOR_TARGETS,
+    INTERVALS,
+    POOLS,
+    SAMPLES,
+    TASK_RECORDS,
+)
 from iqcar.tables.specs import (
     APPLICATIONS,
     EXECUTORS,
@@ -15,6 +22,7 @@ from iqcar.tables.specs import (
     SQL_METRICS,
     STAGE_PARENTS,
     STAGES,
+    TASK_FAILURES,
     TASKS,
     Tables,
     recurring_queries,
@@ -23,6 +31,7 @@ from iqcar.tables.specs import (
 __all__ = [
     "APPLICATIONS",
     "EXECUTORS",
+    "EXECUTOR_TARGETS",
     "HOSTS",
     "INPUTS",
     "INTERVALS",
@@ -38,10 +47,12 @@ __all__ = [
     "STAGES",
     "STAGE_PARENTS",
     "TASKS",
+    "TASK_FAILURES",
     "TASK_RECORDS",
     "Column",
     "TableSpec",
     "Tables",
+    "recorded_applications",
     "recurring_queries",
     "texts",
 ]

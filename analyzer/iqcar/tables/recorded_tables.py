@@ -1,8 +1,8 @@
-"""The tables that only the plugin fills: task records, intervals, pools and host samples."""
+"""The tables that only the plugin fills: task records, intervals, pools, targets and samples."""
 
 from __future__ import annotations
 
-from iqcar.enums import REQUESTS, Request, WaitClass
+from iqcar.enums import REQUESTS, WaitClass
 from iqcar.tables.declarations import TableSpec, declare
 
 TASK_RECORDS = TableSpec(
@@ -47,7 +47,7 @@ INTERVALS = TableSpec(
         *(
             (f"{request}_ms", "float64", "ms", request.sentence)
             for request in REQUESTS
-            if request is not Request.SLOT_WAIT
+            if not request.before_launch
         ),
         ("held_bytes", "float64", "bytes", "Execution memory held, mean; NaN if not sampled."),
     ),
@@ -63,6 +63,16 @@ POOLS = TableSpec(
         ("mode", "str", "", "FIFO or FAIR among its own jobs."),
         ("weight", "float64", "", "Its weight among the pools."),
         ("min_share", "float64", "slots", "Slots it gets before weights count."),
+    ),
+)
+
+EXECUTOR_TARGETS = TableSpec(
+    "executor_targets",
+    "One row whenever the plugin saw that dynamic allocation wanted another number of executors.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("time_ms", "float64", "ms", "When the plugin saw this number first."),
+        ("executors", "float64", "count", "Executors that it wanted, those that it had included."),
     ),
 )
 

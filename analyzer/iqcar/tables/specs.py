@@ -15,7 +15,13 @@ import numpy as np
 
 from iqcar.enums import QueryBy
 from iqcar.tables.declarations import TableSpec, declare, texts
-from iqcar.tables.recorded_tables import INTERVALS, POOLS, SAMPLES, TASK_RECORDS
+from iqcar.tables.recorded_tables import (
+    EXECUTOR_TARGETS,
+    INTERVALS,
+    POOLS,
+    SAMPLES,
+    TASK_RECORDS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +70,9 @@ APPLICATIONS = TableSpec(
         ("ended", "bool", "", "Whether the log holds the application's end."),
         ("task_cpus", "float64", "slots", "spark.task.cpus: slots that one task holds."),
         ("scheduler_mode", "str", "", "spark.scheduler.mode: FIFO or FAIR."),
+        ("master", "str", "", "spark.master: the cluster manager; empty if not recorded."),
+        ("executor_cores", "float64", "slots", "spark.executor.cores; NaN if not set."),
+        ("most_slots", "float64", "slots", "Most slots its settings allow it; NaN if unlimited."),
     ),
 )
 
@@ -160,6 +169,7 @@ STAGES = TableSpec(
         ("completion_ms", "float64", "ms", "When it completed, or its last task ended."),
         ("completed", "bool", "", "Whether the log holds its completion."),
         ("failure_reason", "str", "", "Why it failed; empty if it did not."),
+        ("rdd", "int64", "", "Spark's id of its last RDD; −1 if not recorded."),
         ("python", "bool", "", "Whether its tasks run Python workers."),
         ("depth", "int32", "", "Most stages on a path from it to the query's last stage."),
         ("critical", "bool", "", "Whether it lies on its query's critical path."),
@@ -222,6 +232,17 @@ TASKS = TableSpec(
     ),
 )
 
+TASK_FAILURES = TableSpec(
+    "task_failures",
+    "One row per task attempt that failed or was killed, or whose output was lost afterwards.",
+    declare(
+        ("task", "int32", "row", "The task attempt."),
+        ("reason", "category", "", "Spark's reason; `Resubmitted`: its output was lost later."),
+        ("message", "str", "", "What Spark says of it, in a line; empty if nothing."),
+        ("source", "int32", "row", "Executor from which it could not fetch; −1 if another reason."),
+    ),
+)
+
 SQL_METRICS = TableSpec(
     "sql_metrics",
     "One row per SQL metric that carries a wait or its cause (scan, spill, shuffle, broadcast).",
@@ -247,10 +268,12 @@ SPECS: tuple[TableSpec, ...] = (
     STAGES,
     STAGE_PARENTS,
     TASKS,
+    TASK_FAILURES,
     SQL_METRICS,
     TASK_RECORDS,
     INTERVALS,
     POOLS,
+    EXECUTOR_TARGETS,
     SAMPLES,
 )
 """Every table, in the order of the documentation."""
@@ -273,10 +296,12 @@ class Tables:
     stages: pd.DataFrame
     stage_parents: pd.DataFrame
     tasks: pd.DataFrame
+    task_failures: pd.DataFrame
     sql_metrics: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     pools: pd.DataFrame
+    executor_targets: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None
 

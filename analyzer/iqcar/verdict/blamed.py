@@ -45,6 +45,8 @@ class Blamed:
         Elapsed time, as a share of the query's loss, and of its run (0 where that is unknown).
     by_resource, by_host : mapping
         The same time in ms by what was waited for and by host, the largest first.
+    idle_ms : float
+        The part of the time in which executors that it held had no tasks.
     """
 
     kind: BlameKind
@@ -58,6 +60,7 @@ class Blamed:
     share_of_run: float
     by_resource: Mapping[Resource, float]
     by_host: Mapping[str, float]
+    idle_ms: float = 0.0
 
 
 def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) -> str:
@@ -135,6 +138,7 @@ def _lines(row: dict[str, Any], graph: IQCGraph, query: int, names: QueryNames) 
         share_of_run=float(row["share_of_duration"]),
         by_resource={Resource(key): float(ms) for key, ms in row["by_resource"].items()},
         by_host=row["by_host"],
+        idle_ms=float(row["idle_ms"]),
     )
     if kind is BlameKind.QUERY:
         source = names.row_of(row["source_query_id"])
@@ -193,6 +197,7 @@ def fold_blamed(blamed: Sequence[Blamed], most: int = MOST_BLAMED) -> tuple[Blam
         share_of_run=sum(one.share_of_run for one in folded),
         by_resource=_summed(one.by_resource for one in folded),
         by_host=_summed(one.by_host for one in folded),
+        idle_ms=sum(one.idle_ms for one in folded),
     )
     shown = {id(queries[at]) for at in kept}
     others = [one for one in blamed if one.queries == 0 or id(one) in shown]

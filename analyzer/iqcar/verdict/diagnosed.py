@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
     from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
-    from iqcar.rules import Rule
+    from iqcar.replay import Expected
+    from iqcar.rules import RejectedRule, Rule
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics
+    from iqcar.wasted import WastedWork
 
 
 class Diagnosed(Protocol):
@@ -41,6 +43,10 @@ class Diagnosed(Protocol):
         """iQC-Graph over all queries."""
 
     @property
+    def wasted(self) -> WastedWork:
+        """Work whose result was not used."""
+
+    @property
     def targets(self) -> tuple[int, ...]:
         """Rows of the queries under analysis."""
 
@@ -59,6 +65,14 @@ class Diagnosed(Protocol):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Proposed scheduler rules and advice."""
+
+    @property
+    def rules_together(self) -> Expected | None:
+        """Expected effect of all rules together."""
+
+    @property
+    def rejected_rules(self) -> tuple[RejectedRule, ...]:
+        """Scheduler rules that are predicted to harm."""
 
     @property
     def doubts(self) -> tuple[str, ...]:

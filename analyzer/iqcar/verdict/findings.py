@@ -11,11 +11,16 @@ from iqcar.enums import BlameKind, Resource
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
 from iqcar.rules import QueryType, RuleType
+from iqcar.rules.executor_advice import executor_advice_for
+from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, cause_of
+from iqcar.tables import recorded_applications
 from iqcar.verdict.blamed import find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
+from iqcar.verdict.rule_lines import do_not_apply
 from iqcar.verdict.sentences import loss_sentence, parts_of, run_words
 from iqcar.verdict.severity import HELD_UP, Severity, severity_of
+from iqcar.verdict.wasted_lines import wasted_headline, wasted_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from iqcar.verdict.blamed import Blamed
     from iqcar.verdict.diagnosed import Diagnosed
     from iqcar.verdict.sentences import Part
+    from iqcar.verdict.wasted_lines import WastedLine
 
 MOSTLY_BY = 0.5
 """Share of what was lost to others from which one query is named as the one in the way."""
@@ -83,14 +89,20 @@ class Verdict:
         One sentence.
     findings : tuple of Finding
         The targets, worst first.
+    wasted : tuple of WastedLine
+        What wasted work cost each query, all queries, worst first.
     doubts : tuple of str
         What is doubtful, in sentences without a full stop.
+    do_not_apply : str
+        A sentence that warns of scheduler rules; it comes first. Empty if no warning is needed.
     """
 
     quiet: bool
     headline: str
     findings: tuple[Finding, ...]
+    wasted: tuple[WastedLine, ...]
     doubts: tuple[str, ...]
+    do_not_apply: str
 
 
 def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
@@ -107,18 +119,21 @@ def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
     Verdict
     """
     lost = _Losses(diagnosis)
-    names = QueryNames(diagnosis.tables.queries)
+    names = QueryNames(diagnosis.tables.queries, diagnosis.tables.applications)
     shown = diagnosis.targets[:most]
     findings = _without_repeats(_finding(diagnosis, lost, names, query) for query in shown)
     own = next((one for one in findings if one.severity is Severity.OWN), None)
     held_up = [query for query in range(len(lost.ran)) if lost.severity(query) in HELD_UP]
+    wasted = wasted_lines(diagnosis)
+    head = _headline(diagnosis, lost, names, held_up) if held_up else _quiet_headline(lost, own)
+    by_waste = wasted_headline(wasted)
     return Verdict(
-        quiet=not held_up and own is None,
-        headline=_headline(diagnosis, lost, names, held_up)
-        if held_up
-        else _quiet_headline(lost, own),
+        quiet=not held_up and own is None and not by_waste,
+        headline=f"{head} {by_waste}".rstrip(),
         findings=findings,
+        wasted=wasted,
         doubts=all_doubts(diagnosis),
+        do_not_apply=do_not_apply(diagnosis),
     )
 
 
@@ -227,22 +242,36 @@ def _finding(diagnosis: Diagnosed, lost: _Losses, names: QueryNames, query: int)
         blamed=fold_blamed(blamed),
         summary=run_words(ran, lost_ms, to_others, ended),
         sentence=loss_sentence(name, ran, lost_ms, parts, names),
-        advice=_advice(diagnosis, query, severity, parts),
+        advice=_advice(diagnosis, query, severity, parts, names),
         rules=() if severity is Severity.QUIET else _rules(diagnosis, query, parts, names),
     )
 
 
-def _advice(diagnosis: Diagnosed, query: int, severity: Severity, parts: Sequence[Part]) -> str:
+def _advice(
+    diagnosis: Diagnosed,
+    query: int,
+    severity: Severity,
+    parts: Sequence[Part],
+    names: QueryNames,
+) -> str:
     if severity is Severity.QUIET or not parts:
         return "Nothing to do."
     worst = parts[0]
     one = worst.blamed
     if worst.resource is not None:
         app = diagnosis.tables.queries["app"]
+        if worst.resource is Resource.EXECUTORS:
+            return executor_advice_for(diagnosis.tables, int(app.iloc[query]))
         if one.query >= 0 and int(app.iloc[one.query]) != int(app.iloc[query]):
             return advice_for(OTHER_APPLICATION)
+        if worst.resource is Resource.SLOTS and one.query >= 0:
+            rows = np.arange(len(app))
+            if held_by_long_tasks(diagnosis.tables, rows == one.query, rows == query):
+                return f"{split_tasks(names.called(one.query))} {advice_for(Resource.SLOTS.value)}"
         return advice_for(cause_of(BlameKind.QUERY, worst.resource))
-    return advice_for(cause_of(one.kind, next(iter(one.by_resource), Resource.CPU)))
+    recorded = recorded_applications(diagnosis.tables)[int(diagnosis.tables.queries["app"][query])]
+    cause = cause_of(one.kind, next(iter(one.by_resource), Resource.CPU))
+    return advice_for(cause, bool(recorded))
 
 
 def _rules(

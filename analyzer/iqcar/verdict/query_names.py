@@ -24,9 +24,15 @@ class QueryNames:
     Parameters
     ----------
     queries : DataFrame of :data:`iqcar.tables.QUERIES`
+    applications : DataFrame of :data:`iqcar.tables.APPLICATIONS`, optional
+        For the names of their applications.
     """
 
-    def __init__(self, queries: pd.DataFrame) -> None:
+    def __init__(self, queries: pd.DataFrame, applications: pd.DataFrame | None = None) -> None:
+        self._application: list[str] = []
+        if applications is not None:
+            of_app = texts(applications, "name")
+            self._application = [of_app[app] for app in queries["app"].tolist()]
         self.ids = texts(queries, "query_id")
         self.full = texts(queries, "name")
 
@@ -43,6 +49,11 @@ class QueryNames:
         name = self.name(row, width)
         alone = short(self.full[row], NAME_WIDTH) not in self._repeated
         return name if alone or name == self.number(row) else f"{name} ({self.number(row)})"
+
+    def of_application(self, row: int) -> str:
+        """`` of nightly``: the name of a query's application; empty where it has none."""
+        name = self._application[row] if self._application and row >= 0 else ""
+        return f" of {short(name, NUMBER_WIDTH)}" if name else ""
 
     def row_of(self, query_id: str) -> int:
         """Row of a query by its id."""

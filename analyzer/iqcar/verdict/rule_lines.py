@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from iqcar.enums import Resource
 from iqcar.formatting import percent, printable, resource_name, short
-from iqcar.replay.expected import Outlook
 from iqcar.rules import QueryType, scheduler_rules
+from iqcar.rules.outlook import Outlook
+from iqcar.rules.rule_sentences import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iqcar.replay import Expected
-    from iqcar.rules import Rule
+    from iqcar.rules import RejectedRule, Rule
+    from iqcar.verdict.diagnosed import Diagnosed
 
 NAME_WIDTH = 80
 
@@ -49,6 +51,8 @@ class RuleLine:
         ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
     instead : str
         What would help where scheduler pools do not; else empty.
+    besides : str
+        What would help besides its pool; empty where an earlier line says the same.
     """
 
     id: str
@@ -61,21 +65,34 @@ class RuleLine:
     tone: str
     outlook: str
     instead: str
+    besides: str
 
 
 def rule_lines(rules: Iterable[Rule]) -> list[RuleLine]:
     """Put the rules that a scheduler can act on into words, in their order."""
     of_source: dict[str, Rule] = {}
     lines = []
-    for rule in scheduler_rules(rules):
+    shown = scheduler_rules(rules)
+    for rule, besides in zip(shown, _besides(shown), strict=True):
         first = rule
         if rule.query_type is QueryType.SOURCE:
             first = of_source.setdefault(rule.fingerprint, rule)
-        lines.append(_line(rule, first))
+        lines.append(_line(rule, first, besides))
     return lines
 
 
-def _line(rule: Rule, first: Rule) -> RuleLine:
+def _besides(rules: Iterable[Rule]) -> list[str]:
+    """Say for each rule what would help besides its pool, each sentence once."""
+    said = {""}
+    texts = []
+    for rule in rules:
+        text = printable(rule.advice) if rule.helps_pools else ""
+        texts.append("" if text in said else text)
+        said.add(text)
+    return texts
+
+
+def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
     name = short(rule.query_name, NAME_WIDTH)
     does = _DOES.get((str(rule.rule_type), str(rule.query_type)), "{name}: {value:.3g}.")
     tone = outlook = expected = instead = ""
@@ -101,7 +118,29 @@ def _line(rule: Rule, first: Rule) -> RuleLine:
         tone=tone,
         outlook=outlook,
         instead=instead,
+        besides=besides,
     )
+
+
+def rejected_lines(rejected: Iterable[RejectedRule]) -> list[str]:
+    """Say of each rejected rule, in one line, what it would do, and what would help instead."""
+    listed = list(rejected)
+    return [
+        printable(f"{called(one.rule)} is rejected. Expected: {one.why}. {besides}").rstrip()
+        for one, besides in zip(listed, _besides(one.rule for one in listed), strict=True)
+    ]
+
+
+def do_not_apply(diagnosis: Diagnosed) -> str:
+    """Warn of scheduler rules that are predicted to harm together; empty if they do not."""
+    together = diagnosis.rules_together
+    if together is not None and together.harms:
+        return f"Do not apply these scheduler rules: {printable(together.sentence)}."
+    rejected = diagnosis.rejected_rules
+    if not rejected or any(rule.helps_pools for rule in scheduler_rules(diagnosis.rules)):
+        return ""
+    ids = ", ".join(one.rule.id for one in rejected)
+    return f"Do not apply scheduler rules: all that were found ({ids}) are expected to harm."
 
 
 def together_words(expected: Expected) -> str:

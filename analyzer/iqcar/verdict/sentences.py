@@ -25,9 +25,12 @@ MOST_PARTS = 3
 """Parts named in one sentence; the bar or table below it shows all."""
 MOSTLY = 0.75
 """Share of a part from which one host, or one resource, stands for it."""
+LEAST_IDLE = 0.1
+"""Share of the time in which executors were held from which on idle ones are mentioned."""
 
 _HELD = {
     Resource.SLOTS: "waiting for slots held by",
+    Resource.EXECUTORS: "waiting for executors held by",
     Resource.CPU: "waiting for CPU used by",
     Resource.MEMORY: "waiting for memory held by",
     Resource.NETWORK: "waiting for the network used by",
@@ -36,6 +39,8 @@ _HELD = {
 _KNOWN = {
     Resource.SLOTS: "while it had no executors yet",
     Resource.CPU: "for garbage collection",
+    Resource.NETWORK: "to hosts whose network is slow for everybody",
+    Resource.IO: "to hosts whose disks are slow for everybody",
 }
 
 
@@ -95,6 +100,8 @@ def _part_words(part: Part, names: QueryNames, hosts: int) -> str:
     one = part.blamed
     if part.resource is not None:
         who = names.called(one.query)
+        if part.resource is Resource.EXECUTORS:
+            return f"{_HELD[part.resource]} {who}{names.of_application(one.query)}{_idle(part)}"
         return f"{_HELD[part.resource]} {who} {_where(one.by_host, hosts)}".rstrip()
     resource, ms = next(iter(one.by_resource.items()))
     if one.kind is BlameKind.KNOWN:
@@ -102,6 +109,14 @@ def _part_words(part: Part, names: QueryNames, hosts: int) -> str:
     if ms >= MOSTLY * one.lost_ms:
         return f"{_HELD[resource]} its own tasks"
     return "by its own tasks in each other's way"
+
+
+def _idle(part: Part) -> str:
+    """Say that executors were held without tasks: those are the cheapest to give back."""
+    share = part.blamed.idle_ms / part.lost_ms
+    if share >= 1 - LEAST_IDLE:
+        return ", idle"
+    return f", idle for {percent(share)} of it" if share >= LEAST_IDLE else ""
 
 
 def _where(by_host: Mapping[str, float], everywhere: int) -> str:
@@ -141,6 +156,8 @@ def wait_words(diagnosis: Diagnosed, query: int) -> str:
     rows = diagnosis.query_waits.iloc[query * size : (query + 1) * size]
     parts = []
     for wait in rows.to_dict("records"):
+        if wait["resource"] == Resource.EXECUTORS.value and not wait["wait_ms"] > 0:
+            continue  # no other application was in the way: most inputs have one only
         name = resource_name(wait["resource"])
         if np.isnan(wait["wait_ms"]):
             parts.append(f"{name} not recorded")

@@ -20,7 +20,7 @@ QUERY_WAITS = TableSpec(
     "One row per query and resource: the sum of its tasks' waits.",
     (
         Column("query", "int32", "row", "The query."),
-        Column("resource", "str", "", "slots, cpu, memory, network or io."),
+        Column("resource", "str", "", "slots, executors, cpu, memory, network or io."),
         Column("wait_ms", "float64", "ms", "Sum over its tasks; NaN if known for none."),
         Column("evidence", "str", "", "The weakest evidence among the tasks whose wait is known."),
         Column("missing_share", "float64", "", "Share of its task time whose wait is unknown."),
@@ -29,6 +29,7 @@ QUERY_WAITS = TableSpec(
 
 TELLING = {
     Resource.SLOTS: (Request.SLOT_WAIT,),
+    Resource.EXECUTORS: (Request.EXECUTOR_WAIT,),
     Resource.CPU: (Request.RUN_QUEUE,),
     Resource.MEMORY: (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY),
     Resource.NETWORK: (Request.SHUFFLE_FETCH,),

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from iqcar.enums import EVIDENCES, REQUESTS, Request, Resource
 from iqcar.tables import Column, TableSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.tables.arrays import Floats
 
 MISSING, ESTIMATED, REPORTED, MEASURED = range(len(EVIDENCES))
 """Codes of the evidence levels in numpy columns (positions in :data:`EVIDENCES`)."""
@@ -41,13 +50,21 @@ WAITS = TableSpec(
     ),
 )
 
-IN_TASK_REQUESTS = tuple(r for r in REQUESTS if r is not Request.SLOT_WAIT)
-"""Requests of a running task; the slot wait ends at its launch."""
+LAUNCH_REQUESTS = tuple(r for r in REQUESTS if r.before_launch)
+"""Requests of a task that is not running yet; their waits sum to the time before its launch."""
+IN_TASK_REQUESTS = tuple(r for r in REQUESTS if not r.before_launch)
+"""Requests of a running task."""
 
 
 def wait_column(request: Request) -> str:
     """Return the name of the column with a request's wait in ms."""
     return f"{request}_ms"
+
+
+def launch_wait(waits: pd.DataFrame) -> Floats:
+    """Return the time from when each task could run to its launch, in ms; NaN if unknown."""
+    known = [waits[wait_column(request)].to_numpy(np.float64) for request in LAUNCH_REQUESTS]
+    return np.where(np.isnan(known[0]), np.nan, np.nansum(known, axis=0))
 
 
 def evidence_column(request: Request) -> str:

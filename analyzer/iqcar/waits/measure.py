@@ -8,6 +8,7 @@ import numpy as np
 
 from iqcar.enums import Request
 from iqcar.waits.budget import known
+from iqcar.waits.executor_wait import executor_wait
 from iqcar.waits.measured import from_records
 from iqcar.waits.reported import NEEDED, from_metrics
 from iqcar.waits.slot import slot_wait
@@ -41,7 +42,9 @@ def measure_waits(tables: Tables) -> pd.DataFrame:
         here = {name: values[rows] for name, values in column.items()}
         account.replace(rows, from_records(records, here, duration[rows]))
     wait, evidence = slot_wait(tables, column)
-    account.waits[Request.SLOT_WAIT], account.evidence[Request.SLOT_WAIT] = wait, evidence
+    lost, of_lost = executor_wait(tables, wait, column["launch_ms"], column["finish_ms"])
+    account.waits[Request.SLOT_WAIT], account.evidence[Request.SLOT_WAIT] = wait - lost, evidence
+    account.waits[Request.EXECUTOR_WAIT], account.evidence[Request.EXECUTOR_WAIT] = lost, of_lost
     return account.frame()
 
 

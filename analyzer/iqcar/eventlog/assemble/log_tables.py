@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
-from iqcar.eventlog.assemble.plugin_records import add_records
+from iqcar.eventlog.assemble.plugin_records import add_records, decode_targets
 from iqcar.eventlog.assemble.stage_graph import link_stages
 from iqcar.eventlog.assemble.task_table import Rows, build_tasks
 from iqcar.eventlog.collect import MAX_NAME
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iqcar.eventlog.collect import Collector
+    from iqcar.eventlog.events.structs import SparkProperties
 
 MOST_CORES = 2**31
 """Bound of the cores of a task: Spark counts them in 32-bit integers."""
+DEFAULT_EXECUTOR_CORES, DEFAULT_EXECUTORS = 1.0, 2.0
+"""Spark's defaults for spark.executor.cores and spark.executor.instances on YARN and Kubernetes."""
 DEFAULT_SCHEDULER = "FIFO"
 """Spark's default for spark.scheduler.mode."""
 
@@ -66,7 +69,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
     for executor_id in log.executors:
         executors.setdefault(executor_id, len(executors))
     rows = Rows(stages, hosts, executors)
-    tasks, facts = build_tasks(log, rows)
+    tasks, failures, facts = build_tasks(log, rows)
     for key in stages:
         log.stages.setdefault(key, Stage())
     for executor_id in executors:
@@ -88,10 +91,12 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "stages": stage_frame,
         "stage_parents": parents,
         "tasks": tasks,
+        "task_failures": failures,
         "sql_metrics": _metrics(log, sql_rows),
         "samples": samples,
     }
     add_records(log, frames)
+    frames["executor_targets"] = decode_targets(log.plugin_events)
     return Assembled(frames, facts.hosts, facts.bad_times)
 
 
@@ -114,6 +119,9 @@ def _application(
             "scheduler_mode": [
                 redact_text(log.spark.scheduler_mode or DEFAULT_SCHEDULER, MAX_NAME).upper()
             ],
+            "master": [redact_text(log.spark.master or "", MAX_NAME)],
+            "executor_cores": [_count(log.spark.executor_cores)],
+            "most_slots": [_most_slots(log.spark)],
         }
     )
 
@@ -128,11 +136,37 @@ def application_id(log: Collector, path: str) -> str:
 
 def _positive(text: str | None) -> float:
     """Parse spark.task.cpus, 1 by default."""
+    value = _count(text)
+    return value if isfinite(value) else 1.0
+
+
+def _count(text: str | None) -> float:
+    """Parse a number of cores or executors; NaN where it is not set, or is none."""
     try:
-        value = float(text) if text else 1.0
+        value = float(text) if text else nan
     except ValueError:
-        return 1.0
-    return value if 0 < value < MOST_CORES else 1.0
+        return nan
+    return value if 0 < value < MOST_CORES else nan
+
+
+def _most_slots(spark: SparkProperties) -> float:
+    """Return the most slots that an application's settings allow it; NaN where none limits it.
+
+    Spark's defaults count on YARN and Kubernetes, where an executor has one core and an application
+    without dynamic allocation two executors. On a standalone cluster an executor takes all cores of
+    its worker, and an application all executors.
+    """
+    standalone = (spark.master or "").startswith("spark://")
+    cores, limit = _count(spark.executor_cores), _count(spark.cores_max)
+    dynamic = (spark.dynamic or "").strip().lower() == "true"
+    executors = _count(spark.most_executors if dynamic else spark.instances)
+    if (spark.master or "").startswith(("yarn", "k8s://")):
+        cores = cores if isfinite(cores) else DEFAULT_EXECUTOR_CORES
+        if not dynamic and not isfinite(executors):
+            executors = DEFAULT_EXECUTORS
+    if standalone and not dynamic:
+        return limit
+    return float(np.fmin(limit, executors * cores))
 
 
 def _executors(log: Collector, ids: Sequence[str], hosts: dict[str, int]) -> pd.DataFrame:
@@ -256,6 +290,7 @@ def _stages(
             "completion_ms": np.where(np.isnan(completion), last_finish, completion),
             "completed": [stage.completed for stage in stages],
             "failure_reason": [stage.failure for stage in stages],
+            "rdd": [log.last_rdd.get(stage_id, tb.NONE) for stage_id, _ in keys],
             "python": [stage.python for stage in stages],
             "depth": np.full(len(keys), tb.NONE),
             "critical": np.zeros(len(keys), bool),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from iqcar import tables as tb
 from iqcar.eventlog.events.structs import Time
@@ -44,6 +44,7 @@ MAX_NAME = 500
 MOST_SLOTS = 2**31
 """Bound of weights and shares of pools: Spark counts them in 32-bit integers."""
 SCHEDULER_EVENT = "org.iqcar.spark.IqcarEventScheduler"
+TARGET_EVENT = "org.iqcar.spark.IqcarEventExecutors"
 
 _LARGEST = 2.0**53
 """Sizes and counts from here on are damage: 9 PB, the first that a float does not tell apart."""
@@ -60,6 +61,12 @@ class _Pool(Struct):
     min_share: float = field(default=nan, name="minShare")
 
 
+class _Target(Struct):
+    event: str = field(name="Event")
+    time: Time = field(default=nan, name="timeMs")
+    executors: Annotated[float, Meta(ge=0, lt=MOST_SLOTS)] = nan
+
+
 class _Scheduler(Struct):
     event: str = field(name="Event")
     time: Time = field(default=nan, name="timeMs")
@@ -67,6 +74,7 @@ class _Scheduler(Struct):
 
 
 _decode_scheduler = msgspec.json.Decoder(_Scheduler).decode
+_decode_target = msgspec.json.Decoder(_Target).decode
 
 
 @dataclass
@@ -224,6 +232,32 @@ def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
             "mode": [redact_text(pool.mode, MAX_NAME).upper() for _, pool in found],
             "weight": [pool.weight for _, pool in found],
             "min_share": [pool.min_share for _, pool in found],
+        }
+    )
+
+
+def decode_targets(lines: Iterable[bytes]) -> pd.DataFrame:
+    """Read the executors that dynamic allocation wanted from the plugin's raw events.
+
+    Returns
+    -------
+    DataFrame of :data:`iqcar.tables.EXECUTOR_TARGETS`, for application row 0, by time; events
+    without a time or with a number that Spark cannot hold are left out.
+    """
+    found: list[tuple[float, float]] = []
+    for line in lines:
+        try:
+            event = _decode_target(line)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            continue
+        if event.event == TARGET_EVENT and event.time == event.time and event.executors >= 0:
+            found.append((event.time, event.executors))
+    found.sort(key=lambda one: one[0])
+    return tb.EXECUTOR_TARGETS.frame(
+        {
+            "app": np.zeros(len(found)),
+            "time_ms": [time for time, _ in found],
+            "executors": [executors for _, executors in found],
         }
     )
 

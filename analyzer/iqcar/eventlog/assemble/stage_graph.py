@@ -43,6 +43,7 @@ def link_stages(
     two lists of rows
         The stages that read, and beside them the stages they read from.
     """
+    submitted = submission.tolist()
     of_id: dict[int, list[int]] = defaultdict(list)
     of_rdd: dict[int, list[int]] = defaultdict(list)
     for row, (stage_id, _) in enumerate(keys):
@@ -62,8 +63,8 @@ def link_stages(
             else:
                 continue
             if at not in known:
-                known[at] = _Candidates(rows, keys, submission)
-            before = known[at].latest_before(keys[row][0], submission[row])
+                known[at] = _Candidates(rows, keys, submitted)
+            before = known[at].latest_before(keys[row][0], submitted[row])
             if before is not None:
                 chosen.add(before)
         found[row] = sorted(chosen)
@@ -79,7 +80,7 @@ class _Candidates:
     """
 
     def __init__(
-        self, rows: list[int], keys: Sequence[tuple[int, int]], submission: NDArray[np.float64]
+        self, rows: list[int], keys: Sequence[tuple[int, int]], submission: list[float]
     ) -> None:
         self._waiting = sorted(((keys[row][0], row) for row in rows), reverse=True)
         self._submission = submission
@@ -94,7 +95,7 @@ class _Candidates:
         while self._waiting and self._waiting[-1][0] < stage_id:
             _, row = self._waiting.pop()
             when = self._submission[row]
-            insort(self._earlier, (-inf, -row) if isnan(when) else (float(when), row))
+            insort(self._earlier, (-inf, -row) if isnan(when) else (when, row))
         limit = inf if isnan(submission) else submission
         at = bisect_right(self._earlier, (limit, len(self._submission)))
         return abs(self._earlier[at - 1][1]) if at else None

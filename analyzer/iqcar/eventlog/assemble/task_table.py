@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
+from iqcar.eventlog.assemble.failure_table import failure_table
 from iqcar.eventlog.events.lenient import fit, parse
 from iqcar.eventlog.events.task_structs import NO_METRICS, NOT_FITTING, TaskEnd
 from iqcar.eventlog.text.redact import redact_text
@@ -54,8 +55,8 @@ class TaskFacts:
     bad_times: int
 
 
-def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, TaskFacts]:
-    """Build the table of tasks.
+def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame, TaskFacts]:
+    """Build the tables of tasks and of their failures.
 
     Parameters
     ----------
@@ -68,6 +69,8 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, TaskFacts]:
     -------
     DataFrame
         The ``tasks`` table; times are always finite, and no task ends before it starts.
+    DataFrame
+        The ``task_failures`` table.
     TaskFacts
         First and last times per stage and overall, and what was wrong.
     """
@@ -78,6 +81,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, TaskFacts]:
     status = _status(column, list(codes["reason"]))
     status[ended:] = _RUNNING
     keep = _wanted(column, list(codes["reason"]), ended)
+    task_id, reason = column["task_id"], column["reason"]
     if not keep.all():
         column = {name: values[keep] for name, values in column.items()}
         status = status[keep]
@@ -115,15 +119,22 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, TaskFacts]:
             "getting_result_ms": np.clip(getting, 0.0, finish - launch),
         }
     )
-    return frame, TaskFacts(
-        first_launch=first_launch,
-        last_finish=last_finish,
-        first_time=first,
-        last_time=last,
-        host_of_executor=_hosts_of_executors(executor, host, rows),
-        hosts=len(np.unique(host[host >= 0])),
-        running=int((status == _RUNNING).sum()),
-        bad_times=bad_times,
+    failures = failure_table(
+        log.tasks, task_id, keep, reason, list(codes["reason"]), rows.executors
+    )
+    return (
+        frame,
+        failures,
+        TaskFacts(
+            first_launch=first_launch,
+            last_finish=last_finish,
+            first_time=first,
+            last_time=last,
+            host_of_executor=_hosts_of_executors(executor, host, rows),
+            hosts=len(np.unique(host[host >= 0])),
+            running=int((status == _RUNNING).sum()),
+            bad_times=bad_times,
+        ),
     )
 
 

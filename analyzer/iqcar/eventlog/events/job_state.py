@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 
-@dataclass
+@dataclass(slots=True)
 class Job:
     """One Spark job."""
 
@@ -28,7 +28,7 @@ class Job:
     succeeded: bool = False
 
 
-@dataclass
+@dataclass(slots=True)
 class Listed:
     """The jobs that list one stage: a shared stage has thousands, each asked for many times."""
 
@@ -50,7 +50,7 @@ class Listed:
         return self.waiting[0] if self.waiting else self.highest
 
 
-@dataclass
+@dataclass(slots=True)
 class Stage:
     """One stage attempt that was submitted or ran a task."""
 
@@ -66,7 +66,7 @@ class Stage:
     parents: tuple[int, ...] = ()
 
 
-@dataclass
+@dataclass(slots=True)
 class Executor:
     """One executor."""
 

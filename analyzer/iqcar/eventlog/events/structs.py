@@ -133,6 +133,14 @@ class SparkProperties(Struct, gc=False):
 
     task_cpus: str | None = msgspec.field(default=None, name="spark.task.cpus")
     scheduler_mode: str | None = msgspec.field(default=None, name="spark.scheduler.mode")
+    master: str | None = msgspec.field(default=None, name="spark.master")
+    cores_max: str | None = msgspec.field(default=None, name="spark.cores.max")
+    executor_cores: str | None = msgspec.field(default=None, name="spark.executor.cores")
+    instances: str | None = msgspec.field(default=None, name="spark.executor.instances")
+    dynamic: str | None = msgspec.field(default=None, name="spark.dynamicAllocation.enabled")
+    most_executors: str | None = msgspec.field(
+        default=None, name="spark.dynamicAllocation.maxExecutors"
+    )
 
 
 class Environment(Struct, gc=False):

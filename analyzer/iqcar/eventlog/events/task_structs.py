@@ -105,6 +105,7 @@ class TaskInfo(Struct, gc=False, frozen=True):
     task_id: float = msgspec.field(default=nan, name="Task ID")
     index: float = msgspec.field(default=nan, name="Index")
     attempt: float = msgspec.field(default=nan, name="Attempt")
+    partition: float = msgspec.field(default=nan, name="Partition ID")
     launch: float = msgspec.field(default=nan, name="Launch Time")
     executor_id: str = msgspec.field(default="", name="Executor ID")
     host: str = msgspec.field(default="", name="Host")
@@ -120,11 +121,23 @@ class TaskInfo(Struct, gc=False, frozen=True):
 NO_TASK_INFO = TaskInfo()
 
 
+class FetchedFrom(Struct, gc=False, frozen=True):
+    """``Block Manager Address`` of a failed fetch: whose shuffle output could not be had."""
+
+    executor_id: str = msgspec.field(default="", name="Executor ID")
+
+
 class Reason(Struct, gc=False, frozen=True):
-    """``Task End Reason``."""
+    """``Task End Reason``; which of its texts there are depends on the reason."""
 
     reason: str = msgspec.field(default="", name="Reason")
     updates: Raw = msgspec.field(default=EMPTY, name="Accumulator Updates")
+    class_name: str | None = msgspec.field(default=None, name="Class Name")
+    description: str | None = msgspec.field(default=None, name="Description")
+    message: str | None = msgspec.field(default=None, name="Message")
+    killed_for: str | None = msgspec.field(default=None, name="Kill Reason")
+    lost_for: str | None = msgspec.field(default=None, name="Loss Reason")
+    fetched_from: FetchedFrom | None = msgspec.field(default=None, name="Block Manager Address")
 
 
 NO_REASON = Reason()

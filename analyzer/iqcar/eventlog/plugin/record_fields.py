@@ -80,7 +80,7 @@ SERIES = (
 """Series of a profile, in its order."""
 VALUES = (
     "cpu_ms",
-    *(f"{request}_ms" for request in REQUESTS if request is not Request.SLOT_WAIT),
+    *(f"{request}_ms" for request in REQUESTS if not request.before_launch),
     HELD,
 )
 """Columns of ``intervals`` that series are added up in; the number of a series' column is its

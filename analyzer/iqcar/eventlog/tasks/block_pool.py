@@ -61,7 +61,8 @@ class _Helper:
             bufsize=0,
         )
         self.given: deque[tuple[_Slot, int]] = deque()
-        self.free = [first + number * SLOT_BYTES for number in range(SLOTS)]
+        self.free: list[int] = []
+        self._places = [first + number * SLOT_BYTES for number in range(SLOTS)]
 
     def give(self, slot: _Slot, memory: mmap.mmap) -> bool:
         """Hand out a block; return False if there is no room, or nobody to take it."""
@@ -75,14 +76,23 @@ class _Helper:
             os.write(self.process.stdin.fileno(), ORDER.pack(start, len(text)))  # type: ignore[union-attr]
         return True
 
-    def take(self) -> tuple[_Slot, int, int] | None:
-        """Return the next block that is answered, and place and length of its tasks."""
+    def answer(self) -> int | None:
+        """Return its next answer; None if it ended."""
         answer = os.read(self.process.stdout.fileno(), ANSWER.size)  # type: ignore[union-attr]
-        if len(answer) < ANSWER.size:
-            return None
+        return ANSWER.unpack(answer)[0] if len(answer) == ANSWER.size else None
+
+    def is_ready(self) -> bool:
+        """Tell whether it has started; its first answer, to no block, says so."""
+        if not self._places:
+            return True
+        self.free, self._places = self._places, []
+        return False
+
+    def taken(self) -> tuple[_Slot, int]:
+        """Return the block that is answered, and its place, which is free again."""
         slot, start = self.given.popleft()
         self.free.append(start)
-        return slot, start, ANSWER.unpack(answer)[0]
+        return slot, start
 
     def end(self) -> None:
         """End the process."""
@@ -174,15 +184,15 @@ class BlockPool:
                 return
 
     def _take_from(self, helper: _Helper) -> None:
-        answer = helper.take()
-        if answer is None:
+        length = helper.answer()
+        if length is None:
             self._helpers.remove(helper)
             helper.end()
             for slot, _ in helper.given:
                 slot.tasks = self._decoder.decode(slot.block)
-            return
-        slot, start, length = answer
-        if length < 0:
-            slot.tasks = self._decoder.decode(slot.block)
-        else:
-            slot.tasks = self._decode_tasks(self._memory[start : start + length])
+        elif helper.is_ready():
+            slot, start = helper.taken()
+            if length < 0:
+                slot.tasks = self._decoder.decode(slot.block)
+            else:
+                slot.tasks = self._decode_tasks(self._memory[start : start + length])

@@ -25,6 +25,7 @@ def main() -> None:
     """Decode blocks until standard input is closed."""
     memory = mmap.mmap(int(sys.argv[1]), 0)
     decoder, encode = TaskDecoder(), msgspec.msgpack.Encoder().encode
+    os.write(1, ANSWER.pack(0))
     while len(order := os.read(0, ORDER.size)) == ORDER.size:
         start, length = ORDER.unpack(order)
         answer = encode(decoder.decode(Block.of(memory[start : start + length])))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
+MOST_REASONS = 10_000
+"""Distinct reasons for failure that are kept of one log, 400 characters each; others are empty."""
 QUANTITIES = NUMBERS[NUMBERS.index("deserialize_ms") :]
 """Those among them that are durations, sizes or counts, and so never negative."""
 _NANOSECONDS = ("deserialize_cpu_ms", "cpu_ms", "shuffle_write_ms")
@@ -48,12 +50,18 @@ class TaskColumns:
         Numbers that made no sense; known after :meth:`columns`.
     codes : dict of str to Codes
         Codes of each column of TEXTS.
+    failures : list of tuple
+        Row of each task whose end is no success, and a position in ``reasons``.
+    reasons : dict of tuple to int
+        Why, in a line, and the id of the executor from which could not be fetched.
     """
 
     def __init__(self) -> None:
         self.rows = 0
         self.bad_numbers = 0
         self.codes = {name: Codes() for name in TEXTS}
+        self.failures: list[tuple[int, int]] = []
+        self.reasons: dict[tuple[str, str], int] = {("", ""): 0}
         self._codes_of: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._blocks: deque[tuple[Numbers, NDArray[np.int32]]] = deque()
         self._waits: list[Numbers] = []
@@ -66,12 +74,19 @@ class TaskColumns:
             return numbers
         table = np.array([self._codes_of.get(one) or self._number(one) for one in block.texts])
         self._blocks.append((numbers, table[numbers[:, -1].astype(np.intp)].astype(np.int32)))
+        for row, *why in block.failures:
+            self.failures.append((self.rows + row, self._reason(*why)))
         self.rows += len(numbers)
         return numbers
 
     def add_waits(self, waits: Numbers, first_row: int) -> None:
         """Append metrics of waits: row after the first one, kind, accumulator, update of each."""
         self._waits.append(waits + np.array([first_row, 0.0, 0.0, 0.0]))
+
+    def _reason(self, why: str, source: str) -> int:
+        if len(self.reasons) >= MOST_REASONS:
+            return self.reasons.get((why, source), 0)
+        return self.reasons.setdefault((why, source), len(self.reasons))
 
     def _number(self, texts: tuple[str, ...]) -> tuple[int, ...]:
         named = zip(TEXTS, texts, strict=True)

@@ -29,8 +29,9 @@ _ACCUMULABLES = b',"Accumulables":['
 _METRICS = b',"Task Metrics":{'
 """No text within a string can look like these: its quotes would be escaped."""
 _INFO_FROM, _INFO_TO = 60, 250
-_INFO_BYTES = 800
-"""Where a task's info is looked for, and its length at most; else lines are decoded whole."""
+_LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
+"""Where a task's info is looked for, and its length at least and at most; else lines are decoded
+whole."""
 _SLACK = 48
 """The end of a line, from the metrics on, is about as long as that of the line before."""
 
@@ -44,7 +45,13 @@ _ESCAPE = b"\\"
 letter is escaped is no record, and one letter is found much faster than a text."""
 _END_OF_RECORD = b'","'
 """Within a record every quote is escaped, so this comes first at its end."""
-_RESUBMITTED = "Resubmitted"
+_SUCCESS, _RESUBMITTED = "Success", "Resubmitted"
+_TRACEBACK = "Traceback (most recent call last):"
+"""How Python's own account of an error starts; its last line names the error."""
+_SQLSTATE = "SQLSTATE: "
+"""What Spark 4 writes below it."""
+MOST_REASON_CHARACTERS = 400
+"""Characters kept of why an attempt did not succeed: a sentence or two, without its stack."""
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
 _DIGITS = re.compile(rb'^"?(\d+(?:\.\d+)?)"?$')
 
@@ -90,6 +97,9 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         :data:`RECORD` starts in the text, and the end of the accumulables.
     listed : list of tuple
         Rows, and records that were decoded with their lines.
+    failures : list of tuple
+        Row of each task whose end is no success, why in a line, and the id of the executor from
+        which it could not fetch shuffle output; of these texts empty what the log does not say.
     started : list of tuple
         Task id of each start without an end in the block, start and end of its line.
     starts : int
@@ -105,6 +115,7 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
     waits: bytes
     records: bytes
     listed: list[tuple[int, str]]
+    failures: list[tuple[int, str, str]]
     started: list[tuple[float, int, int]]
     starts: int
     others: list[int]
@@ -126,6 +137,7 @@ class TaskDecoder:
         self._waits: list[bytes] = []
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
+        self._failures: list[tuple[int, str, str]] = []
         self._bad_numbers = 0
 
     def _taken(
@@ -137,6 +149,7 @@ class TaskDecoder:
             b"".join(self._waits),
             b"".join(self._records),
             self._listed,
+            self._failures,
             [(task_id, *place) for task_id, place in started.items()],
             starts,
             others,
@@ -166,8 +179,9 @@ class TaskDecoder:
                     info = start + before
                     if not startswith(_INFO, info):
                         info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
-                    first = find(_ACCUMULABLES, info, info + _INFO_BYTES) if info >= 0 else -1
-                    last = -1
+                    first, last = -1, -1
+                    if info >= 0:
+                        first = find(_ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES)
                     if first >= 0:
                         last = find(_METRICS, max(end - tail - _SLACK, first), end) if tail else -1
                         last = last if last >= 0 else find(_METRICS, first, end)
@@ -181,11 +195,9 @@ class TaskDecoder:
                             at = find(RECORD, first, last)
                             if at >= 0:
                                 self._records.append(_place(len(self._rows), at, last))
-                        peak = nan
-                        if isnan(task.metrics.peak_memory):
-                            peak = _peak_memory(text, first, last)
                         place((len(rows), task.stage_id, task.metrics.run, first, last))
-                        add(task, peak)
+                        peak = task.metrics.peak_memory
+                        add(task, nan if peak == peak else _peak_memory(text, first, last))
                     if started:
                         started.pop(task.info.task_id, None)
                 elif startswith(START_START, start):
@@ -205,12 +217,14 @@ class TaskDecoder:
         if m.host_name:
             m = _settled(m)
         r, w, come, gone = m.shuffle_read, m.shuffle_write, m.input, m.output
+        # Where a stage runs again for some partitions, Spark's index counts only those.
+        index = i.partition if i.partition >= 0 else i.index
         texts = (i.executor_id, i.host, i.locality, task.reason.reason)
         code = self._codes.setdefault(texts, len(self._codes))
         self._rows.append(
             _row(
                 task.stage_id, task.stage_attempt, peak if m is not ev.NO_METRICS else nan,
-                i.task_id, i.index, i.attempt, i.launch, i.getting_result, i.finish,
+                i.task_id, index, i.attempt, i.launch, i.getting_result, i.finish,
                 i.speculative, i.failed, i.killed,
                 m.deserialize, m.deserialize_cpu, m.run, m.cpu, m.peak_memory,
                 m.result_bytes, m.gc_time, m.result_serialize, m.memory_spilled, m.disk_spilled,
@@ -243,6 +257,8 @@ class TaskDecoder:
             record = _listed_record(accumulables) or _listed_record(_list(task.reason.updates))
             if record:
                 self._listed.append((row, record))
+        if task.reason.reason not in (_SUCCESS, ""):
+            self._failures.append((row, *_why(task.reason)))
         self._add(task, peak if isnan(task.metrics.peak_memory) else nan)
 
     def _add_damaged(self, line: bytes) -> bool:
@@ -279,6 +295,24 @@ def _peak_memory(text: bytes, start: int, end: int) -> float:
         update = _UPDATE.match(text, at)
         return float(update.group(1)) if update else nan
     return 0.0 if text.find(_INTERNAL, start, end) >= 0 else nan
+
+
+def _why(reason: ev.Reason) -> tuple[str, str]:
+    """Return why an attempt did not succeed, in a line, and from whom it could not fetch."""
+    said = reason.killed_for or reason.lost_for or reason.message or reason.description or ""
+    said = said.strip()
+    line = said.partition("\n")[0]
+    if line.endswith(_TRACEBACK):
+        before, _, line = said.rpartition("\n")
+        if line.lstrip().startswith(_SQLSTATE):
+            line = before.rstrip().rpartition("\n")[2]
+    # The end is cut off: a secret without the words before it could not be told from other text.
+    line = line[:MOST_REASON_CHARACTERS].strip()
+    named = (reason.class_name or "").rpartition(".")[2]
+    if named and not line.startswith(named):
+        line = f"{named}: {line}" if line else named
+    source = reason.fetched_from.executor_id if reason.fetched_from else ""
+    return line[:MOST_REASON_CHARACTERS], source
 
 
 _decode_list = msgspec.json.Decoder(list[ev.Accumulable]).decode

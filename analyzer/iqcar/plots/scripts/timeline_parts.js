@@ -33,7 +33,8 @@ function build(element, model, first) {
     el('div', { class: 'iqt-upper' }, parts.top), parts.scroll);
   const head = el('tr', {}, ...['what', 'start', 'ran', 'lost', 'to others', ''].map((text) => el('th', { scope: 'col' }, text)));
   parts.table = el('table', { class: 'iqt-table' }, el('thead', {}, head), parts.body);
-  const unsampled = model.sampled ? '' : ' What hosts did (CPU, disk, network) was not recorded: the iqcar plugin or `iqcar sample` records it.';
+  const recorder = model.recorded ? '`iqcar sample`' : 'the iqcar plugin or `iqcar sample`';
+  const unsampled = model.sampled ? '' : ` What hosts did (CPU, disk, network) was not recorded: ${recorder} records it.`;
   element.replaceChildren(
     el('div', { class: 'iqt-bar' }, el('span', { class: 'iqt-switch', role: 'radiogroup', 'aria-label': 'Colour tasks' }, 'Colour tasks ', byQueryLabel, byWaitLabel),
       el('span', { class: 'iqt-buttons' }, ...buttons)),

@@ -9,6 +9,7 @@ import numpy as np
 from iqcar import limits
 from iqcar.enums import Resource
 from iqcar.formatting import duration, percent, printable, resource_name
+from iqcar.plots.executors import MOST_CLUSTERS, cluster_slots
 from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.stragglers.host_features import sampled_quantities
 from iqcar.tables import texts
@@ -31,7 +32,9 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
     -------
     dict
         sentence; resources and hosts: rows for tables, the largest loss first; left_out: hosts
-        beyond the table; sampled: whether any host was sampled.
+        beyond the table; sampled: whether any host was sampled; recorded: whether the plugin ran;
+        holders: applications of shared clusters with the slots they held, and the part of them
+        that was idle.
     """
     hot = diagnosis.graph.hot_resources()
     resources = [
@@ -67,8 +70,23 @@ def hosts_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "hosts": hosts[: limits.MOST_HOST_ROWS],
         "left_out": max(0, len(hosts) - limits.MOST_HOST_ROWS),
         "sampled": bool(len(diagnosis.tables.samples)),
+        "recorded": bool(len(diagnosis.tables.task_records)),
         "series": bool(len(diagnosis.tables.tasks)),
+        "holders": _holders(diagnosis),
     }
+
+
+def _holders(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Return the mean number of slots that each application of a shared cluster held."""
+    return [
+        {
+            "name": name,
+            "slots": float((busy + idle).mean()),
+            "idle": float(idle.sum() / (busy + idle).sum()),
+        }
+        for cluster in cluster_slots(diagnosis.tables, diagnosis.waits)[:MOST_CLUSTERS]
+        for name, busy, idle in zip(cluster.plain_names, cluster.busy, cluster.idle, strict=True)
+    ]
 
 
 def utilisation(tables: Tables) -> dict[str, Floats]:

@@ -39,7 +39,7 @@ def inputs_section(diagnosis: Diagnosis) -> dict[str, Any]:
     applications = diagnosis.tables.applications
     counts = {str(s): sum(row["status"] == s for row in rows) for s in InputStatus}
     return {
-        "sentence": _sentence(counts, coverage(diagnosis)),
+        "sentence": _sentence(counts, coverage(diagnosis), len(diagnosis.tables.task_records) > 0),
         "logs": rows[: limits.MOST_INPUTS],
         "left_out": max(0, len(rows) - limits.MOST_INPUTS),
         "coverage": coverage(diagnosis),
@@ -82,7 +82,7 @@ def coverage(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     return rows
 
 
-def _sentence(counts: dict[str, int], covered: list[dict[str, Any]]) -> str:
+def _sentence(counts: dict[str, int], covered: list[dict[str, Any]], recorded: bool) -> str:
     whole = sum(counts.values())
     logs = "1 event log was" if whole == 1 else f"{whole:,} event logs were"
     bad = [
@@ -100,6 +100,8 @@ def _sentence(counts: dict[str, int], covered: list[dict[str, Any]]) -> str:
     measured = sum(row[str(Evidence.MEASURED)] for row in covered) / len(covered)
     if measured > 0:
         text += f" {percent(measured)} of all waits were measured by the plugin."
+    elif recorded:
+        text += " The plugin ran, but measured no wait: the doubts say why."
     else:
         text += (
             " No wait was measured: record with the iqcar plugin (iqcar conf) to see waits for "

@@ -22,6 +22,7 @@ from iqcar.report.html.payload import page_payload
 from iqcar.report.html.rules import rules_section
 from iqcar.report.html.stragglers import stragglers_section, topics_section
 from iqcar.report.html.timeline_sentences import timeline_sentence
+from iqcar.report.html.wasted import wasted_part
 from iqcar.verdict import find_verdict, meanings
 from iqcar.verdict.sentences import counts
 from iqcar.version import __version__
@@ -73,6 +74,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             verdict=verdict,
             bars={one.query: blame_bar(one, colours) for one in verdict.findings},
             hosts=hosts_section(diagnosis),
+            wasted=wasted_part(diagnosis, verdict.wasted),
             stragglers=stragglers_section(diagnosis),
             topics=topics_section(diagnosis),
             rules=rules_section(diagnosis),

@@ -10,7 +10,8 @@ import numpy as np
 
 from iqcar import limits
 from iqcar.formatting import duration, percent, short
-from iqcar.plots import compare_stragglers, hosts, mixtures, straggler_boxes
+from iqcar.plots import compare_stragglers, executors, hosts, mixtures, straggler_boxes
+from iqcar.plots.executors import shared_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +31,18 @@ def fixed_figures(diagnosis: Diagnosis) -> dict[str, Any]:
     Returns
     -------
     dict
-        hosts, and mixtures (None without topics): a figure per look; boxes: one entry per stage
+        hosts, executors (None where no two applications share a cluster), and mixtures (None
+        without topics): a figure per look; boxes: one entry per stage
         with stragglers, the most delayed first, with the rows of a table that says the same.
     """
     topics = diagnosis.topics
     return {
         "hosts": _both(lambda dark: hosts(diagnosis.tables, dark=dark)),
+        "executors": (
+            _both(lambda dark: executors(diagnosis.tables, diagnosis.waits, dark=dark))
+            if shared_clusters(diagnosis.tables)
+            else None
+        ),
         "mixtures": (
             _both(lambda dark: mixtures(topics, _mixtures_by(topics), dark=dark))
             if topics is not None and len(topics.topics)

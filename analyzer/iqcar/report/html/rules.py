@@ -10,7 +10,7 @@ from iqcar.formatting import printable
 from iqcar.report.terminal.advice_section import title
 from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler, scheduler_rules
 from iqcar.rules.allocation_file import allocation_xml
-from iqcar.verdict.rule_lines import rule_lines, together_words
+from iqcar.verdict.rule_lines import do_not_apply, rejected_lines, rule_lines, together_words
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
@@ -21,21 +21,26 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
     """Lay out rules with their evidence, and the files that apply them."""
     rules = scheduler_rules(diagnosis.rules)
     lines = rule_lines(diagnosis.rules)
+    rejected = rejected_lines(diagnosis.rejected_rules)
     advice = [_advice(rule) for rule in diagnosis.rules if rule.is_advice]
     if not rules:
         return {
             "sentence": "No scheduler rule is proposed: no query lost enough to another to be "
-            "worth one.",
+            "worth one."
+            if not rejected
+            else do_not_apply(diagnosis),
             "rules": [],
+            "rejected": rejected,
             "advice": advice,
         }
     recorded = recorded_scheduler(diagnosis.tables, rules)
-    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools)
+    plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
     pools = len(plan.pools) > 0
     together = diagnosis.rules_together
     return {
         "sentence": _sentence(diagnosis, len(rules), pools),
         "rules": lines,
+        "rejected": rejected,
         "advice": advice,
         "together": together_words(together) if together is not None else "",
         "assumptions": together.assumptions if together is not None else "",
@@ -73,6 +78,8 @@ def _sentence(diagnosis: Diagnosis, count: int, pools: bool) -> str:
             f"{rules} proposed, but none acts through scheduler pools: read below what would help."
         )
     together = diagnosis.rules_together
+    if together is not None and together.harms:
+        return do_not_apply(diagnosis)
     text = f"{rules} proposed for the next runs"
     if together is not None:
         change = together.victims_change_percent

@@ -9,7 +9,7 @@ from iqcar.formatting import percent, printable, short
 from iqcar.report.json.stragglers import stragglers_to_dict
 from iqcar.report.json.topics import topics_to_dict
 from iqcar.report.terminal.straggler_section import headline
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
 from iqcar.verdict.blamed import blamed_name
 from iqcar.verdict.query_names import QueryNames
 
@@ -28,7 +28,7 @@ def stragglers_section(diagnosis: Diagnosis) -> dict[str, Any]:
     top = next((row for row in whole["by_cause"] if row["cause"]), None)
     if top is not None:
         known = straggler_cause(top["cause"])
-        sentence += f". Most frequent cause: {known.name}. {known.advice}"
+        sentence += f". Most frequent cause: {known.name}. {what_helps(top['cause'], found)}"
     groups = {
         "stage": [(one, printable(one["stage"])) for one in whole["by_stage"]],
         "query": [(one, _query_name(names, one["query"])) for one in whole["by_query"]],

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from iqcar.enums import Resource
+from iqcar.report.json.demand import demand_to_dict
 from iqcar.report.json.plain import plain
 from iqcar.report.json.straggler_links import links_to_dict
 from iqcar.report.json.stragglers import stragglers_to_dict
 from iqcar.report.json.topics import topics_to_dict
+from iqcar.report.json.wasted import wasted_to_dict
 from iqcar.tables import INPUTS
+from iqcar.verdict.rule_lines import do_not_apply
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
@@ -123,12 +126,16 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "graph": lambda: _graph(diagnosis),
         "hot_resources": lambda: _records(graph.hot_resources()),
         "slow_nodes": lambda: _records(graph.slow_nodes()),
+        "demand": lambda: demand_to_dict(diagnosis),
         "aggressive_queries": lambda: _aggressive(diagnosis),
         "paths": lambda: _paths(diagnosis),
+        "wasted_work": lambda: wasted_to_dict(diagnosis),
         "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),
         "topics": lambda: None if topics is None else topics_to_dict(topics),
         "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],
         "rules_together": lambda: together.to_dict() if together is not None else None,
+        "rejected_rules": lambda: [one.to_dict() for one in diagnosis.rejected_rules],
+        "do_not_apply": lambda: do_not_apply(diagnosis),
         "doubts": lambda: list(diagnosis.doubts),
     }
 
@@ -202,6 +209,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     lost = diagnosis.lost_ms().tolist()
     to_others = diagnosis.lost_to_others_ms().tolist()
     waits = _each_record(diagnosis.query_waits)
+    wasted = diagnosis.wasted.of_queries(len(queries))
     targets = set(diagnosis.targets)
     for row, query in enumerate(_each_record(queries)):
         app = query.pop("app")
@@ -225,6 +233,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
             "lost_to_others_ms": min(to_others[row], lost_ms),
             "share_of_duration": lost_ms / duration if duration else 0.0,
             "slowdown": _slowdown(duration, lost_ms),
+            **{name: values[row].item() for name, values in wasted.items()},
             "blame": [
                 {name: plain(value) for name, value in one.items()}
                 for one in diagnosis.graph.blame_rows(row)

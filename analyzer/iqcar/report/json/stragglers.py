@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iqcar.report.json.plain import plain
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
 from iqcar.stragglers.straggler_counts import UNEXPLAINED, by_cause, by_group
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _advice(found: Stragglers) -> list[dict[str, Any]]:
     rows = []
     for row in by_cause(found).to_dict("records"):
         known = straggler_cause(row["cause"]) if row["cause"] else None
-        if known is not None and known.advice:
-            what = {"name": known.name, "sentence": known.sentence, "advice": known.advice}
+        if known is not None and (helps := what_helps(row["cause"], found)):
+            what = {"name": known.name, "sentence": known.sentence, "advice": helps}
             rows.append({"kind": "advice", "cause": row["cause"], **what})
     return rows

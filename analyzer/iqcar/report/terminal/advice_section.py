@@ -24,7 +24,7 @@ def advice_section(rules: Iterable[Rule]) -> RenderableType | None:
     advice = [rule for rule in rules if rule.is_advice]
     if not advice:
         return None
-    head = "To people, about stragglers: no pool is made from it; what it does is not predicted."
+    head = "To people: no pool is made from it; what it does is not predicted."
     lines: list[RenderableType] = [Text(head, style="italic")]
     for rule in advice:
         lines.append(Text(f"{rule.rule_order}. {title(rule)}", style="bold"))

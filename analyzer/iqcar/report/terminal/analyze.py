@@ -21,8 +21,9 @@ from iqcar.report.terminal.layout import (
 )
 from iqcar.report.terminal.straggler_section import straggler_section
 from iqcar.report.terminal.topic_section import topic_section
+from iqcar.report.terminal.wasted_section import wasted_section
 from iqcar.verdict import all_doubts, find_verdict
-from iqcar.verdict.rule_lines import rule_lines, together_words
+from iqcar.verdict.rule_lines import rejected_lines, rule_lines, together_words
 from iqcar.verdict.sentences import amount, counts, wait_words
 from iqcar.version import __version__
 
@@ -41,6 +42,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     """Print targets with their blame, then resources, hosts, aggressive queries, rules, doubts."""
     console = console or terminal()
     verdict = find_verdict(diagnosis)
+    if verdict.do_not_apply:
+        console.print(Text(verdict.do_not_apply, style="bold"))
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
     console.print(Text(verdict.headline))
     for rank, finding in enumerate(verdict.findings, 1):
@@ -49,6 +52,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     print_section(console, "Hot resources", _hot_resources(graph.hot_resources()))
     print_section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
     print_section(console, "Aggressive queries", _aggressive(diagnosis, top))
+    print_section(console, "Wasted work", wasted_section(diagnosis.wasted, verdict.wasted, top))
     print_section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
     print_section(console, "Topics", topic_section(diagnosis.topics, top))
     print_section(console, "Scheduler rules", _rules(diagnosis))
@@ -62,7 +66,9 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
     console.print(Text(f"iqcar {__version__}: {', '.join(counts(diagnosis.tables))}"))
     queries = diagnosis.queries
     several = len(diagnosis.tables.applications) > 1
-    waits = [f">{resource_name(r)}" for r in Resource]
+    shared = bool((queries[f"{Resource.EXECUTORS}_wait_ms"] > 0).any())
+    shown = [r for r in Resource if shared or r is not Resource.EXECUTORS]
+    waits = [f">{resource_name(r)}" for r in shown]
     table = plain_table("query", "name", ">ran", ">lost", ">tasks", *waits)
     order = np.lexsort((queries["start_ms"].to_numpy(), queries["app"].to_numpy()))
     app = None
@@ -78,7 +84,7 @@ def print_queries(diagnosis: Diagnosis, console: Console | None = None) -> None:
             ran if query["ended"] else f"{ran} …",
             amount(query["lost_ms"], query["duration_ms"]),
             str(query["tasks"]),
-            *(duration(query[f"{resource}_wait_ms"]) for resource in Resource),
+            *(duration(query[f"{resource}_wait_ms"]) for resource in shown),
         )
     console.print(table)
     console.print(
@@ -116,9 +122,17 @@ def blame_table(blamed: Sequence[Blamed]) -> Table:
             percent(one.share),
             percent(one.share_of_run),
             breakdown({resource_name(key): ms for key, ms in one.by_resource.items()}),
-            _where(one.by_host),
+            _idle(one) or _where(one.by_host),
         )
     return table
+
+
+def _idle(one: Blamed) -> str:
+    """Say how much of what it held was idle, where that is most of what can be said of it."""
+    executors = one.by_resource.get(Resource.EXECUTORS, 0.0)
+    if executors <= one.lost_ms / 2 or one.idle_ms <= 0:
+        return ""
+    return f"{percent(one.idle_ms / executors)} in idle executors"
 
 
 def _where(by_host: Mapping[str, float], shown: int = 2) -> str:
@@ -188,14 +202,20 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
 
 def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     lines = rule_lines(diagnosis.rules)
+    rejected = [Text(line) for line in rejected_lines(diagnosis.rejected_rules)]
     if not lines:
-        return Text("none: no query lost enough to another to be worth a rule")
+        none = Text("none: no query lost enough to another to be worth a rule")
+        return Group(*rejected) if rejected else none
     table = plain_table("type", "query", ">value", "why")
     for line in lines:
-        why = [line.reason, line.instead, line.expected and f"Expected: {line.expected}."]
+        why = [
+            line.reason,
+            line.instead,
+            line.besides,
+            line.expected and f"Expected: {line.expected}.",
+        ]
         value = f"{line.value:.3g}" if isinstance(line.value, float) else str(line.value)
         table.add_row(line.type, short(line.name, 28), value, Text(" ".join(filter(None, why))))
     together = diagnosis.rules_together
-    if together is None:
-        return table
-    return Group(table, Text(f"All together, expected: {together_words(together)}"))
+    said = [] if together is None else [f"All together, expected: {together_words(together)}"]
+    return Group(table, *map(Text, said), *rejected)

@@ -10,14 +10,19 @@ from iqcar.formatting import printable, short
 from iqcar.report.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from iqcar.rules import PoolPlan
 
 
-def print_plan(plan: PoolPlan, console: Console | None = None) -> None:
-    """Print a row per pool, then what was decided and why."""
+def print_plan(plan: PoolPlan, harmful: Sequence[str] = (), console: Console | None = None) -> None:
+    """Print a row per pool, then what was decided and why; first of all the ids of what harms."""
     console = console or terminal()
+    if harmful:
+        ids = printable(", ".join(harmful))
+        console.print(Text(f"Do not apply these pools: {ids} are expected to harm.", style="bold"))
     if plan.pools:
         table = plain_table("pool", ">weight", ">minShare", "mode", "for queries like")
         matches = {a.pool: a.fingerprint or a.description or a.job_group for a in plan.assignments}

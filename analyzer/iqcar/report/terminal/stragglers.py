@@ -18,7 +18,7 @@ from iqcar.report.terminal.layout import (
     terminal,
 )
 from iqcar.report.terminal.straggler_section import cause_table, headline
-from iqcar.rules.vocabulary.stragglers import straggler_cause
+from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
 from iqcar.stragglers.straggler_counts import by_cause, by_group
 from iqcar.verdict.blamed import blamed_name
 
@@ -135,8 +135,8 @@ def _blamed(found: Stragglers, cause: int) -> str:
 def _advice(found: Stragglers, app: int, top: int, console: Console) -> None:
     frame = by_cause(found, app)
     keys = [key for key in frame["cause"].tolist() if key][:top]
-    advised = [(key, known) for key in keys if (known := straggler_cause(key)).advice]
+    advised = [(key, helps) for key in keys if (helps := what_helps(key, found))]
     if not advised:
         return
-    advice = [Text(printable(f"- {known.name}: {known.advice}")) for _, known in advised]
+    advice = [Text(printable(f"- {straggler_cause(key).name}: {helps}")) for key, helps in advised]
     print_part(console, WHAT_TO_DO, Group(*advice))

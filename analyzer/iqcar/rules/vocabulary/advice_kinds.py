@@ -46,6 +46,7 @@ class AdviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stages: Annotated[int, msgspec.Meta(ge=1)]
     do: _Text
     settings: tuple[AdviceSetting, ...]
+    unrecorded: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
 @cache
@@ -73,7 +74,7 @@ def problem_of(kinds: Mapping[str, AdviceKind]) -> str:
                 if name not in names:
                     at = f"`$.kinds.{key}.{field}[{number}]`"
                     return f"there is no {field[:-1]} {name!r} - at {at}"
-        texts = {"do": kind.do, "how": kind.how}
+        texts = {"do": kind.do, "how": kind.how, "unrecorded": kind.unrecorded}
         texts |= {f"settings[{n}].value": setting.value for n, setting in enumerate(kind.settings)}
         for place, text in texts.items():
             if text.count("$") != text.count(HOST):

@@ -32,6 +32,16 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice: str
 
 
+class CauseAdvice(Advice, frozen=True, forbid_unknown_fields=True):
+    """A cause, and what to record besides where the plugin did not record the run."""
+
+    unrecorded: str = ""
+
+    def told(self, recorded: bool) -> str:
+        """Return what to do; nobody is told to record what was recorded."""
+        return self.advice if recorded else f"{self.advice} {self.unrecorded}".rstrip()
+
+
 Entry = TypeVar("Entry", bound=msgspec.Struct)
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from iqcar.enums import BlameKind, Resource
-from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
+from iqcar.rules.vocabulary.data_files import CauseAdvice, read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""
 OWN_STAGE, GARBAGE_COLLECTION, NO_EXECUTORS = "own-stage", "gc", "executors-not-there"
-UNATTRIBUTED, OTHER_KNOWN = "unattributed", "other-known"
-OTHER_APPLICATION = "other-application"
+UNATTRIBUTED, SLOW_HOST = "unattributed", "slow-host"
+OTHER_APPLICATION, LONG_TASKS = "other-application", "long-tasks"
+SOURCE = "$source"
+"""Where advice against long tasks names their query."""
 
 
 @cache
-def vocabulary() -> Mapping[str, Advice]:
+def vocabulary() -> Mapping[str, CauseAdvice]:
     """All causes by key."""
-    return read_vocabulary(ADVICE, "causes", Advice)
+    return read_vocabulary(ADVICE, "causes", CauseAdvice)
 
 
 def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
@@ -38,7 +40,7 @@ def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
     -------
     str
         The resource where another query held it; ``own-stage``, ``unattributed``; for known
-        causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``other-known``.
+        causes ``gc`` (CPU), ``executors-not-there`` (slots) or ``slow-host`` (network, disks).
     """
     kind, resource = BlameKind(kind), Resource(resource)
     if kind is BlameKind.OWN:
@@ -47,11 +49,18 @@ def cause_of(kind: BlameKind | str, resource: Resource | str) -> str:
         return UNATTRIBUTED
     if kind is BlameKind.KNOWN:
         known = {Resource.CPU: GARBAGE_COLLECTION, Resource.SLOTS: NO_EXECUTORS}
-        return known.get(resource, OTHER_KNOWN)
+        return known.get(resource, SLOW_HOST)
     return str(resource)
 
 
-def advice_for(cause: str) -> str:
-    """What helps against a cause, as a sentence or two."""
-    helps: str = vocabulary()[cause].advice
-    return helps
+def advice_for(cause: str, recorded: bool = False) -> str:
+    """What helps against a cause, as a sentence or two.
+
+    Parameters
+    ----------
+    cause : str
+        Its key.
+    recorded : bool
+        Whether the plugin recorded the application: nobody is told to do that again.
+    """
+    return vocabulary()[cause].told(recorded)

@@ -5,22 +5,29 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
+from iqcar.rules.vocabulary.data_files import CauseAdvice, read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from iqcar.stragglers import Stragglers
 
 CAUSES = "causes.json"
 """Causes of stragglers: name, sentence, and what a Spark engineer would do about each."""
 
 
 @cache
-def straggler_causes() -> Mapping[str, Advice]:
+def straggler_causes() -> Mapping[str, CauseAdvice]:
     """All causes of stragglers by key."""
-    return read_vocabulary(CAUSES, "causes", Advice)
+    return read_vocabulary(CAUSES, "causes", CauseAdvice)
 
 
-def straggler_cause(key: str) -> Advice:
+def straggler_cause(key: str) -> CauseAdvice:
     """Return one cause; a metric of a trace is called by its own name and has no advice."""
     known = straggler_causes().get(key)
-    return known or Advice(key, f"Its {key} is far above that of its peers.", "")
+    return known or CauseAdvice(key, f"Its {key} is far above that of its peers.", "")
+
+
+def what_helps(key: str, found: Stragglers) -> str:
+    """Return the advice against a cause of some stragglers; empty where there is none."""
+    return straggler_cause(key).told(found.recorded(key))

@@ -11,6 +11,8 @@ function startFixed() {
 
   const hosts = byId('hosts-series');
   if (hosts) showFigure(hosts, fixed.hosts, 'Hosts over time: slots in use, processor, disks and network; the table above has the means.');
+  const executors = byId('executors-series');
+  if (executors && fixed.executors) showFigure(executors, fixed.executors, 'Slots of each application over time, running tasks or idle; the table below has the means.');
   const mixtures = byId('mixtures');
   if (mixtures && fixed.mixtures) {
     // Also where there is one topic only: its colour alone says nothing.

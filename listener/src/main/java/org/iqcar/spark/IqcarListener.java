@@ -18,7 +18,7 @@ import org.iqcar.spark.settings.Settings;
 
 /**
  * Writes the scheduler's pools and slots into the event log, at the first stage and at each later
- * stage before which they changed. Where the plugin is not configured it also applies rules and, in
+ * stage before which they changed, and the executors that dynamic allocation wants. Where the plugin is not configured it also applies rules and, in
  * local mode, measures the tasks.
  *
  * <p>Configured by {@code spark.extraListeners=org.iqcar.spark.IqcarListener}, or added by the
@@ -33,6 +33,8 @@ public final class IqcarListener extends SparkListener {
   private final boolean active;
   private final SlotCount slots = new SlotCount();
   private String lastState = "";
+  private boolean lookedForTarget;
+  private ExecutorTarget target;
 
   public IqcarListener(SparkConf conf) {
     boolean use = false;
@@ -74,6 +76,7 @@ public final class IqcarListener extends SparkListener {
     guarded("onStageSubmitted", () -> {
       scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
       if (context.isDefined()) {
+        watchTarget(context.get());
         IqcarEventScheduler state =
             SchedulerState.read(context.get(), slots, System.currentTimeMillis());
         if (!state.describe().equals(lastState)) {
@@ -84,9 +87,26 @@ public final class IqcarListener extends SparkListener {
     });
   }
 
+  /** Before the first stage no task waits, and nothing is asked for but what settings say. */
+  private void watchTarget(SparkContext sc) {
+    if (!lookedForTarget) {
+      lookedForTarget = true;
+      try {
+        target = ExecutorTarget.watch(sc);
+      } catch (Throwable failure) {
+        Failures.note("finding the executors wanted", failure);
+      }
+    }
+  }
+
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd event) {
-    guarded("onApplicationEnd", HostSampler::flushLocal);
+    guarded("onApplicationEnd", () -> {
+      if (target != null) {
+        target.stop();
+      }
+      HostSampler.flushLocal();
+    });
   }
 
   private void guarded(String place, Runnable action) {

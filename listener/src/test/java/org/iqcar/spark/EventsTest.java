@@ -28,6 +28,16 @@ class EventsTest {
   }
 
   @Test
+  void aHistoryServerCanReadTheExecutorsWanted() throws Exception {
+    ObjectMapper mapper = new ObjectMapper();
+    String json = mapper.writeValueAsString(new IqcarEventExecutors(5, 7));
+    IqcarEventExecutors back = mapper.readValue(
+        json.replaceFirst("\\{", "{\"later\":1,"), IqcarEventExecutors.class);
+    assertEquals(7, back.getExecutors());
+    assertEquals(5, back.getTimeMs());
+  }
+
+  @Test
   void theEventHoldsTheSamplesAsJson() throws IOException {
     ObjectMapper mapper = new ObjectMapper();
     IqcarEventSamples event =

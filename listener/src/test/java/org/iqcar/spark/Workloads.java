@@ -66,9 +66,22 @@ public final class Workloads {
         sc.setLocalProperty("spark.scheduler.pool", null);
         break;
       case "fetch": fetch(sc, new File(argument)); break;
+      case "hold": hold(sc, argument.split(",", 2)); break;
+      case "doze": each(sc, Integer.parseInt(argument), i -> Thread.sleep(500)); break;
       case "nap": each(sc, 12, i -> Thread.sleep(1_500)); break;
       default: throw new IllegalArgumentException(name);
     }
+  }
+
+  /** Holds so many slots until a file appears; each task writes one beside it when it starts. */
+  private static void hold(JavaSparkContext sc, String[] tasksAndFile) {
+    String file = tasksAndFile[1];
+    each(sc, Integer.parseInt(tasksAndFile[0]), i -> {
+      new File(file + "-" + i).createNewFile();
+      while (!new File(file).exists()) {
+        Thread.sleep(50);
+      }
+    });
   }
 
   private static void each(JavaSparkContext sc, int tasks, VoidFunction<Integer> action) {

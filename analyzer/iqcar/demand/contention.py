@@ -1,0 +1,116 @@
+"""Estimate the share of each task's time in a device that it lost to others there.
+
+A task of own rate r whose fair share of the capacity C was less moved data at the share instead of
+at ``min(r, C)``: it lost ``1 − share / min(r, C)`` of its time. r is known by probabilities, so the
+loss is an expectation. Where load hardly varied, or noise hides what it did, little is said to be
+lost: then the shares of sources are known, but not the amount.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from iqcar.demand.device import Device
+    from iqcar.demand.load import Load
+    from iqcar.demand.own_rates import OwnRates
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+ENOUGH_BYTES = 65536.0
+"""Bytes below which latency dominates a speed (one small block)."""
+ENOUGH_MS = 2.0
+"""Waits below this are rounding: Spark reports whole milliseconds."""
+UNSURE = 0.35
+"""Spread of the probable own rate, as a standard deviation in log, up to which it is known."""
+
+
+class Contention(NamedTuple):
+    """What tasks lost in a device.
+
+    Attributes
+    ----------
+    to_others : ndarray of shape (n_tasks,)
+        Expected share of the time in the device that was lost to other tasks, 0 to 1.
+    to_host : ndarray of shape (n_tasks,)
+        Share that was lost to a slow host, of what the others left.
+    """
+
+    to_others: Floats
+    to_host: Floats
+
+
+class StageRates(NamedTuple):
+    """Own rates of stages in a device.
+
+    Attributes
+    ----------
+    stage : ndarray of shape (n,), int64
+        Row of the stage.
+    tasks : ndarray of shape (n,)
+    rate, low, high : ndarray of shape (n,), data units per ms
+        Median of the probable own rates, and the bounds of the middle 80 %.
+    identified : ndarray of shape (n,), bool
+        Whether the data tell the rate; else the bounds are mostly those of the prior.
+    """
+
+    stage: Ints
+    tasks: Ints
+    rate: Floats
+    low: Floats
+    high: Floats
+    identified: Flags
+
+
+def usable(load: Load, least: float = ENOUGH_BYTES) -> Ints:
+    """Return the rows of tasks whose speeds mean something."""
+    enough = (load.data >= least) & (load.wait_ms >= ENOUGH_MS)
+    rows: Ints = np.flatnonzero(enough & (load.stage >= 0) & (load.host >= 0))
+    return rows
+
+
+def contention(load: Load, device: Device) -> tuple[Contention, StageRates]:
+    """Compute what tasks lost to others, and the own rates of their stages.
+
+    Parameters
+    ----------
+    load : Load
+        Of :func:`usable` tasks.
+    device : Device
+        Estimated from these tasks, or from more on the same hosts.
+    """
+    names, stage = np.unique(load.stage, return_inverse=True)
+    chance = device.own_rates_of(load, stage, len(names))
+    lost = _expected_loss(load, device, chance, stage) * device.contended
+    slow = -np.expm1(np.minimum(device.slower[load.host], 0.0))
+    return Contention(lost, slow), _stage_rates(device, chance, names, stage)
+
+
+def _expected_loss(load: Load, device: Device, chance: OwnRates, stage: Ints) -> Floats:
+    """Return Σ_r P(r) · (1 − share / min(r, C)) over the own rates r above the share."""
+    share = device.relative(load)[1]
+    grid = device.grid
+    first = grid.first_above(share)
+    ideal = np.exp(np.minimum(grid.rates, device.log_capacity))
+    shape = (len(chance.shared), len(grid.rates) + 1)
+    above, inverse = np.zeros(shape), np.zeros(shape)
+    above[:, :-1] = chance.shared[:, ::-1].cumsum(axis=1)[:, ::-1]
+    inverse[:, :-1] = (chance.shared / ideal)[:, ::-1].cumsum(axis=1)[:, ::-1]
+    lost = above[stage, first] - np.exp(share) * inverse[stage, first]
+    clipped: Floats = np.clip(lost, 0.0, 1.0)
+    return clipped
+
+
+def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> StageRates:
+    # Where nobody waited for another, every stage runs at its own rate.
+    alone = chance.free / chance.free.sum(axis=1, keepdims=True)
+    chances = device.contended * (chance.shared + chance.free) + (1 - device.contended) * alone
+    total = chances.cumsum(axis=1)
+    rates = device.grid.rates
+    places = ((total < at).sum(axis=1) for at in (0.1, 0.5, 0.9))
+    low, rate, high = (np.exp(rates[np.minimum(place, len(rates) - 1)]) for place in places)
+    mean = chances @ rates
+    spread = np.sqrt(np.maximum(chances @ rates**2 - mean**2, 0.0))
+    tasks = np.bincount(stage, minlength=len(names))
+    return StageRates(names, tasks, rate, low, high, spread <= UNSURE)

@@ -1,0 +1,237 @@
+"""Estimate the capacity of a device, and whether anybody ever waited for another in it.
+
+Contention is what varies with load. A task of stage s on host h moves data at the speed::
+
+    v = f_h · min(r_s, share)
+
+r_s is the stage's own rate (:mod:`iqcar.demand.own_rates`), the share its max–min fair part of
+the device's capacity C (:mod:`iqcar.demand.load`), and f_h the speed of the host relative to the
+others. A grid of capacities is compared with a device that limits nobody. In both, own rates of
+stages may be alike: stages that move data at one speed under one load say nothing about C.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.demand.own_rates import ABOVE, FREE, Grid, errors_of, own_rates
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from iqcar.demand.load import Load
+    from iqcar.demand.own_rates import Errors, OwnRates
+    from iqcar.tables.arrays import Floats, Ints
+
+ENOUGH_TASKS = 8
+"""Tasks below which nothing is said about a device."""
+MARGIN = 0.2
+"""How far the grid of own rates reaches below the lowest speeds, in log."""
+AT_MOST = 0.5
+"""Probability that an own rate is the highest possible one, such as one core."""
+CAPACITIES = 32
+"""Capacities on the grid."""
+NOISES = (0.2, 0.35, 0.6)
+"""Possible standard deviations of log speeds within a stage. The least is that of the shares: load
+is an average over each task's life."""
+CONTENDED = 0.1
+"""Probability, before the data, that anybody waited for another in a device."""
+ALIKE = (0.07, 0.2)
+"""Possible standard deviations, in log, of the own rates of stages that are alike."""
+UNALIKE = (0.05, 0.5)
+"""Possible shares of the stages that are not, even where others are."""
+MEANS_APART = 3
+"""Steps of the grid between the possible means of own rates that are alike."""
+CLEARLY_SLOWER = 0.15
+"""Least difference, in log, of a host's speed from the others'."""
+COST_OF_HOST = 3.0
+"""Log-likelihood that a speed of its own for one host must gain."""
+HOST_TASKS = 4.0
+"""How firmly the speed of a host is tied to that of the others: as by this many tasks."""
+
+
+class Device(NamedTuple):
+    """What is known about a kind of device, such as the disks of all hosts.
+
+    Attributes
+    ----------
+    log_capacity : float
+        Natural logarithm of the most likely C, given that somebody waited.
+    log_fastest : float
+        Natural logarithm of the highest speed that single tasks had.
+    contended : float
+        Probability that anybody waited for another in it.
+    noise : float
+        Standard deviation of log speeds within a stage.
+    grid : Grid
+        Possible own rates.
+    slower : ndarray of shape (n_hosts,)
+        Logarithm of f_h.
+    tasks : int
+        Tasks that the estimate is based on.
+    """
+
+    log_capacity: float
+    log_fastest: float
+    contended: float
+    noise: float
+    grid: Grid
+    slower: Floats
+    tasks: int
+
+    @property
+    def identified(self) -> bool:
+        """Whether the capacity is known; else at least the highest speed seen is possible."""
+        return self.contended >= 0.5
+
+    @property
+    def per_host(self) -> Floats:
+        """Capacity of each host in data units per ms, where known; else the highest speed seen."""
+        best = self.log_capacity if self.identified else self.log_fastest
+        return np.exp(best + self.slower)
+
+    def relative(self, load: Load) -> tuple[Floats, Floats]:
+        """Return log speed and log fair share of tasks, relative to the speed of their host."""
+        slower = self.slower[load.host]
+        share = load.log_fair_share(np.exp(self.log_capacity + slower))
+        return load.log_speed() - slower, share - slower
+
+    def own_rates_of(self, load: Load, stage: Ints, n_stages: int) -> OwnRates:
+        """Return the probabilities of own rates of stages, from some of their tasks."""
+        speed, share = self.relative(load)
+        return own_rates(
+            errors_of(speed, stage, n_stages, self.grid, share),
+            errors_of(speed, stage, n_stages, self.grid),
+            self.noise,
+            self.grid.prior,
+        )
+
+
+def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
+    """Estimate a device from the tasks that used it.
+
+    Parameters
+    ----------
+    load : Load
+        Data and waiting time are positive.
+    n_hosts : int
+    most : float
+        Highest own rate that is possible, such as one core.
+
+    Returns
+    -------
+    Device or None
+        None if there are fewer than :data:`ENOUGH_TASKS` tasks.
+    """
+    if len(load.data) < ENOUGH_TASKS:
+        return None
+    log_speed = load.log_speed()
+    alone = log_speed + np.log1p(load.others)
+    lowest, highest = float(np.quantile(log_speed, 0.005)) - MARGIN, float(alone.max()) + ABOVE
+    grid = Grid.over(lowest, highest)
+    if np.log(most) < highest:
+        grid = Grid.over(lowest, float(np.log(most)), AT_MOST)
+    even = np.linspace(np.quantile(alone, 0.02), alone.max() + 0.1, CAPACITIES)
+    used = np.unique(load.host)
+    best, evidence = _compared(load, np.zeros(n_hosts), even, grid)
+    if len(used) > 1:
+        # Contention and a slow host look alike in one another's absence: both come first once.
+        for contended in (best.contended, 0.0, 1.0):
+            slower = _slower(load, best._replace(contended=contended), n_hosts, used)
+            if slower.any():
+                other, found = _compared(load, slower, even, grid)
+                if found > evidence:
+                    best, evidence = other, found
+    return best._replace(log_fastest=float(np.quantile(log_speed - best.slower[load.host], 0.98)))
+
+
+def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Device, float]:
+    """Compare all capacities and noises with no contention; returns the log evidence, too."""
+    names, stage = np.unique(load.stage, return_inverse=True)
+    log_speed = load.log_speed() - slower[load.host]
+    priors, log_prior = _priors(grid)
+
+    def likelihoods(errors: Errors) -> list[Floats]:
+        return [_averaged(errors.log_likelihood(noise), priors) for noise in NOISES]
+
+    free = likelihoods(errors_of(log_speed, stage, len(names), grid))
+    quiet = np.array([one.sum(axis=0) for one in free]) + log_prior + np.log1p(-CONTENDED)
+    loud = np.empty((len(even), len(NOISES), len(log_prior)))
+    for at, log_capacity in enumerate(even):
+        share = load.log_fair_share(np.exp(log_capacity + slower[load.host])) - slower[load.host]
+        shared = likelihoods(errors_of(log_speed, stage, len(names), grid, share))
+        for noise, (one, other) in enumerate(zip(shared, free, strict=True)):
+            each = np.logaddexp(one + np.log1p(-FREE), other + np.log(FREE))
+            loud[at, noise] = each.sum(axis=0) + log_prior
+    loud += np.log(CONTENDED / len(even))
+    evidence = float(np.logaddexp(log_sum(loud), log_sum(quiet)))
+    contended = float(np.exp(log_sum(loud) - evidence))
+    capacity, noise = (int(at) for at in np.unravel_index(int(loud.argmax()), loud.shape)[:2])
+    if contended < 0.5:
+        noise = int(quiet.argmax()) // len(log_prior)
+    device = Device(
+        float(even[capacity]), np.nan, contended, NOISES[noise], grid, slower, len(load.data)
+    )  # fmt: skip
+    return device, evidence - COST_OF_HOST * np.count_nonzero(slower)
+
+
+def _priors(grid: Grid) -> tuple[Floats, Floats]:
+    """Return possible priors of own rates, of shape (n_rates, n_priors), and their logarithms.
+
+    The first prior is that of the grid, the others hold rates near one mean for likely.
+    """
+    rates = grid.rates
+    means = rates[::MEANS_APART]
+    flat = grid.prior[:, None]
+    near = []
+    for spread, unalike in itertools.product(ALIKE, UNALIKE):
+        bell = np.exp(-0.5 * ((rates[:, None] - means) / spread) ** 2)
+        near.append((1 - unalike) * bell / bell.sum(axis=0) + unalike * flat)
+    every = np.hstack([flat, *near])
+    logs = np.full(every.shape[1], np.log(0.5 / (every.shape[1] - 1)))
+    logs[0] = np.log(0.5)
+    return every, logs
+
+
+def _averaged(logs: Floats, priors: Floats) -> Floats:
+    """Return log Σ_k prior_k · exp(logs_k), of shape (n_stages, n_priors)."""
+    top = logs.max(axis=1, keepdims=True)
+    averaged: Floats = top + np.log(np.exp(logs - top) @ priors)
+    return averaged
+
+
+def log_sum(logs: Floats) -> float:
+    """Return log Σ exp(logs) over all entries."""
+    top = float(logs.max())
+    return top + float(np.log(np.exp(logs - top).sum()))
+
+
+def _slower(load: Load, device: Device, n_hosts: int, used: Ints) -> Floats:
+    """Estimate the speed of each host from what the model leaves unexplained, stages apart."""
+    names, stage = np.unique(load.stage, return_inverse=True)
+    n = len(names)
+    speed, share = device.relative(load)
+    chance = device.own_rates_of(load, stage, n)
+    grid = device.grid
+    first = grid.first_above(share)
+    above = np.zeros((n, len(grid.rates) + 1))
+    above[:, :-1] = chance.shared[:, ::-1].cumsum(axis=1)[:, ::-1]
+    below = np.zeros((n, len(grid.rates) + 1))
+    below[:, 1:] = (chance.shared * grid.rates).cumsum(axis=1)
+    shared = above[stage, first] * share + below[stage, first] + (chance.free @ grid.rates)[stage]
+    mean = share_of(sum_by(stage, speed, n), np.bincount(stage, minlength=n).astype(np.float64))
+    expected = device.contended * shared + (1 - device.contended) * mean[stage]
+    error = speed - expected
+    of_host = np.zeros(n_hosts)
+    tasks = np.bincount(stage, minlength=n).astype(np.float64)
+    on_host = np.bincount(load.host, minlength=n_hosts)
+    for _ in range(5):  # the two effects are nearly orthogonal: stages run on all hosts
+        of_stage = share_of(sum_by(stage, error - of_host[load.host], n), tasks)
+        of_host = sum_by(load.host, error - of_stage[stage], n_hosts) / (on_host + HOST_TASKS)
+    slower = device.slower + of_host
+    slower = slower - np.median(slower[used])
+    gain = on_host * slower**2 / (2 * device.noise**2)
+    clearly = (np.abs(slower) > CLEARLY_SLOWER) & (gain > COST_OF_HOST)
+    return np.where(clearly, slower, 0.0)

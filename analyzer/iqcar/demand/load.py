@@ -1,0 +1,110 @@
+"""The load of a device during each task, and the fair share of the device that it leaves the task.
+
+A device of capacity C is shared max–min fairly: tasks slower than the fair share move data at their
+own speed, and the others divide what is left equally.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables.arrays import Floats, Ints
+
+TASKS_OF_STAGE = 48
+"""About how many tasks of each stage a device is estimated from; more tell little that is new."""
+MOST_STAGES = 200
+"""Stages that the capacity is estimated from: those that spent most time in the device."""
+
+
+class Load(NamedTuple):
+    """What each task moved in a device, and what others did there during it.
+
+    Attributes
+    ----------
+    data : ndarray of shape (n_tasks,), bytes
+        Data moved; ms of CPU time where the device is the processor, so that speeds are cores.
+    wait_ms : ndarray of shape (n_tasks,), ms
+        Time spent in the device.
+    others : ndarray of shape (n_tasks,)
+        Mean number of other tasks in the device.
+    levels : ndarray of shape (n_tasks, n_levels), data units per ms
+        Ascending speeds; all rows are alike for tasks of one analysis.
+    taken : ndarray of shape (n_tasks, n_levels), data units per ms
+        What the others would move if none was faster than the level.
+    host, stage : ndarray of shape (n_tasks,), int64
+        Row of host and stage.
+    """
+
+    data: Floats
+    wait_ms: Floats
+    others: Floats
+    levels: Floats
+    taken: Floats
+    host: Ints
+    stage: Ints
+
+    def some(self, rows: Ints) -> Load:
+        """Return the load of some tasks."""
+        columns: list[NDArray[Any]] = [column[rows] for column in self]
+        return Load(*columns)
+
+    def sample(self) -> Load:
+        """Return the load of a bounded number of tasks, whatever their order was.
+
+        A hash of what a task moved, waited and met decides; a sample of a sample is the sample.
+        """
+        names, stage = np.unique(self.stage, return_inverse=True)
+        size = np.bincount(stage, minlength=len(names))
+        picked = np.flatnonzero(_hash(self.data, self.wait_ms, self.others) * size[stage] < TASKS_OF_STAGE)
+        stage = stage[picked]
+        spent = sum_by(stage, self.wait_ms[picked], len(names))
+        chosen = np.zeros(len(names), bool)
+        chosen[np.argsort(-spent, kind="stable")[:MOST_STAGES]] = True
+        return self.some(picked[chosen[stage]])
+
+    def log_speed(self) -> Floats:
+        """Return the natural logarithm of each task's speed while it was in the device."""
+        speed: Floats = np.log(self.data / self.wait_ms)
+        return speed
+
+    def log_fair_share(self, capacity: Floats) -> Floats:
+        """Return the logarithm of each task's fair share of a device.
+
+        The share λ solves ``λ + Σ_others min(speed, λ) = C``; the sum is interpolated between
+        levels.
+
+        Parameters
+        ----------
+        capacity : ndarray of shape (n_tasks,), data units per ms
+            C of each task's host.
+        """
+        total = self.levels + self.taken
+        above = (total < capacity[:, None]).sum(axis=1)
+        last = total.shape[1] - 1
+        row, high, low = np.arange(len(total)), np.minimum(above, last), np.maximum(above - 1, 0)
+        low_level = np.where(above > 0, self.levels[row, low], 0.0)
+        low_total = np.where(above > 0, total[row, low], 0.0)
+        slope = share_of(self.levels[row, high] - low_level, total[row, high] - low_total)
+        between = low_level + (capacity - low_total) * slope
+        share = np.where(above > last, capacity - self.taken[:, last], between)
+        logarithm: Floats = np.log(share)
+        return logarithm
+
+
+def _hash(*columns: Floats) -> Floats:
+    """Return a number from 0 to 1 for each row of numbers (Fibonacci hashing of their bits)."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed ^= np.ascontiguousarray(column).view(np.uint64) + (mixed >> np.uint64(29))
+        mixed *= golden
+        mixed ^= mixed >> np.uint64(32)
+    number: Floats = (mixed * golden >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return number

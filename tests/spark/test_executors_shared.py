@@ -1,0 +1,155 @@
+"""Two applications on one standalone cluster: who holds its slots is blamed by who lacks them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iqcar
+from iqcar.enums import REQUESTS, Request
+from iqcar.waits import MEASURED
+from tests.support.listener_spark import (
+    APP_TIMEOUT_S,
+    JAR,
+    PLUGIN,
+    TEST_JAR,
+    WORKLOADS,
+    build_jar,
+    command,
+    environment,
+    spark_params,
+)
+from tests.support.standalone_cluster import HOSTS, Cluster, standalone_cluster, wait_until
+
+pytestmark = pytest.mark.spark
+
+CORES = 2
+"""Of each worker: four in all."""
+SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
+LEAST_HELD_S = 8.0
+"""Time for which one application keeps the other waiting; longer where executors start slowly."""
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    home, folder = request.param, tmp_path_factory.mktemp("cluster")
+    build_jar()
+    with standalone_cluster(home, folder, environment(home), cores=CORES) as running:
+        yield running
+
+
+@contextmanager
+def started(
+    cluster: Cluster, folder: Path, job: str, conf: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """One application in a folder of its own; stopped where the test does not see its end."""
+    folder.mkdir()
+    words = command(
+        cluster.home,
+        folder,
+        [str(TEST_JAR), job],
+        master=cluster.master,
+        conf=conf,
+        options=["--jars", str(JAR), *WORKLOADS],
+    )
+    with (folder / "errors").open("w") as out:
+        running = subprocess.Popen(
+            words, env=environment(cluster.home), cwd=folder, stdout=out, stderr=out
+        )
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            running.terminate()
+        running.wait()
+
+
+def ended(running: subprocess.Popen[bytes], folder: Path) -> None:
+    assert running.wait(APP_TIMEOUT_S) == 0, (folder / "errors").read_text()[-3000:]
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    """What the log of an application says so far; the last line may be half written."""
+    found = []
+    for log in (folder / "log").iterdir():
+        for line in log.read_text().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+    return found
+
+
+def has(folder: Path, event: str) -> bool:
+    return any(one["Event"] == event for one in events(folder))
+
+
+def start_up_s(folder: Path) -> float:
+    """Time from an application's start to its first executor."""
+    times = {one["Event"]: one.get("Timestamp", 0) for one in reversed(events(folder))}
+    added, start = (f"SparkListener{what}" for what in ("ExecutorAdded", "ApplicationStart"))
+    return float(times[added] - times[start]) / 1e3
+
+
+def blame_of(found: iqcar.Diagnosis, name: str) -> dict[str, dict[str, Any]]:
+    row = found.tables.queries["name"].tolist().index(name)
+    return {one["source_name"]: one for one in found.graph.blame_rows(row)}
+
+
+def test_who_holds_all_slots_is_blamed_by_who_waits_for_them(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    go, holder, waiter = tmp_path / "go", tmp_path / "a", tmp_path / "b"
+    slots = CORES * len(HOSTS)
+    with started(cluster, holder, f"hold:{slots},{go}", SMALL) as first:
+        wait_until(lambda: len(list(tmp_path.glob("go-*"))) == slots, "tasks that hold all slots")
+        with started(cluster, waiter, "doze:8", SMALL) as second:
+            wait_until(lambda: has(waiter, "SparkListenerStageSubmitted"), "waiting stage")
+            time.sleep(max(LEAST_HELD_S, 3 * start_up_s(holder)))
+            go.touch()
+            ended(first, holder)
+            ended(second, waiter)
+    found = iqcar.diagnose(iqcar.read([holder / "log", waiter / "log"], query_by="job-group"))
+    blame = blame_of(found, "doze")
+    assert blame["hold"]["share"] > 0.5
+    assert set(blame["hold"]["by_resource"]) == {"executors"}
+    (advice,) = [rule for rule in found.rules if rule.resource == "executors"]
+    assert advice.kind == "executors-standalone"
+
+
+def test_who_holds_three_of_four_slots_is_blamed_more_than_the_query_itself(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    go, holder, waiter = tmp_path / "go", tmp_path / "a", tmp_path / "b"
+    slots = CORES * len(HOSTS) - 1
+    dynamic = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
+    }
+    most = {"spark.cores.max": str(slots)}
+    with started(cluster, holder, f"hold:{slots},{go}", {**SMALL, **most}) as first:
+        wait_until(lambda: len(list(tmp_path.glob("go-*"))) == slots, "tasks that hold slots")
+        dozes = 2 * int(max(2 * LEAST_HELD_S, 3 * start_up_s(holder)))
+        with started(cluster, waiter, f"doze:{dozes}", {**SMALL, **PLUGIN, **dynamic}) as second:
+            ended(second, waiter)
+            go.touch()
+            ended(first, holder)
+    found = iqcar.diagnose(iqcar.read([holder / "log", waiter / "log"], query_by="job-group"))
+    assert found.tables.executor_targets["executors"].max() >= len(HOSTS) * CORES
+    blame = blame_of(found, "doze")
+    assert blame["hold"]["lost_ms"] > 2 * blame["itself"]["lost_ms"]
+    assert set(blame["hold"]["by_resource"]) == {"executors"}
+    demands = found.blame.demands
+    waited = demands[demands["request"] == REQUESTS.index(Request.EXECUTOR_WAIT)]
+    assert (waited["evidence"] == MEASURED).all()
+    assert len(waited)

@@ -1,0 +1,81 @@
+"""What real failures cost: a late error, a speculative copy, an executor killed in a shuffle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import iqcar
+from iqcar.diagnosis import Diagnosis
+from iqcar.verdict import find_verdict
+from tests.support import SUPPORT
+from tests.support.listener_spark import environment, run, spark_params
+from tests.support.standalone_cluster import standalone_cluster
+
+pytestmark = pytest.mark.spark
+
+CONF = {
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "5",
+}
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def hurt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
+    """The diagnosis of one application on two hosts, one slot each, that is hurt in three ways."""
+    home, folder = request.param, tmp_path_factory.mktemp("wasted")
+    job = [str(SUPPORT / "life_jobs.py"), "speculate", "fail_late", "die_in_shuffle"]
+    with standalone_cluster(home, folder, environment(home)) as cluster:
+        app = run(home, folder, job, master=cluster.master, conf=CONF)
+    assert app.output.count("RESULT") == 3, app.errors[-3000:]
+    return iqcar.diagnose(iqcar.read(folder / "log", query_by="job-group"), expected=False)
+
+
+def wasted(hurt: Diagnosis, name: str) -> dict[str, dict[str, Any]]:
+    """What was wasted of one query, by cause."""
+    (query,) = hurt.find_query(name)
+    rows = hurt.wasted.by_query
+    mine = rows[rows["query"] == query].astype({"cause": str})
+    return {row["cause"]: row for row in mine.to_dict("records")}
+
+
+def test_a_task_that_fails_after_seconds_costs_them(hurt: Diagnosis) -> None:
+    found = wasted(hurt, "fail_late")["task-failed"]
+    assert found["attempts"] == 1
+    assert found["task_ms"] >= 3000
+    # The other task ends while it fails: what is left is its second attempt.
+    assert 1500 <= found["elapsed_ms"] <= found["task_ms"] + 1500
+    assert found["message"] == "PythonException: ValueError: late, with password=*(redacted)"
+
+
+def test_the_attempt_that_lost_against_a_copy_delays_nobody(hurt: Diagnosis) -> None:
+    found = wasted(hurt, "speculate")["speculation"]
+    assert found["attempts"] == 1
+    assert found["task_ms"] > 500
+    assert found["elapsed_ms"] == 0
+
+
+def test_a_killed_executor_costs_what_ran_and_what_lay_on_it(hurt: Diagnosis) -> None:
+    found = wasted(hurt, "die_in_shuffle")["executor-lost"]
+    assert found["again"] >= 1
+    assert found["attempts"] > found["again"]
+    assert found["executors"] == 1
+    assert "137" in found["message"]
+    # Three tasks of a second each wrote on it, and ran again on one or two slots.
+    assert found["elapsed_ms"] >= 1500
+    (query,) = hurt.find_query("die_in_shuffle")
+    assert found["elapsed_ms"] < hurt.tables.queries["duration_ms"].iloc[query]
+
+
+def test_the_verdict_names_the_killed_executor_and_what_helps(hurt: Diagnosis) -> None:
+    verdict = find_verdict(hurt)
+    (line,) = (one for one in verdict.wasted if one.cause_name == "a killed executor")
+    assert "die_in_shuffle ended about" in line.sentence
+    assert "had to run again" in line.sentence
+    assert "memory" in line.advice
+    assert "later because of" in verdict.headline
+    assert not verdict.quiet
