@@ -76,6 +76,8 @@ class TaskColumns:
         self._blocks.append((numbers, table[numbers[:, -1].astype(np.intp)].astype(np.int32)))
         for row, *why in block.failures:
             self.failures.append((self.rows + row, self._reason(*why)))
+        if block.scans:
+            self.add_scans(np.frombuffer(block.scans).reshape(-1, 3), self.rows)
         self.rows += len(numbers)
         return numbers
 

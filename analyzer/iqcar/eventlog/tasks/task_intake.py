@@ -8,7 +8,7 @@ import numpy as np
 
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_columns import TaskColumns
-from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at
+from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at, scan_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -70,8 +70,8 @@ class TaskIntake:
         numbers = self.columns.add(block)
         task_ids = numbers[:, _TASK_ID]
         self.ends += len(task_ids)
-        if block.scans:
-            self._add_scans(numbers, block, first_row)
+        if block.scan_places:
+            self._add_scans(text, numbers, block, first_row)
         self.starts += block.starts
         for task_id, start, end in block.started:
             self.running[task_id] = text[start:end]
@@ -94,11 +94,18 @@ class TaskIntake:
         self.columns.add(self._decoder.block_of(list(tasks)))
         self.running.clear()
 
-    def _add_scans(self, numbers: NDArray[np.float64], block: TaskBlock, first_row: int) -> None:
-        scans = np.frombuffer(block.scans).reshape(-1, 3)
-        stages = zip(*numbers[scans[:, 0].astype(np.intp)][:, _STAGE].T.tolist(), strict=True)
-        found = [stage not in self._silent for stage in stages]
-        self.columns.add_scans(scans[found], first_row)
+    def _add_scans(
+        self, text: bytes, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
+    ) -> None:
+        rows, places = np.frombuffer(block.scan_places, np.int64).reshape(-1, 2).T
+        stages = zip(*numbers[rows][:, _STAGE].T.tolist(), strict=True)
+        found = [
+            (row, *scan)
+            for row, at, stage in zip(rows.tolist(), places.tolist(), stages, strict=True)
+            if stage not in self._silent and (scan := scan_at(text, at)) is not None
+        ]
+        if found:
+            self.columns.add_scans(np.array(found), first_row)
 
     def _add_records(
         self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool

@@ -75,6 +75,7 @@ TEXTS = ("executor_id", "host", "locality", "reason")
 _row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
 _scan = struct.Struct("3d").pack
 _place = struct.Struct("3q").pack
+_pair = struct.Struct("2q").pack
 
 _NOTHING = (
     ("shuffle_read", ev.NO_SHUFFLE_READ, ev.ShuffleRead(*[0.0] * 6)),
@@ -95,7 +96,10 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         Distinct TEXTS of tasks, which the last number of a row refers to.
     scans : bytes
         float64 of shape (n, 3): row, id and update of accumulators of scan time, in the unit of
-        the log; the id is NaN where it does not stand before the name.
+        the log, of the tasks whose accumulables were decoded.
+    scan_places : bytes
+        int64 of shape (n, 2): row, and where such an accumulator's name is in the text, of the
+        other tasks.
     records : bytes
         int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
@@ -117,6 +121,7 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
     rows: bytes
     texts: list[tuple[str, str, str, str]]
     scans: bytes
+    scan_places: bytes
     records: bytes
     listed: list[tuple[int, str]]
     failures: list[tuple[int, str, str]]
@@ -146,6 +151,7 @@ class TaskDecoder:
         self._rows: list[bytes] = []
         self._codes: dict[tuple[str, str, str, str], int] = {}
         self._scans: list[bytes] = []
+        self._scan_places: list[bytes] = []
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
         self._failures: list[tuple[int, str, str]] = []
@@ -158,6 +164,7 @@ class TaskDecoder:
             b"".join(self._rows),
             list(self._codes),
             b"".join(self._scans),
+            b"".join(self._scan_places),
             b"".join(self._records),
             self._listed,
             self._failures,
@@ -208,8 +215,9 @@ class TaskDecoder:
                                 self._records.append(_place(len(self._rows), at, last))
                         if (task.stage_id, task.stage_attempt) not in silent:
                             at = find(_SCAN, first, last)
-                            if at >= 0:
-                                self._add_scans(text, at, last)
+                            while at >= 0:
+                                self._scan_places.append(_pair(len(self._rows), at))
+                                at = find(_SCAN, at + len(_SCAN), last)
                         peak = task.metrics.peak_memory
                         add(task, nan if peak == peak else _peak_memory(text, first, last))
                     if started:
@@ -249,20 +257,6 @@ class TaskDecoder:
             )
         )  # fmt: skip
 
-    def _add_scans(self, text: bytes, at: int, end: int) -> None:
-        """Add the scan times of the next row; the first one's name is at a place."""
-        row = len(self._rows)
-        while at >= 0:
-            start = text.rfind(_ID_START, at - _ID_BYTES, at)
-            found = _ID_AND_UPDATE.match(text, start) if start >= 0 else None
-            if found is not None:
-                self._scans.append(_scan(row, float(found[1]), float(found[2])))
-            else:
-                update = _UPDATE.match(text, at)
-                if update is not None:
-                    self._scans.append(_scan(row, nan, float(update[1])))
-            at = text.find(_SCAN, at + len(_SCAN), end)
-
     def _add_whole(self, task: ev.TaskEnd) -> None:
         """Add a task with what is needed from its accumulables, decoded one by one."""
         row = len(self._rows)
@@ -300,6 +294,19 @@ class TaskDecoder:
         self._add_whole(fit(ev.TaskEnd, event, bad))
         self._bad_numbers += bad.count
         return True
+
+
+def scan_at(text: bytes, at: int) -> tuple[float, float] | None:
+    """Return id and update of the accumulator whose name is at a place; None if it has none.
+
+    The id is NaN where it does not stand before the name.
+    """
+    start = text.rfind(_ID_START, max(at - _ID_BYTES, 0), at)
+    found = _ID_AND_UPDATE.match(text, start) if start >= 0 else None
+    if found is not None:
+        return float(found[1]), float(found[2])
+    update = _UPDATE.match(text, at)
+    return (nan, float(update[1])) if update is not None else None
 
 
 def _settled(metrics: ev.Metrics) -> ev.Metrics:
