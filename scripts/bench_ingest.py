@@ -12,8 +12,8 @@ accumulables, 5.2 KB per task end (those of a TPC-DS run on Spark 4 have 13 to 4
 same lines, already decompressed.
 
 The figure for two cores is the time that passes, so the machine must be idle; all others are times
-of the processor. With --shapes the figures are per byte and per task, as multiples of those of the
-usual log.
+of the processor. With --shapes the figures are per byte, per task and per event, as multiples of
+those of the usual log.
 
 It is measured twice: without the plugin, and of a log whose tasks each have a record of the plugin
 with a profile (0.7 KB more: tasks of 0.1 to 7 s, in intervals of 250 ms).
@@ -174,6 +174,7 @@ def read_once(path: Path, processes: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     rows = {
         "tasks": len(tables.tasks),
+        "events": int(tables.inputs["events"].sum()),
         "records": len(tables.task_records),
         "intervals": len(tables.intervals),
     }
@@ -250,31 +251,34 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
 
 
 def measure_shapes(folder: Path) -> None:
-    """Read a log of every shape, and print what a byte and a task of it cost."""
+    """Read a log of every shape, and print what a byte, a task and an event of it cost."""
     path = folder / "app-usual"
     write_log(path, 20_000_000, plain=True)
     usual = _costs(path)
-    print(f"{'shape':22} {'MB':>5} {'tasks':>7} {'s':>6}  per byte  per task")
-    print(f"{'usual':22} {_columns(path, usual)}  {usual[1]:5.1f} ns  {usual[2]:5.1f} µs")
+    print(f"{'shape':22} {'MB':>5} {'tasks':>7} {'s':>6}  per byte  per task  per event")
+    units = f"{usual[1]:5.1f} ns  {usual[2]:5.1f} µs  {usual[3]:6.1f} µs"
+    print(f"{'usual':22} {_columns(path, usual)}  {units}")
     for name, write in SHAPES.items():
         path = folder / "app-shape"
         write(path)
         costs = _costs(path)
         times = [cost / other for cost, other in zip(costs[1:], usual[1:], strict=True)]
         remark = "" if times[0] <= MOST_TIMES else f"  more than {MOST_TIMES} times"
-        print(f"{name:22} {_columns(path, costs)}  {times[0]:6.2f} ×  {times[1]:6.2f} ×{remark}")
+        shown = "  ".join(f"{time:6.2f} ×" for time in times)
+        print(f"{name:22} {_columns(path, costs)}  {shown}{remark}")
         path.unlink()
 
 
-def _costs(path: Path) -> tuple[dict[str, float], float, float]:
+def _costs(path: Path) -> tuple[dict[str, float], float, float, float]:
     reader = min(
         (measure_reader(path) for _ in range(ROUNDS_OF_A_SHAPE)), key=lambda one: one["seconds"]
     )
     seconds = reader["seconds"]
-    return reader, 1e9 * seconds / path.stat().st_size, 1e6 * seconds / reader["tasks"]
+    per_byte = 1e9 * seconds / path.stat().st_size
+    return reader, per_byte, 1e6 * seconds / reader["tasks"], 1e6 * seconds / reader["events"]
 
 
-def _columns(path: Path, costs: tuple[dict[str, float], float, float]) -> str:
+def _columns(path: Path, costs: tuple[dict[str, float], float, float, float]) -> str:
     reader = costs[0]
     return f"{path.stat().st_size / 1e6:5.0f} {reader['tasks']:7} {reader['seconds']:6.2f}"
 

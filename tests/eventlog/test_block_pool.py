@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import select
 from pathlib import Path
 
 import pandas as pd
@@ -47,34 +48,68 @@ def alone(found: list[Block]) -> list[TaskBlock]:
     return [decoder.decode(block) for block in found]
 
 
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether a block was taken, each time one was offered to a helper that had started."""
+    start, give, taken = BlockPool._start, block_pool._Helper.give, []
+
+    def start_and_wait(pool: BlockPool) -> None:
+        start(pool)
+        for helper in pool._helpers:
+            assert select.select([helper.process.stdout], [], [], 60)[0]
+
+    def give_and_tell(helper: block_pool._Helper, *what: object) -> bool:
+        taken.append(give(helper, *what))
+        return taken[-1]
+
+    monkeypatch.setattr(BlockPool, "_start", start_and_wait)
+    monkeypatch.setattr(block_pool._Helper, "give", give_and_tell)
+    return taken
+
+
 @pytest.mark.parametrize("helpers", [0, 1, 3])
-def test_blocks_come_back_decoded_in_their_order(helpers: int) -> None:
+def test_blocks_come_back_decoded_in_their_order(helpers: int, given: list[bool]) -> None:
     found = blocks()
     assert pooled(found, helpers) == alone(found)
+    assert any(given) == (helpers > 0)
 
 
 @pytest.mark.parametrize(
     "program",
     [
         "",
-        "import os; os.read(0, 16)",
-        "import os; os.read(0, 16); os.write(1, b'123')",
-        "import os; os.read(0, 16); os.kill(os.getpid(), 9)",
+        "os.read(0, 16)",
+        "os.read(0, 16); os.write(1, b'123')",
+        "os.read(0, 16); os.kill(os.getpid(), 9)",
         "raise ImportError",
-        "import os; os.read(0, 16); os.write(1, (-1).to_bytes(8, 'little', signed=True))",
+        "os.read(0, 16); os.write(1, (-1).to_bytes(8, 'little', signed=True))",
     ],
 )
+@pytest.mark.usefixtures("given")
 def test_a_helper_that_dies_costs_nothing(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_pool, "_START", f"import os; os.write(1, bytes(8)); {program}")
+    found = blocks()
+    assert pooled(found, 2) == alone(found)
+
+
+@pytest.mark.parametrize("program", ["raise ImportError", "import time; time.sleep(600)"])
+def test_nothing_waits_for_a_helper_that_has_not_started(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(block_pool, "_START", program)
     found = blocks()
     assert pooled(found, 2) == alone(found)
 
 
-def test_a_block_that_no_slot_holds_is_decoded_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_no_slot_holds_is_decoded_here(
+    monkeypatch: pytest.MonkeyPatch, given: list[bool]
+) -> None:
     monkeypatch.setattr(block_pool, "SLOT_BYTES", 16 << 10)
     found = [*blocks(4, 2), *blocks(4, 40)]
     assert len(found[0].text) < 16 << 10 < max(len(block.text) for block in found)
     assert pooled(found, 1) == alone(found)
+    assert True in given
+    assert False in given
 
 
 def test_no_process_outlives_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +135,7 @@ def test_no_process_is_started_for_a_small_log(
 
 
 def test_a_large_log_is_read_the_same_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[bool]
 ) -> None:
     draw = random.Random(1).randrange
     log = SyntheticLog().app().stage(0)
@@ -127,3 +162,4 @@ def test_a_large_log_is_read_the_same_in_the_end(
     for (name, one), (_, other) in zip(small, large, strict=True):
         pd.testing.assert_frame_equal(one, other, obj=name)
     assert len(small.task_records) == 600
+    assert any(given)

@@ -165,7 +165,7 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
     runs_before = np.append(0, np.cumsum(found.run_counts))
     total = int(before[-1])
     task, start, end = np.empty(total, np.int32), np.empty(total), np.empty(total)
-    spent = np.zeros(len(VALUES) * total)  # where nothing is added no memory is used
+    spent = np.zeros((len(VALUES), total))  # where nothing is written no memory is used
     cuts = (np.flatnonzero(np.diff(before[1:] // _INTERVALS_AT_ONCE)) + 1).tolist()
     for first, last in zip([0, *cuts], [*cuts, len(tasks)], strict=True):
         rows, at = slice(first, last), slice(before[first], before[last])
@@ -181,14 +181,18 @@ def _interval_table(tasks: NDArray[np.int64], found: Chunk) -> pd.DataFrame:
         column, interval, lengths = found.runs[runs].astype(np.int64).T
         of_record = found.run_counts[rows]
         lengths = np.clip(np.repeat(times, of_record) - interval, 0, lengths)
-        place = column * total + np.repeat(first_ones, of_record) + interval
-        np.add.at(spent, spread(place, lengths), np.repeat(found.values[runs], lengths))
-    by_column = spent.reshape(len(VALUES), total)
-    held = by_column[VALUES.index(HELD)]
+        place = column * len(number) + np.repeat(first_ones - before[first], of_record) + interval
+        sums = np.bincount(
+            spread(place, lengths), np.repeat(found.values[runs], lengths), spent[:, at].size
+        )
+        for values, of_column in zip(spent, sums.reshape(len(VALUES), -1), strict=True):
+            if of_column.any():
+                values[at] = of_column
+    held = spent[VALUES.index(HELD)]
     held *= BYTES_PER_KIB
     held[np.repeat(~(looked >= 0), counts)] = np.nan
     names = ("task", "start_ms", "end_ms", *VALUES)
-    columns = (task, start, end, *by_column)
+    columns = (task, start, end, *spent)
     return tb.INTERVALS.frame(dict(zip(names, columns, strict=True)))
 
 

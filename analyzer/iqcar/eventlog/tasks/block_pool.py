@@ -49,7 +49,17 @@ class _Slot:
 
 
 class _Helper:
-    """One helping process; `given` holds the blocks it has, in their order, and their places."""
+    """One helping process.
+
+    Attributes
+    ----------
+    given : deque
+        The blocks it has, in their order, and their places.
+    free : list of int
+        Free places; none until it has started, so that nobody waits for a block that it has.
+    started : bool
+        Whether it has said so, by an answer to no block.
+    """
 
     def __init__(self, file: int, first: int) -> None:
         self.process = subprocess.Popen(
@@ -62,7 +72,8 @@ class _Helper:
         )
         self.given: deque[tuple[_Slot, int]] = deque()
         self.free: list[int] = []
-        self._places = [first + number * SLOT_BYTES for number in range(SLOTS)]
+        self.started = False
+        self._first = first
 
     def give(self, slot: _Slot, memory: mmap.mmap) -> bool:
         """Hand out a block; return False if there is no room, or nobody to take it."""
@@ -81,12 +92,10 @@ class _Helper:
         answer = os.read(self.process.stdout.fileno(), ANSWER.size)  # type: ignore[union-attr]
         return ANSWER.unpack(answer)[0] if len(answer) == ANSWER.size else None
 
-    def is_ready(self) -> bool:
-        """Tell whether it has started; its first answer, to no block, says so."""
-        if not self._places:
-            return True
-        self.free, self._places = self._places, []
-        return False
+    def start(self) -> None:
+        """Take note that it has started."""
+        self.started = True
+        self.free = [self._first + number * SLOT_BYTES for number in range(SLOTS)]
 
     def taken(self) -> tuple[_Slot, int]:
         """Return the block that is answered, and its place, which is free again."""
@@ -190,7 +199,9 @@ class BlockPool:
             helper.end()
             for slot, _ in helper.given:
                 slot.tasks = self._decoder.decode(slot.block)
-        elif helper.is_ready():
+        elif not helper.started:
+            helper.start()
+        else:
             slot, start = helper.taken()
             if length < 0:
                 slot.tasks = self._decoder.decode(slot.block)

@@ -18,7 +18,8 @@ from iqcar.eventlog.tasks.task_lines import TaskDecoder
 ORDER = struct.Struct("<qq")
 """Where a block starts in the shared memory, and its length."""
 ANSWER = struct.Struct("<q")
-"""Length of the decoded tasks, which have replaced the block; −1 if they do not fit there."""
+"""Length of the decoded tasks, which have replaced the block; −1 if they do not fit there. One
+answer comes before the first order: it tells that the process has started."""
 
 
 def main() -> None:
