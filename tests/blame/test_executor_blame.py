@@ -67,6 +67,13 @@ def test_who_held_most_of_the_cluster_is_blamed_and_not_the_query_itself(tmp_pat
     assert lost["itself"] < 4
 
 
+def test_a_task_launched_before_the_end_of_another_is_noted_makes_the_cluster_no_larger(
+    tmp_path: Path,
+) -> None:
+    found = iqcar.diagnose(read(three_of_four_held(early=0.005), tmp_path), expected=False)
+    assert lost_by_source(found, "report")["load"] == pytest.approx(15, abs=1)
+
+
 def test_idle_executors_are_told_apart(tmp_path: Path) -> None:
     found = iqcar.diagnose(read(three_of_four_held(busy=10), tmp_path), expected=False)
     row = found.tables.queries["name"].tolist().index("report")

@@ -52,10 +52,15 @@ def test_noise_is_not_taken_for_contention(plain: bool, noise: float, most: floa
     assert amounts(quiet(plain, noise)).mean <= most
 
 
-@pytest.mark.parametrize("plain", [False, True], ids=["measured", "plain"])
-def test_what_is_said_to_be_lost_is_about_what_was_lost(plain: bool) -> None:
-    """Own tasks that would fit alone are blamed for a part, so that less than all is said."""
-    assert 0.8 <= amounts(loud(plain)).slope <= 1.1
+@pytest.mark.parametrize(
+    ("plain", "least"), [(False, 0.8), (True, 0.75)], ids=["measured", "plain"]
+)
+def test_what_is_said_to_be_lost_is_about_what_was_lost(plain: bool, least: float) -> None:
+    """Own tasks that would fit alone are blamed for a part, so that less than all is said.
+
+    Of a plain log's wait for the processor less is known: it may be sleep.
+    """
+    assert least <= amounts(loud(plain)).slope <= 1.1
     assert amounts(quiet(plain) + loud(plain)).error <= 0.06
 
 

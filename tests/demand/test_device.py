@@ -57,20 +57,11 @@ def test_a_capacity_is_found_among_stages_of_slower_own_rates() -> None:
     assert found[FOUR == 2].mean() > 0.5
 
 
-def test_a_crowd_that_never_changes_beside_many_stages_of_several_speeds_says_little() -> None:
-    rate = 8e4 * np.exp(0.5 * np.random.default_rng(1).standard_normal(16))
-    load = load_of(np.repeat(rate, 20), 4.0, stage=np.repeat(np.arange(16), 20))
-    device = fit_device(load, 1)
-    assert device is not None
-    assert not device.identified
-    assert lost(load) < 0.1
-
-
-@pytest.mark.xfail(strict=True, reason="a capacity is free, own rates cost")
+@pytest.mark.xfail(strict=True, reason="every possible capacity fits where load never varied")
 @pytest.mark.parametrize("stages", [1, 4])
 def test_a_crowd_that_never_changes_beside_one_speed_says_little(stages: int) -> None:
     stage = np.repeat(np.arange(stages), 20)
-    assert lost(load_of(np.full(len(stage), 8e4), 4.0, stage=stage)) < 0.1
+    assert lost(load_of(np.full(len(stage), 8e4), 4.0, stage=stage)) < 0.25
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -95,6 +86,17 @@ def test_a_slow_host_is_slow_and_not_contended() -> None:
     assert found.to_others.max() < 0.05
     slowest = device.slower.min()
     np.testing.assert_allclose(found.to_host[host == 1], -np.expm1(min(slowest, 0.0)))
+
+
+def test_what_a_slow_host_costs_is_told_from_the_others() -> None:
+    host = np.tile(np.arange(4), 20)
+    rate = np.array([2e4, 5e4, 8e4, 1.2e5])[FOUR] * np.array([1.0, 1.0, 1.0, 0.4])[host]
+    load = load_of(noisy(rate, 0.1, 1), CROWD, stage=FOUR, host=host)
+    device = fit_device(load, 4)
+    assert device is not None
+    found = contention(load, device)[0]
+    np.testing.assert_allclose(found.to_host[host == 3], 0.6, atol=0.05)
+    np.testing.assert_array_equal(found.to_host[host < 3], 0.0)
 
 
 def test_a_host_alike_is_not_said_to_be_slow() -> None:

@@ -199,6 +199,21 @@ def test_a_stage_whose_scans_report_nothing_has_unknown_scan_time(tmp_path: Path
     assert read(log, tmp_path).tasks["scan_ms"].isna().all()
 
 
+@pytest.mark.parametrize("chunk_bytes", [1 << 20, 1000])
+def test_only_stages_that_read_files_have_scan_times(
+    chunk_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iqcar.eventlog.decode.codecs.CHUNK_BYTES", chunk_bytes)
+    log = SyntheticLog().app()
+    for stage, name in enumerate(("FileScanRDD", "ShuffledRowRDD")):
+        log.stage(stage_info(stage, rdds=[rdd(stage, name)]))
+        for task in range(10 * stage, 10 * stage + 10):
+            log.task(task, stage, accumulables=[sql_update(5, "scan time", 3)])
+    found = read(log.end(), tmp_path).tasks
+    assert found["scan_ms"].tolist()[:10] == [3] * 10
+    assert found["scan_ms"][10:].isna().all()
+
+
 def test_sql_metrics_are_sparks_sums_in_ms(tmp_path: Path) -> None:
     metrics = [
         (1, "shuffle write time", "nsTiming"), (2, "fetch wait time", "timing"),

@@ -14,6 +14,7 @@ from iqcar.enums import Request
 from iqcar.graph import build_graph
 from iqcar.plots.notebook import notebook_html
 from iqcar.replay import Prediction, predict
+from iqcar.report.html import render_page
 from iqcar.report.html.rules import rules_section
 from iqcar.report.json.analyze import result_schema, to_json
 from iqcar.report.terminal.analyze import print_diagnosis
@@ -104,6 +105,10 @@ def test_what_is_rejected_and_why_is_said_in_one_line_each(rejecting, capsys) ->
     assert section["sentence"] == first.strip()
     assert len(section["rejected"]) == 3 and section["rules"] == []
     assert "Do not apply scheduler rules" in notebook_html(rejecting)
+    page = render_page(rejecting)
+    assert page.count("Do not apply scheduler rules") == 2, "first of all, and above the rules"
+    assert "DYNP-1 (etl) is rejected. Expected: more harm than good" in page
+    assert "rules.json" not in page.partition('id="rules"')[2].partition("</section>")[0]
 
 
 def test_rejected_rules_are_in_the_result(rejecting: Diagnosis) -> None:

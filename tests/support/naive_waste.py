@@ -163,6 +163,20 @@ class NaiveWaste:
 
         return read, read(math.inf)
 
+    def _pauses(
+        self, at: dict[int, tuple[float, float]], causes: dict[int, str], removed: set[str]
+    ) -> list[tuple[float, float]]:
+        """When nothing runs after an attempt ended with its executor, up to the next launch."""
+        lost = removed & {"executor-lost", "preempted"}
+        ends = {end for row, (_, end) in at.items() if causes.get(row) in lost}
+        found = []
+        for end in ends:
+            later = [launch for launch, _ in at.values() if launch > end]
+            runs = any(launch <= end < finish for launch, finish in at.values())
+            if later and not runs:
+                found.append((end, min(later)))
+        return found
+
     def _delay(
         self,
         tasks: list[dict[str, Any]],
@@ -178,10 +192,13 @@ class NaiveWaste:
         def held(spans: list[tuple[float, float]], until: float) -> float:
             return sum(max(min(end, until) - start, 0.0) for start, end in spans)
 
+        pauses = self._pauses(at, causes, removed)
+
         def earlier(when: float) -> float:
             every = held(list(at.values()), when)
             free = max(held(saved, when) - held(needed, when), 0.0)
-            return when - (when - begin) * (min(free / every, 1.0) if every > 0 else 0.0)
+            ran = when - begin - held(pauses, when)
+            return begin + ran * (1 - (min(free / every, 1.0) if every > 0 else 0.0))
 
         here = {task["part"] for task in tasks if task["row"] not in causes}
         took = [at[t["row"]][1] - at[t["row"]][0] for t in tasks if t["row"] not in causes]

@@ -123,10 +123,13 @@ def whole_cluster_held(master: str = STANDALONE, **settings: str) -> list[Synthe
     return [load, report]
 
 
-def three_of_four_held(busy: float = 30.0, **settings: str) -> list[SyntheticLog]:
+def three_of_four_held(
+    busy: float = 30.0, early: float = 0.0, **settings: str
+) -> list[SyntheticLog]:
     """`load` holds three of four slots for 30 s; `report` runs 20 tasks of 1 s in the fourth.
 
-    `load` keeps its executors when its tasks end. Settings are those of the report's application.
+    `load` keeps its executors when its tasks end. Each task of `report` is launched so much earlier
+    than the one before is noted to have ended. Settings are those of the report's application.
     """
     load = application(
         1,
@@ -139,7 +142,7 @@ def three_of_four_held(busy: float = 30.0, **settings: str) -> list[SyntheticLog
         2,
         "morning",
         [Executor(2, 1, 3.0)],
-        [Query("report", 4.0, [(0, 4.0 + n, 5.0 + n) for n in range(20)])],
+        [Query("report", 4.0, [(0, 4.0 + n - early * (n > 0), 5.0 + n) for n in range(20)])],
         end=25.0,
         start=2.0,
         **settings,

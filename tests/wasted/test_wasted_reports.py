@@ -16,6 +16,7 @@ from iqcar.enums import WasteCause
 from iqcar.report.html.page import render_page
 from iqcar.report.json.analyze import result_schema, to_dict, to_json
 from iqcar.report.terminal.analyze import print_diagnosis
+from iqcar.report.terminal.blame import print_levels
 from iqcar.rules.vocabulary.data_files import rules_folder
 from iqcar.rules.vocabulary.waste import waste_cause, waste_causes
 from iqcar.verdict import find_verdict
@@ -53,6 +54,12 @@ def test_the_text_says_what_a_killed_executor_cost_and_what_helps(hurt: Diagnosi
         "came to nothing, 2.0 s of task time. Spark says: Error: boom." in text
     )
     assert "victim ended about 5.0 s later because of a killed executor." in text.splitlines()[1]
+
+
+def test_blame_of_one_query_says_what_it_wasted(hurt: Diagnosis) -> None:
+    out = StringIO()
+    print_levels(hurt, Console(file=out, width=4000, highlight=False, markup=False))
+    assert "Wasted work: victim ended about 5.0 s" in out.getvalue()
 
 
 def test_the_json_holds_the_same_and_keeps_its_schema(hurt: Diagnosis) -> None:

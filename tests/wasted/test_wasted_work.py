@@ -115,6 +115,19 @@ def test_what_was_finished_on_a_lost_executor_is_wasted_once_it_ran_again() -> N
     assert (row["executors"], row["executor"], row["message"]) == (1, 0, "code 137")
 
 
+def test_a_pause_without_any_executor_is_part_of_what_its_loss_costs() -> None:
+    tables = tables_of(
+        [
+            task(0, 1000, index=0, status="failed", why=LOST),
+            task(6000, 7000, index=0, attempt=1, executor=1),
+            task(7000, 8000, index=1, executor=1),
+        ],
+        [stage(0, 8000)],
+    )
+    # One slot: two tasks of a second take two.
+    assert found(tables) == [("executor-lost", 1, 0, 1000.0, 6000.0)]
+
+
 FETCH = ("FetchFailed", "FetchFailedException: Failed to connect", 0)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats, Ints
     from iqcar.waits.shared_cluster import Offers
 
-MOST_CELLS = 4096
+MOST_CELLS = 1024
 """Intervals of time per application; one with fewer events has one between any two of them, so that
 its numbers are exact, and one with more has means over several events."""
 NO_SLOTS = 1e-6

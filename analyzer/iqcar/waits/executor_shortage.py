@@ -158,8 +158,10 @@ def _shortage(
     mine = offers.app == app
     size = settings["executor_cores"]
     size = size if size > 0 else float(offers.cores[mine].max(initial=1.0))
-    when, own, others, waiting, busy = _levels(offers, mine, tasks, cpus)
-    own = np.maximum(own, busy)
+    when, offered, others, waiting, busy = _levels(offers, mine, tasks, cpus)
+    # Spark can launch a task some ms before it notes the end of the one before: the slots of a
+    # cluster are those of its executors.
+    own = np.maximum(offered, busy)
     need = np.minimum(np.maximum(waiting - (own - busy), 0.0), np.maximum(limit - own, 0.0))
     targets = tables.executor_targets[tables.executor_targets["app"] == app]
     if len(targets):
@@ -170,10 +172,10 @@ def _shortage(
     around = (when >= tasks.asked.min() - CAPACITY_WINDOW_MS) & (
         when <= tasks.finish.max() + CAPACITY_WINDOW_MS
     )
-    held = own + others
+    held = offered + others
     room = held[around].max(initial=0.0) - held
     short = (need > NO_SLOTS) & (others > NO_SLOTS) & (room < size - NO_SLOTS)
-    short &= _lasting(when, own, short, patience)
+    short &= _lasting(when, offered, short, patience)
     short[-1] = False
     missing = np.where(short, np.minimum(need, others), 0.0)
     return Shortage(when, missing, others, own, measured=len(targets) > 0)

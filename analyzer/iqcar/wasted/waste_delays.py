@@ -4,7 +4,9 @@ A stage would have ended earlier without it for two reasons. A partition whose f
 could have been done by then: it ends as late as its first launch and the duration of the attempt
 that succeeded say. And slots that wasted attempts held would have been free for other tasks of the
 stage: a task launched when a tenth of the stage's slot time so far need not have been used could
-have been launched a tenth earlier. The stage ends when its last partition does.
+have been launched a tenth earlier. Where nothing of a stage runs after an executor was lost, until
+another one is there, tasks launched later would have been launched so much earlier. The stage ends
+when its last partition does.
 
 All of it is counted on the clock of the stage, which stands still while none of its attempts runs,
 and scaled to the stage's share of its query's elapsed time: while it waits for another stage to run
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 PASSIVE = (WasteCause.SPECULATION, WasteCause.CANCELLED, WasteCause.NOT_NEEDED)
 """Causes of attempts that nobody waited for: all that they can cost is their slots."""
+OF_EXECUTORS = (WasteCause.EXECUTOR_LOST, WasteCause.PREEMPTED)
+"""Causes that take slots away: nothing of a stage may run until there is another executor."""
 _MANY = 2**31
 
 
@@ -183,7 +187,7 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
     ndarray of shape (n_groups,), ms
     """
     group, part, launch, finish = members.group, members.part, members.launch, members.finish
-    passive = np.isin(members.cause, [CAUSES.index(cause) for cause in PASSIVE])
+    passive = _is_one_of(members.cause, PASSIVE)
     useful, waited_for = members.cause < 0, ~passive
     ended = _latest(group[waited_for], finish[waited_for], n, members.base)
 
@@ -204,7 +208,8 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
     late = useful & (begun[part] < launch)
     first = np.union1d(part[late], np.flatnonzero(failed))
     saved = [_Held(launch[without], finish[without]), _Held(launch[late], finish[late])]
-    earlier = _Earlier(members, saved, _Held(begun[first], begun[first] + took[first]))
+    pauses = _pauses(members, without & _is_one_of(members.cause, OF_EXECUTORS))
+    earlier = _Earlier(members, saved, _Held(begun[first], begun[first] + took[first]), pauses)
     chosen = np.zeros(parts, bool)
     chosen[part[useful & members.speculative & (begun[part] == launch)]] = True
     would_begin = np.where(chosen[done], begun[done], earlier(owner[done], begun[done]))
@@ -220,6 +225,23 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
         members.base,
     )
     return np.maximum(ended - would, 0.0)
+
+
+def _is_one_of(cause: Ints, causes: Sequence[WasteCause]) -> Flags:
+    found: Flags = np.isin(cause, [CAUSES.index(one) for one in causes])
+    return found
+
+
+def _pauses(members: _Members, lost: Flags) -> _Held:
+    """Times in which nothing of a group runs, after one of some attempts ended."""
+    order = np.argsort(members.launch, kind="stable")
+    launches, finishes = members.launch[order], np.sort(members.finish)
+    since, row = np.unique(members.finish[lost], return_index=True)
+    after = np.searchsorted(launches, since, side="right")
+    none_runs = after == np.searchsorted(finishes, since, side="right")
+    whose = np.append(members.group[order], -1)[after]
+    pause = none_runs & (whose == members.group[lost][row])
+    return _Held(since[pause], launches[after[pause]])
 
 
 def _latest(group: Ints, when: Floats, n: int, least: Floats) -> Floats:
@@ -267,10 +289,14 @@ class _Earlier:
         Slot time that would not have been used.
     needed : _Held
         Slot time that would have been used instead.
+    pauses : _Held
+        Times that would not have been waited.
     """
 
-    def __init__(self, members: _Members, saved: Sequence[_Held], needed: _Held) -> None:
-        self._saved, self._needed = saved, needed
+    def __init__(
+        self, members: _Members, saved: Sequence[_Held], needed: _Held, pauses: _Held
+    ) -> None:
+        self._saved, self._needed, self._pauses = saved, needed, pauses
         self._begin = np.full(len(members.base), np.inf)
         np.minimum.at(self._begin, members.group, members.launch)
         self._all = _Held(members.launch, members.finish)
@@ -281,7 +307,9 @@ class _Earlier:
         held = self._all(when) - self._all(begin)
         free = sum((one(when) - one(begin) for one in self._saved), np.zeros(len(when)))
         free -= self._needed(when) - self._needed(begin)
-        earlier: Floats = when - (when - begin) * np.clip(share_of(free, held), 0.0, 1.0)
+        paused = self._pauses(when) - self._pauses(begin)
+        ran = when - begin - paused
+        earlier: Floats = begin + ran * (1.0 - np.clip(share_of(free, held), 0.0, 1.0))
         return earlier
 
 

@@ -16,6 +16,8 @@ from iqcar.verdict import find_verdict
 from iqcar.verdict.sentences import wait_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
     from rich.console import Console
 
@@ -28,17 +30,22 @@ def print_levels(diagnosis: Diagnosis, console: Console | None = None) -> None:
     console = console or terminal()
     verdict = find_verdict(diagnosis)
     for finding in verdict.findings:
-        _print_target(diagnosis, finding, console)
+        wasted = [line.sentence for line in verdict.wasted if line.query == finding.query]
+        _print_target(diagnosis, finding, wasted, console)
     print_doubts(verdict.doubts, console)
 
 
-def _print_target(diagnosis: Diagnosis, finding: Finding, console: Console) -> None:
+def _print_target(
+    diagnosis: Diagnosis, finding: Finding, wasted: Iterable[str], console: Console
+) -> None:
     target, lost = finding.query, finding.lost_ms
     console.print(Text(f"{finding.name}  {finding.query_id}", style="bold"))
     _line(console, f"It {finding.summary}.")
     _line(console, f"Its tasks waited: {wait_words(diagnosis, target)}.")
     for line in link_lines(diagnosis.stragglers, diagnosis.topics, target):
         _line(console, printable(f"{line[0].upper()}{line[1:]}."))
+    for sentence in wasted:
+        _line(console, f"Wasted work: {sentence}")
     if lost <= 0:
         _line(console, "No time was lost that could be measured, so there is nobody to blame.")
         console.print()
