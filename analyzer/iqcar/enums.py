@@ -156,7 +156,7 @@ class Evidence(Kind):
 
     MISSING = "missing", "Not recorded: unknown, not zero."
     ESTIMATED = "estimated", "Derived from other metrics."
-    REPORTED = "reported", "Spark's own metric."
+    REPORTED = "reported", "A metric of Spark, or of a vendor."
     MEASURED = "measured", "Measured by the iqcar plugin."
 
 

@@ -52,6 +52,10 @@ def test_a_whole_log_leaves_only_what_no_plain_log_can_tell() -> None:
         ({"stages": [{"declared_tasks": 3}]}, "2 task ends are missing from 1 completed stages"),
         ({"tasks": [{**GOOD_TASK, "cpu_ms": np.nan}]}, "CPU wait is unknown for 100%"),
         ({"stages": [{"declared_tasks": 1, "python": True}]}, "CPU wait is unknown for 100%"),
+        (
+            {"tasks": [{**GOOD_TASK, "gpu_wait_ms": 0.0}]},
+            "CPU wait is unknown for 100% of all task time: its tasks compute on a GPU",
+        ),
         ({"tasks": [{**GOOD_TASK, "input_bytes": 9.0}]}, "IO wait is unknown for 100%"),
         ({"tasks": [{**GOOD_TASK, "output_bytes": 9.0}]}, "IO wait is unknown for 100%"),
         ({"queries": TWO_AT_ONCE[:1]}, "no two queries ran at the same time"),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from iqcar.eventlog import read_logs
 from iqcar.eventlog.events import fingerprint
-from iqcar.eventlog.events.descriptions import clean_description, connect_operation, is_user_named
+from iqcar.eventlog.events.connect_requests import connect_operation
+from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan_text, normalise
 from iqcar.tables import texts
 from tests.support.synthetic_log import SyntheticLog, node

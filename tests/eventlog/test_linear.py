@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from iqcar.eventlog import log_summary
-from iqcar.eventlog.events import descriptions, fingerprint, lenient, sql_collect
+from iqcar.eventlog.events import (
+    connect_requests,
+    descriptions,
+    fingerprint,
+    lenient,
+    sql_collect,
+    wait_metrics,
+)
 from iqcar.eventlog.find import storage
 from iqcar.eventlog.tasks import task_lines
 from iqcar.eventlog.text import redact as redacting
@@ -27,6 +34,7 @@ BACKTRACKING = {
     "demo/workload.py": "our own SQL",
     "eventlog/events/deep_plans.py": "two letters",
     "eventlog/events/fingerprint.py": "one class of letters",
+    "eventlog/events/wait_metrics.py": "anchored, or fixed words",
     "eventlog/events/lenient.py": "every start of a token is one",
     "eventlog/find/folders.py": "names of files, which are short",
     "eventlog/find/layouts.py": "names of files, which are short",
@@ -79,13 +87,17 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "codegen": lambda text: fingerprint._without_number(text + ")"),
     "clean": descriptions.clean_description,
     "user named": descriptions.is_user_named,
-    "connect": lambda text: descriptions.connect_operation(text, None),
+    "connect": lambda text: connect_requests.connect_operation(text, None),
+    "connect tags": connect_requests.connect_tags,
+    "connect SQL": lambda text: connect_requests.connect_request('sql {\n query: "' + text + '"'),
     "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
     "uuid": finds(identify._UUID),
     "token": finds(lenient._TOKEN),
     "event": lambda text: storage._EVENT.match(("{" + text).encode()),
     "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
-    "id": lambda text: task_lines._ID_AND_UPDATE.match(('"ID":' + text).encode()),
+    "waits": lambda text: wait_metrics.find_waits(text.encode(), [(0, 0.0, 0.0, 0, len(text))]),
+    "wait": lambda text: wait_metrics.value_of(text.encode()),
+    "id": lambda text: wait_metrics._TOLD.match(('"ID":1,"Name":"' + text).encode()),
     "digits": lambda text: task_lines._DIGITS.match(text.encode()),
     "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
     "others": finds(pool_names._OTHERS),

@@ -42,7 +42,7 @@ def columns(lines: list[bytes], cut: bool, nanoseconds: bool = False) -> dict[st
         decoder = TaskDecoder()
         for block in (block_of(start.lines), block_of(lines)):
             log.add(block, decoder.decode(block))
-    found = log.tasks.columns(log.sql.nanosecond_scans)
+    found = log.tasks.columns(log.sql.declared_waits)
     for name, codes in log.tasks.codes.items():
         texts = list(codes)
         found[name] = np.array([texts[code] for code in found[name]], dtype=object)
@@ -149,6 +149,21 @@ def test_scan_times_are_found_whatever_is_around_them() -> None:
     found = assert_same(log.lines)
     assert found["scan_ms"].tolist()[:4] == [15, 10, 7, 7]
     assert np.isnan(found["scan_ms"][4])
+
+
+def test_vendors_metrics_are_read_alike() -> None:
+    names = {
+        "buffer time": 7_000_000, "filesystem read time (sampled)": 8,
+        "cloud storage request duration": 9, "gpuSemaphoreWait": "00:01:00.500",
+        "x as part of shuffle file write": 5, "cumulative time": 6, "io wait time": -1,
+    }  # fmt: skip
+    updates = [sql_update(10 + n, name, value) for n, (name, value) in enumerate(names.items())]
+    log = SyntheticLog(version=None)
+    for cut in range(8):
+        log.task(cut, accumulables=updates[cut:])
+    found = assert_same(log.lines)
+    assert found["gpu_wait_ms"].tolist()[:4] == [60_500] * 4
+    assert found["storage_read_ms"].tolist()[:3] == [7_000_000, 9, 9]
 
 
 LINES = task_lines(6)

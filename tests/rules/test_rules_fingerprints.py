@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iqcar.eventlog.events.descriptions import clean_description, connect_operation, is_user_named
+from iqcar.eventlog.events.connect_requests import connect_operation, connect_tags
+from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan_text, normalise
 from iqcar.queries.identify import _fingerprint_of
 from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
@@ -35,6 +36,7 @@ ANALYZER = {
     "user-named": lambda text: str(is_user_named(text)).lower(),
     "fingerprint": lambda text: _fingerprint_of("name", text),
     "connect": lambda text: connect_operation(text, None),
+    "connect-tags": connect_tags,
 }
 
 LINES = [line for pair in SAME + DIFFERENT for line in pair]
@@ -139,6 +141,8 @@ NAMES = [
     *("User_", "_Operation_", f"_Operation_{ID}", f"_Session_{ID}", f"_Request_{ID}", "runId = "),
     f"SparkConnect_OperationTag_User_a_Session_{ID}_Operation_{ID}",
     f"User_a_Session_{ID}_Request_{ID}",
+    f"SparkConnect_SessionTag_User_a_Session_{ID}_Tag_nightly",
+    *("SparkConnect_SessionTag_", f"_Session_{ID}_Tag_", "Spark Connect - session_id: "),
 ]
 PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES]
 

@@ -1,4 +1,4 @@
-"""The plugin in applications that stream, fail and die; and on a Connect server.
+"""The plugin in applications that stream, fail and die.
 
 Whatever happens, the job prints and returns what it does without the plugin.
 """
@@ -24,19 +24,15 @@ from tests.support.listener_spark import (
     build_jar,
     command,
     environment,
-    read_events,
     records_of,
     run,
-    spark_homes,
     spark_params,
-    spark_version,
 )
-from tests.support.standalone_cluster import free_port, wait_until
+from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 
 JOBS = SUPPORT / "life_jobs.py"
-CLIENT = SUPPORT / "connect_client.py"
 
 
 def jobs(home: Path, folder: Path, *names: str, plugin: bool = True, **more: Any) -> App:
@@ -128,50 +124,3 @@ def test_the_log_of_a_killed_driver_can_be_analysed(home: Path, tmp_path: Path) 
     done = subprocess.run(analyze, capture_output=True, text=True, timeout=APP_TIMEOUT_S)
     assert done.returncode in (0, 3), done.stderr
     assert json.loads(done.stdout)["inputs"]
-
-
-def connect_params() -> list[Any]:
-    """Sparks that ship the Connect server: those from 4.0 on."""
-    homes = [home for home in spark_homes() if spark_version(home) >= "4"]
-    return [p for p in spark_params() if p.values[0] in homes or not p.values[0]]
-
-
-@pytest.mark.parametrize("home", connect_params())
-def test_queries_sent_to_a_connect_server_are_measured(home: Path, tmp_path: Path) -> None:
-    build_jar()
-    port = free_port()
-    server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    words = command(
-        home,
-        tmp_path,
-        ["spark-internal"],
-        master="local[2]",
-        conf={**PLUGIN, "spark.connect.grpc.binding.port": str(port)},
-        options=["--jars", str(JAR), *server],
-    )
-    errors = tmp_path / "errors"
-    with errors.open("w") as out:
-        running = subprocess.Popen(
-            words, env=environment(home), cwd=tmp_path, stdout=out, stderr=out
-        )
-        try:
-            wait_until(lambda: "server started" in errors.read_text(), "Connect server")
-            client = subprocess.run(
-                [sys.executable, str(CLIENT), f"sc://127.0.0.1:{port}"],
-                env={**os.environ, "PYTHONPATH": python_path(home)},
-                capture_output=True,
-                text=True,
-                timeout=APP_TIMEOUT_S,
-            )
-        finally:
-            running.terminate()
-            running.wait(APP_TIMEOUT_S)
-    assert client.returncode == 0, client.stderr[-3000:]
-    assert client.stdout == "RESULT [(0, 334), (1, 333), (2, 333)]\n"
-    ends = [e for e in read_events(tmp_path) if e["Event"] == "SparkListenerTaskEnd"]
-    check_all_measured(ends)
-
-
-def python_path(home: Path) -> str:
-    """Where the Python side of a Spark outside of site-packages is."""
-    return str(home.parent) if home.parent.name != "site-packages" else ""

@@ -42,6 +42,7 @@ class Ran(NamedTuple):
     seen: dict[str, Any]
     jobs: dict[str, tuple[str | None, str | None]]
     events: list[dict[str, Any]]
+    log: Path
 
 
 def properties_of(job: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -78,7 +79,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     for event in events:
         if event["Event"] == "SparkListenerJobStart":
             jobs[event["Properties"].get("spark.jobGroup.id")] = properties_of(event)
-    return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, events)
+    return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, events, folder / "log")
 
 
 spark = pytest.mark.spark
@@ -201,7 +202,7 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         for event in events
         if event["Event"] == "SparkListenerJobStart"
     }
-    return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, events)
+    return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, events, folder / "log")
 
 
 @spark
@@ -210,6 +211,17 @@ def test_a_connect_client_names_its_jobs_and_chooses_their_pool(connected: Ran) 
     assert connected.jobs["4"] == ("inner", POOL)
     assert connected.jobs["5"][1] is None
     assert connected.jobs["5"][0] != "q39b"
+
+
+@spark
+def test_reports_call_a_connect_clients_queries_by_the_scope(connected: Ran) -> None:
+    queries = iqcar.read([connected.log]).queries
+    assert [name.partition(" (")[0] for name in queries["name"]] == [
+        "q39b",
+        "inner",
+        "write of range",
+    ]
+    assert queries["fingerprint"].str.startswith("plan:").all()
 
 
 @spark

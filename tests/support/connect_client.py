@@ -1,9 +1,23 @@
-"""A client of a Spark Connect server that knows nothing of iqcar. Argument: the server's URL."""
+"""A client of a Spark Connect server that knows nothing of iqcar.
+
+Arguments: the server's URL, and queries to send: groups, evens, sql, tagged.
+"""
 
 import sys
 
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
-rows = spark.range(0, 1000, 1, 4).selectExpr("id % 3 AS k").groupBy("k").count().collect()
-print("RESULT", sorted(tuple(row) for row in rows))
+for name in sys.argv[2:]:
+    numbers = spark.range(0, 1000, 1, 4)
+    if name == "evens":
+        frame = numbers.where("id % 2 = 0").selectExpr("sum(id) AS k", "1 AS count")
+    elif name == "sql":
+        frame = spark.sql("SELECT id % 2 AS k, count(*) FROM range(100) GROUP BY 1")
+    else:
+        frame = numbers.selectExpr("id % 3 AS k").groupBy("k").count()
+    if name == "tagged":
+        spark.addTag("nightly")
+    rows = frame.collect()
+    spark.clearTags()
+    print("RESULT", name, sorted(tuple(row) for row in rows))

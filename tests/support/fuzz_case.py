@@ -241,7 +241,7 @@ def _compare(one: Tables, other: Tables, found: list[Finding]) -> None:
     for name in first:
         left, right = first[name].to_numpy(), second[name].to_numpy()
         known = first[name].notna().to_numpy() & second[name].notna().to_numpy()
-        if name in ("scan_ms", "peak_memory_bytes"):
+        if name in ("scan_ms", "storage_read_ms", "gpu_wait_ms", "peak_memory_bytes"):
             known &= (left != 0) & (right != 0)
         if (left != right)[known].any():
             found.append(Finding("compiled", name, f"{left}\n{right}"))

@@ -98,6 +98,21 @@ def test_a_task_that_read_no_input_waited_for_none() -> None:
     assert row["io_read_evidence"] == REPORTED
 
 
+def test_vendors_times_of_reading_count_where_there_is_no_scan_time() -> None:
+    storage = {**WHOLE, "storage_read_ms": 150.0}
+    assert waits_of(**storage)["io_read_ms"] == 200
+    for input_bytes in (1e6, 0.0):  # what a cache reads may be no input
+        row = waits_of(**{**storage, "scan_ms": np.nan, "input_bytes": input_bytes})
+        assert (row["io_read_ms"], row["io_read_evidence"]) == (150, ESTIMATED)
+
+
+def test_the_wait_for_the_gpu_is_that_for_another_thread_and_the_rest_is_unattributed() -> None:
+    row = waits_of(**{**WHOLE, "gpu_wait_ms": 70.0})
+    assert (row["notification_wait_ms"], row["notification_wait_evidence"]) == (70, REPORTED)
+    assert np.isnan(row["run_queue_ms"])
+    assert row["unattributed_ms"] == pytest.approx(20 + 200 - 70)
+
+
 def test_python_work_is_not_taken_for_a_cpu_wait() -> None:
     row = measure_waits(tables_of([WHOLE], [{"python": True}])).iloc[0]
     assert np.isnan(row["run_queue_ms"])
@@ -133,6 +148,7 @@ times = st.one_of(
     st.just(np.nan), st.floats(0, 1e5), st.sampled_from([0.0, -5.0, 1e15, np.inf, -np.inf])
 )
 FIELDS = [k for k in WHOLE if k.endswith("_ms") and k not in ("launch_ms", "finish_ms")]
+FIELDS += ["storage_read_ms", "gpu_wait_ms"]
 task_rows = st.fixed_dictionaries(
     {
         **dict.fromkeys(FIELDS, times),

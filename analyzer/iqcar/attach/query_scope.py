@@ -63,8 +63,9 @@ def query(name: str, pool: str | None = None, *, spark: Any = None) -> QueryScop
     Job groups are not changed, because programs cancel their jobs by them.
 
     Spark Connect: a client has no local properties. Name and pool are set on the session instead
-    and apply to all its threads until the scope ends. Jobs get both, but the SQL execution keeps
-    the description that the server gives it, so its fingerprint remains that of its plan.
+    and apply to all its threads until the scope ends. Jobs get both and reports show the name, but
+    the SQL execution keeps the description that the server gives it, so its fingerprint remains
+    that of its plan.
 
     Examples
     --------

@@ -93,6 +93,7 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
     measured = np.zeros(len(tasks), bool)
     measured[tables.task_records["task"].to_numpy(np.int64)] = True
     no_cpu = unknown(Request.RUN_QUEUE) & ~running
+    on_gpu = tasks["gpu_wait_ms"].notna().to_numpy()
     for who, why in (
         (no_cpu & measured, "the kernel there does not tell it"),
         (
@@ -100,7 +101,11 @@ def _unknown_waits(tables: Tables, waits: pd.DataFrame) -> list[str]:
             "its tasks feed Python workers, whose work looks like a wait in a log",
         ),
         (
-            no_cpu & ~python & ~measured,
+            no_cpu & on_gpu & ~python & ~measured,
+            "its tasks compute on a GPU, whose work looks like a wait in a log",
+        ),
+        (
+            no_cpu & ~on_gpu & ~python & ~measured,
             "the log has no CPU time (Spark before 2.1, or the executor was lost)",
         ),
     ):

@@ -12,8 +12,15 @@ import msgspec
 from iqcar.eventlog.events import event_names as names
 from iqcar.eventlog.events import lenient
 from iqcar.eventlog.events import structs as ev
+from iqcar.eventlog.events.connect_requests import (
+    CONNECT,
+    connect_operation,
+    connect_request,
+    connect_tags,
+    is_connects_own,
+)
 from iqcar.eventlog.events.deep_plans import decode_deep
-from iqcar.eventlog.events.descriptions import clean_description, connect_operation
+from iqcar.eventlog.events.descriptions import clean_description
 from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.eventlog.events.task_structs import TaskEnd, TaskStart
@@ -41,13 +48,6 @@ _EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
 MOST_ID = 2**63
 """Bound of ids in texts: SQL executions are numbered in 64-bit integers."""
 
-_SOURCELESS = frozenset(
-    (
-        "CoalescedRDD", "MapPartitionsRDD", "ParallelCollectionRDD", "ShuffledRDD",
-        "ShuffledRowRDD", "SQLExecutionRDD", "UnionRDD", "ZippedPartitionsRDD2",
-    )
-)  # fmt: skip
-"""RDDs that read no files: a stage made of nothing else reports no scan time."""
 _PYTHON = (
     "PythonRDD", "PairwiseRDD", "PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonMap",
     "PythonDataSource",
@@ -74,8 +74,8 @@ class Collector:
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
-    silent: set[tuple[float, float]] = field(default_factory=set)
-    """Stage id and attempt of the stages whose tasks report no scan time of their own."""
+    connect_requests: dict[str, str] = field(default_factory=dict)
+    """What Spark Connect operations were asked for, of those that say so in words."""
     plugin_events: list[bytes] = field(default_factory=list)
     """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
     last_time: float = nan
@@ -89,7 +89,7 @@ class Collector:
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
         self._jobs_of_stage: dict[int, Listed] = {}
-        self.task_intake = TaskIntake(self.silent)
+        self.task_intake = TaskIntake()
         self.tasks, self.running = self.task_intake.columns, self.task_intake.running
         self.task_records = self.task_intake.records
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
@@ -114,6 +114,7 @@ class Collector:
                 sql.update_metrics,
             ),
             f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
+            f"{names.CONNECT}OperationStarted": (ev.ConnectStarted, self._connect_started),
         }
         self._handlers = {
             name.encode(): (msgspec.json.Decoder(kind).decode, kind, handle)
@@ -263,6 +264,7 @@ class Collector:
         job.execution = _number(properties.execution)
         job.root = _number(properties.root or properties.databricks_root)
         job.connect = connect_operation(properties.group, properties.tags)
+        job.tags = connect_tags(properties.tags)
         job.group = redact_text(properties.group, MAX_NAME)
         job.description = clean_description(properties.description)
         job.pool = redact_text(properties.pool, MAX_NAME)
@@ -277,6 +279,11 @@ class Collector:
         if execution is not None and isfinite(job.root) and not isfinite(execution.root):
             execution.root = job.root
         self._see_time(event.submission)
+
+    def _connect_started(self, event: ev.ConnectStarted) -> None:
+        words = connect_request(event.statement)
+        if words:
+            self.connect_requests[event.operation] = words
 
     def _job_end(self, event: ev.JobEnd) -> None:
         job = self._active.pop(int(event.job_id), None) if isfinite(event.job_id) else None
@@ -293,11 +300,6 @@ class Collector:
         properties = event.properties or ev.Properties()
         job = self.jobs.get(stage.job)
         stage.pool = redact_text(properties.pool, MAX_NAME) or (job.pool if job else "")
-        of_files = not _SOURCELESS.issuperset([rdd.name for rdd in event.info.rdds])
-        may_scan = of_files and self.sql.may_scan(_number(properties.execution))
-        (self.silent.discard if may_scan else self.silent.add)(
-            (event.info.stage_id, event.info.attempt)
-        )
 
     def _stage_completed(self, event: ev.StageCompleted) -> None:
         stage = self._stage(event.info)
@@ -319,7 +321,10 @@ class Collector:
         stage = self.stages.get(key)
         if stage is None:
             stage = self.stages[key] = Stage()
-        stage.name = redact_text(info.name, MAX_NAME) or stage.name
+        if is_connects_own(info.name):
+            stage.name = CONNECT
+        else:
+            stage.name = redact_text(info.name, MAX_NAME) or stage.name
         stage.tasks = info.tasks
         stage.parents = tuple([int(parent) for parent in info.parents if isfinite(parent)])
         if isfinite(info.submission):

@@ -74,7 +74,7 @@ def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int
         """Tell by how well the first blocks are compressed how large the log is."""
         return size * tally.bytes_decoded >= least * tally.bytes_stored
 
-    with _no_garbage_collection(), BlockPool(helpers, collector.silent) as pool:
+    with _no_garbage_collection(), BlockPool(helpers) as pool:
         try:
             blocks = read_blocks(log, tally, on_progress)
             for block, tasks in pool.decoded(blocks, lambda: is_large(LARGE_LOG_BYTES)):

@@ -2,7 +2,8 @@
 
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
-run of the same recurring query: rules match on it.
+run of the same recurring query: rules match on it. Where Spark Connect describes a request, which
+says nothing of the query, the fingerprint is that of the plan.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from iqcar.enums import QueryBy
+from iqcar.eventlog.events.connect_requests import CONNECT
 from iqcar.tables import NONE, QUERIES, texts
 
 if TYPE_CHECKING:
@@ -271,6 +273,7 @@ class _Identities:
         self._plan_hash = texts(sql, "plan_hash")
         self._job_description = texts(jobs, "description")
         self._job_group = texts(jobs, "job_group")
+        self._connect_request = texts(jobs, "connect_request")
         self._app_name = texts(tables.applications, "name")
         self._call_sites: dict[int, set[str]] = {}
         self._stage_call_site: dict[tuple[int, int], str] = {}
@@ -293,12 +296,16 @@ class _Identities:
             return name, _fingerprint_of("app", name)
         if key.kind == "stage":
             name = self._stage_call_site[key.app, cast("int", key.value)]
-            return name, _fingerprint_of("call", name)
+            return name, _fingerprint_of("call", name) if name != CONNECT else ""
         description, group = self._job_description[job], self._job_group[job]
         if description:
             return description, _fingerprint_of("name", description)
         if key.kind == "job-group" and not _UUID.search(group):
             return group, _fingerprint_of("group", group)
-        call_sites = sorted(self._call_sites.get(job, ()))
+        # Spark Connect calls all stages and groups alike: they tell no query from another.
+        of_stages = self._call_sites.get(job, set())
+        call_sites = sorted(of_stages - {CONNECT})
+        if not call_sites and (of_stages or key.kind == "connect"):
+            return self._connect_request[job], ""
         name = call_sites[-1] if call_sites else group
         return name, _fingerprint_of("call", " / ".join(call_sites) or name)

@@ -103,7 +103,7 @@ SQL_EXECUTIONS = TableSpec(
         ("app", "int32", "row", "Its application."),
         ("execution_id", "int64", "", "Spark's SQL execution id."),
         ("root_execution_id", "int64", "", "The execution it was started by; itself if none."),
-        ("description", "str", "", "Description: the user's, else Spark's call site."),
+        ("description", "str", "", "The user's, else Spark's call site, request or plan."),
         ("user_named", "bool", "", "Whether the description was set by the user."),
         ("plan_hash", "str", "", "Hash of the physical plan without ids and literals."),
         ("start_ms", "float64", "ms", "When it started."),
@@ -121,8 +121,9 @@ JOBS = TableSpec(
         ("query", "int32", "row", "The query it belongs to."),
         ("sql_execution", "int32", "row", "Its SQL execution; −1 if none."),
         ("connect_operation", "str", "", "Spark Connect operation id; empty if none."),
+        ("connect_request", "str", "", "SQL text or model that it was asked for, if known."),
         ("job_group", "str", "", "Job group; empty if none."),
-        ("description", "str", "", "Job description, as the user or Spark set it."),
+        ("description", "str", "", "As the user or Spark set it; else a client's tags."),
         ("pool", "str", "", "Scheduler pool; empty if not recorded."),
         ("submission_ms", "float64", "ms", "When it was submitted."),
         ("completion_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
@@ -136,7 +137,7 @@ QUERIES = TableSpec(
     declare(
         ("query_id", "str", "", "Unique in the input: application id, kind and number."),
         ("app", "int32", "row", "Its application."),
-        ("name", "str", "", "What the user calls it: description, job group or call site."),
+        ("name", "str", "", "Description, job group, call site, or what its plan does."),
         ("kind", "str", "", "sql, connect, job-group, job or app."),
         ("fingerprint", "str", "", "Equal for every run of the same recurring query."),
         ("pool", "str", "", "Scheduler pool of its first job; empty if not recorded."),
@@ -226,6 +227,8 @@ TASKS = TableSpec(
         ("shuffle_write_ms", "float64", "ms", "Time it spent writing shuffle files."),
         ("shuffle_write_records", "float64", "count", "Shuffle records written."),
         ("scan_ms", "float64", "ms", "SQL scan time; NaN if its scans do not report it."),
+        ("storage_read_ms", "float64", "ms", "Time of reads, of all threads or sampled, or NaN."),
+        ("gpu_wait_ms", "float64", "ms", "Time it waited for the GPU; NaN if not recorded."),
     ),
 )
 

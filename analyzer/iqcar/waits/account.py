@@ -60,7 +60,7 @@ class Account:
             {r: np.full(n, MISSING, np.int8) for r in REQUESTS},
         )
 
-    def put(self, request: Request, wait: Floats, evidence: int, where: Flags) -> None:
+    def put(self, request: Request, wait: Floats, evidence: int | Ints, where: Flags) -> None:
         """Set the waits for a request where they are known, and mark the others as missing."""
         self.waits[request] = np.where(where, wait, np.nan)
         self.evidence[request] = np.where(where, evidence, MISSING).astype(np.int8)

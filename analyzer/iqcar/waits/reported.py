@@ -29,6 +29,8 @@ NEEDED = (
     "output_bytes",
     "input_bytes",
     "scan_ms",
+    "storage_read_ms",
+    "gpu_wait_ms",
 )
 """Columns of ``tasks`` that an account is computed from."""
 
@@ -62,7 +64,9 @@ def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> 
     off_cpu = Budget(run)
     compute = off_cpu.take(column["cpu_ms"]) + deserialize_cpu
     gc = put_reported(account, column, off_cpu)
-    estimable = cpu_known & ~np.isnan(column["run_ms"]) & ~python
+    # While the GPU computes, the thread is off the CPU too, and no metric tells for how long.
+    computes_here = ~python & np.isnan(column["gpu_wait_ms"])
+    estimable = cpu_known & ~np.isnan(column["run_ms"]) & computes_here
     account.put(Request.RUN_QUEUE, off_cpu.left, ESTIMATED, estimable)
     account.parts.update(
         compute_ms=np.where(cpu_known, compute, np.nan),
@@ -75,19 +79,24 @@ def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> 
 
 
 def put_reported(account: Account, column: dict[str, Floats], off_cpu: Budget) -> Floats:
-    """Set the fetch, write and read waits that Spark reports; return the garbage collection, ms."""
+    """Set the waits that Spark and vendors report; return the garbage collection, ms."""
     gc = np.zeros(len(account.duration))
     for request, reported in (
         (Request.SHUFFLE_FETCH, column["fetch_wait_ms"]),
         (None, column["gc_ms"]),
         (Request.IO_WRITE, _write_wait(column)),
-        (Request.IO_READ, _read_wait(column)),
+        (Request.NOTIFICATION_WAIT, column["gpu_wait_ms"]),
     ):
         taken = off_cpu.take(reported)
         if request is None:
             gc = taken
         else:
             account.put(request, taken, REPORTED, ~np.isnan(reported))
+    scan, storage = _read_wait(column), column["storage_read_ms"]
+    told = ~np.isnan(scan)
+    read = off_cpu.take(np.where(told, scan, storage))
+    evidence = np.where(told, REPORTED, ESTIMATED)
+    account.put(Request.IO_READ, read, evidence, told | ~np.isnan(storage))
     return gc
 
 
@@ -101,6 +110,6 @@ def _write_wait(column: dict[str, Floats]) -> Floats:
 
 def _read_wait(column: dict[str, Floats]) -> Floats:
     """Return the scan time; 0 for a task that read no input; NaN where input has no scan time."""
-    reads_nothing = column["input_bytes"] == 0
+    reads_nothing = (column["input_bytes"] == 0) & ~(column["storage_read_ms"] > 0)
     waited: Floats = np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
     return waited

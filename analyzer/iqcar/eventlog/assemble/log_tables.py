@@ -14,6 +14,7 @@ from iqcar.eventlog.assemble.plugin_records import add_records, decode_targets
 from iqcar.eventlog.assemble.stage_graph import link_stages
 from iqcar.eventlog.assemble.task_table import Rows, build_tasks
 from iqcar.eventlog.collect import MAX_NAME
+from iqcar.eventlog.events.descriptions import is_broadcast
 from iqcar.eventlog.events.job_state import Executor, Stage
 from iqcar.eventlog.events.sql_collect import totals, user_named
 from iqcar.eventlog.plugin.plugin_samples import decode_samples, samples_frame
@@ -194,7 +195,7 @@ def _sql(log: Collector) -> pd.DataFrame:
                 int(one.root) if isfinite(one.root) else number
                 for number, one in executions.items()
             ],
-            "description": [one.description for one in found],
+            "description": _names_of_executions(log),
             "user_named": [user_named(one) for one in found],
             "plan_hash": [one.plan_hash for one in found],
             "start_ms": [one.start for one in found],
@@ -202,6 +203,30 @@ def _sql(log: Collector) -> pd.DataFrame:
             "error": [one.error for one in found],
         }
     )
+
+
+def _names_of_executions(log: Collector) -> list[str]:
+    """Return each SQL execution's description; one that Spark Connect made is replaced.
+
+    The jobs know better: the user's description, else the client's tags, else the statement that
+    was requested. Without any the plan says what the query does.
+    """
+    executions = log.sql.executions
+    of_jobs: dict[float, tuple[str, ...]] = {}
+    for job in log.jobs.values():
+        execution = executions.get(int(job.execution)) if isfinite(job.execution) else None
+        if execution is None or execution.description:
+            continue
+        described = "" if is_broadcast(job.description) else job.description
+        told = (described, job.tags, log.connect_requests.get(job.connect, ""))
+        for number in {job.execution, execution.root} if any(told) else ():
+            known = of_jobs.get(number, told)
+            of_jobs[number] = tuple(a or b for a, b in zip(known, told, strict=True))
+    return [
+        one.description
+        or (next(filter(None, of_jobs.get(number, ())), one.plan_name) if one.plan_hash else "")
+        for number, one in executions.items()
+    ]
 
 
 def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
@@ -216,8 +241,9 @@ def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
                 for job in jobs
             ],
             "connect_operation": [job.connect for job in jobs],
+            "connect_request": [log.connect_requests.get(job.connect, "") for job in jobs],
             "job_group": [job.group for job in jobs],
-            "description": [job.description for job in jobs],
+            "description": [job.description or job.tags for job in jobs],
             "pool": [job.pool for job in jobs],
             "submission_ms": [job.submission for job in jobs],
             "completion_ms": [job.completion for job in jobs],

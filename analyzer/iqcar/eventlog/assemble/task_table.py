@@ -76,7 +76,7 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
     """
     ended = log.tasks.rows
     _add_running(log)
-    column = log.tasks.columns(log.sql.nanosecond_scans)
+    column = log.tasks.columns(log.sql.declared_waits)
     codes = log.tasks.codes
     status = _status(column, list(codes["reason"]))
     status[ended:] = _RUNNING
@@ -86,7 +86,8 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
         column = {name: values[keep] for name, values in column.items()}
         status = status[keep]
     stage = _number_stages(column, rows.stages)
-    _fill_scan_times(column["scan_ms"], stage)
+    for name in ("scan_ms", "storage_read_ms", "gpu_wait_ms"):
+        _fill_silent(column[name], stage)
     host = _renumber(column["host"], list(codes["host"]), rows.hosts)
     executor = _renumber(column["executor_id"], list(codes["executor_id"]), rows.executors)
     launch, finish, bad_times, first, last = _settle_times(column, status, log)
@@ -226,18 +227,18 @@ def _renumber(code: NDArray[np.int32], names: list[str], rows: dict[str, int]) -
     return np.array(row or [tb.NONE], np.int32)[code]
 
 
-def _fill_scan_times(scan: NDArray[np.float64], stage: NDArray[np.int32]) -> None:
-    """Set the scan time of silent tasks to zero where others of their stage report one.
+def _fill_silent(wait: NDArray[np.float64], stage: NDArray[np.int32]) -> None:
+    """Set a wait of silent tasks to zero where others of their stage report one.
 
     Spark leaves out metrics that stayed zero.
     """
-    reported = ~np.isnan(scan) & (stage >= 0)
+    reported = ~np.isnan(wait) & (stage >= 0)
     if reported.any():
         of_stage = np.zeros(int(stage.max()) + 1, bool)
         of_stage[stage[reported]] = True
-        silent = np.isnan(scan) & (stage >= 0)
+        silent = np.isnan(wait) & (stage >= 0)
         silent[silent] = of_stage[stage[silent]]
-        scan[silent] = 0.0
+        wait[silent] = 0.0
 
 
 def _settle_times(

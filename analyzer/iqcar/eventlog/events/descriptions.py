@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iqcar.eventlog.events.connect_requests import is_connects_own
 from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
@@ -21,16 +22,14 @@ _IDS = r"[0-9a-f\-]{36}(?:<br/>|\n)"
 _STREAM = compiled(rf"(?s)^(.*?)(?:<br/>|\n)?id = {_IDS}runId = {_IDS}batch = ")
 """Structured Streaming: the query's name if it has one, ids, and the number of the batch."""
 
-_UUID = r"([0-9A-Fa-f\-]{36})"
-_CONNECT = compiled(
-    rf"SparkConnect_OperationTag_[^\n]*?_Operation_{_UUID}"
-    rf"|User_[^\n]*?_Session_[0-9A-Fa-f\-]{{36}}_Request_{_UUID}"
-)
-"""How Spark Connect ≥ 3.5 tags jobs, and the job group of 3.4."""
-
 
 def clean_description(text: str | None) -> str:
-    """Return a description without secrets, and of a stream's batch only the stream's name."""
+    """Return a description without secrets; empty if it is Spark Connect's own.
+
+    Of a stream's batch only the stream's name is kept.
+    """
+    if text and is_connects_own(text):
+        return ""
     stream = _STREAM.search(encoded(text)) if text and "runId = " in text else None
     if stream:
         return redact_text(stream[1].decode("utf-8")) or "streaming query"
@@ -48,11 +47,6 @@ def is_user_named(text: str) -> bool:
     return not (_CALL_SITE.search(stored) or _STATEMENT.search(stored))
 
 
-def connect_operation(group: str | None, tags: str | None) -> str:
-    """Return the Spark Connect operation that a job's group or tags name; empty if none."""
-    for text in (tags, group):
-        match = _CONNECT.search(encoded(text)) if text else None
-        if match:
-            operation: bytes = match[1] or match[2]
-            return operation.decode("ascii")
-    return ""
+def is_broadcast(text: str) -> bool:
+    """Tell whether Spark describes the job of a broadcast, whatever the user's description is."""
+    return text.startswith("broadcast exchange (runId ")

@@ -8,6 +8,9 @@ from __future__ import annotations
 SQL = "org.apache.spark.sql.execution.ui."
 """Prefix of the names of Spark SQL's own events."""
 
+CONNECT = "org.apache.spark.sql.connect.service.SparkListenerConnect"
+"""Prefix of the names of Spark Connect's events."""
+
 PLUGIN = "org.iqcar.spark.IqcarEvent"
 """Prefix of the names of the events that iqcar's own Spark plugin writes."""
 
@@ -53,7 +56,7 @@ _LEFT_OUT = frozenset(
 _LEFT_OUT_PREFIXES = (
     "org.apache.spark.sql.streaming.StreamingQueryListener$",
     "org.apache.spark.sql.streaming.ui.",
-    "org.apache.spark.sql.connect.service.SparkListenerConnect",
+    CONNECT,
     "org.apache.spark.sql.hive.thriftserver.ui.",
     "org.apache.spark.sql.catalyst.catalog.",
     "org.apache.spark.ml.",

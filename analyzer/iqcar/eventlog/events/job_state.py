@@ -20,6 +20,7 @@ class Job:
     execution: float = nan
     root: float = nan
     connect: str = ""
+    tags: str = ""
     group: str = ""
     description: str = ""
     pool: str = ""

@@ -12,7 +12,9 @@ import numpy as np
 
 from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.eventlog.events.plan_name import plan_name
 from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode
+from iqcar.eventlog.events.wait_metrics import DeclaredWaits, wait_of
 from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
@@ -45,15 +47,14 @@ MAX_METRIC = 200
 _WAIT = compiled(
     r"scan time|metadata time|spill|fetch wait|shuffle write time|remote (?:bytes|reqs|merged)"
     r"|shuffle bytes written|time to |sort time|peak memory|commit time|python|cloud storage"
-    r"|filesystem read|broadcast|data size|number of tasks"
+    r"|filesystem read|broadcast|data size|number of tasks|buffer time|(?i:io wait)"
+    r"|part of shuffle file write"
 )
 """Metrics that are a wait, or what a wait is due to: reading, spilling, shuffling, broadcasting,
 feeding Python."""
 _IN_NAME = compiled(
     rf"[{BLANK}]*(?:total )?\(min, med, max[^\n]*\){END}|[{BLANK}]*\((ms|bytes)\){END}"
 )
-_CACHED_SCAN = "InMemoryTableScan"
-_SCAN = "scan time"
 
 
 @dataclass(slots=True)
@@ -66,9 +67,8 @@ class Execution:
     start: float = nan
     end: float = nan
     error: str = ""
-    has_plan: bool = False
-    may_scan: bool = False
-    """Whether a task of it may report scan time."""
+    plan_name: str = ""
+    """A name made from the plan, where the description is empty."""
 
 
 class Metric(msgspec.Struct, gc=False):
@@ -90,8 +90,7 @@ class Declared(NamedTuple):
     name: str
     unit: str
     factor: float
-    is_scan: bool
-    in_nanoseconds: bool
+    tells_wait: bool
 
 
 @dataclass
@@ -102,7 +101,7 @@ class SqlCollector:
     metrics: dict[int, Metric] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     """Execution ids that SQL events named; jobs may name more."""
-    nanosecond_scans: set[int] = field(default_factory=set)
+    declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
 
     def execution(self, number: float, *, seen: bool = True) -> Execution | None:
         """Return the execution of a number, made if new; None if it is no number."""
@@ -128,26 +127,25 @@ class SqlCollector:
         if event.plan is not None and event.plan.name:
             nodes = nodes_of(event.plan)
             execution.plan_hash = hash_plan(nodes)
-            execution.has_plan = True
-            self._add_metrics(int(event.execution), execution, nodes)
+            if not execution.description:
+                execution.plan_name = plan_name(nodes)
+            self._add_metrics(int(event.execution), nodes)
         else:
             text = _text(event.plan_text)
             if text:
                 execution.plan_hash = hash_plan_text(text)
-                execution.may_scan = True
 
     def adapt(self, event: SqlAdaptive) -> None:
         """Take in the metrics of a plan that was changed while running."""
         execution = self.execution(event.execution)
         if execution is not None and event.plan is not None:
-            execution.has_plan = True
-            self._add_metrics(int(event.execution), execution, nodes_of(event.plan))
+            self._add_metrics(int(event.execution), nodes_of(event.plan))
 
     def update_metrics(self, event: SqlMetricUpdates) -> None:
         """Take in metrics declared without a plan."""
         execution = self.execution(event.execution)
         if execution is not None:
-            self._add_metrics(int(event.execution), execution, [PlanNode(metrics=event.metrics)])
+            self._add_metrics(int(event.execution), [PlanNode(metrics=event.metrics)])
 
     def end(self, event: SqlEnd) -> None:
         """Take in the end of an execution."""
@@ -173,27 +171,17 @@ class SqlCollector:
                 if value >= 0:
                     metric.stages = value
 
-    def may_scan(self, number: float) -> bool:
-        """Tell whether tasks of this execution may report scan time; yes if it is unknown."""
-        execution = self.executions.get(int(number)) if isfinite(number) else None
-        return execution is None or not execution.has_plan or execution.may_scan
-
-    def _add_metrics(self, number: int, execution: Execution, nodes: Iterable[PlanNode]) -> None:
+    def _add_metrics(self, number: int, nodes: Iterable[PlanNode]) -> None:
         known = self.metrics
         name = of_node = ""
         for node in nodes:
-            # A cached table is scanned by whoever needs it first, with metrics of its own plan.
-            if not execution.may_scan and node.name.startswith(_CACHED_SCAN):
-                execution.may_scan = True
             for metric in node.metrics:
                 wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
                 if wait is None or not metric.id >= 0:
                     continue
                 key = int(metric.id)
-                if wait.is_scan:
-                    execution.may_scan = True
-                    if wait.in_nanoseconds:
-                        self.nanosecond_scans.add(key)
+                if wait.tells_wait:
+                    self.declared_waits.add(key, metric.name, metric.type, node.name)
                 if key not in known and wait.unit:
                     if node.name != name:
                         name, of_node = node.name, redact_text(node.name, MAX_METRIC)
@@ -204,17 +192,15 @@ class SqlCollector:
 def declared(metric: str, kind: str) -> Declared | None:
     """Return what a metric's name and type say; None where it has nothing to do with waits.
 
-    The unit is empty where the type is of none.
+    The unit is empty where the type is of none, and where the metric is not for the table.
     """
     name, shown = wait_name(metric)
-    if not name:
+    tells = wait_of(metric) is not None
+    if not name and not tells:
         return None
-    unit = _UNITS.get(kind, "")
-    in_nanoseconds = kind == "nsTiming"
-    factor = 1 / _NS_PER_MS if in_nanoseconds else 1.0
-    return Declared(
-        name, unit and (shown or unit), factor, metric.startswith(_SCAN), in_nanoseconds
-    )
+    unit = _UNITS.get(kind, "") if name else ""
+    factor = 1 / _NS_PER_MS if kind == "nsTiming" else 1.0
+    return Declared(name, unit and (shown or unit), factor, tells)
 
 
 @lru_cache(maxsize=1024)

@@ -222,6 +222,13 @@ class SqlEnd(Struct, gc=False):
     error: str | None = msgspec.field(default=None, name="errorMessage")
 
 
+class ConnectStarted(Struct, gc=False):
+    """``SparkListenerConnectOperationStarted``: a request of Spark Connect, as text."""
+
+    operation: str = msgspec.field(default="", name="operationId")
+    statement: str = msgspec.field(default="", name="statementText")
+
+
 class DriverAccumUpdates(Struct, gc=False):
     """``SparkListenerDriverAccumUpdates``: pairs of accumulator id and value."""
 

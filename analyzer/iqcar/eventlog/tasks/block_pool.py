@@ -23,7 +23,7 @@ from iqcar.eventlog.tasks.block_worker import ANSWER, ORDER
 from iqcar.eventlog.tasks.task_lines import TaskBlock, TaskDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Set
+    from collections.abc import Callable, Iterable, Iterator
 
     from iqcar.eventlog.events.blocks import Block
 
@@ -118,14 +118,12 @@ class BlockPool:
     ----------
     helpers : int
         Processes to start beside this one; none where memory cannot be shared with them.
-    silent : set of tuple
-        As :class:`~iqcar.eventlog.tasks.task_lines.TaskDecoder`, for the blocks decoded here.
     """
 
-    def __init__(self, helpers: int, silent: Set[tuple[float, float]] = frozenset()) -> None:
+    def __init__(self, helpers: int) -> None:
         self._count = helpers if os.name == "posix" else 0
         self._helpers: list[_Helper] = []
-        self._decoder = TaskDecoder(silent)
+        self._decoder = TaskDecoder()
         self._decode_tasks = msgspec.msgpack.Decoder(TaskBlock).decode
         self._memory: Any = None
 

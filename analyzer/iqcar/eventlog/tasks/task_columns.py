@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar.eventlog.events.wait_metrics import DeclaredWaits
 from iqcar.eventlog.tasks.task_lines import NUMBERS, TEXTS
+from iqcar.eventlog.tasks.wait_columns import wait_columns
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from numpy.typing import NDArray
 
     from iqcar.eventlog.tasks.task_lines import TaskBlock
@@ -64,7 +64,7 @@ class TaskColumns:
         self.reasons: dict[tuple[str, str], int] = {("", ""): 0}
         self._codes_of: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._blocks: deque[tuple[Numbers, NDArray[np.int32]]] = deque()
-        self._scans: list[Numbers] = []
+        self._waits: list[Numbers] = []
 
     def add(self, block: TaskBlock) -> Numbers:
         """Append the tasks of a block; return their numbers."""
@@ -76,14 +76,12 @@ class TaskColumns:
         self._blocks.append((numbers, table[numbers[:, -1].astype(np.intp)].astype(np.int32)))
         for row, *why in block.failures:
             self.failures.append((self.rows + row, self._reason(*why)))
-        if block.scans:
-            self.add_scans(np.frombuffer(block.scans).reshape(-1, 3), self.rows)
         self.rows += len(numbers)
         return numbers
 
-    def add_scans(self, scans: Numbers, first_row: int) -> None:
-        """Append scan times: row after the first one, accumulator and update of each."""
-        self._scans.append(scans + np.array([first_row, 0.0, 0.0]))
+    def add_waits(self, waits: Numbers, first_row: int) -> None:
+        """Append metrics of waits: row after the first one, kind, accumulator, update of each."""
+        self._waits.append(waits + np.array([first_row, 0.0, 0.0, 0.0]))
 
     def _reason(self, why: str, source: str) -> int:
         if len(self.reasons) >= MOST_REASONS:
@@ -95,15 +93,15 @@ class TaskColumns:
         codes = self._codes_of[texts] = tuple(self.codes[name][text] for name, text in named)
         return codes
 
-    def columns(self, nanosecond_scans: Collection[int] = ()) -> dict[str, NDArray[Any]]:
-        """Return all columns: numbers as float64 (times in ms), texts as codes, scan time.
+    def columns(self, declared: DeclaredWaits | None = None) -> dict[str, NDArray[Any]]:
+        """Return all columns: numbers as float64 (times in ms), texts as codes, metrics of waits.
 
         The collected tasks are used up, so that they are not in memory twice.
 
         Parameters
         ----------
-        nanosecond_scans : collection of int
-            Accumulators of scan time that count in ns instead of ms.
+        declared : DeclaredWaits, optional
+            What the plans say of the metrics.
         """
         columns: dict[str, NDArray[Any]] = {name: np.empty(self.rows) for name in NUMBERS}
         columns.update({name: np.empty(self.rows, np.int32) for name in TEXTS})
@@ -116,10 +114,13 @@ class TaskColumns:
             for column, name in enumerate(TEXTS):
                 columns[name][to] = codes[:, column]
             done += len(block)
-        columns["scan_ms"] = self._scan_times(nanosecond_scans)
+        found = np.concatenate([np.empty((0, 4)), *self._waits])
+        self._waits = []
+        waits = wait_columns(found, self.rows, declared or DeclaredWaits())
+        columns.update(waits)
         peak = columns.pop("peak_accumulable")
         np.copyto(columns["peak_memory_bytes"], peak, where=~np.isnan(peak))
-        for name in (*QUANTITIES, "scan_ms"):
+        for name in (*QUANTITIES, *waits):
             values = columns[name]
             in_ms = name.endswith("_ms") and name not in _NANOSECONDS
             wrong = (values < 0) | (values >= (LAST_PLAUSIBLE_MS if in_ms else _IMPLAUSIBLE))
@@ -127,16 +128,7 @@ class TaskColumns:
             values[wrong] = np.nan
         for name in _NANOSECONDS:
             columns[name] /= _NS_PER_MS
+        # Photon writes shuffle files itself, and Spark counts 0.
+        own, vendors = columns["shuffle_write_ms"], columns.pop("vendor_write_ms")
+        np.copyto(own, vendors, where=~(own > 0) & (vendors > 0))
         return columns
-
-    def _scan_times(self, nanosecond_scans: Collection[int]) -> Numbers:
-        """Sum of the scan times of each task in ms; NaN where it reports none."""
-        times = np.full(self.rows, np.nan)
-        if self._scans:
-            rows, ids, updates = np.concatenate(self._scans).T
-            self._scans = []
-            in_ns = np.isin(ids, np.array([*nanosecond_scans], np.float64))
-            at = rows.astype(np.intp)
-            times[at] = 0.0
-            np.add.at(times, at, np.where(in_ns, updates / _NS_PER_MS, updates))
-        return times

@@ -8,10 +8,10 @@ import numpy as np
 
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_columns import TaskColumns
-from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at, scan_at
+from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder, record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -20,17 +20,11 @@ if TYPE_CHECKING:
     from iqcar.eventlog.tasks.task_lines import TaskBlock
 
 
-_STAGE = [NUMBERS.index("stage_id"), NUMBERS.index("stage_attempt")]
 _TASK_ID = NUMBERS.index("task_id")
 
 
 class TaskIntake:
     """Collects tasks.
-
-    Parameters
-    ----------
-    silent : set of tuple
-        Stage id and attempt of the stages known so far whose tasks report no scan time.
 
     Attributes
     ----------
@@ -44,8 +38,7 @@ class TaskIntake:
         Events taken in.
     """
 
-    def __init__(self, silent: Set[tuple[float, float]] = frozenset()) -> None:
-        self._silent = silent
+    def __init__(self) -> None:
         self.columns = TaskColumns()
         self.running: dict[float, bytes] = {}
         self.records = RecordColumns()
@@ -70,8 +63,8 @@ class TaskIntake:
         numbers = self.columns.add(block)
         task_ids = numbers[:, _TASK_ID]
         self.ends += len(task_ids)
-        if block.scan_places:
-            self._add_scans(text, numbers, block, first_row)
+        if block.waits:
+            self.columns.add_waits(np.frombuffer(block.waits).reshape(-1, 4), first_row)
         self.starts += block.starts
         for task_id, start, end in block.started:
             self.running[task_id] = text[start:end]
@@ -93,19 +86,6 @@ class TaskIntake:
         """Append tasks that never ended."""
         self.columns.add(self._decoder.block_of(list(tasks)))
         self.running.clear()
-
-    def _add_scans(
-        self, text: bytes, numbers: NDArray[np.float64], block: TaskBlock, first_row: int
-    ) -> None:
-        rows, places = np.frombuffer(block.scan_places, np.int64).reshape(-1, 2).T
-        stages = zip(*numbers[rows][:, _STAGE].T.tolist(), strict=True)
-        found = [
-            (row, *scan)
-            for row, at, stage in zip(rows.tolist(), places.tolist(), stages, strict=True)
-            if stage not in self._silent and (scan := scan_at(text, at)) is not None
-        ]
-        if found:
-            self.columns.add_scans(np.array(found), first_row)
 
     def _add_records(
         self, text: bytes, task_ids: NDArray[np.float64], block: TaskBlock, compiled: bool

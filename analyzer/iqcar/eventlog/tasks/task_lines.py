@@ -17,10 +17,9 @@ import msgspec
 
 from iqcar.eventlog.events import task_structs as ev
 from iqcar.eventlog.events.event_names import TASK_END, TASK_RECORD, TASK_START
+from iqcar.eventlog.events.wait_metrics import Place, find_waits, value_of, wait_of
 
 if TYPE_CHECKING:
-    from collections.abc import Set
-
     from iqcar.eventlog.events.blocks import Block
 
 END_START = b'{"Event":"' + TASK_END.encode() + b'"'
@@ -36,9 +35,8 @@ whole."""
 _SLACK = 48
 """The end of a line, from the metrics on, is about as long as that of the line before."""
 
-_SCAN_NAME, _PEAK_NAME = "scan time", "internal.metrics.peakExecutionMemory"
+_PEAK_NAME = "internal.metrics.peakExecutionMemory"
 _INTERNAL_NAME = "internal.metrics."
-_SCAN = f'"Name":"{_SCAN_NAME}'.encode()
 _PEAK = f'"Name":"{_PEAK_NAME}"'.encode()
 _INTERNAL = f'"{_INTERNAL_NAME}'.encode()
 RECORD = f'"Name":"{TASK_RECORD}","Update":"'.encode()
@@ -55,8 +53,6 @@ _SQLSTATE = "SQLSTATE: "
 MOST_REASON_CHARACTERS = 400
 """Characters kept of why an attempt did not succeed: a sentence or two, without its stack."""
 _UPDATE = re.compile(rb'"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
-_ID_AND_UPDATE = re.compile(rb'"ID":(\d{1,18}),"Name":"[^"]*","Update":"?(\d{1,18})"?[,}]')
-_ID_START, _ID_BYTES = b'"ID":', 40
 _DIGITS = re.compile(rb'^"?(\d+(?:\.\d+)?)"?$')
 
 NUMBERS = (
@@ -73,9 +69,8 @@ NUMBERS = (
 """Numbers of a row, in the units of the log; one more is the number of its texts."""
 TEXTS = ("executor_id", "host", "locality", "reason")
 _row = struct.Struct(f"{len(NUMBERS) + 1}d").pack
-_scan = struct.Struct("3d").pack
+_wait = struct.Struct("4d").pack
 _place = struct.Struct("3q").pack
-_pair = struct.Struct("2q").pack
 
 _NOTHING = (
     ("shuffle_read", ev.NO_SHUFFLE_READ, ev.ShuffleRead(*[0.0] * 6)),
@@ -94,12 +89,9 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         float64 of shape (n_tasks, len(NUMBERS) + 1): a row per task end.
     texts : list of tuple
         Distinct TEXTS of tasks, which the last number of a row refers to.
-    scans : bytes
-        float64 of shape (n, 3): row, id and update of accumulators of scan time, in the unit of
-        the log, of the tasks whose accumulables were decoded.
-    scan_places : bytes
-        int64 of shape (n, 2): row, and where such an accumulator's name is in the text, of the
-        other tasks.
+    waits : bytes
+        float64 of shape (n, 4): row, kind, id and update of the metrics that tell waits, as
+        :func:`~iqcar.eventlog.events.wait_metrics.find_waits` finds them.
     records : bytes
         int64 of shape (n, 3): row of a task that the plugin recorded, the place where
         :data:`RECORD` starts in the text, and the end of the accumulables.
@@ -120,8 +112,7 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
 
     rows: bytes
     texts: list[tuple[str, str, str, str]]
-    scans: bytes
-    scan_places: bytes
+    waits: bytes
     records: bytes
     listed: list[tuple[int, str]]
     failures: list[tuple[int, str, str]]
@@ -132,17 +123,9 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
 
 
 class TaskDecoder:
-    """Decodes the tasks of blocks.
+    """Decodes the tasks of blocks."""
 
-    Parameters
-    ----------
-    silent : set of tuple
-        Stage id and attempt of the stages known so far whose tasks report no scan time: it is not
-        looked for in their accumulables.
-    """
-
-    def __init__(self, silent: Set[tuple[float, float]] = frozenset()) -> None:
-        self._silent = silent
+    def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(ev.TaskEnd).decode
         self._decode_start = msgspec.json.Decoder(ev.TaskStart).decode
         self._clear()
@@ -150,8 +133,8 @@ class TaskDecoder:
     def _clear(self) -> None:
         self._rows: list[bytes] = []
         self._codes: dict[tuple[str, str, str, str], int] = {}
-        self._scans: list[bytes] = []
-        self._scan_places: list[bytes] = []
+        self._places: list[Place] = []
+        self._waits: list[bytes] = []
         self._records: list[bytes] = []
         self._listed: list[tuple[int, str]] = []
         self._failures: list[tuple[int, str, str]] = []
@@ -163,8 +146,7 @@ class TaskDecoder:
         block = TaskBlock(
             b"".join(self._rows),
             list(self._codes),
-            b"".join(self._scans),
-            b"".join(self._scan_places),
+            b"".join(self._waits),
             b"".join(self._records),
             self._listed,
             self._failures,
@@ -187,7 +169,7 @@ class TaskDecoder:
         text = block.text
         find, startswith = text.find, text.startswith
         decode, decode_start, add = self._decode, self._decode_start, self._add
-        silent = self._silent
+        rows, place = self._rows, self._places.append
         started: dict[float, tuple[int, int]] = {}
         starts, before, tail = 0, _INFO_FROM, 0
         others: list[int] = []
@@ -213,11 +195,7 @@ class TaskDecoder:
                             at = find(RECORD, first, last)
                             if at >= 0:
                                 self._records.append(_place(len(self._rows), at, last))
-                        if (task.stage_id, task.stage_attempt) not in silent:
-                            at = find(_SCAN, first, last)
-                            while at >= 0:
-                                self._scan_places.append(_pair(len(self._rows), at))
-                                at = find(_SCAN, at + len(_SCAN), last)
+                        place((len(rows), task.stage_id, task.metrics.run, first, last))
                         peak = task.metrics.peak_memory
                         add(task, nan if peak == peak else _peak_memory(text, first, last))
                     if started:
@@ -231,6 +209,7 @@ class TaskDecoder:
                 line = text[start:end]
                 if not (startswith(END_START, start) and self._add_damaged(line)):
                     others.append(number)
+        self._waits.append(find_waits(text, self._places).tobytes())
         return self._taken(started, starts, others)
 
     def _add(self, task: ev.TaskEnd, peak: float) -> None:
@@ -268,8 +247,10 @@ class TaskDecoder:
                 peak = 0.0 if isnan(peak) else peak
             digits = _DIGITS.match(bytes(one.update))
             value = float(digits.group(1)) if digits else 0.0
-            if name.startswith(_SCAN_NAME):
-                self._scans.append(_scan(row, one.id, value))
+            kind = wait_of(name)
+            told = None if kind is None else value_of(bytes(one.update))
+            if kind is not None and told is not None:
+                self._waits.append(_wait(row, kind, one.id, told))
             elif name == _PEAK_NAME:
                 peak = value
         if task.reason.reason != _RESUBMITTED:  # it repeats the end of an attempt
@@ -294,19 +275,6 @@ class TaskDecoder:
         self._add_whole(fit(ev.TaskEnd, event, bad))
         self._bad_numbers += bad.count
         return True
-
-
-def scan_at(text: bytes, at: int) -> tuple[float, float] | None:
-    """Return id and update of the accumulator whose name is at a place; None if it has none.
-
-    The id is NaN where it does not stand before the name.
-    """
-    start = text.rfind(_ID_START, max(at - _ID_BYTES, 0), at)
-    found = _ID_AND_UPDATE.match(text, start) if start >= 0 else None
-    if found is not None:
-        return float(found[1]), float(found[2])
-    update = _UPDATE.match(text, at)
-    return (nan, float(update[1])) if update is not None else None
 
 
 def _settled(metrics: ev.Metrics) -> ev.Metrics:

@@ -30,13 +30,24 @@ final class QueryName {
   private static final Pattern OF_TAG = Pattern.compile("_Operation_([0-9A-Fa-f\\-]{36})");
   private static final Pattern OF_USER =
       Pattern.compile("_Session_[0-9A-Fa-f\\-]{36}_Request_([0-9A-Fa-f\\-]{36})");
+  private static final String SESSION_TAG = "SparkConnect_SessionTag_";
+  private static final Pattern OF_SESSION_TAG =
+      Pattern.compile("_Session_[0-9A-Fa-f\\-]{36}_Tag_(.+)", Pattern.DOTALL);
+  private static final String CONNECTS_OWN = "Spark Connect - ";
+  private static final String BROADCAST = "broadcast exchange (runId ";
   private static final Pattern UUID =
       Pattern.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}");
 
   private QueryName() {}
 
-  /** A description without secrets; of a stream's batch, only the stream's name. */
+  /**
+   * A description without secrets; of a stream's batch, only the stream's name; empty if it is Spark
+   * Connect's own.
+   */
   static String clean(String description) {
+    if (isConnectsOwn(description)) {
+      return "";
+    }
     if (description != null) {
       Matcher stream = STREAM.matcher(description);
       if (stream.lookingAt()) {
@@ -45,6 +56,19 @@ final class QueryName {
       }
     }
     return Secrets.redact(description, Secrets.MAX_TEXT);
+  }
+
+  /**
+   * Whether Spark Connect made this description or name of a stage: it holds ids of a request, which
+   * recur in other queries and not in the next run of the same query.
+   */
+  static boolean isConnectsOwn(String text) {
+    return text != null && text.startsWith(CONNECTS_OWN);
+  }
+
+  /** Whether Spark describes a broadcast's job, whatever the user's description is. */
+  static boolean isBroadcast(String description) {
+    return description.startsWith(BROADCAST);
   }
 
   /** Whether a user gave this description: it is neither a call site nor a statement's text. */
@@ -101,6 +125,21 @@ final class QueryName {
     return "";
   }
 
+  /** The tags that a Spark Connect client gave a job, with commas; empty if none. */
+  static String connectTags(String tags) {
+    Set<String> found = new TreeSet<>();
+    if (tags != null && tags.contains(SESSION_TAG)) {
+      for (String text : tags.split("[,\n]")) {
+        int start = text.indexOf(SESSION_TAG);
+        Matcher tag = OF_SESSION_TAG.matcher(text);
+        if (start >= 0 && tag.find(start + SESSION_TAG.length())) {
+          found.add(Secrets.redact(tag.group(1), Secrets.MAX_TEXT));
+        }
+      }
+    }
+    return String.join(", ", found);
+  }
+
   /** Whether a text contains a UUID, which differs from run to run. */
   static boolean hasUuid(String text) {
     return UUID.matcher(text).find();
@@ -113,11 +152,19 @@ final class QueryName {
         ? kind + ":" + plain : kind + "-sha256:" + PlanFingerprint.sha256(plain);
   }
 
-  /** Fingerprint of a job that is known only by the call sites of the stages it runs. */
-  static String ofCallSites(List<String> stageNames, String group) {
+  /**
+   * Fingerprint of a job that is known only by the call sites of the stages it runs; empty where
+   * Spark Connect named all stages, or where there are none and {@code isConnect}.
+   */
+  static String ofCallSites(List<String> stageNames, String group, boolean isConnect) {
     Set<String> names = new TreeSet<>();
     for (String name : stageNames) {
-      names.add(Secrets.redact(name, Secrets.MAX_NAME));
+      if (!isConnectsOwn(name)) {
+        names.add(Secrets.redact(name, Secrets.MAX_NAME));
+      }
+    }
+    if (names.isEmpty() && (isConnect || !stageNames.isEmpty())) {
+      return "";
     }
     return fingerprint("call", names.isEmpty() ? group : String.join(" / ", names));
   }

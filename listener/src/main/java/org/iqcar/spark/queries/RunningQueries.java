@@ -77,6 +77,7 @@ public final class RunningQueries {
     String rawGroup = local.getProperty("spark.jobGroup.id");
     String group = Secrets.redact(rawGroup, Secrets.MAX_NAME);
     String description = QueryName.clean(local.getProperty("spark.job.description"));
+    String tags = QueryName.connectTags(local.getProperty("spark.job.tags"));
     String pool = Secrets.redact(local.getProperty(POOL), Secrets.MAX_NAME);
 
     boolean broadcast = execution < 0 && !group.isEmpty()
@@ -87,14 +88,15 @@ public final class RunningQueries {
     Query query;
     String operation;
     if (execution >= 0) {
-      query = ofExecution(execution, root, description, callSites);
+      query = ofExecution(execution, root, description, tags, callSites);
     } else {
       operation = QueryName.connectOperation(rawGroup, local.getProperty("spark.job.tags"));
       String key = !operation.isEmpty() ? "connect " + operation
           : !group.isEmpty() ? "job-group " + group : null;
       query = key == null ? null : ofFirstJob.get(key);
       if (query == null) {
-        query = ofJob(operation.isEmpty() ? group : "", description, group, callSites);
+        query = ofJob(operation.isEmpty() ? group : "", description.isEmpty() ? tags : description,
+            group, !operation.isEmpty(), callSites);
         if (key != null) {
           ofFirstJob.put(key, query);
         }
@@ -105,7 +107,7 @@ public final class RunningQueries {
   }
 
   private Query ofExecution(
-      long id, long root, String jobDescription, Callable<List<String>> callSites)
+      long id, long root, String jobDescription, String tags, Callable<List<String>> callSites)
       throws Exception {
     Execution execution = executions.computeIfAbsent(id, none -> new Execution());
     if (execution.root < 0) {
@@ -117,7 +119,7 @@ public final class RunningQueries {
       String key = "sql " + rootId;
       Query query = ofFirstJob.get(key);
       if (query == null) {
-        query = ofJob("", jobDescription, "", callSites);
+        query = ofJob("", jobDescription.isEmpty() ? tags : jobDescription, "", false, callSites);
         ofFirstJob.put(key, query);
       }
       return query;
@@ -126,19 +128,26 @@ public final class RunningQueries {
     if (QueryName.isUsers(name) || (!name.isEmpty() && named.planHash.isEmpty())) {
       return new Query(QueryName.fingerprint("name", name), name);
     }
-    return new Query(named.planHash.isEmpty() ? "" : "plan:" + named.planHash, name);
+    if (named.planHash.isEmpty()) {
+      return new Query("", name);
+    }
+    if (name.isEmpty()) {  // Spark Connect keeps a user's description and tags from the execution
+      name = jobDescription.isEmpty() || QueryName.isBroadcast(jobDescription)
+          ? tags : jobDescription;
+    }
+    return new Query("plan:" + named.planHash, name);
   }
 
   private static Query ofJob(
-      String namingGroup, String description, String group, Callable<List<String>> callSites)
-      throws Exception {
+      String namingGroup, String description, String group, boolean isConnect,
+      Callable<List<String>> callSites) throws Exception {
     if (!description.isEmpty()) {
       return new Query(QueryName.fingerprint("name", description), description);
     }
     if (!namingGroup.isEmpty() && !QueryName.hasUuid(namingGroup)) {
       return new Query(QueryName.fingerprint("group", namingGroup), "");
     }
-    return new Query(QueryName.ofCallSites(callSites.call(), group), "");
+    return new Query(QueryName.ofCallSites(callSites.call(), group, isConnect), "");
   }
 
   private static long number(String text) {

@@ -55,6 +55,7 @@ public final class FingerprintMain {
       case "user-named": return String.valueOf(QueryName.isUsers(text));
       case "fingerprint": return QueryName.fingerprint("name", text);
       case "connect": return QueryName.connectOperation(text, null);
+      case "connect-tags": return QueryName.connectTags(text);
       default: throw new IllegalArgumentException(question);
     }
   }

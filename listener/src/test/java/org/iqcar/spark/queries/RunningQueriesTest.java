@@ -81,6 +81,35 @@ class RunningQueriesTest {
   }
 
   @Test
+  void whatSparkConnectSaysOfARequestNamesNoQuery() throws Exception {
+    String own = "Spark Connect - session_id: \"" + ID + "\"\nplan {\n  root {\n    plan_id: 3";
+    String operation = "SparkConnect_OperationTag_User_a_Session_" + ID + "_Operation_" + ID;
+    String tag = "SparkConnect_SessionTag_User_a_Session_" + ID + "_Tag_";
+    queries.executionStarted(0, -1, own, "h0");
+    queries.executionStarted(1, -1, own, "h1");
+    assertEquals("plan:h0", sql(0));
+    assertEquals("plan:h1", sql(1));
+    Properties local = new Properties();
+    local.setProperty("spark.sql.execution.id", "1");
+    local.setProperty("spark.job.description", own);
+    local.setProperty("spark.job.tags", tag + "nightly," + operation + "," + tag + "etl");
+    assertEquals("etl, nightly", queries.jobStarted(local, null).description);
+    local.setProperty("spark.job.description", "q39b");
+    assertEquals("q39b", queries.jobStarted(local, null).description);
+    local.setProperty("spark.job.description", "broadcast exchange (runId " + ID + ")");
+    assertEquals("etl, nightly", queries.jobStarted(local, null).description);
+    local.remove("spark.sql.execution.id");
+    local.setProperty("spark.job.description", own);
+    assertEquals("name:etl, nightly",
+        queries.jobStarted(local, () -> Arrays.asList(own)).fingerprint);
+    local.setProperty("spark.job.tags", operation.replace("Operation_0a1b", "Operation_1a1b"));
+    assertEquals("", queries.jobStarted(local, () -> Arrays.asList(own)).fingerprint);
+    local.setProperty("spark.job.tags", operation.replace("Operation_0a1b", "Operation_2a1b"));
+    assertEquals("call:count at a:1",
+        queries.jobStarted(local, () -> Arrays.asList(own, "count at a:1")).fingerprint);
+  }
+
+  @Test
   void aBroadcastOutsideOfSqlBelongsToTheLastQueryOfItsPool() throws Exception {
     String runId = "broadcast exchange (runId " + ID + ")";
     queries.executionStarted(0, -1, "", "h0");

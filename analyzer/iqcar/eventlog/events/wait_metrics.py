@@ -1,0 +1,183 @@
+"""Finds the metrics that tell waits among a task's accumulables: Spark's own and vendors'.
+
+Accumulables are most of the bytes of a log, so they are searched as bytes. Which of the metrics a
+log holds is learned from some tasks of each block, and only those are looked for in the others.
+Processes that decode tasks import this file, so it must be quick to import.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from enum import IntEnum
+from functools import lru_cache
+from math import isnan, nan
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Wait(IntEnum):
+    """What a metric tells; docs/event-logs.md lists the metrics and who writes them."""
+
+    SCAN = 0
+    """Time to fetch batches from a scan, on the task's thread."""
+    IO = 1
+    """Time that the task's thread waited for input."""
+    BUFFERING = 2
+    """Time that threads took to read files and buffer what they read."""
+    FILES = 3
+    """The part of it that was spent in the file system."""
+    READING = 4
+    """Time in the file system's read calls, extrapolated from a sample of them."""
+    REQUESTS = 5
+    """Duration of requests to the object store, of all threads."""
+    OPERATOR = 6
+    """Time in an operator of Photon; of interest where the operator is a scan."""
+    WRITE = 7
+    """Time to write shuffle files."""
+    GPU = 8
+    """Time that the task waited to be let onto the GPU."""
+
+
+_NAMES = (
+    (Wait.SCAN, "scan time"),
+    (Wait.IO, "io wait time"),
+    (Wait.BUFFERING, "buffer time"),
+    (Wait.FILES, "time to read fs data"),
+    (Wait.READING, "filesystem read time (sampled)"),
+    (Wait.REQUESTS, "cloud storage request duration"),
+    (Wait.OPERATOR, "cumulative time"),
+    (Wait.GPU, "gpuSemaphoreWait"),
+)
+"""Metrics by their names; Spark's own has more text behind it in Spark 2 and in connectors."""
+
+_WITHIN = ((Wait.WRITE, "part of shuffle file write"), (Wait.IO, "time IO wait"))
+"""Metrics by a part of their names."""
+
+EVERY = 64
+"""In a block, all metrics are looked for in the longest task of each stage and in every 64th task.
+A task leaves out a metric that is zero; where it matters, the longest task has it."""
+
+_START = b'"Name":"'
+_KNOWN = re.compile(
+    _START + b"(?:" + b"|".join(re.escape(name).encode() for _, name in _NAMES) + b")"
+)
+_PARTS = tuple(part.encode() for _, part in _WITHIN)
+_ID_START, _ID_BYTES = b'"ID":', 40
+_TOLD = re.compile(
+    rb'(?:"ID":(\d{1,18}),)?"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?'
+    rb"[,}]"
+)
+"""The update is a number, or hours, minutes and seconds: so RAPIDS writes what is no SQL metric."""
+
+
+class DeclaredWaits(msgspec.Struct, gc=False):
+    """What plans say of the metrics that tell waits.
+
+    Attributes
+    ----------
+    nanoseconds : set of int
+        Accumulators that count in ns; others count in ms.
+    scans : set of int
+        Accumulators of the time in an operator that scans.
+    """
+
+    nanoseconds: set[int] = msgspec.field(default_factory=set)
+    scans: set[int] = msgspec.field(default_factory=set)
+
+    def add(self, number: int, name: str, kind: str, node: str) -> None:
+        """Take in the metric of a plan's node, with its accumulator and Spark's type of metric."""
+        # Early versions of Gluten declare that time, which is in ns, as one in ms.
+        if kind == "nsTiming" or name == "io wait time":
+            self.nanoseconds.add(number)
+        if "Scan" in node:
+            self.scans.add(number)
+
+
+@lru_cache(maxsize=1024)
+def wait_of(name: str) -> Wait | None:
+    """Return what the metric of a name tells; None if no wait."""
+    if name.startswith("scan time"):
+        return Wait.SCAN
+    for kind, known in _NAMES:
+        if name == known:
+            return kind
+    for kind, part in _WITHIN:
+        if part in name:
+            return kind
+    return None
+
+
+Place = tuple[int, float, float, int, int]
+"""Row of a task, its stage id and run time, and where its accumulables start and end in a block."""
+
+
+def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
+    """Find the metrics that tell waits in the accumulables of a block's tasks.
+
+    Parameters
+    ----------
+    text : bytes
+        The block.
+    tasks : sequence of Place
+
+    Returns
+    -------
+    array of float64 of shape (n × 4,)
+        Row of the task, :class:`Wait`, accumulator id, and update as logged of each. The id is NaN
+        if it is unknown; a time of hours, minutes and seconds is in ms.
+    """
+    found = array("d")
+    find, rfind, told = text.find, text.rfind, _TOLD.match
+    for needle, kind in _held_by(text, tasks).items():
+        width = len(needle)
+        for row, _, _, start, end in tasks:
+            at = find(needle, start, end)
+            while at >= 0:
+                before = rfind(_ID_START, max(at - _ID_BYTES, start), at)
+                match = told(text, before) if before >= 0 else None
+                if match is None or match.end(1) + 1 != at:
+                    match = told(text, at)
+                if match is not None:
+                    found.extend((row, kind, float(match[1] or nan), _value(match)))
+                at = find(needle, at + width, end)
+    return found
+
+
+def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
+    """Return the metrics that some of the tasks hold, by their names as they stand in the text."""
+    longest: dict[float, tuple[float, Place]] = {}
+    for task in tasks:
+        _, stage, time, _, _ = task
+        known = longest.get(stage)
+        if known is None or time > known[0] or isnan(known[0]):
+            longest[stage] = (time, task)
+    needles: dict[bytes, Wait] = {}
+    for _, _, _, first, last in (*(task for _, task in longest.values()), *tasks[::EVERY]):
+        starts = [match.start() for match in _KNOWN.finditer(text, first, last)]
+        for part in _PARTS:
+            at = text.find(part, first, last)
+            starts += [text.rfind(_START, first, at)] if at >= 0 else []
+        for start in starts:
+            end = text.find(b'"', start + len(_START), last) + 1
+            kind = wait_of(text[start + len(_START) : end - 1].decode("utf-8", "replace"))
+            if start >= 0 and kind is not None:
+                needles[text[start:end]] = kind
+    return needles
+
+
+def value_of(update: bytes) -> float | None:
+    """Return an update that was cut out of its line, in the unit of the log; None if it is none."""
+    match = _TOLD.match(b'"Name":"","Update":' + update + b",")
+    return _value(match) if match else None
+
+
+def _value(told: re.Match[bytes]) -> float:
+    if told[2] is not None:
+        return float(told[2])
+    hours, minutes, seconds = (float(part) for part in told.groups()[2:])
+    return 1000.0 * (3600 * hours + 60 * minutes + seconds)
