@@ -224,7 +224,7 @@ def test_the_report_has_advice_of_its_own_and_says_what_it_is(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     pools, _, advice = done.stdout.partition("\nAdvice\n")
     words = " ".join(advice.split())
-    assert words.startswith("To people, about stragglers: no pool is made from it")
+    assert words.startswith("To people: no pool is made from it")
     assert "split skewed shuffle partitions" in words and "ADVICE" not in pools
     rules = json.loads((tmp_path / "result.json").read_text())["rules"]
     assert [rule["expected"] for rule in rules if rule["rule-type"] == "ADVICE"] == [None]

@@ -320,8 +320,8 @@ class NaiveBlame(NaiveSlots):
     def run(self) -> dict[tuple[int, Request, int], NaiveDemand]:
         demands: dict[tuple[int, Request, int], NaiveDemand] = {}
         for r in REQUESTS:
-            if r.domain is Domain.CLUSTER:
-                continue  # another sweep, which has a reference of its own
+            if r is Request.EXECUTOR_WAIT:
+                continue  # tests/blame/test_executor_blame.py has a reference for it
             used = [
                 [self.source(i, r, piece) for piece in range(len(self.pieces[i]))]
                 for i in range(len(self.tasks))

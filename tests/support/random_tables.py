@@ -113,10 +113,10 @@ def random_input(
         finish_ms=np.where(damage == 3, np.nan, launch + span),
         **{name: rng.choice(_BYTES, n) for name in BYTE_COLUMNS},
     )
-    waits = {r: rng.choice(_SHARES, n) * span for r in REQUESTS}
-    waits[Request.SLOT_WAIT] = rng.choice([np.nan, 0.0, 1.0, 7.0, 25.0], n)
     # Waits for executors need applications of several seconds: `random_shared_cluster` has them.
-    del waits[Request.EXECUTOR_WAIT]
+    requests = [r for r in REQUESTS if r is not Request.EXECUTOR_WAIT]
+    waits = {r: rng.choice(_SHARES, n) * span for r in requests}
+    waits[Request.SLOT_WAIT] = rng.choice([np.nan, 0.0, 1.0, 7.0, 25.0], n)
     compute = rng.choice(_SHARES, n) * span
     waits[Request.RUN_QUEUE] = np.where(np.isnan(compute), np.nan, waits[Request.RUN_QUEUE])
     gc = np.nan_to_num(rng.choice(_SHARES, n)) * span
