@@ -259,7 +259,7 @@ def test_the_stages_of_a_query_share_the_time_in_which_one_runs(random: RandomIn
 
 
 def test_lost_time_of_a_stage_is_its_elapsed_time_by_the_share_its_tasks_lost() -> None:
-    random = random_input(20, 1, 1, 2, 1, 2, 7)
+    random = random_input(20, 1, 1, 2, 1, 2, 2)
     lost = np.array([10.0, 0.0])
     frame = stage_losses(random.tables, random.waits, lost)
     np.testing.assert_allclose(

@@ -47,6 +47,7 @@ BACKTRACKING = {
     "queries/identify.py": "36 characters at each place",
     "report/html/files.py": "our own JavaScript",
     "report/html/output_name.py": "paths that the user gave",
+    "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
     "rules/pool_names.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
     "serve/cache.py": "names of our own files",
@@ -54,6 +55,7 @@ BACKTRACKING = {
     "eventlog/log_summary.py": "500 bytes",
     "serve/report_banner.py": "our own page",
     "stragglers/trace_columns.py": "one class of letters",
+    "waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
 
