@@ -146,7 +146,7 @@ def test_without_javascript_the_words_are_still_there(browser: Browser, file: Pa
     page = context.new_page()
     page.goto(file.resolve().as_uri())
     text = page.locator("main").inner_text()
-    assert "report lost 12.0 s of its 14.0 s" in text
+    assert "report lost 11.3 s of its 14.0 s" in text
     assert "Pictures and exploring need JavaScript" in text
     assert page.locator("#hosts-table tbody tr").count() == 3
 

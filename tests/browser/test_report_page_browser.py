@@ -199,7 +199,7 @@ def test_a_table_is_copied_with_its_units_and_whole_numbers(
     assert lines[0].split("\t")[:2] == ["source", "lost (ms)"]
     etl = next(p for p in result["report"]["blame"] if p["source_name"] == "etl")
     who, lost = lines[1].split("\t")[:2]
-    assert (who, float(lost)) == ("etl", pytest.approx(etl["lost_ms"], abs=0.01))
+    assert (who, float(lost)) == ("etl", pytest.approx(etl["lost_ms"], abs=0.011))
     page.locator("#rules").get_by_role("button", name="Copy").first.click()
     shown.until("document.getElementById('said').textContent.startsWith('The command')")
     assert "--apply-rules rules.json" in page.evaluate("navigator.clipboard.readText()")

@@ -84,7 +84,7 @@ def test_the_policy_allows_exactly_the_scripts_and_the_style_that_are_there(page
 
 def test_the_verdict_says_who_lost_what_to_whom_and_where(page: Reader) -> None:
     assert (
-        "report lost 12.0 s of its 14.0 s: 92 % waiting for slots held by etl on all 3 hosts"
+        "report lost 11.3 s of its 14.0 s: 98 % waiting for slots held by etl on all 3 hosts"
         in page.words
     )
     assert "2 of 4 queries were held up by others, mostly by etl." in page.words
