@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bigroots_table import bigroots
 from induced_table import induced_contention, induced_memory
+from quiet_table import quiet_clusters, quiet_formats
 from tables import rules_efficacy, source_elimination
 from topics_live_table import topics_live
 
@@ -38,6 +39,25 @@ class Section:
 
 
 SECTIONS = (
+    Section(
+        "quiet_clusters",
+        "Quiet clusters, and loud twins of them",
+        "The papers do not ask what is said where nothing is short. Here clusters are simulated, "
+        "and each query also alone: quiet ones with formats of different speed, uneven fetches, a "
+        "page cache, skew, garbage collection, a slow host, sleeping and Python functions; loud "
+        "ones with the same queries and less of something, or a hog. Noise is log-normal, on every "
+        "wait for disk and network.",
+        quiet_clusters,
+        "",
+    ),
+    Section(
+        "quiet_formats",
+        "Formats side by side on a live Spark",
+        "Five formats are read at once by functions that mostly sleep, so that cores are free; "
+        "then two of them are read by functions that compute, beside a query that fills all cores.",
+        quiet_formats,
+        "",
+    ),
     Section(
         "source_elimination",
         "Source elimination (iQCAR §7.2.1) and simple overlap (§7.4)",

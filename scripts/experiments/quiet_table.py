@@ -1,0 +1,86 @@
+"""Print what queries are said to lose on quiet and loud clusters as Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tables import table
+
+
+def quiet_clusters(result: dict[str, Any]) -> str:
+    """Said against true loss, in all and by family."""
+    first, last = result["seeds"]
+    head = ("clusters", "evidence of CPU waits", "noise", "true", "said", "worst", "slope", "error")
+    kinds = {False: "quiet", True: "loud", None: "all"}
+    every = [
+        (
+            kinds[row["loud"]],
+            "estimated" if row["plain"] else "measured",
+            f"{row['noise']:.0%}",
+            *_scores(row),
+        )
+        for row in result["rows"]
+        if not row["family"]
+    ]
+    families = [
+        (f"{kinds[row['loud']]}: {row['family']}", *_scores(row))
+        for row in result["rows"]
+        if row["family"] and not row["plain"]
+    ]
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}; true and said: mean share of a query's run that it lost to "
+            "other queries; worst: the most said of one query (where the truth is 0, all of it is "
+            "wrong); error: mean absolute difference.",
+            "",
+            table(head, every),
+            "",
+            "By family, CPU waits measured, without noise:",
+            "",
+            table(("family", *head[3:]), families),
+        ]
+    )
+
+
+def _scores(row: dict[str, Any]) -> tuple[str, ...]:
+    slope = "" if row["true"] < 0.01 else f"{row['slope']:.2f}"
+    shares = (f"{row[name]:.1%}" for name in ("true", "mean", "worst"))
+    return (*shares, slope, f"{row['error']:.1%}")
+
+
+def quiet_formats(result: dict[str, Any]) -> str:
+    """Share lost to others by query and evidence: the range over runs."""
+    rows = []
+    for query in dict.fromkeys(row["query"] for row in result["rows"]):
+        cells = [query]
+        for evidence in ("measured", "plain"):
+            mine = [
+                row
+                for row in result["rows"]
+                if row["query"] == query and row["evidence"] == evidence
+            ]
+            cells += [_range(mine, lambda row: row["lost_to_others"]), _most(mine)]
+        rows.append(cells)
+    outside = ", ".join(f"{share:.0%}" for share in result["outside"])
+    head = ("query", "lost to others, measured", "most to", "from the plain log", "most to")
+    return "\n".join(
+        [
+            f"{len(result['outside'])} runs; programs outside of Spark used {outside} of the "
+            "processors.",
+            "",
+            table(head, rows),
+        ]
+    )
+
+
+def _range(rows: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]], float]) -> str:
+    values = [value(row) for row in rows]
+    return f"{min(values):.1%} … {max(values):.1%}"
+
+
+def _most(rows: Sequence[dict[str, Any]]) -> str:
+    """Whom most was lost to, where it was worth naming."""
+    return ", ".join(
+        dict.fromkeys(row["most"] for row in rows if row["most"] and row["lost_to_others"] > 0.05)
+    )
