@@ -115,7 +115,7 @@ def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Pat
     ran = tasks["finish_ms"] - tasks["launch_ms"]
     assert (f"{ran / 1e3:.1f} s" if ran >= 1000 else f"{ran:.0f} ms") in said
     assert "executor 0 on host-00" in said
-    assert "not recorded: memory" in said
+    assert "not recorded: executors, memory" in said
 
 
 def test_the_table_holds_the_same_and_chooses_by_keyboard(browser, tmp_path: Path) -> None:

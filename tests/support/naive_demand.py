@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqcar.blame.loads import LEVELS
+from iqcar.blame.loads import MOST_LEVELS
 from iqcar.demand import device as device_model
 from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS
 from iqcar.demand.device import Device
@@ -82,8 +82,11 @@ def fill_in(uses: list[Use]) -> None:
     moving = [use.speed for use in uses if use.speed > 0]
     levels = (1.0,)
     if moving:
-        steps = [0.05 + 0.95 * k / (LEVELS - 1) for k in range(LEVELS)]
-        levels = tuple(sorted({quantile(moving, step) for step in steps}))
+        low, high, step = math.log2(min(moving)), math.log2(max(moving)), 1
+        while (high - low) / step > MOST_LEVELS - 2:
+            step *= 2
+        first, last = math.floor(low / step), math.ceil(high / step)
+        levels = tuple(2.0 ** (k * step) for k in range(first, last + 1))
     for one in uses:
         one.levels, one.others, taken = levels, 0.0, [0.0] * len(levels)
         for other in uses:

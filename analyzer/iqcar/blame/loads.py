@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from iqcar.blame.task_intervals import Pieces
     from iqcar.tables.arrays import Flags, Floats, Schedule
 
-LEVELS = 6
-"""Speeds at which it is known what others would take; more gain nothing."""
+MOST_LEVELS = 16
+"""Most speeds at which the use by others is computed: powers of two, else of four, and so on. They
+are the same for all logs, so that logs that are read apart agree."""
 
 
 def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
@@ -70,15 +71,26 @@ def _estimated(columns: TaskColumns) -> Flags:
     return flags
 
 
+def _levels(speeds: Floats) -> Floats:
+    """Return powers of two around the speeds; of four, and so on, where there would be too many."""
+    if not len(speeds):
+        return np.ones(1)
+    low, high = np.log2(speeds.min()), np.log2(speeds.max())
+    step = 1
+    while (high - low) / step > MOST_LEVELS - 2:
+        step *= 2
+    powers = np.arange(np.floor(low / step), np.ceil(high / step) + 1) * step
+    levels: Floats = np.exp2(powers)
+    return levels
+
+
 def _load(pieces: Pieces, events: Schedule, data: Floats, wait_ms: Floats) -> Load:
     """Compute the load of one device; each piece of a task counts by the time in the device."""
     columns, life = pieces.columns, np.maximum(pieces.span, SHORTEST_MS)
     busy = np.minimum(wait_ms / life, 1.0)
     speed = share_of(data, wait_ms)
     moving = speed[speed > 0]
-    levels = np.ones(1)
-    if len(moving):
-        levels = np.unique(np.quantile(moving, np.linspace(0.05, 1.0, LEVELS)))
+    levels = _levels(moving)
     rates = np.empty((len(life), len(levels) + 1))
     rates[:, 0] = busy
     rates[:, 1:] = busy[:, None] * np.minimum(speed[:, None], levels)
