@@ -151,7 +151,7 @@ def test_a_device_is_that_of_the_formulas_task_by_task(
     assert device is not None
     uses = [
         Use(BYTES, float(load.wait_ms[k]), 0.0, 1.0, 0, int(stage[k]), float(crowd[k]),
-            tuple(load.levels[k]), tuple(load.taken[k]))
+            tuple(np.broadcast_to(load.levels, load.taken.shape)[k]), tuple(load.taken[k]))
         for k in range(10)
     ]  # fmt: skip
     capacity, chance, noise = fit_one_host(uses)

@@ -85,6 +85,14 @@ def random_load(tasks: list[int], seed: int) -> Load:
     return Load(data, wait, rng.random(n), levels, levels * 2, host, stage, rng.random(n))
 
 
+def _all(load: Load) -> np.ndarray:
+    return np.arange(len(load.data))
+
+
+def _again(load: Load) -> Load:
+    return load.sample(_all(load))
+
+
 def rows_of(load: Load) -> list[tuple[float, ...]]:
     columns = (load.data, load.wait_ms, load.others, load.taken[:, 0], load.host, load.stage)
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
@@ -95,15 +103,15 @@ def rows_of(load: Load) -> list[tuple[float, ...]]:
 def test_the_sample_does_not_depend_on_the_order_of_tasks(tasks: list[int], seed: int) -> None:
     load = random_load(tasks, seed)
     order = np.random.default_rng(seed).permutation(sum(tasks))
-    found = rows_of(load.sample())
-    assert rows_of(load.some(order).sample()) == found
-    assert rows_of(load.sample().sample()) == found
+    found = rows_of(load.sample(_all(load)))
+    assert rows_of(load.sample(order)) == found
+    assert rows_of(_again(load.sample(_all(load)))) == found
     assert set(found) <= set(rows_of(load))
 
 
 def test_small_stages_are_sampled_whole_and_large_ones_in_part() -> None:
     load = random_load([TASKS_OF_STAGE, 5, 20_000], 3)
-    size = np.bincount(load.sample().stage)
+    size = np.bincount(load.sample(_all(load)).stage)
     assert size[0] == TASKS_OF_STAGE
     assert size[1] == 5
     # A binomial count: its standard deviation is the root of its mean.
@@ -113,14 +121,14 @@ def test_small_stages_are_sampled_whole_and_large_ones_in_part() -> None:
 def test_of_many_stages_those_are_sampled_that_spent_most_time() -> None:
     load = random_load([2] * (MOST_STAGES + 50), 4)
     load = load._replace(wait_ms=np.where(load.stage < 50, 1.0, load.wait_ms))
-    assert np.array_equal(np.unique(load.sample().stage), np.arange(50, MOST_STAGES + 50))
+    assert np.array_equal(np.unique(load.sample(_all(load)).stage), np.arange(50, MOST_STAGES + 50))
 
 
 def test_of_a_large_stage_of_like_tasks_some_are_sampled_and_not_all() -> None:
     for wait_ms in range(2, 12):
         load = random_load([1000], 5)
         load = load._replace(data=np.full(1000, 1.28e8), wait_ms=np.full(1000, float(wait_ms)))
-        assert TASKS_OF_STAGE / 4 < len(load.sample().data) < TASKS_OF_STAGE * 4
+        assert TASKS_OF_STAGE / 4 < len(load.sample(_all(load)).data) < TASKS_OF_STAGE * 4
 
 
 # --- loads of the tasks of a log, against pairs of tasks
@@ -144,8 +152,8 @@ def test_the_load_of_every_task_is_the_sum_over_pairs_of_tasks(random: RandomInp
         for row, use in enumerate(uses):
             # Levels that rounding makes two are one.
             at = [min(range(len(use.levels)), key=lambda k: abs(use.levels[k] - level))
-                  for level in load.levels[row]]  # fmt: skip
-            np.testing.assert_allclose(load.levels[row], [use.levels[k] for k in at], rtol=1e-9)
+                  for level in load.levels]  # fmt: skip
+            np.testing.assert_allclose(load.levels, [use.levels[k] for k in at], rtol=1e-9)
             scale = max(use.levels) * max(use.others, 1.0)
             want = [use.taken[k] for k in at]
             np.testing.assert_allclose(load.taken[row], want, atol=1e-9 * scale)

@@ -61,7 +61,7 @@ def test_where_nobody_waits_for_another_every_stage_runs_at_its_own_rate() -> No
 def test_a_stage_much_faster_than_its_share_does_not_use_the_device() -> None:
     crowd = np.linspace(4, 9, 30)
     load = load_of(np.full(30, 2e6), crowd)
-    chance = device().own_rates_of(load, np.zeros(30, np.int64), 1)
+    chance = device().own_rates_of(*device().relative(load), np.zeros(30, np.int64), 1)
     assert chance.free.sum() > 0.99
     assert contention(load, device())[0].to_others.max() < 0.01
 
@@ -70,7 +70,7 @@ def test_probabilities_of_own_rates_sum_to_one_and_bounds_are_in_order() -> None
     rng = np.random.default_rng(1)
     load = load_of(rng.uniform(1e4, 1e6, 60), rng.uniform(0, 9, 60), stage=rng.integers(0, 9, 60))
     names, stage = np.unique(load.stage, return_inverse=True)
-    chance = device().own_rates_of(load, stage, len(names))
+    chance = device().own_rates_of(*device().relative(load), stage, len(names))
     np.testing.assert_allclose((chance.shared + chance.free).sum(axis=1), 1.0)
     rates = contention(load, device())[1]
     assert (rates.low <= rates.rate).all()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from iqcar.blame.loads import CORES, SPEEDS
 from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS
 from iqcar.demand.device import Device
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
@@ -159,7 +160,8 @@ class NaiveBlame(NaiveSlots):
         """
         count = range(len(self.tasks))
         every = [[self.use(i, at, r) for at in range(len(self.pieces[i]))] for i in count]
-        naive_demand.fill_in([use for uses in every for use in uses])
+        band = CORES if r is Request.RUN_QUEUE else SPEEDS
+        naive_demand.fill_in([use for uses in every for use in uses], band)
         found = []
         for i in count:
             whole = naive_demand.joined(every[i])

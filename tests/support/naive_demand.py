@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqcar.blame.loads import MOST_LEVELS
+from iqcar.blame.loads import OCTAVES, SPEEDS
 from iqcar.demand import device as device_model
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS
+from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.demand.device import Device
 from iqcar.demand.own_rates import ABOVE, ALIKE_TASKS, FREE, MOST_RATES, NOISE_TASKS, OFFSET, STEP
 
@@ -77,16 +77,14 @@ def joined(pieces: list[Use]) -> Use:
     return one
 
 
-def fill_in(uses: list[Use]) -> None:
+def fill_in(uses: list[Use], band: tuple[float, float] = SPEEDS) -> None:
     """Find others, levels and taken of every task, pair by pair."""
     moving = [use.speed for use in uses if use.speed > 0]
     levels = (1.0,)
     if moving:
-        low, high, step = math.log2(min(moving)), math.log2(max(moving)), 1
-        while (high - low) / step > MOST_LEVELS - 2:
-            step *= 2
-        first, last = math.floor(low / step), math.ceil(high / step)
-        levels = tuple(2.0 ** (k * step) for k in range(first, last + 1))
+        low, high = (math.log2(min(max(v, band[0]), band[1])) for v in (min(moving), max(moving)))
+        first, last = math.floor(low / OCTAVES), math.ceil(high / OCTAVES)
+        levels = tuple(2.0 ** (k * OCTAVES) for k in range(first, last + 1))
     for one in uses:
         one.levels, one.others, taken = levels, 0.0, [0.0] * len(levels)
         for other in uses:
@@ -183,7 +181,8 @@ def losses(
             if rate > share:
                 lost += chance * (1.0 - math.exp(share - min(rate, device.log_capacity)))
         slow = 1.0 - math.exp(min(float(device.slower[use.host]), 0.0))
-        found.append((min(max(lost, 0.0), 1.0) * device.contended, slow))
+        chance = device.contended if device.contended >= NEGLIGIBLE else 0.0
+        found.append((min(max(lost, 0.0), 1.0) * chance, slow))
     return found
 
 

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from iqcar.blame.task_intervals import Pieces
     from iqcar.tables.arrays import Flags, Floats, Schedule
 
-MOST_LEVELS = 16
-"""Most speeds at which the use by others is computed: powers of two, else of four, and so on. They
-are the same for all logs, so that logs that are read apart agree."""
+OCTAVES = 1
+"""Octaves between the speeds at which the use by others is computed; two rank sources worse. They
+are powers of two, so that logs that are read apart agree."""
+SPEEDS = (2.0**4, 2.0**24)
+"""Speeds in bytes per ms within which they lie: 16 KB/s to 16 GB/s."""
+CORES = (2.0**-10, 1.0)
+"""The same for the processor, in cores."""
 
 
 def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
@@ -60,7 +64,7 @@ def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
             positive_or_zero(values)
             for values in (pieces.compute(), pieces.wait(Request.RUN_QUEUE))
         )
-        load = _load(pieces, events, cpu, cpu + wait_ms)
+        load = _load(pieces, events, cpu, cpu + wait_ms, CORES)
         found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
     return found
 
@@ -71,37 +75,42 @@ def _estimated(columns: TaskColumns) -> Flags:
     return flags
 
 
-def _levels(speeds: Floats) -> Floats:
-    """Return powers of two around the speeds; of four, and so on, where there would be too many."""
-    if not len(speeds):
+def _levels(speeds: Floats, band: tuple[float, float]) -> Floats:
+    """Return the powers of two around all speeds, as far as they lie within the band."""
+    low, high = np.log2(np.clip([speeds.min(initial=np.inf), speeds.max(initial=0.0)], *band))
+    if low > high:
         return np.ones(1)
-    low, high = np.log2(speeds.min()), np.log2(speeds.max())
-    step = 1
-    while (high - low) / step > MOST_LEVELS - 2:
-        step *= 2
-    powers = np.arange(np.floor(low / step), np.ceil(high / step) + 1) * step
+    powers = np.arange(np.floor(low / OCTAVES), np.ceil(high / OCTAVES) + 1) * OCTAVES
     levels: Floats = np.exp2(powers)
     return levels
 
 
-def _load(pieces: Pieces, events: Schedule, data: Floats, wait_ms: Floats) -> Load:
+def _load(
+    pieces: Pieces,
+    events: Schedule,
+    data: Floats,
+    wait_ms: Floats,
+    band: tuple[float, float] = SPEEDS,
+) -> Load:
     """Compute the load of one device; each piece of a task counts by the time in the device."""
     columns, life = pieces.columns, np.maximum(pieces.span, SHORTEST_MS)
     busy = np.minimum(wait_ms / life, 1.0)
     speed = share_of(data, wait_ms)
-    moving = speed[speed > 0]
-    levels = _levels(moving)
+    levels = _levels(speed[speed > 0], band)
     rates = np.empty((len(life), len(levels) + 1))
     rates[:, 0] = busy
-    rates[:, 1:] = busy[:, None] * np.minimum(speed[:, None], levels)
-    everyone = usage_during(events, rates, np.ones(len(life), dtype=bool))
-    others = np.maximum(everyone - rates * pieces.span[:, None], 0.0) / life[:, None]
+    np.minimum(speed[:, None], levels, out=rates[:, 1:])
+    rates[:, 1:] *= busy[:, None]
+    others = usage_during(events, rates, np.ones(len(life), dtype=bool))
+    # In place: these are the largest arrays of the analysis.
+    others -= np.multiply(rates, pieces.span[:, None], out=rates)
+    np.maximum(others, 0.0, out=others)
+    others /= life[:, None]
     total_wait = pieces.total(wait_ms)
     if not pieces.whole:
         weight = share_of(wait_ms, total_wait[pieces.task])
         others = np.column_stack([pieces.total(weight * column) for column in others.T])
-    every_row = np.broadcast_to(levels, (len(others), len(levels)))
     return Load(
-        pieces.total(data), total_wait, others[:, 0], every_row, others[:, 1:],
+        pieces.total(data), total_wait, others[:, 0], levels, others[:, 1:],
         columns.host, columns.stage, columns.launch,
     )  # fmt: skip

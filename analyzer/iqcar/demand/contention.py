@@ -22,6 +22,8 @@ ENOUGH_BYTES = 65536.0
 """Bytes below which latency dominates a speed (one small block)."""
 ENOUGH_MS = 2.0
 """Waits below this are rounding: Spark reports whole milliseconds."""
+NEGLIGIBLE = 0.02
+"""Probability of contention below which nothing is computed for single tasks: none lost more."""
 UNSURE = 0.35
 """Spread of the probable own rate, as a standard deviation in log, up to which it is known."""
 
@@ -81,15 +83,19 @@ def contention(load: Load, device: Device) -> tuple[Contention, StageRates]:
         Estimated from these tasks, or from more on the same hosts.
     """
     names, stage = np.unique(load.stage, return_inverse=True)
-    chance = device.own_rates_of(load, stage, len(names))
-    lost = _expected_loss(load, device, chance, stage) * device.contended
+    if device.contended < NEGLIGIBLE:
+        chance = device.own_rates_alone(load, stage, len(names))
+        lost = np.zeros(len(stage))
+    else:
+        speed, share = device.relative(load)
+        chance = device.own_rates_of(speed, share, stage, len(names))
+        lost = _expected_loss(share, device, chance, stage) * device.contended
     slow = -np.expm1(np.minimum(device.slower[load.host], 0.0))
     return Contention(lost, slow), _stage_rates(device, chance, names, stage)
 
 
-def _expected_loss(load: Load, device: Device, chance: OwnRates, stage: Ints) -> Floats:
-    """Return Σ_r P(r) · (1 − share / min(r, C)) over the own rates r above the share."""
-    share = device.relative(load)[1]
+def _expected_loss(share: Floats, device: Device, chance: OwnRates, stage: Ints) -> Floats:
+    """Return Σ_r P(r) · (1 − share / min(r, C)) over the own rates r above the log share."""
     grid = device.grid
     first = grid.first_above(share)
     ideal = np.exp(np.minimum(grid.rates, device.log_capacity))

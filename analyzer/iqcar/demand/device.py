@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.demand.own_rates import ABOVE, FREE, Grid, errors_of, own_rates
+from iqcar.demand.own_rates import ABOVE, FREE, Grid, OwnRates, errors_of, own_rates
 from iqcar.tables.arrays import share_of, sum_by
 
 if TYPE_CHECKING:
     from iqcar.demand.load import Load
-    from iqcar.demand.own_rates import Errors, OwnRates
+    from iqcar.demand.own_rates import Errors
     from iqcar.tables.arrays import Floats, Ints
 
 ENOUGH_TASKS = 8
@@ -98,15 +98,22 @@ class Device(NamedTuple):
         share = load.log_fair_share(np.exp(self.log_capacity + slower))
         return load.log_speed() - slower, share - slower
 
-    def own_rates_of(self, load: Load, stage: Ints, n_stages: int) -> OwnRates:
-        """Return the probabilities of own rates of stages, from some of their tasks."""
-        speed, share = self.relative(load)
+    def own_rates_of(self, speed: Floats, share: Floats, stage: Ints, n_stages: int) -> OwnRates:
+        """Return the probabilities of own rates of stages, from :meth:`relative` of their tasks."""
         return own_rates(
             errors_of(speed, stage, n_stages, self.grid, share),
             errors_of(speed, stage, n_stages, self.grid),
             self.noise,
             self.grid.prior,
         )
+
+    def own_rates_alone(self, load: Load, stage: Ints, n_stages: int) -> OwnRates:
+        """Return the probabilities of own rates of stages in a device that limits nobody."""
+        free = errors_of(load.log_speed() - self.slower[load.host], stage, n_stages, self.grid)
+        logs = free.log_likelihood(self.noise)
+        chance = np.exp(logs - logs.max(axis=1, keepdims=True)) * self.grid.prior
+        chance /= chance.sum(axis=1, keepdims=True)
+        return OwnRates(np.zeros_like(chance), chance)
 
 
 def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
@@ -215,7 +222,7 @@ def _slower(load: Load, device: Device, n_hosts: int, used: Ints) -> Floats:
     names, stage = np.unique(load.stage, return_inverse=True)
     n = len(names)
     speed, share = device.relative(load)
-    chance = device.own_rates_of(load, stage, n)
+    chance = device.own_rates_of(speed, share, stage, n)
     grid = device.grid
     first = grid.first_above(share)
     above = np.zeros((n, len(grid.rates) + 1))

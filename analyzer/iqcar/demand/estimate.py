@@ -89,8 +89,11 @@ def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Devic
         From :func:`iqcar.blame.loads.find_loads`.
     n_hosts : int
     """
-    some = {r: load.some(usable(load, LEAST.get(r, ENOUGH_BYTES))) for r, load in loads.items()}
-    return fit_sampled({request: load.sample() for request, load in some.items()}, n_hosts)
+    samples = {
+        request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
+        for request, load in loads.items()
+    }
+    return fit_sampled(samples, n_hosts)
 
 
 def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:

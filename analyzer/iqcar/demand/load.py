@@ -34,8 +34,8 @@ class Load(NamedTuple):
         Time spent in the device.
     others : ndarray of shape (n_tasks,)
         Mean number of other tasks in the device.
-    levels : ndarray of shape (n_tasks, n_levels), data units per ms
-        Ascending speeds; all rows are alike for tasks of one analysis.
+    levels : ndarray of shape (n_levels,) or (n_tasks, n_levels), data units per ms
+        Ascending speeds, of all tasks or of each.
     taken : ndarray of shape (n_tasks, n_levels), data units per ms
         What the others would move if none was faster than the level.
     host, stage : ndarray of shape (n_tasks,), int64
@@ -55,24 +55,26 @@ class Load(NamedTuple):
 
     def some(self, rows: Ints) -> Load:
         """Return the load of some tasks."""
-        columns: list[NDArray[Any]] = [column[rows] for column in self]
+        levels = self.levels if self.levels.ndim == 1 else self.levels[rows]
+        columns: list[NDArray[Any]] = [
+            levels if column is self.levels else column[rows] for column in self
+        ]
         return Load(*columns)
 
-    def sample(self) -> Load:
-        """Return the load of a bounded number of tasks, whatever their order was.
+    def sample(self, rows: Ints) -> Load:
+        """Return the load of a bounded number of these tasks, whatever their order was.
 
         A hash of data, wait and launch of each task decides; a sample of a sample is the sample.
         """
-        names, stage = np.unique(self.stage, return_inverse=True)
+        names, stage = np.unique(self.stage[rows], return_inverse=True)
         size = np.bincount(stage, minlength=len(names))
-        picked = np.flatnonzero(
-            _hash(self.data, self.wait_ms, self.launch) * size[stage] < TASKS_OF_STAGE
-        )
-        stage = stage[picked]
-        spent = sum_by(stage, self.wait_ms[picked], len(names))
+        place = _hash(self.data[rows], self.wait_ms[rows], self.launch[rows])
+        picked = np.flatnonzero(place * size[stage] < TASKS_OF_STAGE)
+        rows, stage = rows[picked], stage[picked]
+        spent = sum_by(stage, self.wait_ms[rows], len(names))
         chosen = np.zeros(len(names), bool)
         chosen[np.argsort(-spent, kind="stable")[:MOST_STAGES]] = True
-        return self.some(picked[chosen[stage]])
+        return self.some(rows[chosen[stage]])
 
     def log_speed(self) -> Floats:
         """Return the natural logarithm of each task's speed while it was in the device."""
@@ -94,9 +96,10 @@ class Load(NamedTuple):
         above = (total < capacity[:, None]).sum(axis=1)
         last = total.shape[1] - 1
         row, high, low = np.arange(len(total)), np.minimum(above, last), np.maximum(above - 1, 0)
-        low_level = np.where(above > 0, self.levels[row, low], 0.0)
+        levels = np.broadcast_to(self.levels, total.shape)
+        low_level = np.where(above > 0, levels[row, low], 0.0)
         low_total = np.where(above > 0, total[row, low], 0.0)
-        slope = share_of(self.levels[row, high] - low_level, total[row, high] - low_total)
+        slope = share_of(levels[row, high] - low_level, total[row, high] - low_total)
         between = low_level + (capacity - low_total) * slope
         share = np.where(above > last, capacity - self.taken[:, last], between)
         logarithm: Floats = np.log(share)

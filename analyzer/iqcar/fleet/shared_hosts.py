@@ -52,7 +52,7 @@ class HostLoads:
         pieces = Pieces.from_intervals(columns)
         agenda = Agenda(pieces, SourceUsage.ACTIVE)
         loads = {
-            request: load.some(usable(load, LEAST.get(request, ENOUGH_BYTES))).sample()
+            request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
             for request, load in find_loads(pieces, agenda.schedule_of(Request.IO_READ)).items()
         }
         return cls(texts(tables.hosts, "host"), len(tables.stages), loads)
@@ -100,10 +100,16 @@ def shared_devices(groups: Sequence[HostLoads]) -> SharedDevices:
 
 def _joined(parts: Sequence[Load]) -> Load:
     """Join loads whose numbers of levels differ: the highest level counts several times."""
-    width = max(part.levels.shape[1] for part in parts)
+    width = max(part.taken.shape[1] for part in parts)
 
     def wide(values: np.ndarray) -> np.ndarray:
         return np.pad(values, ((0, 0), (0, width - values.shape[1])), mode="edge")
 
-    even = [part._replace(levels=wide(part.levels), taken=wide(part.taken)) for part in parts]
-    return Load(*(np.concatenate(column) for column in zip(*even, strict=True))).sample()
+    even = [
+        part._replace(
+            levels=wide(np.broadcast_to(part.levels, part.taken.shape)), taken=wide(part.taken)
+        )
+        for part in parts
+    ]
+    joined = Load(*(np.concatenate(column) for column in zip(*even, strict=True)))
+    return joined.sample(np.arange(len(joined.data)))
