@@ -251,7 +251,7 @@ function startExplore() {
   }
 
   // Bytes are shown by the MB: per byte it is a number with many zeros.
-  const PER_UNIT = { slots: [1, 'ms/slot'], cpu: [1, 'ms/core'], memory: [1e6, 'ms/MB'], network: [1e6, 'ms/MB'], io: [1e6, 'ms/MB'] };
+  const PER_UNIT = { slots: [1, 'ms/slot'], executors: [1, 'ms/slot'], cpu: [1, 'ms/core'], memory: [1e6, 'ms/MB'], network: [1e6, 'ms/MB'], io: [1e6, 'ms/MB'] };
   function ratp(one) {
     const [per, unit] = PER_UNIT[resourceOf(one.request).key];
     return one.ratp > 0 ? `${words.digits(one.ratp * per)} ${unit}` : '';
