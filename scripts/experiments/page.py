@@ -48,7 +48,10 @@ SECTIONS = (
         "ones with the same queries and less of something, or a hog. Noise is log-normal, on every "
         "wait for disk and network.",
         quiet_clusters,
-        "",
+        "Where nothing is short nothing is said to be lost. Where something is, a sixth too little "
+        "is said: stages that were contended from start to end show no own rate, and own tasks "
+        "take their part of the blame also where they would fit alone. From a plain log, sleeping "
+        "beside a processor hog hides most of what the hog costs.",
     ),
     Section(
         "quiet_formats",
@@ -56,7 +59,8 @@ SECTIONS = (
         "Five formats are read at once by functions that mostly sleep, so that cores are free; "
         "then two of them are read by functions that compute, beside a query that fills all cores.",
         quiet_formats,
-        "",
+        "The quiet readers wait some milliseconds for the processor, measured, in the first second "
+        "in which all five start; the plain log does not show it.",
     ),
     Section(
         "source_elimination",

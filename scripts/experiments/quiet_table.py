@@ -45,7 +45,7 @@ def quiet_clusters(result: dict[str, Any]) -> str:
 
 def _scores(row: dict[str, Any]) -> tuple[str, ...]:
     slope = "" if row["true"] < 0.01 else f"{row['slope']:.2f}"
-    shares = (f"{row[name]:.1%}" for name in ("true", "mean", "worst"))
+    shares = (f"{max(row[name], 0.0):.1%}" for name in ("true", "mean", "worst"))
     return (*shares, slope, f"{row['error']:.1%}")
 
 
