@@ -59,8 +59,8 @@ SECTIONS = (
         "Five formats are read at once by functions that mostly sleep, so that cores are free; "
         "then two of them are read by functions that compute, beside a query that fills all cores.",
         quiet_formats,
-        "The quiet readers wait some milliseconds for the processor, measured, in the first second "
-        "in which all five start; the plain log does not show it.",
+        "What the quiet readers are said to lose is the measured wait for the processor of 15 "
+        "tasks on two cores that are mostly idle; the plain log shows less of it.",
     ),
     Section(
         "source_elimination",

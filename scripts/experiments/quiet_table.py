@@ -23,10 +23,17 @@ def quiet_clusters(result: dict[str, Any]) -> str:
         for row in result["rows"]
         if not row["family"]
     ]
+    of_family = {
+        (row["plain"], row["loud"], row["family"]): row for row in result["rows"] if row["family"]
+    }
     families = [
-        (f"{kinds[row['loud']]}: {row['family']}", *_scores(row))
-        for row in result["rows"]
-        if row["family"] and not row["plain"]
+        (
+            f"{kinds[loud]}: {family}",
+            *_scores(row),
+            *_scores(of_family[True, loud, family])[1::2],
+        )
+        for (plain, loud, family), row in of_family.items()
+        if not plain
     ]
     return "\n".join(
         [
@@ -36,9 +43,9 @@ def quiet_clusters(result: dict[str, Any]) -> str:
             "",
             table(head, every),
             "",
-            "By family, CPU waits measured, without noise:",
+            "By family without noise, CPU waits measured, then estimated:",
             "",
-            table(("family", *head[3:]), families),
+            table(("family", *head[3:], "said", "slope"), families),
         ]
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from iqcar.blame import sweep
+from iqcar.blame import sweep, usage_sweep
 from iqcar.replay import event_loop
 from iqcar.replay.run import record
 from iqcar.replay.scheduling import recorded_shares, stage_order
@@ -35,18 +35,20 @@ def plain_copy(module: ModuleType) -> ModuleType:
     return copy
 
 
-PLAIN_SWEEP, PLAIN_LOOP = plain_copy(sweep), plain_copy(event_loop)
+PLAIN_SWEEP, PLAIN_USAGE = plain_copy(sweep), plain_copy(usage_sweep)
+PLAIN_LOOP = plain_copy(event_loop)
 
 
 @pytest.fixture(autouse=True)
 def compiled_kernels() -> None:
-    for module in (sweep, event_loop):
+    for module in (sweep, usage_sweep, event_loop):
         compiled.count_steps(module.__name__, compiled.PLAIN_STEPS + 1)
 
 
 def test_the_copies_are_what_they_are_called() -> None:
     for plain, fast, kernel in (
         (PLAIN_SWEEP, sweep, "_pair_integrals"),
+        (PLAIN_USAGE, usage_sweep, "_usage_during"),
         (PLAIN_LOOP, event_loop, "_run"),
     ):
         assert not hasattr(getattr(plain, kernel), "py_func")
@@ -58,21 +60,23 @@ def test_the_copies_are_what_they_are_called() -> None:
 def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
     groups = int(max(tasks.group.max(initial=0), tasks.source.max(initial=0))) + 1
     events, weights = tasks.events(), (tasks.weight, tasks.weight * np.arange(len(tasks.weight)))
-    usage, pairs = [], []
-    for module in (PLAIN_SWEEP, sweep):
-        usage.append(module.usage_during(events, tasks.rate, tasks.weight > 0))
-        pairs.append(
-            module.pair_integrals(
-                events,
-                tasks.rate,
-                tasks.source,
-                weights,
-                tasks.group,
-                n_sources=groups,
-                n_groups=groups,
-                one_domain=False,
-            )
+    usage = [
+        module.usage_during(events, tasks.rate, tasks.weight > 0)
+        for module in (PLAIN_USAGE, usage_sweep)
+    ]
+    pairs = [
+        module.pair_integrals(
+            events,
+            tasks.rate,
+            tasks.source,
+            weights,
+            tasks.group,
+            n_sources=groups,
+            n_groups=groups,
+            one_domain=False,
         )
+        for module in (PLAIN_SWEEP, sweep)
+    ]
     np.testing.assert_array_equal(*usage)
     for plain, fast in zip(*pairs, strict=True):
         np.testing.assert_array_equal(plain, fast)

@@ -15,8 +15,8 @@ from iqcar.blame.sweep import (
     TARGET_ENDS,
     TARGET_STARTS,
     pair_integrals,
-    usage_during,
 )
+from iqcar.blame.usage_sweep import usage_during
 from iqcar.tables.arrays import Schedule, schedule
 
 

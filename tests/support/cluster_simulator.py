@@ -27,6 +27,7 @@ from iqcar.tables import (
     Tables,
 )
 from iqcar.waits import ESTIMATED, evidence_column
+from tests.support.fair_sharing import Shared
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 
 ROUNDS = 4
@@ -109,42 +110,6 @@ class _Task:
     """Begin and end of each phase, its request, and how long it computed and waited."""
 
 
-@dataclass
-class _Class:
-    """Tasks of one own rate, by virtual time: each waits until the clock has moved by its work."""
-
-    clock: float = 0.0
-    rate: float = 0.0
-    queue: list[tuple[float, int, _Task]] = field(default_factory=list)
-
-
-@dataclass
-class _Shared:
-    """Max–min fair sharing of a capacity among tasks of different own rates."""
-
-    capacity: float
-    most_each: float
-    classes: dict[float, _Class] = field(default_factory=dict)
-
-    def enter(self, work: float, own_rate: float, number: int, task: _Task) -> None:
-        own = self.classes.setdefault(min(own_rate, self.most_each), _Class())
-        heapq.heappush(own.queue, (own.clock + work, number, task))
-        self.share_out()
-
-    def share_out(self) -> None:
-        """Give the slow ones their own rate, and the others equal parts of what is left."""
-        left, tasks = self.capacity, sum(len(own.queue) for own in self.classes.values())
-        for rate in sorted(self.classes):
-            own = self.classes[rate]
-            if own.queue:
-                own.rate = min(rate, left / tasks)
-                left -= own.rate * len(own.queue)
-                tasks -= len(own.queue)
-
-    def busy(self) -> list[_Class]:
-        return [own for own in self.classes.values() if own.queue]
-
-
 class Simulation:
     """One run: tasks with their waits, and when each query ended."""
 
@@ -171,10 +136,7 @@ class Simulation:
         speed = [1.0] * (c.hosts - 1) + [c.slow_host]
         slow = (DISK, NETWORK)
         self._shared = [
-            [
-                _Shared(c * f, m * f) if k in slow else _Shared(c, m)
-                for k, (c, m) in enumerate(kinds)
-            ]
+            [Shared(c * f, m * f) if k in slow else Shared(c, m) for k, (c, m) in enumerate(kinds)]
             for f in speed
         ]
         self._speed = speed

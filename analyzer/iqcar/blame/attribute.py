@@ -40,8 +40,8 @@ from iqcar.blame.ratp import ROUNDING, TaskColumns, measure_loss
 from iqcar.blame.schedule import Agenda
 from iqcar.blame.source_usage import most_explicable, used_share
 from iqcar.blame.stage_losses import stage_losses
-from iqcar.blame.sweep import usage_during
 from iqcar.blame.task_intervals import Pieces
+from iqcar.blame.usage_sweep import usage_during
 from iqcar.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables.arrays import share_of, sum_by

@@ -13,8 +13,8 @@ from iqcar.blame.sweep import (
     SOURCE_STARTS,
     TARGET_ENDS,
     TARGET_STARTS,
-    usage_during,
 )
+from iqcar.blame.usage_sweep import usage_during
 from iqcar.tables import NONE
 from iqcar.tables.arrays import schedule, share_of
 from iqcar.waits.shared_cluster import clusters_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, SHORTEST_MS, data_processed
-from iqcar.blame.sweep import usage_during
+from iqcar.blame.usage_sweep import usage_during
 from iqcar.demand.load import Load
 from iqcar.enums import Request
 from iqcar.tables.arrays import positive_or_zero, share_of
