@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from iqcar.blame.attribute import OWN, QUERY, UNATTRIBUTED, attribute
+from iqcar.blame.blame_doubts import doubts_of
 from iqcar.blame.ratp import TaskColumns, measure_loss
 from iqcar.blame.source_usage import most_explicable, used_share
 from iqcar.demand.contention import Contention
-from iqcar.enums import Request, SourceUsage
+from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.waits import ESTIMATED, MEASURED
 from tests.support.hand_cluster import cluster, known_device, parts
 from tests.support.tiny_tables import tiny_tables
@@ -210,3 +211,24 @@ def test_as_the_paper_prints_it_an_estimated_cpu_wait_is_blamed_like_any_other()
     waits["run_queue_evidence"] = np.int8(ESTIMATED)
     found = parts(tables, waits, 1, Request.RUN_QUEUE, source_usage=SourceUsage.PAPER)
     assert found[QUERY, 0][0] > 0
+
+
+@pytest.mark.parametrize(("waited_for_slots", "said"), [(100.0, True), (10_000.0, False)])
+def test_over_attribution_of_a_small_part_of_all_losses_is_no_doubt(
+    waited_for_slots: float, said: bool
+) -> None:
+    tables, waits = cluster(
+        {
+            Request.EXECUTION_MEMORY: [50.0, 0.0, 0.0, 0.0, 0.0],
+            Request.SLOT_WAIT: [0.0, 0.0, 0.0, 0.0, waited_for_slots],
+        },
+        launch=[0, 0, 0, 0, 0],
+        finish=[100] * 5,
+        peak_memory_bytes=[1e6, 9e9, 1e6, 1e6, 1e6],
+    )
+    blame = attribute(tables, waits)
+    memory = blame.demands["request"] == REQUESTS.index(Request.EXECUTION_MEMORY)
+    blame.demands.loc[memory, "over_attribution"] = 10.0
+    columns = TaskColumns.from_tables(tables, waits)
+    doubts = doubts_of(columns, blame.demand, blame.demands)
+    assert any("time lost to execution memory" in doubt for doubt in doubts) == said

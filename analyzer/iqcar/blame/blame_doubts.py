@@ -108,6 +108,8 @@ def _over_attribution(demands: pd.DataFrame) -> Iterator[str]:
     for code, request in enumerate(REQUESTS):
         # A target is compared with one core but a host has many: over-attribution is normal.
         selected = (requests == code) & (request is not Request.RUN_QUEUE)
+        if lost[selected].sum() < LEAST_PART * lost.sum():
+            continue
         if lost[selected & much].sum() > LEAST_PART * max(lost[selected].sum(), 1.0):
             yield (
                 f"for {100 * lost[selected & much].sum() / lost[selected].sum():.0f} % of the time "
