@@ -5,7 +5,8 @@
     scripts/bench scale --case many_stages    one dimension (or several: repeat it)
 
 Each case is measured at a size and at four times that size, in a process of its own: reading the
-log, the diagnosis, its JSON and its HTML report. Times are CPU seconds, less what the same step
+log, the diagnosis, its JSON (written as it is made, as `iqcar analyze --json` does) and its HTML
+report. Times are CPU seconds, less what the same step
 takes for a log of a few tasks; MB is the peak of resident memory in that step, whose high-water
 mark is reset before it. The exponent is log(t(4n) / t(n)) / log 4: 1 is linear. Times below a
 quarter of a second are within the variation of the fixed costs: the exponent is left out where the
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import signal
 import subprocess
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from scale_logs import CASES, Case
 
@@ -58,11 +61,15 @@ def run_steps(log: Path) -> None:
     """Read, diagnose, and write JSON and HTML; print a line of figures after each step."""
     from iqcar.pipeline import diagnose, read
     from iqcar.report.html import render_page
-    from iqcar.report.json.analyze import to_json
+    from iqcar.report.json.analyze import json_chunks
+
+    def write_json(diagnosis: Any) -> None:
+        with Path(os.devnull).open("wb") as out:
+            out.writelines(json_chunks(diagnosis))
 
     made = None
     for step, work in zip(
-        STEPS, (lambda _: read(log, processes=1), diagnose, to_json, render_page), strict=True
+        STEPS, (lambda _: read(log, processes=1), diagnose, write_json, render_page), strict=True
     ):
         Path("/proc/self/clear_refs").write_text("5")
         began = time.process_time()

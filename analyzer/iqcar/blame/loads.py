@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, SHORTEST_MS, data_processed
-from iqcar.blame.usage_sweep import usage_during
+from iqcar.blame.usage_sweep import usage_below, usage_during
 from iqcar.demand.load import Load
 from iqcar.enums import Request
 from iqcar.tables.arrays import positive_or_zero, share_of
@@ -25,6 +25,8 @@ SPEEDS = (2.0**4, 2.0**24)
 """Speeds in bytes per ms within which they lie: 16 KB/s to 16 GB/s."""
 CORES = (2.0**-10, 1.0)
 """The same for the processor, in cores."""
+AT_ONCE = 2**14
+"""Tasks whose own part is subtracted together."""
 
 
 def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
@@ -97,20 +99,22 @@ def _load(
     busy = np.minimum(wait_ms / life, 1.0)
     speed = share_of(data, wait_ms)
     levels = _levels(speed[speed > 0], band)
-    rates = np.empty((len(life), len(levels) + 1))
-    rates[:, 0] = busy
-    np.minimum(speed[:, None], levels, out=rates[:, 1:])
-    rates[:, 1:] *= busy[:, None]
-    others = usage_during(events, rates, np.ones(len(life), dtype=bool))
-    # In place: these are the largest arrays of the analysis.
-    others -= np.multiply(rates, pieces.span[:, None], out=rates)
-    np.maximum(others, 0.0, out=others)
-    others /= life[:, None]
+    inside = busy * pieces.span
+    others = usage_during(events, busy, np.ones(len(life), dtype=bool)) - inside
+    others = np.maximum(others, 0.0) / life
+    taken = usage_below(events, speed, busy, levels)
+    for start in range(0, len(life), AT_ONCE):  # in blocks: this is the analysis' largest array
+        some = slice(start, start + AT_ONCE)
+        block = taken[some]
+        block -= np.minimum(speed[some, None], levels) * inside[some, None]
+        np.maximum(block, 0.0, out=block)
+        block /= life[some, None]
     total_wait = pieces.total(wait_ms)
     if not pieces.whole:
         weight = share_of(wait_ms, total_wait[pieces.task])
-        others = np.column_stack([pieces.total(weight * column) for column in others.T])
+        others = pieces.total(weight * others)
+        taken = np.column_stack([pieces.total(weight * column) for column in taken.T])
     return Load(
-        pieces.total(data), total_wait, others[:, 0], levels, others[:, 1:],
+        pieces.total(data), total_wait, others, levels, taken,
         columns.host, columns.stage, columns.launch,
     )  # fmt: skip

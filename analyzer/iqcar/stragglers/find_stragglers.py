@@ -184,8 +184,9 @@ def _doubts(features: TaskFeatures, compared: Compared) -> list[str]:
             f"{left_out} tasks are in stages of too few tasks to have stragglers: they were not "
             "looked at"
         )
-    cells = np.unique(np.stack([compared.stage, compared.cell]), axis=1)[0]
-    alone = int((np.bincount(cells, minlength=compared.stages) == 1).sum())
+    stage_of_cell = np.zeros(compared.cell.max() + 1, np.int64)
+    stage_of_cell[compared.cell] = compared.stage
+    alone = int((np.bincount(stage_of_cell, minlength=compared.stages) == 1).sum())
     if alone == compared.stages:
         doubts.append("every stage ran on one host: tasks have no peers on other hosts")
     known = [f.name for f in features.features if f.kind is FeatureKind.RESOURCE and f.cause]

@@ -66,7 +66,7 @@ def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     evidences: list[list[str]] = []
     for resource in Resource:
         total = np.zeros(n)
-        weakest = np.full(n, len(EVIDENCES))
+        weakest = np.full(n, len(EVIDENCES), np.uint8)
         unknown = np.zeros(len(query), bool)
         for request in requests_of(resource):
             wait = waits[wait_column(request)].to_numpy()[has]
