@@ -22,6 +22,8 @@ from iqcar.eventlog.events.connect_requests import (
 from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.descriptions import clean_description
 from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
+from iqcar.eventlog.events.operators import scope_name
+from iqcar.eventlog.events.settings import settings_of
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.eventlog.events.task_structs import TaskEnd, TaskStart
 from iqcar.eventlog.tasks.task_intake import TaskIntake
@@ -67,7 +69,10 @@ class Collector:
     end: float = nan
     ended: bool = False
     version: str = ""
-    spark: ev.SparkProperties = field(default_factory=ev.SparkProperties)
+    settings: dict[str, str] = field(default_factory=dict)
+    """Spark properties by name, without secrets."""
+    java: str = ""
+    scala: str = ""
     sql: SqlCollector = field(default_factory=SqlCollector)
     jobs: dict[int, Job] = field(default_factory=dict)
     stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
@@ -237,9 +242,9 @@ class Collector:
         self.ended, self.end = True, event.time
 
     def _environment(self, event: ev.Environment) -> None:
-        for name in event.spark.__struct_fields__:
-            if getattr(event.spark, name) is not None:
-                setattr(self.spark, name, getattr(event.spark, name))
+        self.settings.update(settings_of(event.spark))
+        self.java = redact_text(event.jvm.java, MAX_NAME) or self.java
+        self.scala = redact_text(event.jvm.scala, MAX_NAME) or self.scala
 
     def _executor_added(self, event: ev.ExecutorAdded) -> None:
         executor = self.executors.setdefault(event.executor_id, Executor())
@@ -311,6 +316,7 @@ class Collector:
         if stage.job < 0:
             stage.job = self._job_of(int(event.info.stage_id))
         self.sql.stage(event.info.accumulables)
+        stage.fed = tuple([one.id for one in event.info.accumulables])
         self._see_time(stage.completion)
 
     def _stage(self, info: ev.StageInfo) -> Stage | None:
@@ -329,7 +335,9 @@ class Collector:
         stage.parents = tuple([int(parent) for parent in info.parents if isfinite(parent)])
         if isfinite(info.submission):
             stage.submission = info.submission
-        stage.python = stage.python or any(_runs_python(r.name, r.scope) for r in info.rdds)
+        if not stage.scopes:
+            stage.python = stage.python or any(_runs_python(r.name, r.scope) for r in info.rdds)
+            stage.scopes = tuple({scope_name(rdd.scope) for rdd in info.rdds} - {""})
         self._remember_rdd(info)
         self._see_time(info.submission)
         return stage

@@ -27,6 +27,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     },
     "task_failures": {"task": "tasks", "source": "executors"},
     "sql_metrics": {"app": "applications", "sql_execution": "sql_executions"},
+    "conf": {"app": "applications", "sql_execution": "sql_executions"},
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
     "pools": {"app": "applications"},

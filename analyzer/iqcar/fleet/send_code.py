@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iqcar.eventlog.text.token_shapes import shapes_file
+from iqcar.eventlog.text.shared_data import SHARED, shared_file
 from iqcar.fleet import executor_boot
 from iqcar.fleet.session import is_local
 
@@ -64,8 +64,9 @@ def ship(spark: Any) -> Shipped:
         with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as packed:
             for path in files:
                 packed.write(path, Path("iqcar") / path.relative_to(PACKAGE))
-            if not shapes_file().is_relative_to(PACKAGE):  # a checkout: it lies beside the package
-                packed.write(shapes_file(), Path("iqcar") / "data" / shapes_file().name)
+            for path in map(shared_file, SHARED):
+                if not path.is_relative_to(PACKAGE):  # a checkout: it lies beside the package
+                    packed.write(path, Path("iqcar") / "data" / path.name)
         context.addFile(str(folder / name))
     return Shipped("", name)
 

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
 LOADS, SOURCES = "loads", "sources"
 """Kinds of rows."""
-HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents")
-"""Tables that grow with tasks: they stay on the executors."""
-UNUSED = ("sql_metrics",)
+HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents", "conf")
+"""Tables that grow with tasks, or of hundreds of rows each: they stay on the executors."""
+UNUSED = ("sql_metrics", "conf")
 """Tables that no step needs."""
 
 

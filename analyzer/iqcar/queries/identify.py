@@ -17,6 +17,7 @@ import numpy as np
 
 from iqcar.enums import QueryBy
 from iqcar.eventlog.events.connect_requests import CONNECT
+from iqcar.eventlog.text.name_family import family
 from iqcar.tables import NONE, QUERIES, texts
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
             "name": _told_apart(names, fingerprints, keys),
             "kind": [key.kind for key in keys],
             "fingerprint": fingerprints,
+            "family": [family(name) for name, _ in named],
             "pool": [pool[job] if job >= 0 else "" for job in first_job.tolist()],
             "start_ms": start,
             "end_ms": end,

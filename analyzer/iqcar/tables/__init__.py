@@ -11,6 +11,7 @@ from iqcar.tables.recorded_tables import (
 )
 from iqcar.tables.specs import (
     APPLICATIONS,
+    CONF,
     EXECUTORS,
     HOSTS,
     INPUTS,
@@ -30,6 +31,7 @@ from iqcar.tables.specs import (
 
 __all__ = [
     "APPLICATIONS",
+    "CONF",
     "EXECUTORS",
     "EXECUTOR_TARGETS",
     "HOSTS",

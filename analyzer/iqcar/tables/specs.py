@@ -109,6 +109,8 @@ SQL_EXECUTIONS = TableSpec(
         ("start_ms", "float64", "ms", "When it started."),
         ("end_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
         ("error", "str", "", "Error message if it failed and Spark recorded it."),
+        ("tables", "str", "", "What its first plan reads: tables or folders, `; ` between them."),
+        ("operators", "str", "", "Operators of its first plan, sorted, `; ` between them."),
     ),
 )
 
@@ -140,6 +142,7 @@ QUERIES = TableSpec(
         ("name", "str", "", "Description, job group, call site, or what its plan does."),
         ("kind", "str", "", "sql, connect, job-group, job or app."),
         ("fingerprint", "str", "", "Equal for every run of the same recurring query."),
+        ("family", "str", "", "Its name without dates, ids and run numbers; empty if it has none."),
         ("pool", "str", "", "Scheduler pool of its first job; empty if not recorded."),
         ("start_ms", "float64", "ms", "Start of the execution or of its first job."),
         ("end_ms", "float64", "ms", "Its end; the application's last event if it did not end."),
@@ -171,6 +174,8 @@ STAGES = TableSpec(
         ("failure_reason", "str", "", "Why it failed; empty if it did not."),
         ("rdd", "int64", "", "Spark's id of its last RDD; −1 if not recorded."),
         ("python", "bool", "", "Whether its tasks run Python workers."),
+        ("label", "str", "", "What it does: RDD scopes and plan operators, alike in every run."),
+        ("operators", "str", "", "Operators of the plan that its tasks ran, sorted, by `; `."),
         ("depth", "int32", "", "Most stages on a path from it to the query's last stage."),
         ("critical", "bool", "", "Whether it lies on its query's critical path."),
     ),
@@ -257,6 +262,17 @@ SQL_METRICS = TableSpec(
     ),
 )
 
+CONF = TableSpec(
+    "conf",
+    "One row per setting: versions, Spark properties, and what a SQL execution's session changed.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("sql_execution", "int32", "row", "Where it was set otherwise (Spark ≥ 3.3); −1: for all."),
+        ("key", "str", "", "Name; `spark.version`, `java.version`, `scala.version` for versions."),
+        ("value", "str", "", "Value without secrets."),
+    ),
+)
+
 SPECS: tuple[TableSpec, ...] = (
     INPUTS,
     APPLICATIONS,
@@ -270,6 +286,7 @@ SPECS: tuple[TableSpec, ...] = (
     TASKS,
     TASK_FAILURES,
     SQL_METRICS,
+    CONF,
     TASK_RECORDS,
     INTERVALS,
     POOLS,
@@ -298,6 +315,7 @@ class Tables:
     tasks: pd.DataFrame
     task_failures: pd.DataFrame
     sql_metrics: pd.DataFrame
+    conf: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     pools: pd.DataFrame

@@ -16,15 +16,15 @@ from iqcar.eventlog.assemble.task_table import Rows, build_tasks
 from iqcar.eventlog.collect import MAX_NAME
 from iqcar.eventlog.events.descriptions import is_broadcast
 from iqcar.eventlog.events.job_state import Executor, Stage
+from iqcar.eventlog.events.operators import SEPARATOR, stage_label
 from iqcar.eventlog.events.sql_collect import totals, user_named
 from iqcar.eventlog.plugin.plugin_samples import decode_samples, samples_frame
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iqcar.eventlog.collect import Collector
-    from iqcar.eventlog.events.structs import SparkProperties
 
 MOST_CORES = 2**31
 """Bound of the cores of a task: Spark counts them in 32-bit integers."""
@@ -93,6 +93,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "tasks": tasks,
         "task_failures": failures,
         "sql_metrics": _metrics(log, sql_rows),
+        "conf": _conf(log, sql_rows),
         "samples": samples,
     }
     add_records(log, frames)
@@ -115,13 +116,13 @@ def _application(
             "start_ms": [start.time if start and isfinite(start.time) else first_time],
             "end_ms": [end],
             "ended": [log.ended],
-            "task_cpus": [_positive(log.spark.task_cpus)],
+            "task_cpus": [_positive(log.settings.get("spark.task.cpus"))],
             "scheduler_mode": [
-                redact_text(log.spark.scheduler_mode or DEFAULT_SCHEDULER, MAX_NAME).upper()
+                (log.settings.get("spark.scheduler.mode") or DEFAULT_SCHEDULER).upper()
             ],
-            "master": [redact_text(log.spark.master or "", MAX_NAME)],
-            "executor_cores": [_count(log.spark.executor_cores)],
-            "most_slots": [_most_slots(log.spark)],
+            "master": [log.settings.get("spark.master", "")],
+            "executor_cores": [_count(log.settings.get("spark.executor.cores"))],
+            "most_slots": [_most_slots(log.settings)],
         }
     )
 
@@ -149,22 +150,24 @@ def _count(text: str | None) -> float:
     return value if 0 < value < MOST_CORES else nan
 
 
-def _most_slots(spark: SparkProperties) -> float:
+def _most_slots(settings: Mapping[str, str]) -> float:
     """Return the most slots that an application's settings allow it; NaN where none limits it.
 
     Spark's defaults count on YARN and Kubernetes, where an executor has one core and an application
     without dynamic allocation two executors. On a standalone cluster an executor takes all cores of
     its worker, and an application all executors.
     """
-    standalone = (spark.master or "").startswith("spark://")
-    cores, limit = _count(spark.executor_cores), _count(spark.cores_max)
-    dynamic = (spark.dynamic or "").strip().lower() == "true"
-    executors = _count(spark.most_executors if dynamic else spark.instances)
-    if (spark.master or "").startswith(("yarn", "k8s://")):
+    master = settings.get("spark.master", "")
+    cores = _count(settings.get("spark.executor.cores"))
+    limit = _count(settings.get("spark.cores.max"))
+    dynamic = settings.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
+    most = "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances"
+    executors = _count(settings.get(most))
+    if master.startswith(("yarn", "k8s://")):
         cores = cores if isfinite(cores) else DEFAULT_EXECUTOR_CORES
         if not dynamic and not isfinite(executors):
             executors = DEFAULT_EXECUTORS
-    if standalone and not dynamic:
+    if master.startswith("spark://") and not dynamic:
         return limit
     return float(np.fmin(limit, executors * cores))
 
@@ -201,6 +204,8 @@ def _sql(log: Collector) -> pd.DataFrame:
             "start_ms": [one.start for one in found],
             "end_ms": [one.end for one in found],
             "error": [one.error for one in found],
+            "tables": [one.tables for one in found],
+            "operators": [one.operators for one in found],
         }
     )
 
@@ -268,6 +273,7 @@ def _stages(
         for stage, (stage_id, _) in zip(stages, keys, strict=True)
     ]
     job_pool = {number: job.pool for number, job in log.jobs.items()}
+    operators = [log.sql.operators.fed_by(stage.fed) for stage in stages]
     readers, writers = link_stages(
         keys, submission, [stage.parents for stage in stages], log.last_rdd
     )
@@ -292,6 +298,10 @@ def _stages(
             "failure_reason": [stage.failure for stage in stages],
             "rdd": [log.last_rdd.get(stage_id, tb.NONE) for stage_id, _ in keys],
             "python": [stage.python for stage in stages],
+            "label": [
+                stage_label(stage.scopes, ran) for stage, ran in zip(stages, operators, strict=True)
+            ],
+            "operators": [SEPARATOR.join(ran) for ran in operators],
             "depth": np.full(len(keys), tb.NONE),
             "critical": np.zeros(len(keys), bool),
         }
@@ -311,5 +321,25 @@ def _metrics(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
             "metric": [one.name for one in found],
             "unit": [one.unit for one in found],
             "total": totals(found),
+        }
+    )
+
+
+def _conf(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
+    """Return versions and Spark properties, then what SQL executions had set to something else."""
+    versions = {"spark.version": log.version, "java.version": log.java, "scala.version": log.scala}
+    of_app = {**{key: told for key, told in versions.items() if told}, **log.settings}
+    rows = [(tb.NONE, *pair) for pair in of_app.items()]
+    for number, execution in log.sql.executions.items():
+        row = sql_rows[number]
+        rows += [
+            (row, *pair) for pair in execution.settings.items() if of_app.get(pair[0]) != pair[1]
+        ]
+    return tb.CONF.frame(
+        {
+            "app": np.zeros(len(rows)),
+            "sql_execution": [row for row, _, _ in rows],
+            "key": [key for _, key, _ in rows],
+            "value": [value for _, _, value in rows],
         }
     )

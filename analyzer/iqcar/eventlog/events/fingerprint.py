@@ -230,12 +230,12 @@ def _lines(plan: PlanNode) -> Iterable[str]:
     stack = [(0, plan)]
     while stack:
         depth, node = stack.pop()
-        name = normalise(_without_number(node.name))
+        name = normalise(without_number(node.name))
         yield f"{depth} {name}: {normalise(node.text)}"
         stack.extend((depth + 1, child) for child in reversed(node.children))
 
 
-def _without_number(name: str) -> str:
+def without_number(name: str) -> str:
     """Return a node's name without the number of its generated code."""
     return _CODEGEN.apply(encoded(name)).decode("utf-8") if name.endswith(")") else name
 

@@ -64,6 +64,10 @@ class Stage:
     failure: str = ""
     python: bool = False
     parents: tuple[int, ...] = ()
+    scopes: tuple[str, ...] = ()
+    """Operations that made its RDDs."""
+    fed: tuple[float, ...] = ()
+    """Accumulators that its tasks fed."""
 
 
 @dataclass(slots=True)

@@ -46,13 +46,13 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
     names = "\n".join(node.name for node in nodes if node.children)
     names += "\n" + nodes[0].name
     done = [word for word, parts in _WORDS if any(part in names for part in parts)]
-    leaves = [_source(node) for node in reversed(nodes) if not node.children]
-    sources = list(dict.fromkeys(source for source in leaves if source))
+    leaves = [source(node) for node in reversed(nodes) if not node.children]
+    sources = list(dict.fromkeys(name for name in leaves if name))
     listed = ", ".join(sources[:MAX_SOURCES]) + (", …" if len(sources) > MAX_SOURCES else "")
     return " of ".join(part for part in (", ".join(done) or "read", listed) if part)
 
 
-def _source(node: PlanNode) -> str:
+def source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads: a table, else the last part of a path, else its kind."""
     name = _ROWS.get(node.name, node.name.removeprefix("Gpu").removeprefix("Photon"))
     words = name.split()

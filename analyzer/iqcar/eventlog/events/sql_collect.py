@@ -12,14 +12,16 @@ import numpy as np
 
 from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.eventlog.events.operators import Operators, operators_of, sources_of
 from iqcar.eventlog.events.plan_name import plan_name
+from iqcar.eventlog.events.settings import settings_of
 from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode
 from iqcar.eventlog.events.wait_metrics import DeclaredWaits, wait_of
 from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -69,6 +71,10 @@ class Execution:
     error: str = ""
     plan_name: str = ""
     """A name made from the plan, where the description is empty."""
+    tables: str = ""
+    operators: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What its session had set."""
 
 
 class Metric(msgspec.Struct, gc=False):
@@ -102,6 +108,7 @@ class SqlCollector:
     seen: set[int] = field(default_factory=set)
     """Execution ids that SQL events named; jobs may name more."""
     declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
+    operators: Operators = field(default_factory=Operators)
 
     def execution(self, number: float, *, seen: bool = True) -> Execution | None:
         """Return the execution of a number, made if new; None if it is no number."""
@@ -122,6 +129,7 @@ class SqlCollector:
             return
         execution.description = clean_description(event.description)
         execution.start = event.time
+        execution.settings = settings_of(event.settings)
         if event.root is not None and event.root >= 0:
             execution.root = event.root
         if event.plan is not None and event.plan.name:
@@ -129,6 +137,8 @@ class SqlCollector:
             execution.plan_hash = hash_plan(nodes)
             if not execution.description:
                 execution.plan_name = plan_name(nodes)
+            execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
+            self.operators.add(event.plan)
             self._add_metrics(int(event.execution), nodes)
         else:
             text = _text(event.plan_text)
@@ -140,6 +150,7 @@ class SqlCollector:
         execution = self.execution(event.execution)
         if execution is not None and event.plan is not None:
             self._add_metrics(int(event.execution), nodes_of(event.plan))
+            self.operators.add(event.plan)
 
     def update_metrics(self, event: SqlMetricUpdates) -> None:
         """Take in metrics declared without a plan."""

@@ -128,25 +128,18 @@ class LogStart(Struct, gc=False):
     version: str = msgspec.field(default="", name="Spark Version")
 
 
-class SparkProperties(Struct, gc=False):
-    """The Spark properties that reach a table; no other property is ever decoded."""
+class JvmInformation(Struct, gc=False):
+    """``JVM Information``."""
 
-    task_cpus: str | None = msgspec.field(default=None, name="spark.task.cpus")
-    scheduler_mode: str | None = msgspec.field(default=None, name="spark.scheduler.mode")
-    master: str | None = msgspec.field(default=None, name="spark.master")
-    cores_max: str | None = msgspec.field(default=None, name="spark.cores.max")
-    executor_cores: str | None = msgspec.field(default=None, name="spark.executor.cores")
-    instances: str | None = msgspec.field(default=None, name="spark.executor.instances")
-    dynamic: str | None = msgspec.field(default=None, name="spark.dynamicAllocation.enabled")
-    most_executors: str | None = msgspec.field(
-        default=None, name="spark.dynamicAllocation.maxExecutors"
-    )
+    java: str = msgspec.field(default="", name="Java Version")
+    scala: str = msgspec.field(default="", name="Scala Version")
 
 
 class Environment(Struct, gc=False):
     """``SparkListenerEnvironmentUpdate``."""
 
-    spark: SparkProperties = msgspec.field(default_factory=SparkProperties, name="Spark Properties")
+    spark: Raw = msgspec.field(default=EMPTY, name="Spark Properties")
+    jvm: JvmInformation = msgspec.field(default_factory=JvmInformation, name="JVM Information")
 
 
 class ExecutorInfo(Struct, gc=False):
@@ -197,6 +190,7 @@ class SqlStart(Struct, gc=False):
     description: str = ""
     plan: PlanNode | None = msgspec.field(default=None, name="sparkPlanInfo")
     plan_text: Raw = msgspec.field(default=EMPTY, name="physicalPlanDescription")
+    settings: Raw = msgspec.field(default=EMPTY, name="modifiedConfigs")
     time: Time = nan
 
 

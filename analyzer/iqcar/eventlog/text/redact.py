@@ -1,8 +1,8 @@
 """Keeping secrets out of tables: what users write into descriptions, SQL and error messages.
 
-Of Spark's properties only a handful is ever decoded, so no other one can leak. Free text is
-another matter: it is searched for what looks like a secret, and cut to a bounded length. The Spark
-plugin does the same (Secrets.java), because names that users gave are compared.
+Text is searched for what looks like a secret, and cut to a bounded length. The Spark plugin does
+the same (Secrets.java), because names that users gave are compared. Of a setting the name decides
+too: where it names a secret, nothing of its value is kept.
 """
 
 from __future__ import annotations
@@ -146,6 +146,9 @@ _RULES = (
     ),
 )
 
+_SECRET_SETTING = compiled(rf"(?i:{_SENSITIVE}|passwd|\bsas\b|connection.?string)")
+"""Names of settings whose values are kept from tables whatever they are."""
+
 _HINT = compiled(
     rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&](?:sig|x-amz|x-goog|se|sp)"
     r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
@@ -172,6 +175,17 @@ def redact_text(text: str | None, limit: int = MAX_TEXT) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     return _remembered(text) if len(text) <= _SHORT else _redacted(text)
+
+
+def redact_setting(key: str, value: str, limit: int) -> str:
+    """Return the value of a setting without its secrets, cut to a length.
+
+    >>> redact_setting("spark.ssl.keyPassword", "two words", 99)
+    '*(redacted)'
+    """
+    if value and _SECRET_SETTING.search(encoded(key)):
+        return REDACTED
+    return redact_text(value, limit)
 
 
 def _redacted(text: str) -> str:

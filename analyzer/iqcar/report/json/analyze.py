@@ -211,7 +211,7 @@ def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
     waits = _each_record(diagnosis.query_waits)
     wasted = diagnosis.wasted.of_queries(len(queries))
     targets = set(diagnosis.targets)
-    for row, query in enumerate(_each_record(queries)):
+    for row, query in enumerate(_each_record(queries.drop(columns="family"))):
         app = query.pop("app")
         duration = query["duration_ms"] or 0.0
         # Rounding of summed times can lift the loss over the duration by a hair.

@@ -1,0 +1,159 @@
+"""The operators of physical plans by name, and those that a stage ran.
+
+A plan's node declares accumulators, and a completed stage lists those that its tasks fed. Spark
+does not list an accumulator that is still zero: a filter that let no row pass, a sort of less than
+a millisecond. Operators that Spark compiled into one function run together, so all of them count
+where one of them was fed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from iqcar.eventlog.events.fingerprint import normalise, without_number
+from iqcar.eventlog.events.plan_name import source
+from iqcar.eventlog.events.structs import NOT_FITTING
+from iqcar.eventlog.text.name_family import family
+from iqcar.eventlog.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iqcar.eventlog.events.structs import PlanNode
+
+MAX_OPERATOR = 200
+"""Characters kept of an operator's name."""
+MOST_OPERATORS = 500
+"""Operators kept of a plan, of a compiled function and of a stage; TPC-DS's largest have 300."""
+
+SEPARATOR = "; "
+"""What stands between operators, tables and scopes in a table's text."""
+
+_COMPILED = "WholeStageCodegen"
+_ENDS_COMPILED = ("InputAdapter", "Subquery", "ReusedSubquery", "AdaptiveSparkPlan")
+_NO_OPERATORS = (
+    _COMPILED, "InputAdapter", "AdaptiveSparkPlan", "ShuffleQueryStage", "BroadcastQueryStage",
+    "TableCacheQueryStage", "ResultQueryStage", "AQEShuffleRead", "CustomShuffleReader",
+)  # fmt: skip
+"""How the names of nodes begin that wrap others, or that depend on what a run measured."""
+_CATALOG = "spark_catalog."
+
+
+class _Scope(msgspec.Struct, gc=False):
+    """``Scope`` of an RDD, which is JSON in a text: the operation that made it."""
+
+    name: str = ""
+
+
+_decode_scope = msgspec.json.Decoder(_Scope).decode
+
+
+class Operators:
+    """Operators of all plans of one log, by the accumulators that they feed."""
+
+    def __init__(self) -> None:
+        self._together: dict[float, list[str]] = {}
+        """The operators that run together with the one that declares an accumulator."""
+
+    def add(self, plan: PlanNode) -> None:
+        """Take in a plan; nodes that an earlier plan had are not looked at again."""
+        known = self._together
+        stack: list[tuple[PlanNode, list[str] | None]] = [(plan, None)]
+        while stack:
+            node, compiled = stack.pop()
+            if node.name.startswith(_COMPILED):
+                compiled = []
+            elif node.name.startswith(_ENDS_COMPILED):
+                compiled = None
+            if node.metrics and node.metrics[0].id not in known:
+                name = operator_name(node)
+                together = [] if compiled is None else compiled
+                if name and len(together) < MOST_OPERATORS:
+                    together.append(name)
+                for metric in node.metrics:
+                    known.setdefault(metric.id, together)
+            stack += [(child, compiled) for child in node.children]
+
+    def fed_by(self, accumulators: Iterable[float]) -> list[str]:
+        """Return the operators that feed these accumulators, and those that run with them.
+
+        Returns
+        -------
+        list of str
+            Sorted; an operator stands there as often as the stage runs it.
+        """
+        found = {id(names): names for key in accumulators if (names := self._together.get(key))}
+        return sorted(name for names in found.values() for name in names)[:MOST_OPERATORS]
+
+
+def operator_name(node: PlanNode) -> str:
+    """Return a node's name without numbers, and the source it scans; empty for one that wraps."""
+    name = _name(node.name[:MAX_OPERATOR])
+    if name.startswith("Scan ") and len(name.split()) == 2 and not node.children:
+        read = _source(node)
+        return name if not read or name.endswith(f" {read}") else f"{name} {read}"
+    return name
+
+
+def _source(node: PlanNode) -> str:
+    """Return what a leaf of a plan reads, without the date in its name."""
+    return family(source(node)).replace(_CATALOG, "")
+
+
+@lru_cache(4096)
+def _name(name: str) -> str:
+    if name.startswith(_NO_OPERATORS):
+        return ""
+    return normalise(without_number(redact_text(name))).replace(_CATALOG, "")
+
+
+def operators_of(nodes: Sequence[PlanNode]) -> str:
+    """Return the operators of a plan as a table holds them: sorted, and as often as it has them."""
+    names = sorted(filter(None, map(operator_name, nodes[:MOST_OPERATORS])))
+    return SEPARATOR.join(names)
+
+
+def sources_of(nodes: Sequence[PlanNode]) -> str:
+    """Return what a plan reads as a table holds it: each source once, sorted."""
+    leaves = [node for node in nodes if not node.children][:MOST_OPERATORS]
+    return SEPARATOR.join(sorted(set(map(_source, leaves)) - {""}))
+
+
+@lru_cache(1024)
+def scope_name(scope: str) -> str:
+    """Return the operation that made an RDD; empty if its scope does not say.
+
+    >>> scope_name('{"id":"24","name":"WholeStageCodegen (2)"}')
+    'WholeStageCodegen'
+    """
+    try:
+        name = _decode_scope(scope).name if scope else ""
+    except NOT_FITTING:
+        return ""
+    return normalise(without_number(redact_text(name.strip(), MAX_OPERATOR))).replace(_CATALOG, "")
+
+
+def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
+    """Return what a stage does in words that are the same in every run.
+
+    Parameters
+    ----------
+    scopes : iterable of str
+        Operations that made its RDDs.
+    operators : iterable of str
+        As :meth:`Operators.fed_by` returns them.
+
+    >>> stage_label(["Exchange", "mapPartitions"], ["Exchange", "HashAggregate", "HashAggregate"])
+    'Exchange; HashAggregate ×2; mapPartitions'
+    """
+    counts = Counter(operators)
+    more = set(scopes) - set(counts)
+    plain = {name for name in more if not name.startswith(_NO_OPERATORS)}
+    if plain or counts:
+        more = plain
+    names = [*more, *(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())]
+    return SEPARATOR.join(sorted(names))
