@@ -23,6 +23,7 @@ from iqcar.enums import (
     Request,
     Resource,
     SourceUsage,
+    Verdict,
     WasteCause,
 )
 from iqcar.errors import DEBUG, ExitCode
@@ -165,7 +166,7 @@ def kinds_page() -> str:
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
-        Pattern,
+        Pattern, Verdict,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

@@ -277,3 +277,15 @@ class Level(Kind):
 
 LEVELS: tuple[Level, ...] = tuple(Level)
 """Levels in order: ``LEVELS[3]`` is the deep explanation."""
+
+
+class Verdict(Kind):
+    """What the runs before and after say of a query or stage."""
+
+    CHANGED = "changed", "The difference is beyond the margin, and not by chance."
+    SAME = "same", "The difference is within the margin, and that not by chance."
+    CANNOT_TELL = "cannot_tell", "Too few runs for a difference of this size."
+
+
+VERDICTS: tuple[Verdict, ...] = tuple(Verdict)
+"""All verdicts; the code in numpy columns is the position here."""

@@ -1,0 +1,277 @@
+"""Test per category whether runs after differ from runs before by more than a margin.
+
+Two to eight runs a side tell little about the variance of one category. Each category's variance is
+therefore shrunk toward what the others show (Smyth 2004, *Linear models and empirical Bayes methods
+for assessing differential expression*), the difference of mean logarithms is tested against a
+margin (McCarthy & Smyth 2009, *Testing significance relative to a fold-change threshold*), and
+p-values are adjusted for the number of categories (Benjamini & Hochberg 1995).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.comparison.student_t import digamma, t_quantile, t_tail, trigamma
+from iqcar.enums import VERDICTS, Verdict
+from iqcar.tables.arrays import sum_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.tables.arrays import Floats, Ints
+
+LEAST_SD = 1e-3
+"""Standard deviation of a log value that runs are taken to have at least: recorded times are whole
+milliseconds, and bytes that were equal in two runs need not be in a third."""
+MOST_PRIOR_DF = 50.0
+"""Degrees of freedom of the prior at most: beyond, its variance decides alone."""
+LEAST_PRIOR_DF = 0.2
+"""Degrees of freedom of the prior at least: below, it decides nothing."""
+LEAST_CATEGORIES = 5
+"""Categories of repeated runs below which their spread of variances is not estimated."""
+POWER = 0.8
+"""Chance of a verdict other than "cannot tell" for which the needed runs are counted."""
+MOST_RUNS_NEEDED = 100
+"""Runs a side up to which needed runs are counted; more counts as this."""
+
+
+class Prior(NamedTuple):
+    """What is known of a category's variance before its own runs are seen.
+
+    Attributes
+    ----------
+    variance : float
+        Of the log values of runs of one side (Smyth's s0²).
+    df : float
+        Degrees of freedom that it is worth (Smyth's d0).
+    """
+
+    variance: float
+    df: float
+
+
+class Verdicts(NamedTuple):
+    """Differences of categories and how sure they are; arrays of shape (n_categories,).
+
+    Attributes
+    ----------
+    difference : float64
+        Mean log value after, less before; NaN where a side has no run.
+    low, high : float64
+        Interval of 1 − alpha of the difference.
+    p : float64
+        Probability of such a difference if the true one is as large as the margin; NaN where a side
+        has no run.
+    q : float64
+        `p` adjusted for all categories of this call (Benjamini–Hochberg); NaN as `p`.
+    verdict : int8
+        Position in :data:`iqcar.enums.VERDICTS`.
+    runs_needed : int64
+        Where it cannot be told: runs a side with which it could, in 4 of 5 cases, if difference and
+        variance are as estimated; at most :data:`MOST_RUNS_NEEDED`. Else 0; also 0 where a side has
+        no run.
+    """
+
+    difference: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    q: Floats
+    verdict: NDArray[np.int8]
+    runs_needed: Ints
+
+
+class _Runs(NamedTuple):
+    """Sufficient statistics of every category, each of shape (n_categories,)."""
+
+    runs: tuple[Floats, Floats]  # number of them on either side
+    difference: Floats
+    squares: Floats  # of deviations from the mean of the own side
+    df: Ints
+
+
+def judge(
+    category: Ints,
+    side: Ints,
+    value: Floats,
+    *,
+    n: int,
+    margin: float,
+    alpha: float,
+    one_run: Prior,
+) -> Verdicts:
+    """Judge every category by one measure, such as its time, of every run.
+
+    Parameters
+    ----------
+    category : ndarray of shape (n_rows,), int
+        Number of the category, < ``n``; one row per category and run.
+    side : ndarray of shape (n_rows,), int
+        0 before, 1 after.
+    value : ndarray of shape (n_rows,)
+        The measure, > 0; a row with NaN, infinity, 0 or less is unknown and left out.
+    n : int
+        Number of categories.
+    margin : float
+        Relative difference below which nothing has changed, such as 0.05; symmetric in logarithms:
+        up to × (1 + margin) and / (1 + margin).
+    alpha : float
+        Level of the tests and, over all categories, of the rate of false discoveries; < 0.5.
+    one_run : Prior
+        Prior where too few categories have repeated runs to estimate one.
+
+    Returns
+    -------
+    Verdicts
+        Changed: ``q`` is at most ``alpha``. Same: the interval of 1 − 2 ``alpha`` lies within
+        the margin (two one-sided tests). Cannot tell: neither. No category is both of the first.
+    """
+    runs = _runs(np.asarray(category), np.asarray(side), np.asarray(value, np.float64), n)
+    prior, most_df = _prior_of(runs, one_run)
+    variance = (prior.df * prior.variance + runs.squares) / (prior.df + runs.df)
+    df = np.minimum(prior.df + runs.df, most_df)
+    with np.errstate(divide="ignore"):
+        error = np.sqrt(variance * (1 / runs.runs[0] + 1 / runs.runs[1]))
+    least = float(np.log1p(margin))
+    size = np.abs(runs.difference)
+    p = np.minimum(t_tail((size - least) / error, df) + t_tail((size + least) / error, df), 1.0)
+    q = adjusted(p)
+    half_width = t_quantile(alpha / 2, df) * error
+    changed = q <= alpha
+    same = size + t_quantile(alpha, df) * error <= least
+    verdict = np.where(changed, _CHANGED, np.where(same, _SAME, _CANNOT_TELL)).astype(np.int8)
+    unclear = (verdict == _CANNOT_TELL) & np.isfinite(p)
+    next_level = alpha * (changed.sum() + 1) / max(int(np.isfinite(p).sum()), 1)
+    needed = np.zeros(n, np.int64)
+    needed[unclear] = _runs_needed(
+        (size - least)[unclear], variance[unclear], prior.df, alpha, next_level
+    )
+    # With as many runs as there are it was not told: at least one more.
+    more = np.minimum(runs.runs[0], runs.runs[1]).astype(np.int64) + 1
+    needed = np.where(unclear, np.clip(needed, more, max(MOST_RUNS_NEEDED, *more, 0)), 0)
+    return Verdicts(
+        runs.difference,
+        runs.difference - half_width,
+        runs.difference + half_width,
+        p,
+        q,
+        verdict,
+        needed,
+    )
+
+
+_CHANGED, _SAME, _CANNOT_TELL = (
+    VERDICTS.index(verdict) for verdict in (Verdict.CHANGED, Verdict.SAME, Verdict.CANNOT_TELL)
+)
+
+
+def _runs(category: Ints, side: Ints, value: Floats, n: int) -> _Runs:
+    known = np.isfinite(value) & (value > 0)
+    cell = (category[known] * 2 + side[known]).astype(np.int64)
+    log = np.log(value[known])
+    order = np.lexsort((log, cell))  # sums then do not depend on the order of rows
+    cell, log = cell[order], log[order]
+    count = np.bincount(cell, minlength=2 * n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = sum_by(cell, log, 2 * n) / count
+    squares = sum_by(cell, (log - mean[cell]) ** 2, 2 * n)
+    before, after = count[0::2], count[1::2]
+    return _Runs(
+        runs=(before.astype(np.float64), after.astype(np.float64)),
+        difference=mean[1::2] - mean[0::2],
+        squares=squares[0::2] + squares[1::2],
+        df=np.maximum(before - 1, 0) + np.maximum(after - 1, 0),
+    )
+
+
+def _prior_of(runs: _Runs, one_run: Prior) -> tuple[Prior, float]:
+    """Prior, and degrees of freedom that a category can have: those of all together."""
+    repeated = runs.df > 0
+    df = runs.df[repeated]
+    prior = fit_prior(runs.squares[repeated] / df, df, one_run)
+    estimated = len(df) >= LEAST_CATEGORIES
+    return prior, float(df.sum()) if estimated else np.inf
+
+
+def fit_prior(variance: Floats, df: Ints, default: Prior) -> Prior:
+    """Estimate the prior from the variances of the categories, by moments of their logarithms.
+
+    Parameters
+    ----------
+    variance : ndarray of shape (n_categories,)
+        Of the log values of each category.
+    df : ndarray of shape (n_categories,), int
+        Degrees of freedom of each variance, > 0.
+    default : Prior
+        For fewer than :data:`LEAST_CATEGORIES` categories, with their pooled variance where that is
+        larger.
+
+    Returns
+    -------
+    Prior
+        Variance and degrees of freedom of Smyth (2004), section 6.2; the latter between
+        :data:`LEAST_PRIOR_DF` and :data:`MOST_PRIOR_DF`.
+    """
+    if len(variance) < LEAST_CATEGORIES:
+        pooled = float(np.sum(variance * df)) / max(int(df.sum()), 1)
+        return Prior(max(default.variance, pooled), default.df)
+    half = df / 2
+    excess = np.log(np.maximum(variance, LEAST_SD**2)) - digamma(half) + np.log(half)
+    excess.sort()  # the mean then does not depend on the order of categories
+    spread = float(np.var(excess, ddof=1) - np.mean(trigamma(np.sort(half))))
+    prior_df = np.array(2 * _trigamma_inverse(spread))
+    level = np.mean(excess) + digamma(prior_df / 2) - np.log(prior_df / 2)
+    return Prior(float(np.exp(level)), float(prior_df))
+
+
+def _trigamma_inverse(value: float) -> float:
+    """Argument at which the trigamma function has the value, within half the prior's df."""
+    low, high = LEAST_PRIOR_DF / 2, MOST_PRIOR_DF / 2
+    if value <= trigamma(np.array(high)):
+        return high
+    for _ in range(60):  # the function falls; a halved interval ends at the last bit
+        middle = (low + high) / 2
+        low, high = (middle, high) if trigamma(np.array(middle)) > value else (low, middle)
+    return low
+
+
+def adjusted(p: Floats) -> Floats:
+    """Adjust p-values for their number: the rate of false discoveries at which each would be one.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n,)
+        NaN where there was no test; those do not count.
+
+    Returns
+    -------
+    ndarray of shape (n,), ≥ ``p``, NaN where ``p`` is (Benjamini & Hochberg 1995)
+    """
+    q = np.full(len(p), np.nan)
+    tested = np.flatnonzero(np.isfinite(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    scaled = p[order] * (len(order) / np.arange(1, len(order) + 1))
+    q[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return q
+
+
+def _runs_needed(
+    beyond: Floats, variance: Floats, prior_df: float, alpha: float, next_level: float
+) -> Ints:
+    """Runs a side with which a difference so far beyond (or, < 0, within) the margin is told."""
+    runs = np.arange(1, MOST_RUNS_NEEDED + 1)
+    df = np.asarray(prior_df + 2.0 * (runs - 1), np.float64)
+    sure = t_quantile(1 - POWER, df)
+    errors = np.sqrt(2 / runs)
+    as_changed = (t_quantile(next_level, df) + sure) * errors
+    as_same = (t_quantile(alpha, df) + sure) * errors
+    needed = np.full(len(beyond), MOST_RUNS_NEEDED, np.int64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.abs(beyond) / np.sqrt(variance)
+    for required, where in ((as_changed, beyond > 0), (as_same, beyond <= 0)):
+        # The required distance falls with the runs: count those with which it is too large.
+        too_few = len(runs) - np.searchsorted(required[::-1], far[where], side="right")
+        needed[where] = np.minimum(too_few + 1, MOST_RUNS_NEEDED)
+    return needed
