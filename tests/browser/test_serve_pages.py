@@ -171,7 +171,7 @@ def test_a_log_that_grows_is_told_on_its_page(browser: Browser, tmp_path: Path) 
     log = tmp_path / "logs" / "app-20240101000000-0001.inprogress"
     log.parent.mkdir()
     log.write_bytes(b"\n".join(lines[: len(lines) // 2]) + b"\n")
-    with served(log.parent, cache=tmp_path / "cache") as server:
+    with served(log.parent, cache=tmp_path / "cache", rescan=0.2) as server:
         key = server.read()[0]["key"]
         server.analyse(key)
         with page_of(browser, server) as watched:

@@ -276,7 +276,7 @@ def test_a_log_that_grows_is_told_and_analysed_again(tmp_path: Path) -> None:
     running = tmp_path / "logs" / "app-20240101000000-0001.inprogress"
     running.parent.mkdir()
     running.write_bytes(b"\n".join(log[: len(log) // 2]) + b"\n")
-    with served(running.parent, cache=tmp_path / "cache") as server:
+    with served(running.parent, cache=tmp_path / "cache", rescan=0.2) as server:
         (row,) = server.read()
         first = server.analyse(row["key"])
         assert first["state"] == "done"

@@ -38,7 +38,7 @@ def test_more_analyses_than_fit_are_told_to_come_again(tmp_path: Path) -> None:
 
 def test_a_slow_client_holds_up_nobody(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
+    with served(tmp_path, cache=tmp_path / "cache", body=1) as server:
         address = urlsplit(server.base)
         lines = [socket.create_connection((address.hostname, address.port)) for _ in range(20)]
         for line in lines:
@@ -55,7 +55,7 @@ def test_a_slow_client_holds_up_nobody(tmp_path: Path) -> None:
 
 def test_connections_that_ask_nothing_are_closed(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
+    with served(tmp_path, cache=tmp_path / "cache", head=2) as server:
         address = urlsplit(server.base)
         lines = [socket.create_connection((address.hostname, address.port)) for _ in range(130)]
         lines[0].sendall(b"GET / HT")
@@ -69,7 +69,7 @@ def test_connections_that_ask_nothing_are_closed(tmp_path: Path) -> None:
 
 
 def test_the_event_loop_answers_while_an_analysis_runs(tmp_path: Path) -> None:
-    large_log(tmp_path / "app-20240101000000-0001", 10_000)
+    large_log(tmp_path / "app-20240101000000-0001", 2_000)
     with served(tmp_path, cache=tmp_path / "cache") as server:
         (row,) = server.read()
         started = server.start(row["key"])

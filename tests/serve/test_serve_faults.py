@@ -20,6 +20,7 @@ from iqcar.eventlog.find.locate import locate
 from iqcar.serve.analyses import ABANDONED_S, Analyses, Analysis, State
 from iqcar.serve.analysis_process import Task
 from iqcar.serve.cache import Cache
+from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, large_log, served, until
 from tests.support.synthetic_log import SyntheticLog
@@ -77,7 +78,7 @@ def test_an_analysis_is_stopped_on_demand(tmp_path: Path) -> None:
 def test_the_server_ends_with_its_processes_and_quietly(tmp_path: Path) -> None:
     large_log(tmp_path / "app-20240101000000-0001")
     for how in (signal.SIGINT, signal.SIGTERM):
-        with served(tmp_path, cache=tmp_path / "cache") as server:
+        with served(tmp_path, cache=tmp_path / "cache", through=()) as server:
             (row,) = server.read()
             process = running(server, server.start(row["key"])["id"])
             assert server.stop(how) == 0
@@ -99,7 +100,7 @@ def test_processes_end_when_the_server_is_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_log_that_vanishes_is_gone_everywhere(tmp_path: Path) -> None:
     gone = contended_log().write(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
+    with served(tmp_path, cache=tmp_path / "cache", rescan=0.2) as server:
         (row,) = server.read()
         gone.unlink()
         ended = server.analyse(row["key"])
@@ -117,7 +118,7 @@ def test_a_log_that_vanishes_is_gone_everywhere(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_log_deleted_while_it_is_analysed_harms_nothing(tmp_path: Path) -> None:
     log = large_log(tmp_path / "app-20240101000000-0001")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
+    with served(tmp_path, cache=tmp_path / "cache", rescan=0.2) as server:
         (row,) = server.read()
         started = server.start(row["key"])
         running(server, started["id"])
@@ -157,7 +158,7 @@ def test_broken_logs_of_all_kinds_are_listed_with_their_reason(tmp_path: Path) -
     (tmp_path / "eventlog_v2_app-20240101000000-0007").mkdir()
     (tmp_path / "app-20240101000000-0008.zip").write_bytes(b"PK\x03\x04" + b"x" * 1000)
     SyntheticLog().app("n", "then", User=7).end("soon").write(tmp_path / "app-20240101000000-0009")
-    with served(tmp_path, cache=tmp_path / "cache") as server:
+    with served(tmp_path, cache=tmp_path / "cache", rescan=0.2) as server:
         rows = server.read()
         assert len(rows) == 9
         for row in rows:
@@ -205,11 +206,7 @@ def test_thousands_of_logs_are_listed_without_being_read_whole(tmp_path: Path) -
 @pytest.mark.slow
 def test_a_taken_port_and_bad_places_end_in_one_clear_line(tmp_path: Path) -> None:
     def fail(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "iqcar", "serve", "--cache", tmp_path / "cache"]
-        return subprocess.run(
-            [*map(str, command), *map(str, arguments)],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        return iqcar("serve", "--cache", tmp_path / "cache", *arguments)
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = fail(tmp_path, "--port", taken.getsockname()[1])

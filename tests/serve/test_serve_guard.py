@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, served
 from tests.support.small_log import small_log
@@ -270,17 +269,12 @@ def test_a_secret_in_a_name_is_not_shown(tmp_path: Path) -> None:
         assert "AKIA" not in answer
 
 
-def serve_and_fail(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "iqcar", "serve", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 @pytest.mark.slow
 def test_results_are_kept_only_where_nobody_else_can_write(folder: Path, tmp_path: Path) -> None:
     open_folder = tmp_path / "open"
     open_folder.mkdir()
     open_folder.chmod(0o777)
-    done = serve_and_fail(folder, "--cache", open_folder)
+    done = iqcar("serve", folder, "--cache", open_folder)
     assert done.returncode == 1
     assert "others can write" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -291,7 +285,7 @@ def test_results_are_kept_only_where_nobody_else_can_write(folder: Path, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("token", ["brief", "x" * 15, "spaces are not allowed here", "é" * 20])
 def test_a_poor_token_is_refused(folder: Path, token: str) -> None:
-    done = serve_and_fail(folder, "--token", token)
+    done = iqcar("serve", folder, "--token", token)
     assert done.returncode == 2
     assert "--token" in done.stderr
     assert token not in done.stderr

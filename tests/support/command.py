@@ -13,17 +13,65 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 TIMEOUT_S = 300
 IMPORTED = [
     "iqcar.cli.main", "iqcar.pipeline", "iqcar.report.html", "iqcar.report.terminal.analyze",
-    "iqcar.report.json.analyze", "iqcar.eventlog", "iqcar.attach.spark_conf",
+    "iqcar.report.json.analyze", "iqcar.eventlog", "iqcar.attach.spark_conf", "iqcar.serve.server",
 ]  # fmt: skip
 """What the first process imports; a command imports the rest when it needs it."""
 
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(IMPORTED)
+
+
+class Forked:
+    """A command that runs, used as :class:`subprocess.Popen` is.
+
+    Parameters
+    ----------
+    *arguments : object
+        The words of the command line.
+    constants : mapping, optional
+        Dotted names of constants of the package, and the values that they have in this process.
+    """
+
+    def __init__(self, *arguments: object, constants: Mapping[str, float] | None = None) -> None:
+        words = [str(argument) for argument in arguments]
+        outputs, inputs = zip(*(_forking.Pipe(duplex=False) for _ in range(2)), strict=True)
+        self._process = _forking.Process(
+            target=_run_into, args=(words, *inputs, dict(os.environ), dict(constants or {}))
+        )
+        self._process.start()
+        for end in inputs:
+            end.close()
+        self.stdout, self.stderr = map(_reader, outputs)
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        self._process.join(timeout)
+        if (code := self._process.exitcode) is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.pid is not None and self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def _reader(end: Connection) -> TextIO:
+    file = open(os.dup(end.fileno()), encoding="utf-8")  # noqa: PTH123, SIM115
+    end.close()
+    return file
 
 
 def iqcar(
@@ -71,18 +119,36 @@ def _run(
     variables: dict[str, str],
     memory_limit: int | None,
 ) -> None:
-    from iqcar.cli.main import main
-
-    for number, path in ((1, out), (2, errors)):
-        to = os.open(path, os.O_WRONLY | os.O_CREAT)
-        os.dup2(to, number)
-        os.close(to)
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    os.environ.clear()
-    os.environ.update(variables)
+    files = [os.open(path, os.O_WRONLY | os.O_CREAT) for path in (out, errors)]
     os.chdir(place)
     if memory_limit is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
+    _main(words, files, variables)
+
+
+def _run_into(
+    words: list[str],
+    out: Connection,
+    errors: Connection,
+    variables: dict[str, str],
+    constants: dict[str, float],
+) -> None:
+    for dotted, value in constants.items():
+        module, _, name = dotted.rpartition(".")
+        assert hasattr(import_module(module), name), dotted
+        setattr(import_module(module), name, value)
+    _main(words, [out.fileno(), errors.fileno()], variables)
+
+
+def _main(words: list[str], files: list[int], variables: dict[str, str]) -> None:
+    from iqcar.cli.main import main
+
+    for number, file in zip((1, 2), files, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(variables)
     sys.argv = ["iqcar", *words]
     main()

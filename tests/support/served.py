@@ -16,19 +16,28 @@ from typing import Any, TypeVar
 
 import httpx
 
+from tests.support.command import Forked
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
 
 WAIT_S = 120
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
+WAITS = {
+    "rescan": "iqcar.serve.listing.RESCAN_S",
+    "head": "iqcar.serve.head_timeout.HEAD_S",
+    "body": "iqcar.serve.guard.BODY_S",
+}
+"""How long the server waits for what; tests that see such a wait out make it short."""
+
 T = TypeVar("T")
+Process = subprocess.Popen[str] | Forked
 
 
 class Served:
     """A running server: where it is, what it said, and a client that knows no token."""
 
-    def __init__(self, process: subprocess.Popen[str], cache: Path) -> None:
+    def __init__(self, process: Process, cache: Path) -> None:
         self.process = process
         self.cache = cache
         self.line = process.stdout.readline().strip() if process.stdout else ""
@@ -92,17 +101,38 @@ class Served:
 
 @contextmanager
 def served(
-    *paths: Path | str, cache: Path, options: tuple[str, ...] = (), through: tuple[str, ...] = ()
+    *paths: Path | str,
+    cache: Path,
+    options: tuple[str, ...] = (),
+    through: tuple[str, ...] | None = None,
+    **waits_s: float,
 ) -> Iterator[Served]:
-    """Serve some places on a free port of the loopback address, started through a command."""
-    command = [*through, sys.executable, "-m", "iqcar", "serve", *map(str, paths), "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--cache", str(cache), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    """Serve some places on a free port of the loopback address.
+
+    Parameters
+    ----------
+    *paths : Path or str
+    cache : Path
+    options : tuple of str
+        More words of the command line.
+    through : tuple of str, optional
+        A command that starts the server as users do, such as ``("env",)``; by default it is forked.
+    **waits_s : float
+        Seconds of :data:`WAITS` in a forked server.
+    """
+    words = ("serve", *map(str, paths), "--port", "0", "--cache", str(cache), *options)
+    process: Process
+    if through is None:
+        constants = {WAITS[name]: seconds for name, seconds in waits_s.items()}
+        process = Forked(*words, constants=constants)
+    else:
+        process = subprocess.Popen(
+            [*through, sys.executable, "-m", "iqcar", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
     server = Served(process, cache)
     try:
         yield server
