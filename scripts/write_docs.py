@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.demand.demand_tables import CAPACITIES, OWN_RATES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
     CauseEvidence,
+    ChangeKind,
     Domain,
     Evidence,
     FeatureKind,
@@ -19,9 +21,11 @@ from iqcar.enums import (
     InputStatus,
     LearnerSet,
     Level,
+    MatchBy,
     QueryBy,
     Request,
     Resource,
+    RunBy,
     SourceUsage,
     Verdict,
     WasteCause,
@@ -71,6 +75,7 @@ EXIT_CODES = {
     ExitCode.NOTHING: "nothing could be analysed",
     ExitCode.USAGE: "the command line was wrong",
     ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
+    ExitCode.GATE: "`iqcar compare`: a query got slower than `--fail-on` allows",
 }
 BUGS = f"""\
 One log that cannot be read never stops the others: its status says why, and the exit code is 3. A
@@ -153,7 +158,7 @@ def tables_page() -> str:
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
     derived = (WAITS, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
-    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES):
+    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARISON_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
@@ -166,7 +171,7 @@ def kinds_page() -> str:
     for kind in (
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
-        Pattern, Verdict,
+        Pattern, Verdict, ChangeKind, RunBy, MatchBy,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

@@ -4,6 +4,10 @@
 >>> tables = iqcar.read(["eventlogs/"])            # doctest: +SKIP
 >>> diagnosis = iqcar.diagnose(tables)             # doctest: +SKIP
 
+What changed between two sets of runs, and why:
+
+>>> iqcar.compare("monday/", "tuesday/").changes   # doctest: +SKIP
+
 In a PySpark program, name what runs and choose its pool:
 
 >>> with iqcar.query("q39b", pool="gold"):         # doctest: +SKIP
@@ -20,16 +24,29 @@ from iqcar.version import __version__
 
 if TYPE_CHECKING:
     from iqcar.attach.query_scope import query as query
+    from iqcar.comparison.compare_sets import compare as compare
+    from iqcar.comparison.comparison import Comparison as Comparison
     from iqcar.diagnosis import Diagnosis as Diagnosis
     from iqcar.pipeline import diagnose as diagnose
     from iqcar.pipeline import read as read
     from iqcar.tables import Tables as Tables
 
-__all__ = ["Diagnosis", "Tables", "__version__", "diagnose", "query", "read"]
+__all__ = [
+    "Comparison",
+    "Diagnosis",
+    "Tables",
+    "__version__",
+    "compare",
+    "diagnose",
+    "query",
+    "read",
+]
 
 _HOMES = {
+    "Comparison": "iqcar.comparison.comparison",
     "Diagnosis": "iqcar.diagnosis",
     "Tables": "iqcar.tables",
+    "compare": "iqcar.comparison.compare_sets",
     "diagnose": "iqcar.pipeline",
     "query": "iqcar.attach.query_scope",
     "read": "iqcar.pipeline",

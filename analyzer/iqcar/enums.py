@@ -188,6 +188,34 @@ class QueryBy(Kind):
     APP = "app", "The whole application."
 
 
+class RunBy(Kind):
+    """What one run is when two sets of runs are compared: the unit that statistics count."""
+
+    HOUR = "hour", "The applications of one cluster that started in one hour and overlap."
+    APPLICATION = "application", "The application."
+    QUERY = "query", "The run of a query."
+
+
+class MatchBy(Kind):
+    """How a query of one set of runs is found in another."""
+
+    AUTO = "auto", "The fingerprint, else the name without dates and counters, else the plan."
+    NAME = "name", "The fingerprint, else the name without dates and counters."
+    PLAN = "plan", "Tables and operators of the plan alone, whatever the names are."
+
+
+class ChangeKind(Kind):
+    """What kind of change a query or stage went through between two sets of runs."""
+
+    RATE = "rate", "The same work took another time."
+    DATA = "data", "It read more or less data."
+    SKEW = "skew", "Its data is divided more or less evenly among its tasks."
+    STRUCTURE = "structure", "Its stages, or their number of partitions, are others."
+    CONTENTION = "contention", "It waited more or less for what others hold."
+    ADDED = "added", "It ran after, not before."
+    REMOVED = "removed", "It ran before, not after."
+
+
 class BlameKind(Kind):
     """What a part of a target's slowdown is attributed to (eq. 4)."""
 

@@ -31,6 +31,8 @@ class ExitCode(IntEnum):
     """The command line was wrong."""
     PARTIAL = 3
     """Analysed, but some input failed or was truncated."""
+    GATE = 4
+    """Two sets of runs were compared, and a query is slower than ``--fail-on`` allows."""
 
 
 class IqcarError(Exception):

@@ -10,6 +10,7 @@ import typer
 
 from iqcar.cli.analyze import analyze
 from iqcar.cli.blame import blame
+from iqcar.cli.compare import compare
 from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
 from iqcar.cli.inject import app as inject
@@ -42,13 +43,14 @@ app = typer.Typer(
     ),
     epilog=(
         "Exit codes: 0 analysed; 3 analysed, but some input failed or was truncated; "
-        "1 nothing could be analysed; 2 wrong usage."
+        "1 nothing could be analysed; 2 wrong usage; 4 `compare`: slower than --fail-on allows."
     ),
 )
 app.command(short_help="Who made your queries wait, and what to change.")(analyze)
 app.command(short_help="The same as one HTML file to explore.")(report)
 app.command(short_help="Which queries ran, and what they lost.")(queries)
 app.command(short_help="One query, level by level.")(blame)
+app.command(short_help="What changed between two sets of runs.")(compare)
 app.command(short_help="Why each slow task was slow.")(stragglers)
 app.command(short_help="What keeps making tasks slow.")(topics)
 app.command(short_help="JSON Schema of results, rules and checks.")(schema)

@@ -9,20 +9,26 @@ import typer
 
 def schema(
     of: Annotated[
-        str, typer.Argument(metavar="[result|rules|check]", help="Which file to describe.")
+        str, typer.Argument(metavar="[result|rules|check|compare]", help="Which file to describe.")
     ] = "result",
 ) -> None:
-    """Print the JSON Schema of the result (or of the rules file, or of `iqcar rules check`).
+    """Print the JSON Schema of the result, a rules file, `iqcar rules check` or `iqcar compare`.
 
     Example: iqcar schema > result.schema.json
     """
     from iqcar.errors import UsageError
     from iqcar.report.json.analyze import check_schema, result_schema
+    from iqcar.report.json.compare import compare_schema
     from iqcar.rules.vocabulary.data_files import rule_schema
 
-    schemas = {"result": result_schema, "rules": rule_schema, "check": check_schema}
+    schemas = {
+        "result": result_schema,
+        "rules": rule_schema,
+        "check": check_schema,
+        "compare": compare_schema,
+    }
     if of not in schemas:
         raise UsageError(
-            f"there is no schema of {of!r}", "iqcar schema", "use result, rules or check"
+            f"there is no schema of {of!r}", "iqcar schema", "use result, rules, check or compare"
         )
     typer.echo(schemas[of]())

@@ -1,0 +1,72 @@
+"""Put the measures of both sides together: one row per category, side and run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.comparison.comparison_tables import CATEGORY_RUNS, MEASURES
+from iqcar.tables.arrays import known_or_zero, sum_by
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.comparison.match import Matched
+    from iqcar.comparison.measured_side import Side
+    from iqcar.tables.arrays import Floats, Ints
+
+
+def category_runs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:
+    """Average the nodes of each category in each run, by how often their queries ran.
+
+    Returns
+    -------
+    DataFrame of :data:`~iqcar.comparison.comparison_tables.CATEGORY_RUNS`
+        Sorted by category, side and run. A stage has a row only for runs that needed it; its
+        measures count the runs of its query that did not need it as 0.
+    """
+    names = [name for name, *_ in MEASURES]
+    parts = [
+        side.node_runs.assign(category=of[side.node_runs["node"].to_numpy()])
+        for side, of in zip(sides, matched.category_of, strict=True)
+    ]
+    columns: dict[str, list[Floats | Ints]] = {}
+    whole = _instances(parts, matched)
+    for number, part in enumerate(parts):
+        key = part["category"].to_numpy(np.int64), part["run"].to_numpy(np.int64)
+        runs = int(key[1].max(initial=-1)) + 1
+        cell = key[0] * max(runs, 1) + key[1]
+        present, place = np.unique(cell, return_inverse=True)
+        category, run = present // max(runs, 1), present % max(runs, 1)
+        root = matched.categories["query_category"].to_numpy(np.int64)
+        instances = whole[number][root[category], run] if len(present) else np.zeros(0)
+        weight = part["instances"].to_numpy(np.float64)
+        columns.setdefault("category", []).append(category)
+        columns.setdefault("side", []).append(np.full(len(present), number))
+        columns.setdefault("run", []).append(run)
+        columns.setdefault("instances", []).append(instances.astype(np.int64))
+        for name in names:
+            total = sum_by(place, part[name].to_numpy(np.float64) * weight, len(present))
+            columns.setdefault(name, []).append(total / np.maximum(instances, 1))
+        skew = part["bytes_max_over_mean"].to_numpy(np.float64)
+        known = sum_by(place, weight * np.isfinite(skew), len(present))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = sum_by(place, known_or_zero(skew) * weight, len(present)) / known
+        columns.setdefault("bytes_max_over_mean", []).append(mean)
+    together = {name: np.concatenate(values) for name, values in columns.items()}
+    order = np.lexsort((together["run"], together["side"], together["category"]))
+    return CATEGORY_RUNS.frame({name: values[order] for name, values in together.items()})
+
+
+def _instances(parts: list[pd.DataFrame], matched: Matched) -> list[Floats]:
+    """How often each query category ran in each run: (n_categories, n_runs) per side."""
+    found = []
+    is_query = matched.categories["kind"].to_numpy() == "query"
+    for part in parts:
+        category, run = part["category"].to_numpy(np.int64), part["run"].to_numpy(np.int64)
+        count = np.zeros((len(is_query), int(run.max(initial=-1)) + 1))
+        rows = is_query[category]
+        np.add.at(count, (category[rows], run[rows]), part["instances"].to_numpy(np.float64)[rows])
+        found.append(count)
+    return found

@@ -1,0 +1,141 @@
+"""Rank the queries that changed by what they add to a run, with the stages that changed in each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.comparison.change_kinds import kind_of_stage
+from iqcar.comparison.comparison_tables import CHANGES
+from iqcar.comparison.effects import LEAST_EFFECT_MS
+from iqcar.enums import ChangeKind, Verdict
+from iqcar.tables import NONE, texts
+from iqcar.tables.arrays import share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+    from iqcar.comparison.side_means import SideMeans
+
+
+class _Row(NamedTuple):
+    category: int
+    kind: str
+    stages: tuple[tuple[int, str], ...]
+    size: float
+
+
+def rank_changes(
+    categories: pd.DataFrame,
+    effect: pd.DataFrame,
+    sides: tuple[SideMeans, SideMeans],
+    new_graphs: Mapping[int, object] | None = None,
+) -> pd.DataFrame:
+    """List what changed: queries by contribution, each followed by its stages.
+
+    Parameters
+    ----------
+    categories : DataFrame of CATEGORIES
+    effect : DataFrame of EFFECTS
+    sides : SideMeans of before and after
+    new_graphs : mapping, optional
+        Query categories whose stage graph changed.
+
+    Returns
+    -------
+    DataFrame of :data:`~iqcar.comparison.comparison_tables.CHANGES`
+        A query is listed if it or a stage of it changed, if its stage graph did, or if it ran on
+        one side only.
+    """
+    found = _found(categories, effect, sides, new_graphs or {})
+    found.sort(key=lambda row: (-row.size, row.category))
+    contribution = effect["contribution_ms"].to_numpy(np.float64)
+    is_query = categories["kind"].to_numpy() == "query"
+    everything = float(np.abs(contribution[is_query]).sum())
+    rank: list[int] = []
+    category: list[int] = []
+    kind: list[str] = []
+    parent: list[int] = []
+    for number, row in enumerate(found, 1):
+        query = len(category)
+        for of, what, above in (
+            (row.category, row.kind, NONE),
+            *((stage, of_stage, query) for stage, of_stage in row.stages),
+        ):
+            rank.append(number)
+            category.append(of)
+            kind.append(what)
+            parent.append(above)
+    at = np.array(category, np.int64)
+    taken = {
+        name: effect[name].to_numpy()[at]
+        for name in (
+            *("before_ms", "after_ms", "contribution_ms", "low_ms", "high_ms"),
+            *("runs_before", "runs_after", "q_value", "evidence"),
+        )
+    }
+    size = np.abs(contribution[at])
+    return CHANGES.frame(
+        {
+            "rank": rank,
+            "category": at,
+            "kind": kind,
+            **taken,
+            "share": share_of(size, np.full(len(size), everything)),
+            "parent": parent,
+        }
+    )
+
+
+def _found(
+    categories: pd.DataFrame,
+    effect: pd.DataFrame,
+    sides: tuple[SideMeans, SideMeans],
+    new_graphs: Mapping[int, object],
+) -> list[_Row]:
+    kind = texts(categories, "kind")
+    of = categories["query_category"].tolist()
+    verdict = texts(effect, "verdict")
+    contribution: list[float] = effect["contribution_ms"].tolist()
+    stages: dict[int, list[int]] = {}
+    for category, (what, query) in enumerate(zip(kind, of, strict=True)):
+        if what != "query" and _worth(category, query, verdict, effect, new_graphs):
+            stages.setdefault(query, []).append(category)
+    changed = str(Verdict.CHANGED)
+    found = []
+    for category in np.flatnonzero(np.array(kind, object) == "query").tolist():
+        inside = sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
+        kinds = tuple((stage, str(kind_of_stage(stage, effect, sides))) for stage in inside)
+        if verdict[category] == "":
+            only_after = effect["runs_before"].iloc[category] == 0
+            whole = ChangeKind.ADDED if only_after else ChangeKind.REMOVED
+            found.append(_Row(category, str(whole), (), abs(contribution[category])))
+        elif category in new_graphs:
+            structure = str(ChangeKind.STRUCTURE)
+            found.append(_Row(category, structure, kinds, abs(contribution[category])))
+        elif verdict[category] == changed:
+            what = kinds[0][1] if kinds else str(kind_of_stage(category, effect, sides))
+            found.append(_Row(category, what, kinds, abs(contribution[category])))
+        elif any(verdict[stage] == changed for stage in inside):
+            # The query's own time varies too much to tell: its stages say how much.
+            size = abs(sum(contribution[stage] for stage in inside))
+            found.append(_Row(category, kinds[0][1], kinds, size))
+    return found
+
+
+def _worth(
+    stage: int,
+    query: int,
+    verdict: list[str],
+    effect: pd.DataFrame,
+    new_graphs: Mapping[int, object],
+) -> bool:
+    """Tell whether a stage is listed: it changed, or came or went with another stage graph."""
+    if verdict[stage] == str(Verdict.CHANGED):
+        return True
+    one_side = effect["before_ms"].iloc[stage] == 0 or effect["after_ms"].iloc[stage] == 0
+    large = abs(effect["contribution_ms"].iloc[stage]) >= LEAST_EFFECT_MS
+    return bool(query in new_graphs and one_side and large and verdict[query] != "")

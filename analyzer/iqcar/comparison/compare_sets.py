@@ -1,0 +1,188 @@
+"""Compare two sets of runs, step by step.
+
+sides → matched categories → measures per run → effects → changes → causes → Comparison
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.comparison.baseline import is_baseline, load_baseline
+from iqcar.comparison.categories import category_runs
+from iqcar.comparison.changes import rank_changes
+from iqcar.comparison.comparison import Comparison, Differences, Setting
+from iqcar.comparison.comparison_doubts import find_comparison_doubts
+from iqcar.comparison.effects import effects
+from iqcar.comparison.match import match_sides
+from iqcar.comparison.measured_side import Side, measure_side
+from iqcar.comparison.part_causes import part_causes
+from iqcar.comparison.side_means import side_means
+from iqcar.comparison.stage_graphs import changed_graphs
+from iqcar.enums import MatchBy, RunBy
+from iqcar.errors import IqcarError, UsageError
+from iqcar.formatting import short
+from iqcar.pipeline import read
+from iqcar.tables import Tables, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.comparison.side_facts import SideFacts
+
+    Given = Tables | Side | str | Path | Sequence[str | Path]
+
+MARGIN = 0.05
+"""Relative change of time that is none: equal runs differ by it often."""
+ALPHA = 0.05
+"""Level of the tests, and rate of false findings among all."""
+
+
+def compare(
+    before: Given,
+    after: Given,
+    *,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
+    pairs: Sequence[tuple[str, str]] = (),
+    match_by: MatchBy | str = MatchBy.AUTO,
+    run_by: RunBy | str = RunBy.HOUR,
+) -> Comparison:
+    """Find what changed between two sets of runs.
+
+    Parameters
+    ----------
+    before, after : Tables, or path, or sequence of paths
+        From :func:`iqcar.read`, or what it takes; before may be a file of
+        ``iqcar compare --save-baseline``.
+    margin : float
+        Relative change of time that is none; > 0.
+    alpha : float
+        Level of the tests; between 0 and 0.5.
+    pairs : sequence of (str, str)
+        Queries before and after that are one, by name or fingerprint.
+    match_by : MatchBy or str
+        How other queries are matched.
+    run_by : RunBy or str
+        What one run is.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    IqcarError
+        If a side has no query that ended well, or no query is on both sides.
+    UsageError
+        If margin or alpha are out of range, or a pair names no query.
+    """
+    check_levels(margin, alpha)
+    sides = (_side(before, RunBy(run_by)), _side(after, RunBy(run_by)))
+    return compare_sides(sides, margin=margin, alpha=alpha, pairs=pairs, match_by=MatchBy(match_by))
+
+
+def check_levels(margin: float, alpha: float) -> None:
+    """Raise UsageError if a margin or a level is out of range."""
+    if not 0 < margin < 10:
+        raise UsageError(f"is out of range: {margin:g}", "--margin", "give 5% or the like")
+    if not 0 < alpha < 0.5:
+        raise UsageError(f"is out of range: {alpha:g}", "--alpha", "give 0.05 or the like")
+
+
+def _side(given: Given, run_by: RunBy) -> Side:
+    if isinstance(given, Side):
+        return given
+    if isinstance(given, Tables):
+        return measure_side(given, run_by)
+    if isinstance(given, (str, Path)) and is_baseline(given):
+        return load_baseline(given)
+    return measure_side(read(given), run_by)
+
+
+def split_sides(tables: Tables, moment_ms: float, run_by: RunBy) -> tuple[Side, Side]:
+    """Cut one set of logs in time: queries that started before a moment, and the others.
+
+    Parameters
+    ----------
+    tables : Tables
+    moment_ms : float
+        Milliseconds since the epoch.
+    run_by : RunBy
+    """
+    start = tables.queries["start_ms"].to_numpy(np.float64)
+    return (
+        measure_side(tables, run_by, start < moment_ms),
+        measure_side(tables, run_by, start >= moment_ms),
+    )
+
+
+def compare_sides(
+    sides: tuple[Side, Side],
+    *,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
+    pairs: Sequence[tuple[str, str]] = (),
+    match_by: MatchBy = MatchBy.AUTO,
+) -> Comparison:
+    """Compare two measured sides (:func:`compare` measures them)."""
+    for side, word in zip(sides, ("before", "after"), strict=True):
+        if side.nodes.empty:
+            raise IqcarError(
+                f"there is nothing to compare {word}: no query ended well",
+                "",
+                "; ".join(side.doubts) or "see `iqcar queries`",
+            )
+    matched = match_sides(*sides, match_by=match_by, pairs=pairs)
+    categories = matched.categories
+    runs = category_runs(sides, matched)
+    effect = effects(runs, categories, margin=margin, alpha=alpha)
+    means = (side_means(runs, categories, 0), side_means(runs, categories, 1))
+    if not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
+        raise _nothing_in_common(sides)
+    graphs = changed_graphs(sides, matched)
+    changes = rank_changes(categories, effect, means, graphs)
+    return Comparison(
+        sides=sides,
+        categories=categories,
+        category_runs=runs,
+        effects=effect,
+        changes=changes,
+        causes=part_causes(changes, effect),
+        category_of=matched.category_of,
+        new_graphs=graphs,
+        different=_differences(sides[0].facts, sides[1].facts),
+        doubts=find_comparison_doubts(sides),
+        margin=margin,
+        alpha=alpha,
+    )
+
+
+def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:
+    names = []
+    for side in sides:
+        of = sorted(set(texts(side.nodes[side.nodes["kind"] == "query"], "name")))
+        more = f" and {len(of) - 2} more" if len(of) > 2 else ""
+        names.append(", ".join(short(name, 40) for name in of[:2]) + more)
+    return IqcarError(
+        f"no query is on both sides: {names[0]} before, {names[1]} after",
+        "",
+        "pair those that are one with --pair OLD=NEW",
+    )
+
+
+def _differences(before: SideFacts, after: SideFacts) -> Differences:
+    keys = sorted(before.settings.keys() | after.settings.keys())
+    changed = [
+        Setting(key, before.settings.get(key, ()), after.settings.get(key, ())) for key in keys
+    ]
+    return Differences(
+        settings=tuple(one for one in changed if one.before != one.after),
+        hosts=(
+            tuple(sorted(set(before.hosts) - set(after.hosts))),
+            tuple(sorted(set(after.hosts) - set(before.hosts))),
+        ),
+        versions=(before.versions, after.versions) if before.versions != after.versions else None,
+    )

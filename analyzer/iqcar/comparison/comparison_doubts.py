@@ -1,0 +1,41 @@
+"""Say what makes a comparison doubtful."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.comparison.effects import FAMILIES
+
+if TYPE_CHECKING:
+    from iqcar.comparison.measured_side import Side
+
+
+def find_comparison_doubts(sides: tuple[Side, Side]) -> tuple[str, ...]:
+    """Return one sentence for each doubt, without a full stop."""
+    doubts = [
+        f"{word}, {doubt}"
+        for word, side in zip(("Before", "After"), sides, strict=True)
+        for doubt in side.doubts
+    ]
+    before, after = (side.facts for side in sides)
+    if min(before.runs, after.runs) == 1:
+        spreads = ", ".join(
+            f"{family.one_run.variance**0.5:.0%} of {word}".replace("%", " %")
+            for family, word in zip(FAMILIES, ("time", "CPU time", "data"), strict=True)
+        )
+        which = "either side" if before.runs == after.runs else "one side"
+        doubts.append(
+            f"There is one run on {which}: what it would be on other days is unknown; equal runs "
+            f"are taken to differ as they usually do (by {spreads}), so trust CPU time, data and "
+            "stage graphs before time"
+        )
+    same = sorted(set(before.applications) & set(after.applications))
+    if same and len(same) == len(before.applications) == len(after.applications):
+        doubts.append("Both sides are the same applications: nothing can have changed")
+    elif same:
+        doubts.append(f"{len(same)} applications are on both sides, such as {same[0]}")
+    if before.hosts and after.hosts and not set(before.hosts) & set(after.hosts):
+        doubts.append(
+            "No host is on both sides: other machines make other times, whatever the queries do"
+        )
+    return tuple(doubts)

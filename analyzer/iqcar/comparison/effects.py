@@ -1,0 +1,181 @@
+"""Compute how much each category changed, whether its runs show it, and which parts changed.
+
+Three measures are tested: time, CPU time and bytes. Runs of equal queries vary least in the last,
+so a change of work counts where the time that it stands for changed, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.comparison.comparison_tables import EFFECTS, PART_NAMES
+from iqcar.comparison.shrunken_t import Prior, judge
+from iqcar.comparison.side_means import side_means
+from iqcar.enums import VERDICTS, Verdict
+from iqcar.tables.arrays import share_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.comparison.shrunken_t import Verdicts
+    from iqcar.comparison.side_means import SideMeans
+    from iqcar.tables.arrays import Flags, Floats
+
+LEAST_EFFECT_MS = 50.0
+"""Change of a mean below which nothing is reported: a planned collection of garbage takes more."""
+
+
+class Family(NamedTuple):
+    """One measure that is tested over all categories.
+
+    Attributes
+    ----------
+    name : str
+        As evidence names it.
+    measure : str
+        Column of ``CATEGORY_RUNS``.
+    margin : float
+        Relative change that is none.
+    one_run : Prior
+        Variance of log values where no category has several runs.
+    """
+
+    name: str
+    measure: str
+    margin: float
+    one_run: Prior
+
+
+TIME = Family("time", "time_ms", 0.05, Prior(0.15**2, 4.0))
+FAMILIES = (
+    TIME,
+    Family("cpu", "cpu_ms", 0.03, Prior(0.05**2, 4.0)),
+    Family("bytes", "bytes", 0.02, Prior(0.03**2, 4.0)),
+)
+"""Margins below which simulated quiet pairs raise no alarm; spreads of equal runs there."""
+
+NOT_WORK = ("slots_ms", "executors_ms", "tail_ms")
+"""Parts of a stage's time in which its tasks did not work."""
+
+
+def effects(
+    runs: pd.DataFrame, categories: pd.DataFrame, *, margin: float, alpha: float
+) -> pd.DataFrame:
+    """Test all categories and divide their changes.
+
+    Parameters
+    ----------
+    runs : DataFrame of CATEGORY_RUNS
+    categories : DataFrame of CATEGORIES
+    margin : float
+        Relative change of time that is none.
+    alpha : float
+        Level of the tests.
+
+    Returns
+    -------
+    DataFrame of :data:`~iqcar.comparison.comparison_tables.EFFECTS`, as the categories.
+    """
+    n = len(categories)
+    sides = (side_means(runs, categories, 0), side_means(runs, categories, 1))
+    before, after = (side.measure["time_ms"] for side in sides)
+    both = (sides[0].runs > 0) & (sides[1].runs > 0)
+    instances = np.where(
+        both, (sides[0].instances + sides[1].instances) / 2, sides[0].instances + sides[1].instances
+    )
+    tested = [_judge(runs, family, n, margin, alpha) for family in FAMILIES]
+    passed = _passed(tested, sides, margin)
+    time = tested[0]
+    change = instances * (after - before)
+    # The scale that makes a difference of logarithms one of times, whichever side comes first.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(after == before, before, (after - before) / np.log(after / before))
+    low = change + instances * scale * (time.low - time.difference)
+    high = change + instances * scale * (time.high - time.difference)
+    changed = np.logical_or.reduce(passed)
+    verdict = np.array([str(VERDICTS[code]) for code in time.verdict], object)
+    # What is surely different, but by less than matters, is the same.
+    small = (verdict == str(Verdict.CHANGED)) & ~changed
+    verdict[small] = str(Verdict.SAME)
+    verdict[changed] = str(Verdict.CHANGED)
+    verdict[~both | (np.isnan(time.p) & ~changed)] = ""
+    return EFFECTS.frame(
+        {
+            "category": np.arange(n),
+            "runs_before": sides[0].runs,
+            "runs_after": sides[1].runs,
+            "instances": instances,
+            "before_ms": before,
+            "after_ms": after,
+            "contribution_ms": change,
+            "low_ms": low,
+            "high_ms": high,
+            "log_low": time.low,
+            "log_high": time.high,
+            "verdict": verdict,
+            "evidence": [
+                ", ".join(f.name for f, yes in zip(FAMILIES, row, strict=True) if yes)
+                for row in np.column_stack(passed).tolist()
+            ],
+            "q_value": _least_q(tested, passed),
+            "runs_needed": np.where(verdict == str(Verdict.CANNOT_TELL), time.runs_needed, 0),
+            **_data_and_rate(sides, instances),
+            **{
+                f"{name.removesuffix('_ms')}_change_ms": instances
+                * (sides[1].measure[name] - sides[0].measure[name])
+                for name in PART_NAMES
+            },
+        }
+    )
+
+
+def _judge(runs: pd.DataFrame, family: Family, n: int, margin: float, alpha: float) -> Verdicts:
+    return judge(
+        runs["category"].to_numpy(np.int64),
+        runs["side"].to_numpy(np.int64),
+        runs[family.measure].to_numpy(np.float64),
+        n=n,
+        margin=margin if family is TIME else family.margin,
+        alpha=alpha,
+        one_run=family.one_run,
+    )
+
+
+def _passed(
+    tested: list[Verdicts], sides: tuple[SideMeans, SideMeans], margin: float
+) -> list[Flags]:
+    """Tell which tests say that a category changed by as much as matters."""
+    before, after = (side.measure["time_ms"] for side in sides)
+    compute, work = (
+        sides[1].measure[name] - sides[0].measure[name] for name in ("compute_ms", "time_ms")
+    )
+    for name in NOT_WORK:
+        work = work - (sides[1].measure[name] - sides[0].measure[name])
+    least = np.maximum(margin * np.minimum(before, after), LEAST_EFFECT_MS)
+    passed = []
+    for test, stands_for in zip(tested, (after - before, compute, work), strict=True):
+        with np.errstate(invalid="ignore"):
+            passed.append(
+                (test.verdict == VERDICTS.index(Verdict.CHANGED))
+                & (np.abs(stands_for) >= least)
+                & (np.sign(stands_for) == np.sign(test.difference))
+            )
+    return passed
+
+
+def _least_q(tested: list[Verdicts], passed: list[Flags]) -> Floats:
+    q = np.array([np.where(yes, test.q, np.inf) for test, yes in zip(tested, passed, strict=True)])
+    least: Floats = q.min(axis=0)
+    return np.where(np.isinf(least), tested[0].q, least)
+
+
+def _data_and_rate(sides: tuple[SideMeans, SideMeans], instances: Floats) -> dict[str, Floats]:
+    """Divide the change of time = bytes × rate: Δbytes · mean rate + mean bytes · Δrate."""
+    times, data = ([side.measure[name] for side in sides] for name in ("time_ms", "bytes"))
+    known = (data[0] > 0) & (data[1] > 0)
+    rate = [share_of(time, read) for time, read in zip(times, data, strict=True)]
+    by_data = np.where(known, instances * (data[1] - data[0]) * (rate[0] + rate[1]) / 2, np.nan)
+    by_rate = np.where(known, instances * (rate[1] - rate[0]) * (data[0] + data[1]) / 2, np.nan)
+    return {"data_ms": by_data, "rate_ms": by_rate}

@@ -1,0 +1,120 @@
+"""Decide whether a comparison passes a gate: no query on both sides slower than allowed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from iqcar.enums import Verdict
+from iqcar.errors import UsageError
+from iqcar.formatting import duration
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.comparison.comparison import Comparison
+
+
+class Limit(NamedTuple):
+    """How much slower a query may be; one of the two is set.
+
+    Attributes
+    ----------
+    query : str
+        The query that it is for; empty for all others.
+    share : float
+        Relative change, such as 0.1; NaN if `ms` is set.
+    ms : float
+        Change of a run of the query; NaN if `share` is set.
+    """
+
+    query: str
+    share: float
+    ms: float
+
+    def __str__(self) -> str:
+        return duration(self.ms) if math.isnan(self.share) else f"{self.share * 100:g} %"
+
+
+class Gate(NamedTuple):
+    """Whether the comparison passed, and why not: a line for each query that failed."""
+
+    passed: bool
+    failures: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+def parse_limit(text: str | float) -> Limit:
+    """Read a limit: 0.1, ``10%``, ``500ms``, ``2s`` or ``query=20%``.
+
+    Raises
+    ------
+    UsageError
+        If it is none of them.
+    """
+    if not isinstance(text, str):
+        return Limit("", _least_zero(float(text), str(text)), math.nan)
+    query, _, amount = text.rpartition("=")
+    amount = amount.strip()
+    for unit, scale, relative in (("%", 0.01, True), ("ms", 1.0, False), ("s", 1000.0, False)):
+        if amount.endswith(unit):
+            value = _number(amount.removesuffix(unit), text) * scale
+            return Limit(query, value, math.nan) if relative else Limit(query, math.nan, value)
+    raise _wrong(text)
+
+
+def _number(digits: str, text: str) -> float:
+    try:
+        value = float(digits)
+    except ValueError:
+        raise _wrong(text) from None
+    return _least_zero(value, text)
+
+
+def _least_zero(value: float, text: str) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise _wrong(text)
+    return value
+
+
+def _wrong(text: str) -> UsageError:
+    return UsageError(f"is no limit: {text!r}", "--fail-on", "give 10%, 500ms or QUERY=20%")
+
+
+def check_gate(
+    comparison: Comparison, limits: Sequence[str | float], *, new_plan: bool, strict: bool
+) -> Gate:
+    """Check every query on both sides, the largest change first.
+
+    A query fails a limit if it changed, is slower by more than the limit, and the interval of its
+    change lies above the comparison's margin as a whole.
+    """
+    parsed = [parse_limit(limit) for limit in limits]
+    for limit in parsed:
+        if limit.query:
+            comparison.find(limit.query)  # a limit for a misspelt query would never fail
+    effects = comparison.effects
+    verdict = texts(effects, "verdict")
+    failures = []
+    order = effects["contribution_ms"].abs().to_numpy()[comparison.common].argsort(kind="stable")
+    for row in comparison.common[order].tolist():
+        name = comparison.name(row)
+        before, after = (float(effects[key].iloc[row]) for key in ("before_ms", "after_ms"))
+        times = f"{duration(before)} → {duration(after)}"
+        own = [limit for limit in parsed if limit.query and comparison.find(limit.query) == row]
+        for limit in own or [limit for limit in parsed if not limit.query]:
+            over = after - before > limit.ms or after / before - 1 > limit.share
+            sure = effects["log_low"].iloc[row] > math.log1p(comparison.margin)
+            if verdict[row] == Verdict.CHANGED and over and sure:
+                failures.append(f"{name}: {times}, slower than allowed ({limit})")
+            elif strict and verdict[row] == Verdict.CANNOT_TELL:
+                needed = int(effects["runs_needed"].iloc[row])
+                failures.append(
+                    f"{name}: {times}, cannot tell whether it changed (needs {needed} runs a side)"
+                )
+        if new_plan and row in comparison.new_graphs:
+            failures.append(f"{name}: its stages are others than before")
+    return Gate(not failures, tuple(failures))

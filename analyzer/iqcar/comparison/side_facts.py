@@ -1,0 +1,106 @@
+"""Describe one side of a comparison: its logs, applications, versions, hosts, slots, settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.enums import InputStatus
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags
+
+
+OF_ONE_APPLICATION = (
+    *("spark.app.", "spark.driver.host", "spark.driver.port", "spark.driver.appUIAddress"),
+    *("spark.executor.id", "spark.repl.class.uri", "spark.yarn.app.", "spark.ui.proxyBase"),
+    *("spark.org.apache.hadoop.yarn.server.webproxy", "spark.eventLog.dir", "spark.version"),
+    *("spark.fs.s3a.committer.uuid", "spark.sql.warehouse.dir", "spark.submit.", "spark.jars"),
+    *("spark.blockManager.port", "spark.repl.local.jars", "spark.yarn.dist.", "spark.yarn.cache."),
+)
+"""Beginnings of settings that differ between any two applications, or name where their files are;
+the Spark version is told apart."""
+
+
+class SideFacts(NamedTuple):
+    """What a side was measured from.
+
+    Attributes
+    ----------
+    runs : int
+        Runs: the units of statistics.
+    logs : tuple of str
+        Paths of its logs.
+    applications : tuple of str
+        Ids of its applications, sorted.
+    versions : tuple of str
+        Spark versions, sorted.
+    hosts : tuple of str
+        Hosts that ran its tasks, sorted.
+    settings : dict of str to tuple of str
+        Values of each Spark property over the applications, sorted.
+    damaged : bool
+        Whether an input failed or was truncated.
+    """
+
+    runs: int
+    logs: tuple[str, ...]
+    applications: tuple[str, ...]
+    versions: tuple[str, ...]
+    hosts: tuple[str, ...]
+    settings: dict[str, tuple[str, ...]]
+    damaged: bool
+
+
+def side_facts(tables: Tables, here: Flags, runs: int) -> SideFacts:
+    """Describe the applications of some queries.
+
+    Parameters
+    ----------
+    tables : Tables
+    here : ndarray of shape (n_queries,), bool
+        The queries of this side.
+    runs : int
+        How many runs they make.
+    """
+    apps = sorted(set(tables.queries["app"].to_numpy(np.int64)[here].tolist()))
+    ids, versions = (
+        texts(tables.applications, name) for name in ("application_id", "spark_version")
+    )
+    query = tables.tasks["query"].to_numpy(np.int64)
+    of_side = (query >= 0) & np.append(here, False)[query]
+    host_names = texts(tables.hosts, "host")
+    used = np.unique(tables.tasks["host"].to_numpy(np.int64)[of_side])
+    inputs = tables.inputs
+    input_app = inputs["app"].tolist()
+    chosen = set(apps)
+    bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}
+    return SideFacts(
+        runs=runs,
+        logs=tuple(
+            path
+            for path, app in zip(texts(inputs, "path"), input_app, strict=True)
+            if app in chosen
+        ),
+        applications=tuple(sorted(ids[app] for app in apps)),
+        versions=tuple(sorted({versions[app] for app in apps} - {""})),
+        hosts=tuple(sorted(host_names[host] for host in used.tolist() if host >= 0)),
+        settings=_settings(tables, chosen),
+        damaged=bool(bad & set(texts(inputs, "status"))),
+    )
+
+
+def _settings(tables: Tables, apps: set[int]) -> dict[str, tuple[str, ...]]:
+    """Return the values that each Spark property has in some applications."""
+    conf = tables.conf
+    conf = conf[conf["sql_execution"].to_numpy() < 0]
+    found: dict[str, set[str]] = {}
+    for app, key, value in zip(
+        conf["app"].tolist(), texts(conf, "key"), texts(conf, "value"), strict=True
+    ):
+        if app in apps and not key.startswith(OF_ONE_APPLICATION):
+            found.setdefault(key, set()).add(value)
+    return {key: tuple(sorted(values)) for key, values in sorted(found.items())}

@@ -1,0 +1,142 @@
+"""Parts of a change sum to it, and neither order nor side decides what is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iqcar
+from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.comparison_tables import COMPARISON_TABLES, PART_NAMES
+from iqcar.errors import IqcarError
+from tests.support.random_runs import random_runs
+
+seeds = st.integers(0, 2**16)
+
+
+def compared(before: int, after: int) -> Comparison | None:
+    try:
+        return iqcar.compare(random_runs(before), random_runs(after))
+    except IqcarError:
+        return None  # no query is on both sides
+
+
+@pytest.mark.slow
+@given(seeds, seeds)
+@settings(max_examples=12, deadline=None)
+def test_changes_of_stages_and_driver_sum_to_that_of_their_query(before: int, after: int) -> None:
+    comparison = compared(before, after)
+    if comparison is None:
+        return
+    for query in comparison.common.tolist():
+        parts = comparison.parts(query)
+        whole = comparison.effects.iloc[query]
+        for name in ("contribution_ms", "before_ms", "after_ms"):
+            assert parts[name].sum() == pytest.approx(whole[name], abs=1e-6)
+
+
+@pytest.mark.slow
+@given(seeds, seeds)
+@settings(max_examples=12, deadline=None)
+def test_parts_of_a_change_sum_to_it(before: int, after: int) -> None:
+    comparison = compared(before, after)
+    if comparison is None:
+        return
+    effects = comparison.effects
+    changes = [f"{name.removesuffix('_ms')}_change_ms" for name in PART_NAMES]
+    np.testing.assert_allclose(effects[changes].sum(axis=1), effects["contribution_ms"], atol=1e-6)
+    runs = comparison.category_runs
+    assert (runs[list(PART_NAMES)].to_numpy() >= -1e-6).all()
+    np.testing.assert_allclose(runs[list(PART_NAMES)].sum(axis=1), runs["time_ms"], atol=1e-6)
+    known = effects["data_ms"].notna()
+    np.testing.assert_allclose(
+        (effects["data_ms"] + effects["rate_ms"])[known],
+        effects["contribution_ms"][known],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.slow
+@given(seeds, seeds)
+@settings(max_examples=12, deadline=None)
+def test_swapping_the_sides_changes_signs_only(before: int, after: int) -> None:
+    forth, back = compared(before, after), compared(after, before)
+    if forth is None or back is None:
+        assert forth is back
+        return
+    one = sorted_effects(forth, "before_ms", "after_ms", "low_ms", "high_ms", sign=1)
+    other = sorted_effects(back, "after_ms", "before_ms", "high_ms", "low_ms", sign=-1)
+    pd.testing.assert_frame_equal(one, other, rtol=1e-9, atol=1e-5)
+
+
+def sorted_effects(
+    comparison: Comparison, first: str, second: str, low: str, high: str, *, sign: int
+) -> pd.DataFrame:
+    """Effects in the order of what they are, as if the sides were in the order named."""
+    effects = comparison.effects
+    parts = [f"{name.removesuffix('_ms')}_change_ms" for name in PART_NAMES]
+    signed = [low, high, "contribution_ms", "data_ms", "rate_ms", *parts]
+    columns = {
+        "kind": comparison.categories["kind"],
+        "query": comparison.categories["fingerprint"],
+        "verdict": effects["verdict"],
+        "evidence": effects["evidence"],
+        "first": effects[first],
+        "second": effects[second],
+        **{str(place): sign * effects[name] + 0.0 for place, name in enumerate(signed)},
+    }
+    frame = pd.DataFrame(columns)
+    return frame.round(6).sort_values(list(frame.columns)).reset_index(drop=True)
+
+
+@pytest.mark.slow
+@given(seeds, seeds, seeds)
+@settings(max_examples=12, deadline=None)
+def test_the_order_of_tasks_and_applications_does_not_matter(
+    before: int, after: int, shuffle: int
+) -> None:
+    comparison = compared(before, after)
+    if comparison is None:
+        return
+    again = iqcar.compare(random_runs(before), random_runs(after, shuffle=shuffle))
+    for name in ("effects", "changes", "category_runs"):
+        pd.testing.assert_frame_equal(getattr(comparison, name), getattr(again, name))
+
+
+@given(seeds)
+@settings(max_examples=12, deadline=None)
+def test_a_set_against_itself_finds_nothing(seed: int) -> None:
+    comparison = compared(seed, seed)
+    if comparison is None:
+        return
+    assert comparison.changes.empty
+    assert comparison.effects["contribution_ms"].abs().max() == 0
+    assert comparison.total_ms[0] == comparison.total_ms[1]
+
+
+@pytest.mark.slow
+def test_a_recorded_log_against_itself_finds_nothing(shared_logs: Path) -> None:
+    for log in sorted(shared_logs.glob("[!R]*")):
+        tables = iqcar.read(log)
+        try:
+            comparison = iqcar.compare(tables, tables)
+        except IqcarError as error:
+            assert "no query ended well" in str(error)
+            continue
+        assert comparison.changes.empty, log
+        assert comparison.new_graphs == {}, log
+
+
+def test_frames_are_as_declared() -> None:
+    comparison = next(found for seed in range(20) if (found := compared(seed, seed + 1)))
+    frames = (
+        comparison.categories, comparison.category_runs, comparison.effects, comparison.changes,
+        comparison.causes,
+    )  # fmt: skip
+    for spec, frame in zip(COMPARISON_TABLES, frames, strict=True):
+        assert list(frame.columns) == spec.column_names()
