@@ -108,7 +108,7 @@ def test_a_verdict_says_what_its_numbers_say(table: list[Row], margin: float, al
 
 @given(rows)
 def test_a_larger_margin_makes_no_difference_surer(table: list[Row]) -> None:
-    by_margin = [judged(table, margin=margin).p for margin in (0.0, 0.02, 0.1, 1.0)]
+    by_margin = [judged(table, margin=margin).p for margin in (0.0, 0.05, 1.0)]
     for smaller, larger in pairwise(by_margin):
         known = np.isfinite(smaller)
         assert (larger[known] >= smaller[known] - 1e-12).all()
@@ -182,6 +182,7 @@ def rejected(runs: int, spread: float, effect: float, margin: float) -> float:
     return float(np.mean([(pair.p <= 0.05).mean() for pair in pairs]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 3, 5, 10])
 @pytest.mark.parametrize("spread", [0.03, 0.3])
 def test_equal_sides_are_rejected_as_often_as_alpha_says(runs: int, spread: float) -> None:
@@ -191,6 +192,7 @@ def test_equal_sides_are_rejected_as_often_as_alpha_says(runs: int, spread: floa
     assert rejected(runs, spread, 0.0, 0.02) <= without_margin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread", "effect", "margin", "least"),
     [

@@ -138,9 +138,10 @@ def judge(
     size = np.abs(runs.difference)
     p = np.minimum(t_tail((size - least) / error, df) + t_tail((size + least) / error, df), 1.0)
     q = adjusted(p)
-    half_width = t_quantile(alpha / 2, df) * error
+    two_sided, one_sided = t_quantile((alpha / 2, alpha), df)
+    half_width = two_sided * error
     changed = q <= alpha
-    same = size + t_quantile(alpha, df) * error <= least
+    same = size + one_sided * error <= least
     verdict = np.where(changed, _CHANGED, np.where(same, _SAME, _CANNOT_TELL)).astype(np.int8)
     unclear = (verdict == _CANNOT_TELL) & np.isfinite(p)
     next_level = alpha * (changed.sum() + 1) / max(int(np.isfinite(p).sum()), 1)
@@ -263,10 +264,9 @@ def _runs_needed(
     """Runs a side with which a difference so far beyond (or, < 0, within) the margin is told."""
     runs = np.arange(1, MOST_RUNS_NEEDED + 1)
     df = np.asarray(prior_df + 2.0 * (runs - 1), np.float64)
-    sure = t_quantile(1 - POWER, df)
+    sure, changed, same = t_quantile((1 - POWER, next_level, alpha), df)
     errors = np.sqrt(2 / runs)
-    as_changed = (t_quantile(next_level, df) + sure) * errors
-    as_same = (t_quantile(alpha, df) + sure) * errors
+    as_changed, as_same = (changed + sure) * errors, (same + sure) * errors
     needed = np.full(len(beyond), MOST_RUNS_NEEDED, np.int64)
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.abs(beyond) / np.sqrt(variance)

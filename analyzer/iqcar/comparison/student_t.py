@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iqcar.tables.arrays import Floats
 
 SHIFT = 12
@@ -113,14 +115,20 @@ def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     return value
 
 
-def t_quantile(tail: float, df: Floats) -> Floats:
-    """Value that Student's t exceeds with probability ``tail``, < 1/2.
+def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
+    """Values that Student's t exceeds with each probability of ``tails``, < 1/2.
 
     Newton's method from the normal quantile, which is smaller: the tail is convex, so that no step
     passes the solution. Each distinct number of degrees of freedom is solved once.
+
+    Returns
+    -------
+    ndarray of shape (n_tails, *shape of df)
     """
     distinct, place = np.unique(df, return_inverse=True)
-    t = np.full_like(distinct, NormalDist().inv_cdf(1 - tail))
+    tail = np.array(tails)[:, None]
+    start = np.array([NormalDist().inv_cdf(1 - one) for one in tails])
+    t = np.repeat(start[:, None], len(distinct), axis=1)
     scale = np.exp(log_gamma((distinct + 1) / 2) - log_gamma(distinct / 2))
     scale /= np.sqrt(np.pi * distinct)
     for _ in range(MOST_TERMS):
@@ -129,4 +137,4 @@ def t_quantile(tail: float, df: Floats) -> Floats:
         t += step
         if not (np.abs(step) > 1e-10 * (1 + t)).any():  # the next step would square that
             break
-    return t[place].reshape(np.shape(df))
+    return t[:, place].reshape(len(tails), *np.shape(df))
