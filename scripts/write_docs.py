@@ -7,13 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from iqcar.comparison.as_printed import PRINTED_FINDINGS
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES
+from iqcar.comparison.structures import STRUCTURES
+from iqcar.comparison.variation import VARIATION
 from iqcar.demand.demand_tables import CAPACITIES, OWN_RATES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
     CauseEvidence,
     ChangeKind,
+    CompareMethod,
     Domain,
     Evidence,
     FeatureKind,
@@ -81,6 +85,7 @@ BUGS = f"""\
 One log that cannot be read never stops the others: its status says why, and the exit code is 3. A
 bug of iqcar ends in one line, too. `iqcar --debug COMMAND`, or `{DEBUG}=1` in the environment,
 prints its traceback, also that of a process which reads logs or analyses them for `iqcar serve`."""
+COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS)
 DEMAND_TABLES = (OWN_RATES, CAPACITIES)
 STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
 TOPIC_TABLES = (
@@ -158,7 +163,7 @@ def tables_page() -> str:
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
     derived = (WAITS, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
-    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARISON_TABLES):
+    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
         lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
@@ -172,6 +177,7 @@ def kinds_page() -> str:
         Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
         WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
         Pattern, Verdict, ChangeKind, RunBy, MatchBy,
+        CompareMethod,
     ):  # fmt: skip
         lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
         lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]

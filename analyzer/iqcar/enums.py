@@ -204,6 +204,13 @@ class MatchBy(Kind):
     PLAN = "plan", "Tables and operators of the plan alone, whatever the names are."
 
 
+class CompareMethod(Kind):
+    """How it is decided what changed between two sets of runs."""
+
+    RUNS = "runs", "Runs decide: time, CPU time and bytes against a margin, variances shrunk."
+    PRINTED = "printed", "Spectroscope as it is printed, as a baseline to compare with."
+
+
 class ChangeKind(Kind):
     """What kind of change a query or stage went through between two sets of runs."""
 

@@ -60,6 +60,14 @@ def duration(ms: float | None) -> str:
     return f"{ms / DAY_MS:.1f} days"
 
 
+def size(amount: float) -> str:
+    """Format a number of bytes: ``512 B``, ``3.4 GB``."""
+    for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if amount >= bytes_each:
+            return f"{amount / bytes_each:.1f} {unit}"
+    return f"{amount:.0f} B"
+
+
 def percent(share: float) -> str:
     """Format a share: ``62 %``; a positive share that rounds to 0 % becomes ``<1 %``."""
     if 0 < share < 0.005:

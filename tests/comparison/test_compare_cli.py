@@ -192,6 +192,43 @@ def test_one_query_can_be_shown_alone(folder: Path) -> None:
     assert "did you mean sessions" in done.stderr
 
 
+def test_a_change_is_explained_and_asked_again_without_a_parameter(folder: Path) -> None:
+    words = ("compare", folder / "before", folder / "slower", "--explain")
+    done = iqcar(*words, "1.1")
+    first, answer, others = done.stdout.splitlines()
+    assert first == "join of etl_load: 5.1 s → 7.4 s"
+    assert "compute_ms is above 5.0 s in 4 of 4 runs after and 0 of 4 before" in answer
+    assert "spark.executor.memory" in others
+    again = iqcar(*words, "etl_load", "--without", "compute_ms", "--without", "cpu_ms")
+    assert "compute_ms" not in again.stdout.splitlines()[1]
+    for wrong, message in (("7", "there is no change 7"), ("etl", "did you mean etl_load")):
+        done = iqcar(*words, wrong)
+        assert done.returncode == 2
+        assert message in done.stderr
+    done = iqcar(*words, "1", "--without", "compute")
+    assert done.returncode == 2
+    assert "did you mean compute_ms" in done.stderr
+
+
+def test_the_printed_method_stands_beside_ours(folder: Path, tmp_path: Path) -> None:
+    words = ("compare", folder / "before", folder / "slower", "--method", "printed")
+    done = iqcar(*words, "--explain", "1", "--json", tmp_path / "out.json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "out.json").read_text())
+    jsonschema.validate(result, json.loads(compare_schema()))
+    (found,) = result["printed"]
+    assert found["query"]["name_after"] == "etl_load"
+    assert found["kind"] == "response-time"
+    assert found["stages"] == ["join"]
+    assert result["explanation"]["tree"]["parameter"]
+    assert "response-time" in iqcar(*words).stdout
+    logs = [sorted((folder / name).iterdir()) for name in ("before", "slower")]
+    pairs = [word for log in logs[0][1:3] for word in ("--before", log)]
+    pairs += [word for log in logs[1][1:3] for word in ("--after", log)]
+    done = iqcar("compare", logs[0][0], logs[1][0], *pairs, "--method", "printed")
+    assert "No mutation was found." in done.stdout  # three runs a side can never be told apart
+
+
 def test_more_data_is_told_from_slower_code(folder: Path, tmp_path: Path) -> None:
     scan, window = SUITE["sessions"].stages
     grown = replace(window, task_ms=window.task_ms * 2, task_bytes=window.task_bytes * 2)
@@ -276,6 +313,7 @@ def test_a_log_still_being_written_has_nothing_that_ended(folder: Path, tmp_path
         (("before", "slower", "--pair", "one=two"), "--pair: no query is called 'one'"),
         (("before", "slower", "--fail-on", "fast"), "--fail-on: is no limit: 'fast'"),
         (("before", "slower", "--fail-on", "x=10%"), "no query is called 'x'"),
+        (("before", "slower", "--without", "cpu_ms"), "--without: leaves parameters out of"),
         (("before", "--split", "today"), "--split: is no time: 'today'"),
         (("before", "slower", "--split", "2026-10-01"), "--split: cuts one set of logs"),
     ],

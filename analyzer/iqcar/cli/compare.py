@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from iqcar.cli import options
-from iqcar.enums import MatchBy, QueryBy, RunBy
+from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
 from iqcar.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -77,6 +77,25 @@ def compare(
             "--structure-only", help="Show only other stage graphs, new queries and gone ones."
         ),
     ] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHANGE",
+            help="Ask which parameters tell the runs after from those before, for one change: its "
+            "rank, 1.2 for the second stage of the first, or the name of a query.",
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PARAMETER",
+            help="Leave a parameter out of --explain, to see the next best; several times.",
+        ),
+    ] = None,
+    method: Annotated[
+        CompareMethod,
+        typer.Option(help=f"How it is decided what changed. {options.choices(CompareMethod)}."),
+    ] = CompareMethod.RUNS,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,11 +140,14 @@ def compare(
     from iqcar.comparison.restrict import only_queries, only_structure
     from iqcar.report.json.compare import compare_to_json
     from iqcar.report.terminal.compare import print_comparison
+    from iqcar.report.terminal.compare_explain import print_explanation, print_printed
 
     check_writable(json, force)
     check_writable(save_baseline, force)
     least = _share(margin)
     check_levels(least, alpha)
+    if without and explain is None:
+        raise UsageError("leaves parameters out of --explain", "--without", "give --explain CHANGE")
     for limit in fail_on or ():
         parse_limit(limit)
     pairs = [_pair(text) for text in pair or ()]
@@ -151,10 +173,16 @@ def compare(
     gate = compared.gate(*(fail_on or ()), new_plan=fail_on_new_plan, strict=strict)
     shown = only_queries(compared, query) if query else compared
     shown = only_structure(shown) if structure_only else shown
-    if json != "-":
+    explained = None if explain is None else compared.explain(explain, without or ())
+    printed = compared.as_printed() if method is CompareMethod.PRINTED else None
+    if json != "-" and explained is not None:
+        print_explanation(compared, explained)
+    elif json != "-" and printed is not None:
+        print_printed(compared, printed, top)
+    elif json != "-":
         print_comparison(shown, top)
     if json is not None:
-        write_result(json, compare_to_json(shown, gate if gated else None))
+        write_result(json, compare_to_json(shown, gate if gated else None, explained, printed))
     if gated and not gate.passed:
         for failure in gate.failures:
             typer.echo(f"failed: {_printable(failure)}", err=json == "-")

@@ -143,7 +143,7 @@ def compare_sides(
     if not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
         raise _nothing_in_common(sides)
     graphs = changed_graphs(sides, matched)
-    changes = rank_changes(categories, effect, means, graphs)
+    changes = rank_changes(categories, effect, means, dict.fromkeys(graphs["query_category"]))
     return Comparison(
         sides=sides,
         categories=categories,
@@ -152,7 +152,7 @@ def compare_sides(
         changes=changes,
         causes=part_causes(changes, effect),
         category_of=matched.category_of,
-        new_graphs=graphs,
+        structures=graphs,
         different=_differences(sides[0].facts, sides[1].facts),
         doubts=find_comparison_doubts(sides),
         margin=margin,

@@ -15,9 +15,13 @@ from iqcar.formatting import duration, percent
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
+    from iqcar.comparison.browse import Density
     from iqcar.comparison.measured_side import Side
+    from iqcar.comparison.run_parameters import Explanation
     from iqcar.comparison.side_facts import SideFacts
     from iqcar.tables.arrays import Ints
 
@@ -65,8 +69,8 @@ class Comparison:
     """Why (``CHANGE_CAUSES``)."""
     category_of: tuple[Ints, Ints]
     """Category of each node of either side."""
-    new_graphs: dict[int, tuple[str, str]]
-    """Stage graphs before and after of the query categories where they differ."""
+    structures: pd.DataFrame
+    """Queries whose stage graph changed, with precursor and mutation (``STRUCTURES``)."""
     different: Differences
     """Settings, hosts and versions that differ."""
     doubts: tuple[str, ...]
@@ -107,6 +111,12 @@ class Comparison:
         before = float((of["before_ms"] * of["instances"]).sum())
         after = float((of["after_ms"] * of["instances"]).sum())
         return before, after
+
+    @cached_property
+    def new_graphs(self) -> dict[int, tuple[str, str]]:
+        """Stage graphs before and after of the queries where they differ, by category."""
+        graphs = zip(texts(self.structures, "before"), texts(self.structures, "after"), strict=True)
+        return dict(zip(self.structures["query_category"].tolist(), graphs, strict=True))
 
     def name(self, category: int) -> str:
         """Return what a category is called: a query's name after, else before; a stage's label."""
@@ -167,6 +177,51 @@ class Comparison:
         near = get_close_matches(query, names, n=3, cutoff=0.4)
         advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
         raise UsageError(f"no query is called {query!r}", "--query", advice)
+
+    def explain(self, change: str | int, without: Sequence[str] = ()) -> Explanation:
+        """Find what tells the runs of a change after from those before, by a tree of parameters.
+
+        Parameters
+        ----------
+        change : str or int
+            Its rank; ``"1.2"`` for the second stage of the first; or the name of a query.
+        without : sequence of str
+            Parameters not to ask for, such as that of the answer before.
+
+        Raises
+        ------
+        UsageError
+            If there is no such change or parameter.
+        """
+        from iqcar.comparison.run_parameters import explain_category, find_change
+
+        return explain_category(self, find_change(self, change), without)
+
+    def variation(self) -> pd.DataFrame:
+        """Return C² of each category over its runs and over its tasks (``VARIATION``)."""
+        from iqcar.comparison.variation import find_variation
+
+        return find_variation(self)
+
+    def density(self, query: str | int, side: int) -> Density:
+        """Return the density of the log durations of a query's runs, or of a stage's tasks.
+
+        Parameters
+        ----------
+        query : str or int
+            Name or fingerprint of a query, or a category.
+        side : int
+            0 before, 1 after.
+        """
+        from iqcar.comparison.variation import density_of
+
+        return density_of(self, self.find(query), side)
+
+    def as_printed(self) -> pd.DataFrame:
+        """Return what Spectroscope as printed finds (``PRINTED_FINDINGS``), as a baseline."""
+        from iqcar.comparison.as_printed import printed_findings
+
+        return printed_findings(self.sides, self.category_of, self.alpha)
 
     def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
         """Tell whether no query on both sides got slower than allowed.

@@ -88,12 +88,12 @@ def side_facts(tables: Tables, here: Flags, runs: int) -> SideFacts:
         applications=tuple(sorted(ids[app] for app in apps)),
         versions=tuple(sorted({versions[app] for app in apps} - {""})),
         hosts=tuple(sorted(host_names[host] for host in used.tolist() if host >= 0)),
-        settings=_settings(tables, chosen),
+        settings=settings_of(tables, chosen),
         damaged=bool(bad & set(texts(inputs, "status"))),
     )
 
 
-def _settings(tables: Tables, apps: set[int]) -> dict[str, tuple[str, ...]]:
+def settings_of(tables: Tables, apps: set[int]) -> dict[str, tuple[str, ...]]:
     """Return the values that each Spark property has in some applications."""
     conf = tables.conf
     conf = conf[conf["sql_execution"].to_numpy() < 0]

@@ -15,9 +15,13 @@ from iqcar.tables import texts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from iqcar.comparison.comparison import Comparison
+    from iqcar.comparison.decision_tree import TreeNode
     from iqcar.comparison.gate import Gate
     from iqcar.comparison.measured_side import Side
+    from iqcar.comparison.run_parameters import Explanation
     from iqcar.comparison.side_facts import SideFacts
 
 SCHEMA_VERSION = "1"
@@ -29,9 +33,28 @@ def compare_schema() -> str:
     return Path(__file__).with_name("compare.schema.json").read_text(encoding="utf-8")
 
 
-def compare_to_json(comparison: Comparison, gate: Gate | None = None) -> bytes:
-    """Encode a comparison; numbers nobody knows become null."""
-    fields = compare_to_dict(comparison, gate)
+def compare_to_json(
+    comparison: Comparison,
+    gate: Gate | None = None,
+    explained: Explanation | None = None,
+    printed: pd.DataFrame | None = None,
+) -> bytes:
+    """Encode a comparison; numbers nobody knows become null.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    gate : Gate, optional
+        What :meth:`Comparison.gate` said.
+    explained : Explanation, optional
+        What :meth:`Comparison.explain` said.
+    printed : DataFrame of PRINTED_FINDINGS, optional
+    """
+    fields = {
+        **compare_to_dict(comparison, gate),
+        "explanation": None if explained is None else _explanation(comparison, explained),
+        "printed": None if printed is None else _printed(comparison, printed),
+    }
     return msgspec.json.format(msgspec.json.encode(fields), indent=1) + b"\n"
 
 
@@ -69,6 +92,49 @@ def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[st
         "gate": None if gate is None else {"passed": gate.passed, "failures": list(gate.failures)},
         "doubts": list(comparison.doubts),
     }
+
+
+def _explanation(comparison: Comparison, explained: Explanation) -> dict[str, Any]:
+    root = int(comparison.categories["query_category"].iloc[explained.category])
+    return {
+        "query": _query(comparison, root),
+        "stage": _Examples(comparison).stage(explained.category),
+        "paths": [list(path) for path in explained.tree.explanations()],
+        "tree": _node(explained.tree),
+    }
+
+
+def _node(node: TreeNode) -> dict[str, Any]:
+    fields: dict[str, Any] = {"before": node.before, "after": node.after}
+    if node.yes is None or node.no is None:
+        return fields
+    return {
+        **fields,
+        "parameter": node.parameter,
+        "value": plain(node.value),
+        "gain_ratio": plain(node.gain_ratio),
+        "equally_good": list(node.equally_good),
+        "sentences": list(node.sentences),
+        "yes": _node(node.yes),
+        "no": _node(node.no),
+    }
+
+
+def _printed(comparison: Comparison, printed: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {
+            "query": _query(comparison, row["category"]),
+            "kind": row["kind"],
+            "graph": row["graph"].split("\n"),
+            "before_ms": plain(row["before_ms"]),
+            "after_ms": plain(row["after_ms"]),
+            "runs": [row["runs_before"], row["runs_after"]],
+            "contribution_ms": plain(row["contribution_ms"]),
+            "p": plain(row["p"]),
+            "stages": [comparison.name(int(of)) for of in row["stages"].split(", ") if of],
+        }
+        for row in printed.to_dict("records")
+    ]
 
 
 def _side(facts: SideFacts) -> dict[str, Any]:
