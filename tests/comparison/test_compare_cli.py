@@ -196,7 +196,7 @@ def test_a_change_is_explained_and_asked_again_without_a_parameter(folder: Path)
     words = ("compare", folder / "before", folder / "slower", "--explain")
     done = iqcar(*words, "1.1")
     first, answer, others = done.stdout.splitlines()
-    assert first == "join of etl_load: 5.1 s → 7.4 s"
+    assert first == "join of etl_load: 5.0 s → 7.4 s"
     assert "compute_ms is above 5.0 s in 4 of 4 runs after and 0 of 4 before" in answer
     assert "spark.executor.memory" in others
     again = iqcar(*words, "etl_load", "--without", "compute_ms", "--without", "cpu_ms")
