@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.blame.attribute import attribute
-from tests.support.quiet_clusters import LOUD, QUIET, Run, amounts, run_of, with_noise
+from tests.support.quiet_clusters import LOUD, QUIET, Run, amounts, blame_of, run_of, with_noise
 from tests.support.simulated_truth import GUILTY, blamed
 
 pytestmark = pytest.mark.slow
@@ -71,7 +70,7 @@ def top_sources(plain: bool, noise: float = 0.0) -> list[str]:
         names = run.tables.queries["name"].tolist()
         if "hog" not in names:
             continue
-        blame = attribute(run.tables, run.waits)
+        blame = blame_of(run)
         lost = blame.stages["lost_task_ms"].to_numpy()
         elapsed = blame.stages["lost_ms"].to_numpy()
         weight = np.divide(elapsed, lost, out=np.zeros(len(lost)), where=lost > 0)

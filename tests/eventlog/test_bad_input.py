@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.command import iqcar
@@ -227,7 +227,9 @@ def iqcar_text(path: Path) -> str:
     return done.stdout
 
 
+# Each reads and diagnoses a whole log; `test_fuzz` damages more kinds of logs in more ways.
 @pytest.mark.slow
+@settings(max_examples=20)
 @given(st.data())
 def test_any_damage_to_a_log_leaves_a_result_or_a_reason(tmp_path_factory, data) -> None:
     import iqcar

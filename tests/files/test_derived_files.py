@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from iqcar.files.derived import open_derived, open_to_append, write_derived
+from tests.support.command import iqcar
 from tests.support.small_log import small_log
 
 LOST, KEPT = "\udcff", "kept"
 
 
-def iqcar(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def in_shell(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a real command in a shell, where it is `iqcar`, and arguments are `$1` and so on."""
     shell = f'iqcar() {{ {sys.executable} -m iqcar "$@"; }}\n{command}'
     return subprocess.run(
@@ -56,7 +57,7 @@ def test_a_command_writes_through_no_link_that_was_laid(
     log: Path, out: Path, mine: Path, name: str
 ) -> None:
     (out / name).symlink_to(mine)
-    done = iqcar('iqcar report "$1" --out "$2" --force', log, out / "report.html")
+    done = iqcar("report", log, "--out", out / "report.html", "--force")
     assert done.returncode == 0, done.stderr
     assert mine.read_text() == KEPT
     assert not (out / "report.html").is_symlink()
@@ -65,7 +66,7 @@ def test_a_command_writes_through_no_link_that_was_laid(
 
 def test_a_link_to_nothing_counts_as_there(log: Path, out: Path) -> None:
     (out / "rules.json").symlink_to(out / "nothing")
-    done = iqcar('iqcar analyze "$1" --rules "$2"', log, out / "rules.json")
+    done = iqcar("analyze", log, "--rules", out / "rules.json")
     assert done.returncode == 2
     assert "exists already" in done.stderr
     assert not (out / "nothing").exists()
@@ -73,8 +74,8 @@ def test_a_link_to_nothing_counts_as_there(log: Path, out: Path) -> None:
 
 def test_samples_go_through_no_link_that_was_laid(out: Path, mine: Path) -> None:
     (out / "samples").symlink_to(mine)
-    command = 'iqcar sample --out "$1" --period 100ms --for 300ms --force'
-    done = iqcar(command, out / "samples")
+    words = ("sample", "--out", out / "samples", "--period", "100ms", "--for", "300ms")
+    done = iqcar(*words, "--force")
     assert done.returncode == 0, done.stderr
     assert mine.read_text() == KEPT
     assert (out / "samples").read_text().count("\n") >= 1
@@ -84,7 +85,7 @@ def test_samples_go_through_no_link_that_was_laid(out: Path, mine: Path) -> None
 def test_what_was_injected_is_appended_to_no_link(out: Path, mine: Path) -> None:
     log = out / "truth"
     log.symlink_to(mine)
-    done = iqcar('iqcar inject cpu --cores 1 --for 100ms --log "$1"', log)
+    done = iqcar("inject", "cpu", "--cores", 1, "--for", "100ms", "--log", log)
     assert done.returncode == 1, done.stderr
     assert "it is a link" in done.stderr
     assert mine.read_text() == KEPT
@@ -99,20 +100,20 @@ def test_standard_output_by_its_name_is_written_into(log: Path, out: Path) -> No
         'iqcar queries "$1" --json /dev/fd/3 3>&1 >/dev/null',
         'iqcar queries "$1" --json /proc/self/fd/3 3>&1 >/dev/null',
     ):
-        done = iqcar(command, log, out / "file")
+        done = in_shell(command, log, out / "file")
         shown = done.stdout[done.stdout.index("{\n") :] if "{" in done.stdout else ""
         assert json.loads(shown)["queries"], (command, done.stderr)
 
 
 def test_what_is_appended_to_stays(log: Path, out: Path) -> None:
     (out / "file").write_text("before\n")
-    iqcar('iqcar queries "$1" --json /dev/stdout >> "$2"', log, out / "file")
+    in_shell('iqcar queries "$1" --json /dev/stdout >> "$2"', log, out / "file")
     assert (out / "file").read_text().startswith("before\n")
     assert (out / "file").read_text().rstrip().endswith("}")
 
 
 def test_the_null_device_takes_in_what_is_written(log: Path) -> None:
-    done = iqcar('iqcar queries "$1" --json /dev/null --force', log)
+    done = iqcar("queries", log, "--json", "/dev/null", "--force")
     assert done.returncode == 0, done.stderr
     assert stat.S_ISCHR(os.lstat("/dev/null").st_mode)
 
@@ -122,7 +123,7 @@ def test_a_named_pipe_of_ones_own_is_written_into(log: Path, out: Path) -> None:
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append((out / "pipe").read_text()))
     reader.start()
-    done = iqcar('iqcar queries "$1" --json "$2"', log, out / "pipe")
+    done = iqcar("queries", log, "--json", out / "pipe")
     assert done.returncode == 0, done.stderr
     reader.join(60)
     assert json.loads(read[0])["queries"]

@@ -26,6 +26,7 @@ from iqcar.inject.network import NetworkSettings
 from iqcar.inject.pacing import BURST_S
 from iqcar.inject.plan import Injection
 from iqcar.inject.run_plan import Stop, run
+from tests.support.command import iqcar
 
 pytestmark = pytest.mark.slow
 
@@ -188,16 +189,6 @@ def test_what_had_not_begun_when_a_run_stops_is_not_told() -> None:
     assert record.achieved["cpu_ms"] >= 0, "it ended by itself and could report"
 
 
-def iqcar(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "iqcar", "inject", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
 @pytest.fixture
 def running(disk: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
     """A command that loads a disk for a long time, and its hogs."""
@@ -266,7 +257,7 @@ def test_the_log_of_a_plan_is_complete_and_equals_the_json(disk: Path, tmp_path:
     ]
     plan, log = tmp_path / "plan.json", tmp_path / "truth.jsonl"
     plan.write_text(json.dumps({"injections": injections}))
-    done = iqcar("schedule", "--plan", plan, "--log", log, "--json", "-")
+    done = iqcar("inject", "schedule", "--plan", plan, "--log", log, "--json", "-")
     assert done.returncode == 0, done.stderr + done.stdout
     assert f"Wrote {log} (8 injections)" in done.stderr
     records = read_log(str(log))
@@ -294,7 +285,7 @@ def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     for label in ("first", "second"):
         asked_ms = time.time() * 1000
         words = ["--for", "200ms", "--processes", 1, "--host", label, "--log", log]
-        done = iqcar("cpu", *words, "--delay", "1500ms")
+        done = iqcar("inject", "cpu", *words, "--delay", "1500ms")
         assert done.returncode == 0, done.stderr
         assert f"cpu on {label}: " in done.stdout
     records = read_log(str(log))
@@ -328,7 +319,7 @@ def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_ends_in_one_line(words: list[str], complaint: str) -> None:
-    done = iqcar(*words)
+    done = iqcar("inject", *words)
     assert done.returncode == 2 or "cannot be written" in complaint
     assert done.returncode != 0
     assert complaint in done.stderr
@@ -338,7 +329,12 @@ def test_bad_input_ends_in_one_line(words: list[str], complaint: str) -> None:
 
 @needs_linux
 def test_cores_that_do_not_exist_and_disks_in_memory_are_refused() -> None:
-    assert "cannot be used; this host offers" in iqcar("cpu", "--for", "1s", "--cores", 9999).stderr
+    assert (
+        "cannot be used; this host offers"
+        in iqcar("inject", "cpu", "--for", "1s", "--cores", 9999).stderr
+    )
     memory = Path("/dev/shm")  # noqa: S108
     if file_system(str(memory)) == "tmpfs":
-        assert "is in memory (tmpfs)" in iqcar("io", "--for", "1s", "--dir", memory).stderr
+        assert (
+            "is in memory (tmpfs)" in iqcar("inject", "io", "--for", "1s", "--dir", memory).stderr
+        )

@@ -27,7 +27,7 @@ NOISY = (Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH)
 Plans = tuple[Cluster, list[QueryPlan]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """One simulated run, and what the others cost each query.
 
@@ -239,7 +239,14 @@ LOUD: dict[str, Callable[[np.random.Generator], Plans]] = {
 
 @cache
 def run_of(family: str, seed: int, loud: bool = False, plain: bool = False) -> Run:
-    """Simulate one run, and each of its queries alone."""
+    """One run, as a log with the plugin's records or without says it."""
+    run, cost = simulated(family, seed, loud)
+    return Run(family, *run.emit(plain=plain), cost)
+
+
+@cache
+def simulated(family: str, seed: int, loud: bool) -> tuple[Simulation, tuple[float, ...]]:
+    """Simulate one run, and each of its queries alone: what the others cost it."""
     families = LOUD if loud else QUIET
     cluster, plans = families[family](np.random.default_rng([seed, 7, len(family), loud]))
     run = Simulation(cluster, plans, seed)
@@ -248,11 +255,13 @@ def run_of(family: str, seed: int, loud: bool = False, plain: bool = False) -> R
         took = run.ended[q] - plan.submit
         alone = Simulation(cluster, [replace(plan, submit=0.0)], seed).ended[0]
         cost.append(1.0 - alone / took)
-    return Run(family, *run.emit(plain=plain), tuple(cost))
+    return run, tuple(cost)
 
 
 def with_noise(run: Run, sigma: float, seed: int) -> Run:
     """The same run with log-normal noise on every wait for a disk or the network."""
+    if sigma == 0:
+        return run
     rng = np.random.default_rng([seed, 99])
     waits = run.waits.copy()
     for request in NOISY:
@@ -276,6 +285,12 @@ def said(blame: Blame, tables: Tables) -> np.ndarray:
     return total / tables.queries["duration_ms"].to_numpy()
 
 
+@cache
+def blame_of(run: Run) -> Blame:
+    """Blame of one run."""
+    return attribute(run.tables, run.waits)
+
+
 @dataclass(frozen=True)
 class Amounts:
     """How the amounts said compare with the truth, over all queries of some runs, in shares."""
@@ -286,10 +301,7 @@ class Amounts:
     error: float
 
 
-def amounts(
-    runs: Iterable[Run],
-    blame: Callable[[Run], Blame] = lambda run: attribute(run.tables, run.waits),
-) -> Amounts:
+def amounts(runs: Iterable[Run], blame: Callable[[Run], Blame] = blame_of) -> Amounts:
     """Score what blame says each query lost against what the others cost it."""
     pairs = [(said(blame(run), run.tables), np.array(run.cost)) for run in runs]
     guess, truth = (np.concatenate(part) for part in zip(*pairs, strict=True))

@@ -35,7 +35,7 @@ PROFILE_MS = 250.0
 """Width of the profiles' intervals: the default of the plugin."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One simulated run, its target, and what removing each other query gains."""
 
@@ -147,8 +147,13 @@ FAMILIES: dict[str, Callable[[np.random.Generator], tuple[Cluster, list[QueryPla
 }
 
 
-@cache
 def case(family: str, seed: int, rounds: int = ROUNDS) -> Case:
+    """One scenario; simulated once, however it is asked for."""
+    return _simulated(family, seed, rounds)
+
+
+@cache
+def _simulated(family: str, seed: int, rounds: int) -> Case:
     """Simulate one scenario, and again without each of its queries."""
     cluster, plans = FAMILIES[family](np.random.default_rng([seed, len(family)]))
     cluster = replace(cluster, rounds=rounds)
@@ -172,9 +177,19 @@ def blamed(blame: Blame, tables: Tables, target: int, weight: np.ndarray) -> dic
     return dict(enumerate(np.bincount(query, lost, len(tables.queries))))
 
 
-def predicted(case: Case, usage: SourceUsage, *, elapsed: bool) -> dict[int, float]:
+@cache
+def blame_of(case: Case, usage: SourceUsage, profiled: bool = False) -> Blame:
+    """Blame of one case, with the profiles of all tasks (eq. 5) or without."""
+    tables = case.profiled if profiled else case.tables
+    assert tables is not None
+    return attribute(tables, case.waits, usage)
+
+
+def predicted(
+    case: Case, usage: SourceUsage, *, elapsed: bool, profiled: bool = False
+) -> dict[int, float]:
     """Time lost to each query, in elapsed time, or in task time scaled to the same sum."""
-    blame = attribute(case.tables, case.waits, usage)
+    blame = blame_of(case, usage, profiled)
     lost = blame.stages["lost_task_ms"].to_numpy()
     weight = np.divide(
         blame.stages["lost_ms"].to_numpy(), lost, out=np.zeros(len(lost)), where=lost > 0
@@ -193,9 +208,8 @@ def formula(usage: SourceUsage) -> Callable[[Case], dict[int, float]]:
 
 
 def by_interval(case: Case) -> dict[int, float]:
-    """The default formula with the profiles of all tasks (eq. 5)."""
-    assert case.profiled is not None
-    return predicted(replace(case, tables=case.profiled), SourceUsage.ACTIVE, elapsed=True)
+    """The default formula with the profiles of all tasks."""
+    return predicted(case, SourceUsage.ACTIVE, elapsed=True, profiled=True)
 
 
 def simple_overlap(case: Case) -> dict[int, float]:

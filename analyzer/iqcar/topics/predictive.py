@@ -62,7 +62,7 @@ class BaggedElasticNet:
         y = standardised(latency)
         if tasks > self.folds and y.any():
             ranks = ranks or Ranks.from_metrics(metrics)
-            x = standard_rows(ranks.values, ranks.ordered, self.outermost, FEW_LEVELS)
+            x = standard_rows(ranks.values, ranks.ordered, float(self.outermost), FEW_LEVELS)
             varying = np.flatnonzero(x.any(axis=1))
             if len(varying):
                 order = _in_order(x[varying], y)

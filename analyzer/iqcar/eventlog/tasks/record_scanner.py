@@ -142,7 +142,9 @@ class RecordScanner:
         used = _scan(
             np.frombuffer(text, np.uint8),
             as_strided(words, (len(text) - 7,), (1,), writeable=False),
-            starts + len(RECORD), ends, *_KEYS, _MISSING, _TOTALS, _LIMITS,
+            # Both arrays fresh: of a slice, or one that may not be written, numba compiles a second
+            # version of the kernel.
+            starts + len(RECORD), np.array(ends), *_KEYS, _MISSING, _TOTALS, _LIMITS,
             self._numbers, self._spans, run_counts, self._runs, self._values, read,
         )  # fmt: skip
         spans = self._spans[:count][read, : 2 * len(TEXTS)]
