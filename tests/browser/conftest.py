@@ -22,6 +22,8 @@ def opened_browser() -> Iterator[Browser]:
 @pytest.fixture
 def browser(opened_browser: Browser) -> Iterator[Browser]:
     """The browser; pages that stay open would go on drawing beside the next test."""
+    before = opened_browser.contexts
     yield opened_browser
     for context in opened_browser.contexts:
-        context.close()
+        if context not in before:
+            context.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,14 @@ def file(crowded: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(crowded, tmp_path_factory.mktemp("page") / "report.html")
 
 
+@pytest.fixture(scope="module")
+def unchanged(opened_browser: Browser, file: Path) -> Iterator[Shown]:
+    """The report as it opens, for tests that only read it."""
+    shown = show(opened_browser, file)
+    yield shown
+    shown.page.context.close()
+
+
 def serious(shown: Shown) -> list[str]:
     """What axe-core finds serious or critical, each with the elements."""
     from axe_playwright_python.sync_playwright import Axe
@@ -48,8 +57,8 @@ def serious(shown: Shown) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 800])
+# Colours do not depend on the width, nor the layout on the colours.
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (800, "dark")])
 def test_axe_finds_nothing_serious(browser: Browser, file: Path, scheme: Any, width: int) -> None:
     shown = show(browser, file, color_scheme=scheme, viewport={"width": width, "height": 768})
     shown.page.evaluate(
@@ -110,9 +119,8 @@ def test_what_has_the_focus_can_be_seen(browser: Browser, file: Path) -> None:
         assert outline[1] != "none" and outline[2] >= 1, outline
 
 
-def test_headings_follow_one_another_without_a_gap(browser: Browser, file: Path) -> None:
-    shown = show(browser, file)
-    levels = shown.page.locator("h1, h2, h3, h4").evaluate_all(
+def test_headings_follow_one_another_without_a_gap(unchanged: Shown) -> None:
+    levels = unchanged.page.locator("h1, h2, h3, h4").evaluate_all(
         "all => all.map((one) => Number(one.tagName[1]))"
     )
     assert levels[0] == 1 and levels.count(1) == 1
@@ -120,10 +128,9 @@ def test_headings_follow_one_another_without_a_gap(browser: Browser, file: Path)
 
 
 def test_every_table_says_what_it_is_and_what_its_rows_and_columns_are(
-    browser: Browser, file: Path
+    unchanged: Shown,
 ) -> None:
-    shown = show(browser, file)
-    tables = shown.page.locator("main table:not(.iqt-table)").evaluate_all(
+    tables = unchanged.page.locator("main table:not(.iqt-table)").evaluate_all(
         "all => all.map((one) => [one.caption?.textContent ?? '', "
         "[...one.querySelectorAll('th')].every((cell) => cell.scope), "
         "[...one.querySelectorAll('tbody tr')].every((row) => row.querySelector('th'))])"
@@ -132,9 +139,8 @@ def test_every_table_says_what_it_is_and_what_its_rows_and_columns_are(
     assert all(caption and scoped and named for caption, scoped, named in tables)
 
 
-def test_colour_is_never_the_only_sign(browser: Browser, file: Path) -> None:
-    shown = show(browser, file)
-    badges = shown.page.locator(".severity").evaluate_all(
+def test_colour_is_never_the_only_sign(unchanged: Shown) -> None:
+    badges = unchanged.page.locator(".severity").evaluate_all(
         "all => all.map((one) => [one.textContent.trim(), one.querySelectorAll('path').length])"
     )
     assert badges

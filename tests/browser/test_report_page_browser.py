@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from iqcar.report.json.analyze import to_dict
 from iqcar.verdict.blamed import cause_name
 from tests.support.browsing import needs_chromium
 from tests.support.crowded_log import NAMES, crowded_log
-from tests.support.shown_page import show, write_page
+from tests.support.shown_page import Shown, show, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,6 +33,14 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
 @pytest.fixture(scope="module")
 def file(crowded: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(crowded, tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def unchanged(opened_browser: Browser, file: Path) -> Iterator[Shown]:
+    """The report as it opens, for tests that only read it."""
+    shown = show(opened_browser, file)
+    yield shown
+    shown.page.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +215,8 @@ def test_a_table_is_copied_with_its_units_and_whole_numbers(
     shown.check_nothing_went_wrong()
 
 
-def test_the_sankey_s_links_sum_to_one_between_any_two_columns(
-    browser: Browser, file: Path
-) -> None:
-    shown = show(browser, file)
-    trace = shown.page.evaluate(
+def test_the_sankey_s_links_sum_to_one_between_any_two_columns(unchanged: Shown) -> None:
+    trace = unchanged.page.evaluate(
         """() => {
           const { link, node } = document.getElementById('sankey-picture').data[0];
           const { source, target, value } = link;
@@ -229,18 +235,17 @@ def test_the_sankey_s_links_sum_to_one_between_any_two_columns(
             assert into[at] == pytest.approx(out[at], abs=1e-4)
 
 
-def test_the_page_s_numbers_are_written_as_the_terminal_s(browser: Browser, file: Path) -> None:
-    shown = show(browser, file)
+def test_the_page_s_numbers_are_written_as_the_terminal_s(unchanged: Shown) -> None:
     values = [0, 0.4, 0.5, 1.5, 2.5, 999.4, 999.5, 1000, 1050, 1250, 1350, 59_950, 119_949, 120_000]
     values += [150_000, 153_000, 7_199_000, 7_200_000, 9_000_000, 1.7e10, math.pi * 1e5]
     values += [n * 7.3 for n in range(3000)]
-    found = shown.page.evaluate("values => values.map(words.duration)", values)
+    found = unchanged.page.evaluate("values => values.map(words.duration)", values)
     assert found == [duration(value) for value in values]
     shares = [0, 0.0001, 0.0049, 0.005, 0.015, 0.125, 0.145, 0.5, 0.995, 1, 1.2]
     shares += [n / 997 for n in range(997)]
-    found = shown.page.evaluate("values => values.map(words.percent)", shares)
+    found = unchanged.page.evaluate("values => values.map(words.percent)", shares)
     assert found == [percent(share) for share in shares]
-    assert shown.page.evaluate("words.duration(null)") == duration(None)
+    assert unchanged.page.evaluate("words.duration(null)") == duration(None)
 
 
 def test_a_look_is_kept_and_pictures_follow_it(browser: Browser, file: Path) -> None:
@@ -260,14 +265,13 @@ def test_a_look_is_kept_and_pictures_follow_it(browser: Browser, file: Path) -> 
     shown.check_nothing_went_wrong()
 
 
-def test_every_picture_is_drawn_named_and_has_its_numbers(browser: Browser, file: Path) -> None:
-    shown = show(browser, file)
+def test_every_picture_is_drawn_named_and_has_its_numbers(unchanged: Shown) -> None:
     for place in ("matrix", "stages", "hosts", "source-stages", "sources", "sankey"):
-        picture = shown.page.locator(f"#{place}-picture")
+        picture = unchanged.page.locator(f"#{place}-picture")
         assert picture.get_attribute("role") == "img"
         assert "numbers" in (picture.get_attribute("aria-label") or "")
         assert picture.locator("svg.main-svg").count() > 0, place
-        assert shown.rows(f"#{place}-numbers"), place
+        assert unchanged.rows(f"#{place}-numbers"), place
 
 
 def test_stragglers_are_shown_beside_the_others_stage_by_stage(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -278,36 +276,26 @@ def test_a_bug_that_no_application_shows_alone_is_raised(
         iqcar.diagnose(iqcar.read(tmp_path))
 
 
-BROKEN = """
-import sys
-import iqcar.pipeline
-from iqcar.cli.main import main
-
-def broken(*tables, **settings):
-    raise ZeroDivisionError("a bug")
-
-iqcar.pipeline.diagnose = broken
-sys.argv = ["iqcar", *sys.argv[1:]]
-main()
-"""
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("debug", ["", "environment", "option"])
 def test_a_bug_met_after_reading_is_one_line_and_a_traceback_only_if_asked(
-    debug: str, tmp_path: Path
+    debug: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    def broken(*tables: Any, **settings: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
     log = contended_log().write(tmp_path / "app-1")
     options = ["--debug"] if debug == "option" else []
-    done = subprocess.run(
-        [sys.executable, "-c", BROKEN, *options, "analyze", str(log)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, DEBUG: "1" if debug == "environment" else "0"},
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    last = done.stderr.splitlines()[-1]
+    monkeypatch.setattr(pipeline, "diagnose", broken)
+    monkeypatch.setattr(sys, "argv", ["iqcar", *options, "analyze", str(log)])
+    monkeypatch.setenv(DEBUG, "1" if debug == "environment" else "0")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, errors = capfd.readouterr()
+    assert (ended.value.code, out) == (1, "")
+    last = errors.splitlines()[-1]
     assert last.startswith("iqcar: the analysis hit a bug of iqcar (ZeroDivisionError at ")
-    assert ("Traceback" in done.stderr) == bool(debug)
-    assert (done.stderr.count("\n") == 1) == (not debug)
+    assert ("Traceback" in errors) == bool(debug)
+    assert (errors.count("\n") == 1) == (not debug)
