@@ -1,0 +1,145 @@
+"""Measure whether comparing two sets of runs takes seconds beyond reading, and is linear in tasks.
+
+    scripts/bench compare           100,000 and 200,000 tasks a side
+    scripts/bench compare --full    500,000 and 1,000,000 tasks a side (about 4 GB of memory)
+
+40 queries of 25 stages in 4 runs a side. Times are CPU times, which other load affects little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import iqcar
+from iqcar.queries.critical_path import add_critical_path
+from iqcar.queries.identify import identify
+from iqcar.tables import (
+    APPLICATIONS,
+    EXECUTORS,
+    HOSTS,
+    JOBS,
+    STAGE_PARENTS,
+    STAGES,
+    TASKS,
+    Tables,
+)
+from tests.support.random_tables import EPOCH_MS, frame
+
+QUERIES, STAGES_EACH, RUNS, SLOTS, N_HOSTS = 40, 25, 4, 64, 16
+DAY_MS = 24 * 3_600_000.0
+GOAL_S = 5.0
+"""Goal for a million tasks a side, beyond reading."""
+LINEAR = 1.5
+"""Goal: with twice the tasks, the time per task grows by at most this factor."""
+
+
+def side(n: int, seed: int, slower: float) -> Tables:
+    """Runs of queries one after another, stages in chains; a stage of one query is slower."""
+    rng = np.random.default_rng(seed)
+    stages = RUNS * QUERIES * STAGES_EACH
+    each = n // stages
+    stage = np.repeat(np.arange(stages), each)
+    query = np.arange(stages) // STAGES_EACH
+    run = np.arange(stages) // (QUERIES * STAGES_EACH)
+    place = np.arange(stages) % (QUERIES * STAGES_EACH)
+    work = 500.0 * (1 + place % 7) * np.exp(rng.normal(0, 0.05, stages))
+    work[place == 3] *= slower
+    waves = -(-each // SLOTS)
+    length = work * waves * 1.2
+    began = EPOCH_MS + seed * 100 * DAY_MS + run * DAY_MS + _running(length, run)
+    index = np.tile(np.arange(each), stages)
+    took = work[stage] * np.exp(rng.normal(0, 0.1, len(stage)))
+    launch = began[stage] + (index // SLOTS) * work[stage] * 1.2
+    read = 1e6 * (1 + place % 5)[stage] * np.exp(rng.normal(0, 0.01, len(stage)))
+    host = index % N_HOSTS
+    app = run[stage]
+    tasks = frame(
+        TASKS, len(stage), app=app, stage=stage, host=host, executor=app * N_HOSTS + host,
+        task_id=np.arange(len(stage)), index=index, attempt=np.zeros(len(stage)),
+        status=pd.Categorical.from_codes(np.zeros(len(stage), int), ["success"]),
+        launch_ms=launch, finish_ms=launch + took, run_ms=took * 0.95, cpu_ms=took * 0.7,
+        gc_ms=took * 0.05, deserialize_ms=took * 0.02, deserialize_cpu_ms=took * 0.01,
+        result_serialize_ms=np.zeros(len(stage)), getting_result_ms=np.zeros(len(stage)),
+        fetch_wait_ms=took * 0.1, shuffle_write_ms=took * 0.05, input_bytes=read,
+    )  # fmt: skip
+    labels = [f"Exchange; stage {number % STAGES_EACH}" for number in range(stages)]
+    jobs = np.arange(RUNS * QUERIES)
+    first = np.arange(0, stages, STAGES_EACH)
+    ended = began + length
+    inner = np.flatnonzero(np.arange(stages) % STAGES_EACH)
+    tables = Tables.empty().with_(
+        applications=frame(
+            APPLICATIONS, RUNS, application_id=[f"app-{seed}-{at}" for at in range(RUNS)],
+            name=["suite"] * RUNS, start_ms=[began[run == at].min() for at in range(RUNS)],
+            end_ms=[ended[run == at].max() for at in range(RUNS)], ended=[True] * RUNS,
+            task_cpus=[1.0] * RUNS,
+        ),
+        hosts=frame(HOSTS, N_HOSTS, host=[f"h{at}" for at in range(N_HOSTS)]),
+        executors=frame(
+            EXECUTORS, RUNS * N_HOSTS, app=np.repeat(np.arange(RUNS), N_HOSTS),
+            executor_id=[str(at) for at in range(RUNS * N_HOSTS)],
+            host=np.tile(np.arange(N_HOSTS), RUNS),
+            cores=np.full(RUNS * N_HOSTS, SLOTS / N_HOSTS),
+        ),
+        jobs=frame(
+            JOBS, len(jobs), app=run[first], job_id=jobs, sql_execution=np.full(len(jobs), -1),
+            description=[f"query {job % QUERIES}" for job in jobs.tolist()],
+            submission_ms=began[first], completion_ms=ended[first + STAGES_EACH - 1],
+            succeeded=[True] * len(jobs),
+        ),
+        stages=frame(
+            STAGES, stages, app=run, stage_id=np.arange(stages), attempt=np.zeros(stages),
+            job=query, name=labels, label=labels, declared_tasks=np.full(stages, each),
+            submission_ms=began, first_launch_ms=began, completion_ms=ended,
+            completed=[True] * stages,
+        ),
+        stage_parents=STAGE_PARENTS.frame({"stage": inner, "parent": inner - 1}),
+        tasks=tasks,
+    )  # fmt: skip
+    return add_critical_path(identify(tables))
+
+
+def _running(length: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """Start of each stage in its run: they follow one another."""
+    total = np.cumsum(length) - length
+    first = np.searchsorted(run, np.arange(RUNS))
+    return total - total[first][run]
+
+
+def measure(n: int) -> float:
+    before, after = side(n, 1, 1.0), side(n, 2, 1.5)
+    start = time.process_time()
+    comparison = iqcar.compare(before, after)
+    took = time.process_time() - start
+    found = comparison.changes["category"].iloc[0] if len(comparison.changes) else None
+    named = "nothing" if found is None else comparison.name(int(found))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    sys.stdout.write(
+        f"{n:>9,} tasks a side: {took:5.1f} s of CPU, {took / n * 1e6:5.2f} µs per task, "
+        f"{len(comparison.categories)} categories, most changed: {named}, {peak:.1f} GB at most\n"
+    )
+    return took / n
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="half a million and a million tasks")
+    sizes = (500_000, 1_000_000) if parser.parse_args().full else (100_000, 200_000)
+    measure(20_000)  # compiles
+    small, large = (measure(n) for n in sizes)
+    sys.stdout.write(f"per task {large / small:.2f} times as much (goal: at most {LINEAR})\n")
+    if sizes[1] == 1_000_000:
+        sys.stdout.write(f"a million a side: {large * 1e6:.1f} s (goal: under {GOAL_S:.0f})\n")
+
+
+if __name__ == "__main__":
+    main()
