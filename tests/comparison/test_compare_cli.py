@@ -254,6 +254,15 @@ def test_the_same_logs_on_both_sides_are_a_doubt(folder: Path) -> None:
     assert "Both sides are the same applications" in done.stdout
 
 
+def test_runs_of_different_lengths_are_a_doubt(folder: Path, tmp_path: Path) -> None:
+    write_runs(tmp_path / "after", SUITE, 3, first_day=30)
+    short = run_log("app-40", {"sessions": SUITE["sessions"]}, 40)
+    short.write(tmp_path / "after" / "app-40")
+    done = iqcar("compare", folder / "before", tmp_path / "after")
+    assert "1 of 8 runs hold less than half of the queries" in done.stdout
+    assert "Nothing changed." in done.stdout
+
+
 def test_other_machines_are_a_doubt(folder: Path, tmp_path: Path) -> None:
     write_runs(tmp_path / "after", SUITE, first_day=30, host="other")
     done = iqcar("compare", folder / "before", tmp_path / "after")

@@ -154,7 +154,7 @@ def compare_sides(
         category_of=matched.category_of,
         structures=graphs,
         different=_differences(sides[0].facts, sides[1].facts),
-        doubts=find_comparison_doubts(sides),
+        doubts=find_comparison_doubts(sides, runs, categories),
         margin=margin,
         alpha=alpha,
     )

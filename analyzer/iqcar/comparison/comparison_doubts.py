@@ -7,11 +7,25 @@ from typing import TYPE_CHECKING
 from iqcar.comparison.effects import FAMILIES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from iqcar.comparison.measured_side import Side
 
+SHORT_RUN = 0.5
+"""Share of the queries of the fullest run below which a run is called short."""
 
-def find_comparison_doubts(sides: tuple[Side, Side]) -> tuple[str, ...]:
-    """Return one sentence for each doubt, without a full stop."""
+
+def find_comparison_doubts(
+    sides: tuple[Side, Side], runs: pd.DataFrame, categories: pd.DataFrame
+) -> tuple[str, ...]:
+    """Return one sentence for each doubt, without a full stop.
+
+    Parameters
+    ----------
+    sides : tuple of Side
+    runs : DataFrame of CATEGORY_RUNS
+    categories : DataFrame of CATEGORIES
+    """
     doubts = [
         f"{word}, {doubt}"
         for word, side in zip(("Before", "After"), sides, strict=True)
@@ -37,5 +51,13 @@ def find_comparison_doubts(sides: tuple[Side, Side]) -> tuple[str, ...]:
     if before.hosts and after.hosts and not set(before.hosts) & set(after.hosts):
         doubts.append(
             "No host is on both sides: other machines make other times, whatever the queries do"
+        )
+    is_query = categories["kind"].to_numpy() == "query"
+    queries = runs[is_query[runs["category"].to_numpy()]].groupby(["side", "run"]).size()
+    short = int((queries < SHORT_RUN * queries.max()).sum())
+    if short:
+        doubts.append(
+            f"{short} of {len(queries)} runs hold less than half of the queries of the fullest "
+            "one: each query is compared over the runs that hold it"
         )
     return tuple(doubts)

@@ -8,6 +8,7 @@ the most alike labels of those left over.
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from iqcar.errors import UsageError
 from iqcar.tables import NONE, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pandas as pd
 
@@ -29,8 +30,14 @@ LEAST_LIKENESS = 0.6
 """Likeness of two plans from which they are one query: half tables, half operators in common."""
 LEAST_LABEL_LIKENESS = 0.6
 """Likeness of two labels from which they are one stage of a query, by their common words."""
-MOST_PLAN_PAIRS = 1_000_000
-"""Pairs of plans compared at most; beyond, only those of equal tables are."""
+MOST_PAIRS = 1_000_000
+"""Pairs of plans compared at most: beyond, only those that read the same tables are, and of more of
+those the first with the first."""
+MOST_LABEL_PAIRS = 10_000
+"""Pairs of labels of one query compared at most; beyond, labels have to be equal."""
+
+
+_Key = tuple[str, int]  # label, ordinal
 
 
 class Matched(NamedTuple):
@@ -178,25 +185,23 @@ def _by_value(values: list[str], rows: dict[int, None]) -> dict[str, list[int]]:
 
 def _alike_plans(sides: tuple[_Queries, _Queries], rows: list[list[int]]) -> list[tuple[int, int]]:
     """Pair the most alike plans first, each query once."""
-    parts = [
-        {
-            row: (set(_words(side.scans[row])), set(_words(side.operators[row])))
-            for row in of
-            if side.operators[row]
-        }
-        for side, of in zip(sides, rows, strict=True)
-    ]
-    only_equal = len(parts[0]) * len(parts[1]) > MOST_PLAN_PAIRS
+    groups = [_by_scans(side, of) for side, of in zip(sides, rows, strict=True)]
+    counts = [sum(map(len, group.values())) for group in groups]
+    only_equal = counts[0] * counts[1] > MOST_PAIRS
     found = []
-    for row, (scans, operators) in parts[0].items():
-        for other, (other_scans, other_operators) in parts[1].items():
-            if only_equal and scans != other_scans:
+    for scans, before in groups[0].items():
+        for other_scans, after in (
+            groups[1].items() if not only_equal else [(scans, groups[1].get(scans, {}))]
+        ):
+            same_scans = _common(scans, other_scans) / 2
+            if same_scans + 0.5 < LEAST_LIKENESS:
                 continue
-            likeness = _common(scans, other_scans) / 2 + _common(operators, other_operators) / 2
-            if likeness >= LEAST_LIKENESS:
-                # Equal ones by what they read and do, so that either side may come first.
-                content = sorted([sides[0].operators[row], sides[1].operators[other]])
-                found.append((-likeness, content, row, other))
+            for (row, operators), (other, others) in _pairs(before, after):
+                likeness = same_scans + _common(operators, others) / 2
+                if likeness >= LEAST_LIKENESS:
+                    # Equal ones by what they do, so that either side may come first.
+                    content = sorted([sides[0].operators[row], sides[1].operators[other]])
+                    found.append((-likeness, content, row, other))
     pairs, taken = [], (set[int](), set[int]())
     for _, _, row, other in sorted(found):
         if row not in taken[0] and other not in taken[1]:
@@ -206,11 +211,30 @@ def _alike_plans(sides: tuple[_Queries, _Queries], rows: list[list[int]]) -> lis
     return pairs
 
 
+def _by_scans(side: _Queries, rows: list[int]) -> dict[frozenset[str], dict[int, frozenset[str]]]:
+    """Group queries by the tables that they read; operators of each."""
+    found: dict[frozenset[str], dict[int, frozenset[str]]] = {}
+    for row in rows:
+        if side.operators[row]:
+            scans = frozenset(_words(side.scans[row]))
+            found.setdefault(scans, {})[row] = frozenset(_words(side.operators[row]))
+    return found
+
+
+def _pairs(
+    before: dict[int, frozenset[str]], after: dict[int, frozenset[str]]
+) -> Iterator[tuple[tuple[int, frozenset[str]], tuple[int, frozenset[str]]]]:
+    """Yield what to compare: all pairs, or of too many those at equal places."""
+    if len(before) * len(after) <= MOST_PAIRS:
+        return product(before.items(), after.items())
+    return zip(before.items(), after.items(), strict=False)
+
+
 def _words(text: str) -> list[str]:
     return [word for word in text.split("; ") if word]
 
 
-def _common(one: set[str], other: set[str]) -> float:
+def _common(one: frozenset[str], other: frozenset[str]) -> float:
     """Return the share of what either has that both have; 1 where neither has anything."""
     either = len(one | other)
     return len(one & other) / either if either else 1.0
@@ -269,10 +293,13 @@ def _match_stages(
         [key for key in before if key not in after],
         [key for key in after if key not in before],
     )
+    if len(rest[0]) * len(rest[1]) > MOST_LABEL_PAIRS:
+        rest_pairs: Iterable[tuple[tuple[int, _Key], tuple[int, _Key]]] = ()
+    else:
+        rest_pairs = product(enumerate(rest[0]), enumerate(rest[1]))
     likeness = sorted(
         (-_alike(one[0], other[0]), abs(i - j), sorted([one, other]), i, j)
-        for i, one in enumerate(rest[0])
-        for j, other in enumerate(rest[1])
+        for (i, one), (j, other) in rest_pairs
     )
     used = (set[int](), set[int]())
     for minus, _, _, i, j in likeness:
