@@ -23,12 +23,12 @@ def test_best_seen_is_the_highest_speed_of_the_domain() -> None:
 # --- RATP, slowdown, lost time
 
 
-def read_of_two(to_others: list[float], to_host: list[float]) -> Loss:
+def read_of_two(to_tasks: list[float], to_host: list[float]) -> Loss:
     """Two tasks that waited 10 and 40 ms for 1 MB each."""
     tables, waits = cluster(
         {Request.IO_READ: [10.0, 40.0]}, launch=[0, 0], finish=[50, 50], input_bytes=[1e6, 1e6]
     )
-    found = {Request.IO_READ: Contention(np.array(to_others), np.array(to_host))}
+    found = {Request.IO_READ: Contention(np.array(to_tasks), np.zeros(2), np.array(to_host))}
     columns = TaskColumns.from_tables(tables, waits)
     return measure_loss(columns, Request.IO_READ, found, SourceUsage.ACTIVE)
 

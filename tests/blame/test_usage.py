@@ -165,7 +165,7 @@ def test_an_amount_that_load_does_not_tell_is_a_doubt_and_one_that_it_tells_is_n
 # --- an estimated CPU wait is blamed on others only as far as the load of the processor explains it
 
 
-def explicable(to_others: float | None, evidence: int) -> float:
+def explicable(lost: float | None, evidence: int) -> float:
     """Of S = 1: a task that computed for 50 ms and waited for 50 ms."""
     tables, waits = cluster(
         {Request.RUN_QUEUE: [50.0]}, launch=[0], finish=[100], compute_ms=[50.0]
@@ -173,7 +173,7 @@ def explicable(to_others: float | None, evidence: int) -> float:
     waits["run_queue_evidence"] = np.int8(evidence)
     columns = TaskColumns.from_tables(tables, waits)
     loss = measure_loss(columns, Request.RUN_QUEUE, {}, SourceUsage.ACTIVE)
-    found = None if to_others is None else Contention(np.array([to_others]), np.zeros(1))
+    found = None if lost is None else Contention(np.array([lost]), np.zeros(1), np.zeros(1))
     return float(most_explicable(columns, loss, found)[0])
 
 

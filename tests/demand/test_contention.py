@@ -32,6 +32,20 @@ def test_a_task_of_high_own_rate_lost_what_the_share_is_below_the_capacity() -> 
     assert to_others(3.0, only_rate(1e7)) == pytest.approx(0.75, abs=0.001)
 
 
+def test_others_cost_what_the_share_is_below_that_among_the_tasks_of_its_own_query() -> None:
+    load = load_of(np.full(40, CAPACITY / 8), 7.0)._replace(own=np.full(40, 3.0))
+    found = contention(load, only_rate(1e7))[0]
+    np.testing.assert_allclose(found.to_tasks, 7 / 8, atol=0.001)
+    np.testing.assert_allclose(found.to_others, 1 / 2, atol=0.001)
+
+
+def test_a_query_that_fits_alone_lost_everything_to_others() -> None:
+    load = load_of(np.full(40, CAPACITY / 8), 7.0)._replace(own=np.full(40, 3.0))
+    found = contention(load, only_rate(CAPACITY / 5))[0]
+    np.testing.assert_allclose(found.to_others, found.to_tasks)
+    np.testing.assert_allclose(found.to_others, 1 - 5 / 8, atol=0.001)
+
+
 def test_a_task_of_low_own_rate_lost_what_the_share_is_below_its_rate() -> None:
     assert to_others(3.0, only_rate(2e5)) == pytest.approx(0.5, abs=0.001)
 
@@ -95,18 +109,20 @@ def test_losses_are_those_of_the_formulas_rate_by_rate(
     at_most: float,
 ) -> None:
     log_speed, crowd, stage, host = (np.array(part) for part in zip(*tasks, strict=True))
-    load = load_of(np.exp(log_speed), crowd, each=2e4, stage=stage, host=host)
+    own = crowd * np.linspace(0.0, 1.0, len(crowd))
+    load = load_of(np.exp(log_speed), crowd, each=2e4, stage=stage, host=host)._replace(own=own)
     grid = Grid.over(2.0, 15.0, at_most)
     device = Device(log_capacity, 12.0, contended, noise, grid, np.array([0.0, slower]), 30)
     uses = [
         naive_demand.Use(
             float(load.data[k]), float(load.wait_ms[k]), 0.0, 1.0, int(host[k]), int(stage[k]),
-            float(crowd[k]), tuple(load.levels[k]), tuple(load.taken[k]),
+            float(crowd[k]), tuple(load.levels[k]), tuple(load.taken[k]), own=float(own[k]),
         )
         for k in range(len(tasks))
     ]  # fmt: skip
     found = contention(load, device)[0]
     want = naive_demand.losses(uses, device)
-    np.testing.assert_allclose(found.to_others, [w[0] for w in want], atol=1e-6)
-    np.testing.assert_allclose(found.to_host, [w[1] for w in want], atol=1e-12)
-    assert ((found.to_others >= 0) & (found.to_others <= contended)).all()
+    for values, expected in zip(found, zip(*want, strict=True), strict=True):
+        np.testing.assert_allclose(values, expected, atol=1e-6)
+    assert ((found.to_others >= 0) & (found.to_others <= found.to_tasks)).all()
+    assert (found.to_tasks <= contended).all()

@@ -29,6 +29,7 @@ def load_of(
         data=np.full(len(speed), BYTES),
         wait_ms=BYTES / speed,
         others=crowd.copy(),
+        own=np.zeros(len(speed)),
         levels=np.broadcast_to(levels, (len(speed), len(levels))),
         taken=crowd[:, None] * np.minimum(each, levels),
         host=host.astype(np.int64),

@@ -37,6 +37,8 @@ class NaiveDemand:
     ratp: float = 0.0
     known: float = 0.0
     known_lost: float = 0.0
+    of_others: float = 0.0
+    of_others_lost: float = 0.0
     beta: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     beta_lost: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -138,7 +140,7 @@ class NaiveBlame(NaiveSlots):
 
     # --- what tasks lost in devices
 
-    def losses_in_devices(self) -> dict[Request, list[tuple[float, float]]]:
+    def losses_in_devices(self) -> dict[Request, list[tuple[float, float, float]]]:
         found = {}
         for r, device in self.devices.items():
             uses = self.uses(r)
@@ -183,7 +185,14 @@ class NaiveBlame(NaiveSlots):
             pool = (r,) if r is Request.SHUFFLE_FETCH else (Request.IO_READ, Request.IO_WRITE)
             data = sum(self.moved(i, p) * self.part(i, piece, f"{p}_ms") for p in pool)
             wait = sum(self.waited(i, p) * self.part(i, piece, f"{p}_ms") for p in pool)
-        return naive_demand.Use(data, wait, launch, finish, task["host"], task["stage"])
+        return naive_demand.Use(
+            data, wait, launch, finish, task["host"], task["stage"], owner=self.owner(task["stage"])
+        )
+
+    def owner(self, stage: int) -> int:
+        """A number that the tasks of a query share; of a stage where there is no query."""
+        query = int(self.tables.stages["query"].iloc[stage]) if stage >= 0 else -1
+        return query if query >= 0 else -2 - max(stage, -1)
 
     def moved(self, i: int, r: Request) -> float:
         return max(known(self.data(i, r)), 0.0)
@@ -223,7 +232,7 @@ class NaiveBlame(NaiveSlots):
             span = wait if r is Request.SLOT_WAIT else task["T"]
             return slowdown, 1 + slowdown, span, 0, wait * slowdown / (1 + slowdown)
         if r in BYTES:
-            others, host = self.lost[r][i] if r in self.lost else (0.0, 0.0)
+            others, _, host = self.lost[r][i] if r in self.lost else (0.0, 0.0, 0.0)
             # A speed v = ideal · (1 − others) · (1 − host).
             share = min(1 - (1 - others) * (1 - host), 0.999)
             slowdown = share / (1 - share)
@@ -347,10 +356,31 @@ class NaiveBlame(NaiveSlots):
                 room = min(slowdown - known_part, self.explicable(i, r))
                 total = sum(raw.values())
                 scale = min(1.0, room / total) if total > 0 else 0.0
+                if total > 0 and r in self.lost and self.lost[r][i][0] > 0:
+                    lost_to = self.lost[r][i][1] / self.lost[r][i][0]
+                    demand.of_others += min(total, room) * lost_to
+                    demand.of_others_lost += min(total, room) * lost_to * lost / slowdown
                 for stage, beta in raw.items():
                     demand.beta[stage] += beta * scale
                     demand.beta_lost[stage] += beta * scale * lost / slowdown
+            if r in self.lost:
+                for (stage, of, _), demand in demands.items():
+                    if of is r:
+                        self.divide(stage, demand.beta, demand.of_others)
+                        self.divide(stage, demand.beta_lost, demand.of_others_lost)
         return demands
+
+    def divide(self, target: int, parts: dict[int, float], of_others: float) -> None:
+        """Give other queries their sum, and the target's own tasks the rest."""
+        mine = [s for s in parts if s == target or self.owner(s) == self.owner(target)]
+        theirs = [s for s in parts if s not in mine]
+        own, others = sum(parts[s] for s in mine), sum(parts[s] for s in theirs)
+        if own > 0 and others > 0:
+            of_others = min(of_others, own + others)
+            for s in mine:
+                parts[s] *= (own + others - of_others) / own
+            for s in theirs:
+                parts[s] *= of_others / others
 
     def raw_blame(
         self, i: int, r: Request, used: list[list[float]], stretch: float, span: float

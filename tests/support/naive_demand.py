@@ -32,6 +32,8 @@ class Use:
     others: float = 0.0
     levels: tuple[float, ...] = ()
     taken: tuple[float, ...] = ()
+    owner: int = 0
+    own: float = 0.0
 
     @property
     def life(self) -> float:
@@ -70,6 +72,7 @@ def joined(pieces: list[Use]) -> Use:
     if len(pieces) == 1:
         weights = [1.0]
     one.others = sum(w * piece.others for w, piece in zip(weights, pieces, strict=True))
+    one.own = sum(w * piece.own for w, piece in zip(weights, pieces, strict=True))
     one.taken = tuple(
         sum(w * piece.taken[k] for w, piece in zip(weights, pieces, strict=True))
         for k in range(len(first.levels))
@@ -86,13 +89,14 @@ def fill_in(uses: list[Use], band: tuple[float, float] = SPEEDS) -> None:
         first, last = math.floor(low / OCTAVES), math.ceil(high / OCTAVES)
         levels = tuple(2.0 ** (k * OCTAVES) for k in range(first, last + 1))
     for one in uses:
-        one.levels, one.others, taken = levels, 0.0, [0.0] * len(levels)
+        one.levels, one.others, one.own, taken = levels, 0.0, 0.0, [0.0] * len(levels)
         for other in uses:
             if other is one or not (one.timed and other.timed) or not one.host == other.host >= 0:
                 continue
             overlap = min(one.finish, other.finish) - max(one.launch, other.launch)
             busy = max(overlap, 0.0) / one.life * min(other.wait / other.life, 1.0)
             one.others += busy
+            one.own += busy if other.owner == one.owner else 0.0
             for k, level in enumerate(levels):
                 taken[k] += busy * min(other.speed, level)
         one.taken = tuple(taken)
@@ -147,7 +151,9 @@ def own_rate_chances(
     uses: Sequence[Use], device: Device, share_of: dict[int, float]
 ) -> dict[int, tuple[list[float], list[float]]]:
     """Per stage, the probability of each own rate, and of each where the device is not shared."""
-    rates, prior = device.grid.rates.tolist(), device.grid.prior.tolist()
+    rates = device.grid.rates.tolist()
+    prior = [before * (1 - device_model.FILLS) for before in device.grid.prior.tolist()]
+    prior[-1] += device_model.FILLS
     found = {}
     for stage in sorted({use.stage for use in uses}):
         mine = [use for use in uses if use.stage == stage]
@@ -167,22 +173,25 @@ def own_rate_chances(
 
 def losses(
     uses: Sequence[Use], device: Device, least: float = ENOUGH_BYTES
-) -> list[tuple[float, float]]:
-    """Per task, the shares of its time lost to others, and of the rest to a slow host."""
+) -> list[tuple[float, float, float]]:
+    """Per task, the shares of its time lost to tasks, to those of others, to a slow host."""
     shares = {id(use): log_share(use, device) for use in uses if usable(use, least)}
     chances = own_rate_chances([use for use in uses if id(use) in shares], device, shares)
     found = []
     for use in uses:
         if id(use) not in shares:
-            found.append((0.0, 0.0))
+            found.append((0.0, 0.0, 0.0))
             continue
-        share, lost = shares[id(use)], 0.0
+        share, lost, others = shares[id(use)], 0.0, 0.0
+        among_own = max(device.log_capacity - math.log1p(use.own), share)
         for rate, chance in zip(device.grid.rates.tolist(), chances[use.stage][0], strict=True):
             if rate > share:
                 lost += chance * (1.0 - math.exp(share - min(rate, device.log_capacity)))
+                others += chance * (1.0 - math.exp(share - min(rate, among_own)))
         slow = 1.0 - math.exp(min(float(device.slower[use.host]), 0.0))
         chance = device.contended if device.contended >= NEGLIGIBLE else 0.0
-        found.append((min(max(lost, 0.0), 1.0) * chance, slow))
+        lost = min(max(lost, 0.0), 1.0)
+        found.append((lost * chance, min(max(others, 0.0), lost) * chance, slow))
     return found
 
 

@@ -131,7 +131,7 @@ def attribute(
     agenda = Agenda(pieces, source_usage)
     demand = Demand()
     if source_usage is not SourceUsage.PAPER:
-        loads = find_loads(pieces, agenda.schedule_of(Request.IO_READ))
+        loads = find_loads(pieces, agenda)
         if devices is None:
             devices = fit_devices(loads, len(tables.hosts))
         demand = estimate_demand(loads, devices)
@@ -209,6 +209,8 @@ class _Shares:
     meeting: Meeting
     own_beta: Floats
     own_lost: Floats
+    to_others: tuple[Floats, Floats] | None = None
+    """β and lost ms of each group that other queries cost, if that is known."""
 
 
 def _share_out(
@@ -225,6 +227,7 @@ def _share_out(
     Each piece of a target is weighted by the wait in it; conservation holds per task.
     """
     columns, request = pieces.columns, loss.request
+    found = demand.contention.get(request)
     room = loss.slowdown - loss.known
     room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
     is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
@@ -238,13 +241,18 @@ def _share_out(
     itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
     others = everyone - itself
     if source_usage is not SourceUsage.PAPER:
-        room = np.minimum(room, most_explicable(columns, loss, demand.contention.get(request)))
+        room = np.minimum(room, most_explicable(columns, loss, found))
         room = room * share_of_executors(pieces, request, source_usage)
     raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
     raw = pieces.total(raw_parts)
     scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
     beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
     lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
+    to_others = None
+    if found is not None:
+        beta = np.minimum(raw, room) * share_of(found.to_others, found.to_tasks)
+        lost = beta * share_of(loss.lost, loss.slowdown)
+        to_others = places.total(beta), places.total(lost)
     group = pieces.of_task(places.group)
     meeting = Meeting(
         events,
@@ -260,6 +268,7 @@ def _share_out(
         meeting=meeting,
         own_beta=places.total(pieces.total(beta_weight * itself)),
         own_lost=places.total(pieces.total(lost_weight * itself)),
+        to_others=to_others,
     )
 
 
@@ -325,6 +334,7 @@ def _account(
         shares.meeting,
         shares.own_beta,
         shares.own_lost,
+        shares.to_others,
         demand_of,
         first,
         slowdown,

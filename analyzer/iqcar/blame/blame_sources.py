@@ -63,6 +63,8 @@ class Ledger:
     meeting : Meeting
     own_beta, own_lost : ndarray of shape (n_groups,)
         Blame and lost ms of tasks on themselves, which the sweep includes.
+    to_others : tuple of two ndarrays of shape (n_groups,), or None
+        Blame and lost ms that other queries cost, if that is known; else the overlaps tell.
     demand_of : ndarray of shape (n_groups,)
         Row of the group's demand; −1 where no task waited.
     first : int
@@ -75,6 +77,7 @@ class Ledger:
     meeting: Meeting
     own_beta: Floats
     own_lost: Floats
+    to_others: tuple[Floats, Floats] | None
     demand_of: Ints
     first: int
     slowdown: Floats
@@ -187,12 +190,27 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
     beta = _without(beta, np.where(own_stage, ledger.own_beta[group], 0.0))
     lost = _without(lost, np.where(own_stage, ledger.own_lost[group], 0.0))
     lost = np.where(beta > 0, lost, 0.0)
-    keep = beta > 0
-    group, source = group[keep], source[keep]
     target = stage_of_group[group]
     own = (target == source) | ((query[target] == query[source]) & (query[source] != NONE))
+    if ledger.to_others is not None:
+        beta = _divided(group, own, beta, ledger.to_others[0])
+        lost = _divided(group, own, lost, ledger.to_others[1])
     kind = np.where(own, OWN, QUERY)
-    return _Entries(ledger.demand_of[group], kind, source, beta[keep], lost[keep], idle[keep])
+    entries = _Entries(ledger.demand_of[group], kind, source, beta, lost, idle)
+    return entries.some(beta > 0)
+
+
+def _divided(group: Ints, own: Flags, part: Floats, to_others: Floats) -> Floats:
+    """Scale the parts of a group's own query and of others, so that others have their sum.
+
+    A group with parts of one kind only keeps them: the sum over a group does not change.
+    """
+    n = len(to_others)
+    of_own, of_others = sum_by(group[own], part[own], n), sum_by(group[~own], part[~own], n)
+    both = (of_own > 0) & (of_others > 0)
+    others = np.where(both, np.minimum(to_others, of_own + of_others), of_others)
+    own_scale, scale = share_of(of_own + of_others - others, of_own), share_of(others, of_others)
+    return part * np.where(own, own_scale[group], scale[group])
 
 
 def _without(total: Floats, itself: Floats) -> Floats:

@@ -15,8 +15,9 @@ from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
     from iqcar.blame.ratp import TaskColumns
+    from iqcar.blame.schedule import Agenda
     from iqcar.blame.task_intervals import Pieces
-    from iqcar.tables.arrays import Flags, Floats, Schedule
+    from iqcar.tables.arrays import Flags, Floats
 
 OCTAVES = 1
 """Octaves between the speeds at which the use by others is computed; two rank sources worse. They
@@ -29,7 +30,7 @@ AT_ONCE = 2**14
 """Tasks whose own part is subtracted together."""
 
 
-def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
+def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
     """Compute the load of the devices in which waiting is not the same as contention.
 
     These are disks and network, and the processor where the wait for it is estimated.
@@ -38,8 +39,8 @@ def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
     ----------
     pieces : Pieces
         Tasks, in pieces where profiles tell when they used a device.
-    events : Schedule
-        Starts and ends of pieces by host.
+    agenda : Agenda
+        Starts and ends of these pieces.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
             nothing = np.zeros(len(pieces.span))
             moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
             waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
-            by_device[device] = _load(pieces, events, moved, waited)
+            by_device[device] = _load(pieces, agenda, moved, waited)
         found[request] = by_device[device]._replace(
             data=positive_or_zero(data_processed(columns, request)),
             wait_ms=positive_or_zero(columns.wait(request)),
@@ -66,7 +67,7 @@ def find_loads(pieces: Pieces, events: Schedule) -> dict[Request, Load]:
             positive_or_zero(values)
             for values in (pieces.compute(), pieces.wait(Request.RUN_QUEUE))
         )
-        load = _load(pieces, events, cpu, cpu + wait_ms, CORES)
+        load = _load(pieces, agenda, cpu, cpu + wait_ms, CORES)
         found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
     return found
 
@@ -89,7 +90,7 @@ def _levels(speeds: Floats, band: tuple[float, float]) -> Floats:
 
 def _load(
     pieces: Pieces,
-    events: Schedule,
+    agenda: Agenda,
     data: Floats,
     wait_ms: Floats,
     band: tuple[float, float] = SPEEDS,
@@ -100,8 +101,11 @@ def _load(
     speed = share_of(data, wait_ms)
     levels = _levels(speed[speed > 0], band)
     inside = busy * pieces.span
-    others = usage_during(events, busy, np.ones(len(life), dtype=bool)) - inside
-    others = np.maximum(others, 0.0) / life
+    every, events = np.ones(len(life), dtype=bool), agenda.schedule_of(Request.IO_READ)
+    others, siblings = (
+        np.maximum(usage_during(of, busy, every) - inside, 0.0) / life
+        for of in (events, agenda.by_query())
+    )
     taken = usage_below(events, speed, busy, levels)
     for start in range(0, len(life), AT_ONCE):  # in blocks: this is the analysis' largest array
         some = slice(start, start + AT_ONCE)
@@ -112,9 +116,9 @@ def _load(
     total_wait = pieces.total(wait_ms)
     if not pieces.whole:
         weight = share_of(wait_ms, total_wait[pieces.task])
-        others = pieces.total(weight * others)
+        others, siblings = (pieces.total(weight * tasks) for tasks in (others, siblings))
         taken = np.column_stack([pieces.total(weight * column) for column in taken.T])
     return Load(
-        pieces.total(data), total_wait, others, levels, taken,
+        pieces.total(data), total_wait, others, siblings, levels, taken,
         columns.host, columns.stage, columns.launch,
     )  # fmt: skip

@@ -154,6 +154,12 @@ class TaskColumns:
         compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
         return compute
 
+    def owner(self) -> Ints:
+        """Return a number ≥ 0 that tasks of one query share; without a query, those of a stage."""
+        query = self.tables.stages["query"].to_numpy(np.int64)
+        owner = np.where(query >= 0, query, len(self.tables.queries) + np.arange(len(query)))
+        return np.append(owner, len(self.tables.queries) + len(query))[self.stage]
+
     def domain(self, request: Request) -> Ints:
         """Return the row of each task's contention domain, −1 where it has none."""
         by_domain = {
@@ -312,12 +318,12 @@ def _against_speed(
 def _device_loss(
     columns: TaskColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
 ) -> Loss:
-    """Compute the loss to others in a device, and to a slow host, which is a known cause."""
-    to_others, to_host = (found.to_others, found.to_host) if found else (0.0 * wait, 0.0 * wait)
+    """Compute the loss to other tasks in a device, and to a slow host, which is a known cause."""
+    to_tasks, to_host = (found.to_tasks, found.to_host) if found else (0.0 * wait, 0.0 * wait)
     # A wait without any ideal time would be an infinite slowdown.
-    share = np.minimum(1.0 - (1.0 - to_others) * (1.0 - to_host), MOST_LOST)
+    share = np.minimum(1.0 - (1.0 - to_tasks) * (1.0 - to_host), MOST_LOST)
     slowdown = share / (1.0 - share)
-    known = slowdown * share_of((1.0 - to_others) * to_host, share)
+    known = slowdown * share_of((1.0 - to_tasks) * to_host, share)
     return Loss(
         request, wait, ratp, slowdown, 1 + slowdown, columns.span, known, wait * share
     )  # fmt: skip

@@ -8,11 +8,12 @@ import numpy as np
 
 from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.enums import Domain, Request, SourceUsage
+from iqcar.tables import NONE
 from iqcar.tables.arrays import schedule
 
 if TYPE_CHECKING:
     from iqcar.blame.task_intervals import Pieces
-    from iqcar.tables.arrays import Schedule
+    from iqcar.tables.arrays import Ints, Schedule
 
 
 class Agenda:
@@ -25,7 +26,7 @@ class Agenda:
     def __init__(self, pieces: Pieces, source_usage: SourceUsage) -> None:
         self._pieces = pieces
         self._paper = source_usage is SourceUsage.PAPER
-        self._made: dict[Domain, Schedule] = {}
+        self._made: dict[Domain | None, Schedule] = {}
 
     def schedule_of(self, request: Request) -> Schedule:
         """Return the schedule of the request's contention domain."""
@@ -34,14 +35,19 @@ class Agenda:
             self._made[domain] = self._make(request)
         return self._made[domain]
 
+    def by_query(self) -> Schedule:
+        """Return the schedule of the pieces of each query on each host."""
+        pieces = self._pieces
+        if None not in self._made:
+            owner, host = pieces.of_task(pieces.columns.owner()), pieces.domain(Request.IO_READ)
+            both = np.where(host >= 0, host * (owner.max(initial=0) + 1) + owner, NONE)
+            self._made[None] = _of_pieces(pieces, both)
+        return self._made[None]
+
     def _make(self, request: Request) -> Schedule:
         pieces, columns = self._pieces, self._pieces.columns
         if request.domain is not Domain.APPLICATION:
-            return schedule(
-                pieces.domain(request),
-                (pieces.launch, TARGET_STARTS | SOURCE_STARTS),
-                (pieces.finish, TARGET_ENDS | SOURCE_ENDS),
-            )
+            return _of_pieces(pieces, pieces.domain(request))
         slots = columns.slots
         asked, launched, finished = slots.asked, slots.launched, slots.finished
         if self._paper:
@@ -53,3 +59,11 @@ class Agenda:
             (launched, TARGET_ENDS | SOURCE_STARTS),
             (finished, SOURCE_ENDS),
         )
+
+
+def _of_pieces(pieces: Pieces, domain: Ints) -> Schedule:
+    return schedule(
+        domain,
+        (pieces.launch, TARGET_STARTS | SOURCE_STARTS),
+        (pieces.finish, TARGET_ENDS | SOURCE_ENDS),
+    )

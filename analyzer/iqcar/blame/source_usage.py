@@ -84,7 +84,7 @@ def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) 
     if found is None:
         return np.where(estimated, 0.0, unbounded)
     in_device = positive_or_zero(columns.compute()) + loss.wait
-    explained = np.minimum(share_of(found.to_others * in_device, loss.wait), 1.0)
+    explained = np.minimum(share_of(found.to_tasks * in_device, loss.wait), 1.0)
     return np.where(estimated, loss.slowdown * explained, unbounded)
 
 

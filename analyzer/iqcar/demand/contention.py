@@ -33,12 +33,16 @@ class Contention(NamedTuple):
 
     Attributes
     ----------
-    to_others : ndarray of shape (n_tasks,)
+    to_tasks : ndarray of shape (n_tasks,)
         Expected share of the time in the device that was lost to other tasks, 0 to 1.
+    to_others : ndarray of shape (n_tasks,)
+        The part of it that tasks of other queries cost: without them, the task would have lost
+        only what tasks of its own query cost.
     to_host : ndarray of shape (n_tasks,)
         Share that was lost to a slow host, of what the others left.
     """
 
+    to_tasks: Floats
     to_others: Floats
     to_host: Floats
 
@@ -85,25 +89,40 @@ def contention(load: Load, device: Device) -> tuple[Contention, StageRates]:
     names, stage = np.unique(load.stage, return_inverse=True)
     if device.contended < NEGLIGIBLE:
         chance = device.own_rates_alone(load, stage, len(names))
-        lost = np.zeros(len(stage))
+        lost = others = np.zeros(len(stage))
     else:
         speed, share = device.relative(load)
         chance = device.own_rates_of(speed, share, stage, len(names))
-        lost = _expected_loss(share, device, chance, stage) * device.contended
+        capacity = np.full(len(share), device.log_capacity)
+        lost = _expected_loss(share, capacity, device, chance, stage) * device.contended
+        # Tasks of one query are alike: without the others they would divide the device equally.
+        among_own = capacity - np.log1p(load.own)
+        others = _expected_loss(share, among_own, device, chance, stage) * device.contended
+        others = np.minimum(others, lost)
     slow = -np.expm1(np.minimum(device.slower[load.host], 0.0))
-    return Contention(lost, slow), _stage_rates(device, chance, names, stage)
+    return Contention(lost, others, slow), _stage_rates(device, chance, names, stage)
 
 
-def _expected_loss(share: Floats, device: Device, chance: OwnRates, stage: Ints) -> Floats:
-    """Return Σ_r P(r) · (1 − share / min(r, C)) over the own rates r above the log share."""
+def _expected_loss(
+    share: Floats, most: Floats, device: Device, chance: OwnRates, stage: Ints
+) -> Floats:
+    """Return Σ_r P(r) · (1 − share / min(r, most)) over the own rates r above the share.
+
+    Parameters
+    ----------
+    share, most : ndarray of shape (n_tasks,), log data units per ms
+        What the task had of the device, and what it could have had.
+    """
     grid = device.grid
-    first = grid.first_above(share)
-    ideal = np.exp(np.minimum(grid.rates, device.log_capacity))
     shape = (len(chance.shared), len(grid.rates) + 1)
     above, inverse = np.zeros(shape), np.zeros(shape)
     above[:, :-1] = chance.shared[:, ::-1].cumsum(axis=1)[:, ::-1]
-    inverse[:, :-1] = (chance.shared / ideal)[:, ::-1].cumsum(axis=1)[:, ::-1]
-    lost = above[stage, first] - np.exp(share) * inverse[stage, first]
+    inverse[:, :-1] = (chance.shared * np.exp(-grid.rates))[:, ::-1].cumsum(axis=1)[:, ::-1]
+    most = np.maximum(most, share)
+    first, last = grid.first_above(share), grid.first_above(most)
+    slower = inverse[stage, first] - inverse[stage, last]
+    lost = above[stage, first] - np.exp(share) * slower
+    lost -= np.exp(share - most) * above[stage, last]
     clipped: Floats = np.clip(lost, 0.0, 1.0)
     return clipped
 

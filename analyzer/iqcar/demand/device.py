@@ -31,6 +31,8 @@ MARGIN = 0.2
 """How far the grid of own rates reaches below the lowest speeds, in log."""
 AT_MOST = 0.5
 """Probability that an own rate is the highest possible one, such as one core."""
+FILLS = 0.5
+"""Probability, before the data, that a stage's own rate fills a device that is contended."""
 CAPACITIES = 32
 """Capacities on the grid."""
 NOISES = (0.2, 0.35, 0.6)
@@ -104,7 +106,7 @@ class Device(NamedTuple):
             errors_of(speed, stage, n_stages, self.grid, share),
             errors_of(speed, stage, n_stages, self.grid),
             self.noise,
-            self.grid.prior,
+            self.grid.filling(FILLS),
         )
 
     def own_rates_alone(self, load: Load, stage: Ints, n_stages: int) -> OwnRates:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, contention, usable
+from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, Contention, contention, usable
 from iqcar.demand.demand_tables import CAPACITIES, INFERRED, OWN_RATES, PRIOR
 from iqcar.demand.device import fit_device
 from iqcar.enums import REQUESTS, Request
@@ -15,7 +15,7 @@ from iqcar.enums import REQUESTS, Request
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iqcar.demand.contention import Contention, StageRates
+    from iqcar.demand.contention import StageRates
     from iqcar.demand.device import Device
     from iqcar.demand.load import Load
 
@@ -122,8 +122,7 @@ def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) 
         device, load = devices[request], loads[request]
         rows = usable(load, LEAST.get(request, ENOUGH_BYTES))
         some, found.rates[request] = contention(load.some(rows), device)
-        whole = (np.zeros(len(load.data)), np.zeros(len(load.data)))
-        for values, of_rows in zip(whole, some, strict=True):
-            values[rows] = of_rows
-        found.contention[request] = some._replace(to_others=whole[0], to_host=whole[1])
+        whole = np.zeros((len(some), len(load.data)))
+        whole[:, rows] = some
+        found.contention[request] = Contention(*whole)
     return found

@@ -34,6 +34,8 @@ class Load(NamedTuple):
         Time spent in the device.
     others : ndarray of shape (n_tasks,)
         Mean number of other tasks in the device.
+    own : ndarray of shape (n_tasks,)
+        Mean number of other tasks of the same query there.
     levels : ndarray of shape (n_levels,) or (n_tasks, n_levels), data units per ms
         Ascending speeds, of all tasks or of each.
     taken : ndarray of shape (n_tasks, n_levels), data units per ms
@@ -47,6 +49,7 @@ class Load(NamedTuple):
     data: Floats
     wait_ms: Floats
     others: Floats
+    own: Floats
     levels: Floats
     taken: Floats
     host: Ints

@@ -56,6 +56,12 @@ class Grid(NamedTuple):
         prior[-1] += at_highest
         return cls(float(rates[0]), step, rates, prior)
 
+    def filling(self, chance: float) -> Floats:
+        """Return the prior of a stage whose own rate is the highest with this probability more."""
+        prior = self.prior * (1.0 - chance)
+        prior[-1] += chance
+        return prior
+
     def first_above(self, log_share: Floats) -> Ints:
         """Return the position of the lowest rate that is at least the share; n_rates if none is."""
         position = np.ceil((log_share - self.lowest) / self.step)

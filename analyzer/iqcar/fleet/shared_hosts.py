@@ -53,7 +53,7 @@ class HostLoads:
         agenda = Agenda(pieces, SourceUsage.ACTIVE)
         loads = {
             request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
-            for request, load in find_loads(pieces, agenda.schedule_of(Request.IO_READ)).items()
+            for request, load in find_loads(pieces, agenda).items()
         }
         return cls(texts(tables.hosts, "host"), len(tables.stages), loads)
 
