@@ -48,10 +48,9 @@ SECTIONS = (
         "ones with the same queries and less of something, or a hog. Noise is log-normal, on every "
         "wait for disk and network.",
         quiet_clusters,
-        "Where nothing is short nothing is said to be lost. Where something is, a sixth too little "
-        "is said: stages that were contended from start to end show no own rate, and own tasks "
-        "take their part of the blame also where they would fit alone. From a plain log, sleeping "
-        "beside a processor hog hides most of what the hog costs.",
+        "Where nothing is short nothing is said to be lost. Where something is, a tenth too little "
+        "is said: stages that were contended from start to end show no own rate. From a plain log, "
+        "sleeping beside a processor hog hides most of what the hog costs.",
     ),
     Section(
         "quiet_formats",

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.tables.arrays import distinct
+
 if TYPE_CHECKING:
     from iqcar.demand.device import Device
     from iqcar.demand.load import Load
@@ -86,7 +88,7 @@ def contention(load: Load, device: Device) -> tuple[Contention, StageRates]:
     device : Device
         Estimated from these tasks, or from more on the same hosts.
     """
-    names, stage = np.unique(load.stage, return_inverse=True)
+    names, stage = distinct(load.stage)
     if device.contended < NEGLIGIBLE:
         chance = device.own_rates_alone(load, stage, len(names))
         lost = others = np.zeros(len(stage))

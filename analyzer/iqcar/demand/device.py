@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.demand.own_rates import ABOVE, FREE, Grid, OwnRates, errors_of, own_rates
-from iqcar.tables.arrays import share_of, sum_by
+from iqcar.tables.arrays import distinct, share_of, sum_by
 
 if TYPE_CHECKING:
     from iqcar.demand.load import Load
@@ -158,7 +158,7 @@ def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
 
 def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Device, float]:
     """Compare all capacities and noises with no contention; returns the log evidence, too."""
-    names, stage = np.unique(load.stage, return_inverse=True)
+    names, stage = distinct(load.stage)
     log_speed = load.log_speed() - slower[load.host]
     priors, log_prior = _priors(grid)
 
@@ -221,7 +221,7 @@ def log_sum(logs: Floats) -> float:
 
 def _slower(load: Load, device: Device, n_hosts: int, used: Ints) -> Floats:
     """Estimate the speed of each host from what the model leaves unexplained, stages apart."""
-    names, stage = np.unique(load.stage, return_inverse=True)
+    names, stage = distinct(load.stage)
     n = len(names)
     speed, share = device.relative(load)
     chance = device.own_rates_of(speed, share, stage, n)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import share_of, sum_by
+from iqcar.tables.arrays import distinct, share_of, sum_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TASKS_OF_STAGE = 48
 """About how many tasks of each stage a device is estimated from; more tell little that is new."""
+AT_ONCE = 2**14
+"""Tasks whose shares are computed together: their arrays fit into caches."""
 MOST_STAGES = 200
 """Stages that the capacity is estimated from: those that spent most time in the device."""
 
@@ -69,7 +71,7 @@ class Load(NamedTuple):
 
         A hash of data, wait and launch of each task decides; a sample of a sample is the sample.
         """
-        names, stage = np.unique(self.stage[rows], return_inverse=True)
+        names, stage = distinct(self.stage[rows])
         size = np.bincount(stage, minlength=len(names))
         place = _hash(self.data[rows], self.wait_ms[rows], self.launch[rows])
         picked = np.flatnonzero(place * size[stage] < TASKS_OF_STAGE)
@@ -95,18 +97,25 @@ class Load(NamedTuple):
         capacity : ndarray of shape (n_tasks,), data units per ms
             C of each task's host.
         """
-        total = self.levels + self.taken
-        above = (total < capacity[:, None]).sum(axis=1)
-        last = total.shape[1] - 1
-        row, high, low = np.arange(len(total)), np.minimum(above, last), np.maximum(above - 1, 0)
-        levels = np.broadcast_to(self.levels, total.shape)
-        low_level = np.where(above > 0, levels[row, low], 0.0)
-        low_total = np.where(above > 0, total[row, low], 0.0)
-        slope = share_of(levels[row, high] - low_level, total[row, high] - low_total)
-        between = low_level + (capacity - low_total) * slope
-        share = np.where(above > last, capacity - self.taken[:, last], between)
-        logarithm: Floats = np.log(share)
-        return logarithm
+        levels = np.broadcast_to(self.levels, self.taken.shape)
+        share = np.empty(len(capacity))
+        for start in range(0, len(share), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            share[some] = _fair_share(levels[some], self.taken[some], capacity[some])
+        return np.log(share, out=share)
+
+
+def _fair_share(levels: Floats, taken: Floats, capacity: Floats) -> Floats:
+    """Return the share λ of some tasks for which all of them together move the capacity."""
+    total = levels + taken
+    above = (total < capacity[:, None]).sum(axis=1)
+    last = total.shape[1] - 1
+    row, high, low = np.arange(len(total)), np.minimum(above, last), np.maximum(above - 1, 0)
+    low_level = np.where(above > 0, levels[row, low], 0.0)
+    low_total = np.where(above > 0, total[row, low], 0.0)
+    slope = share_of(levels[row, high] - low_level, total[row, high] - low_total)
+    between = low_level + (capacity - low_total) * slope
+    return np.where(above > last, capacity - taken[:, last], between)
 
 
 def _hash(*columns: Floats) -> Floats:

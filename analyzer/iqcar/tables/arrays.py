@@ -45,6 +45,17 @@ def sum_by(group: Ints, values: Floats, n: int) -> Floats:
     return np.bincount(group, values, n).astype(np.float64, copy=False)
 
 
+def distinct(codes: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct numbers in order, and the position of each code among them.
+
+    The same as ``np.unique`` with the inverse, without sorting; codes are ≥ 0 and memory grows with
+    the largest.
+    """
+    present = np.bincount(codes) > 0
+    position = np.cumsum(present) - 1
+    return np.flatnonzero(present), position[codes]
+
+
 def share_of(part: Floats, whole: Floats) -> Floats:
     """Divide, with 0 where the whole is not positive."""
     return np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0)
