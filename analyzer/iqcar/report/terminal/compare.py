@@ -9,6 +9,7 @@ from rich.text import Text
 
 from iqcar.comparison.comparison import relative
 from iqcar.comparison.part_causes import signed
+from iqcar.comparison.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import ChangeKind, Verdict
 from iqcar.formatting import duration, percent, printable, short
 from iqcar.limits import MOST_CAUSES
@@ -164,5 +165,7 @@ def _unclear(comparison: Comparison, row: int) -> str:
     low, high = (np.expm1(effect[name]) for name in ("log_low", "log_high"))
     change = relative(effect["before_ms"], effect["after_ms"])
     interval = f" [{low * 100:+.0f}, {high * 100:+.0f}]" if np.isfinite(low) else ""
-    needs = f", needs {int(effect['runs_needed'])} runs a side" if effect["runs_needed"] else ""
+    needed = int(effect["runs_needed"])
+    more = " or more" if needed >= MOST_RUNS_NEEDED else ""
+    needs = f", needs {needed}{more} runs a side" if needed else ""
     return f"{short(comparison.name(row), LABEL_WIDTH)} {change}{interval}{needs}"
