@@ -17,8 +17,11 @@ from hypothesis import strategies as st
 from iqcar.eventlog.events.connect_requests import connect_operation, connect_tags
 from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan_text, normalise
+from iqcar.eventlog.text.name_family import family, tells_apart
 from iqcar.queries.identify import _fingerprint_of
 from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
+from tests.eventlog.test_name_family import KEPT
+from tests.eventlog.test_name_family import SAME as SAME_RUNS
 from tests.support.hostile_texts import hostile
 from tests.support.listener_spark import JAR, TEST_JAR, build_jar, spark_homes
 
@@ -34,6 +37,8 @@ ANALYZER = {
     "plan-text": hash_plan_text,
     "clean": clean_description,
     "user-named": lambda text: str(is_user_named(text)).lower(),
+    "family": family,
+    "tells-apart": lambda text: str(tells_apart(text)).lower(),
     "fingerprint": lambda text: _fingerprint_of("name", text),
     "connect": lambda text: connect_operation(text, None),
     "connect-tags": connect_tags,
@@ -144,7 +149,8 @@ NAMES = [
     f"SparkConnect_SessionTag_User_a_Session_{ID}_Tag_nightly",
     *("SparkConnect_SessionTag_", f"_Session_{ID}_Tag_", "Spark Connect - session_id: "),
 ]
-PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES]
+RUNS = [*(text for *texts, _ in SAME_RUNS for text in texts), *KEPT]
+PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES, *RUNS]
 
 
 class Plugin:

@@ -2,8 +2,9 @@
 
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
-run of the same recurring query: rules match on it. Where Spark Connect describes a request, which
-says nothing of the query, the fingerprint is that of the plan.
+run of the same recurring query: rules match on it. It holds a name without dates, times, ids and
+numbers of runs (:mod:`iqcar.eventlog.text.name_family`). Where Spark Connect describes a request,
+which says nothing of the query, the fingerprint is that of the plan.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from iqcar.enums import QueryBy
 from iqcar.eventlog.events.connect_requests import CONNECT
-from iqcar.eventlog.text.name_family import family
+from iqcar.eventlog.text.name_family import family, tells_apart
 from iqcar.tables import NONE, QUERIES, texts
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def _id_of(key: _Key) -> str:
 
 
 def _fingerprint_of(kind: str, text: str) -> str:
-    text = _UUID.sub("*", " ".join(text.split()))
+    text = family(text)
     if len(text) <= NAME_IN_FINGERPRINT:
         return f"{kind}:{text}"
     return f"{kind}-sha256:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
@@ -288,7 +289,7 @@ class _Identities:
 
     def of_sql(self, row: int) -> tuple[str, str]:
         name, plan_hash = self._sql_description[row], self._plan_hash[row]
-        if name and (self._sql_named[row] or not plan_hash):
+        if tells_apart(name) and (self._sql_named[row] or not plan_hash):
             return name, _fingerprint_of("name", name)
         return name, f"plan:{plan_hash}" if plan_hash else ""
 
@@ -300,14 +301,14 @@ class _Identities:
             name = self._stage_call_site[key.app, cast("int", key.value)]
             return name, _fingerprint_of("call", name) if name != CONNECT else ""
         description, group = self._job_description[job], self._job_group[job]
-        if description:
+        if tells_apart(description):
             return description, _fingerprint_of("name", description)
-        if key.kind == "job-group" and not _UUID.search(group):
-            return group, _fingerprint_of("group", group)
+        if key.kind == "job-group" and tells_apart(group) and not _UUID.search(group):
+            return description or group, _fingerprint_of("group", group)
         # Spark Connect calls all stages and groups alike: they tell no query from another.
         of_stages = self._call_sites.get(job, set())
         call_sites = sorted(of_stages - {CONNECT})
         if not call_sites and (of_stages or key.kind == "connect"):
-            return self._connect_request[job], ""
+            return description or self._connect_request[job], ""
         name = call_sites[-1] if call_sites else group
-        return name, _fingerprint_of("call", " / ".join(call_sites) or name)
+        return description or name, _fingerprint_of("call", " / ".join(call_sites) or name)

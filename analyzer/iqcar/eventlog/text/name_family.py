@@ -15,6 +15,7 @@ from iqcar.eventlog.text.linear import Replacement, compiled, encoded
 from iqcar.eventlog.text.shared_data import NAMES, shared_file
 
 _MARK = b"*"
+_LEFT = compiled(r"[\p{L}\p{N}]")
 _REMEMBERED, _SHORT = 4096, 300
 """So many names of up to so many characters are remembered with what became of them. 5 MB at
 most."""
@@ -27,6 +28,15 @@ def family(name: str) -> str:
     ('daily_sales *', 'tpcds_q39b v2', 'load *, run *')
     """
     return _remembered(name) if len(name) <= _SHORT else _family(name)
+
+
+def tells_apart(name: str) -> bool:
+    """Tell whether letters or numbers are left of a name: if not, it names every query alike.
+
+    >>> tells_apart("q1"), tells_apart("2026-10-01 12:30")
+    (True, False)
+    """
+    return _LEFT.search(encoded(family(name))) is not None
 
 
 def _family(name: str) -> str:
@@ -53,7 +63,7 @@ def _step(step: dict[str, Any], parts: list[tuple[str, str]]) -> Replacement:
 
     def instead(match: Any) -> bytes:
         found: bytes = match[1]
-        return _MARK if _changes(found) >= least else found
+        return _MARK if not least or _changes(found) >= least else found
 
     return Replacement(b"", compiled(shape), instead)
 

@@ -145,9 +145,9 @@ final class QueryName {
     return UUID.matcher(text).find();
   }
 
-  /** A fingerprint of the given kind, made of a text. */
+  /** A fingerprint of the given kind, made of a text without what differs between runs. */
   static String fingerprint(String kind, String text) {
-    String plain = UUID.matcher(PyRegex.oneBlank(text)).replaceAll("*");
+    String plain = NameFamily.of(text);
     return PyRegex.length(plain) <= NAME_IN_FINGERPRINT
         ? kind + ":" + plain : kind + "-sha256:" + PlanFingerprint.sha256(plain);
   }

@@ -125,7 +125,7 @@ public final class RunningQueries {
       return query;
     }
     String name = named.description;
-    if (QueryName.isUsers(name) || (!name.isEmpty() && named.planHash.isEmpty())) {
+    if (NameFamily.tellsApart(name) && (QueryName.isUsers(name) || named.planHash.isEmpty())) {
       return new Query(QueryName.fingerprint("name", name), name);
     }
     if (named.planHash.isEmpty()) {
@@ -141,13 +141,13 @@ public final class RunningQueries {
   private static Query ofJob(
       String namingGroup, String description, String group, boolean isConnect,
       Callable<List<String>> callSites) throws Exception {
-    if (!description.isEmpty()) {
+    if (NameFamily.tellsApart(description)) {
       return new Query(QueryName.fingerprint("name", description), description);
     }
-    if (!namingGroup.isEmpty() && !QueryName.hasUuid(namingGroup)) {
-      return new Query(QueryName.fingerprint("group", namingGroup), "");
+    if (NameFamily.tellsApart(namingGroup) && !QueryName.hasUuid(namingGroup)) {
+      return new Query(QueryName.fingerprint("group", namingGroup), description);
     }
-    return new Query(QueryName.ofCallSites(callSites.call(), group, isConnect), "");
+    return new Query(QueryName.ofCallSites(callSites.call(), group, isConnect), description);
   }
 
   private static long number(String text) {

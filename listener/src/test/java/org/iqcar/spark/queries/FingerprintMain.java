@@ -53,6 +53,8 @@ public final class FingerprintMain {
       case "plan-text": return PlanFingerprint.hashText(text);
       case "clean": return QueryName.clean(text);
       case "user-named": return String.valueOf(QueryName.isUsers(text));
+      case "family": return NameFamily.of(text);
+      case "tells-apart": return String.valueOf(NameFamily.tellsApart(text));
       case "fingerprint": return QueryName.fingerprint("name", text);
       case "connect": return QueryName.connectOperation(text, null);
       case "connect-tags": return QueryName.connectTags(text);
