@@ -131,6 +131,37 @@ def test_a_broadcast_outside_sql_belongs_to_the_query_before_it_in_its_pool() ->
     assert tables.queries["fingerprint"].iloc[2] == "name:broadcast exchange (runId *)"
 
 
+def test_a_query_named_with_a_date_recurs_tomorrow() -> None:
+    names = ["daily_sales 20261001", "daily_sales 20261002", "daily_returns 20261001"]
+    jobs = [{"job_id": n, "description": name} for n, name in enumerate(names)]
+    queries = identify(tiny_tables(jobs=jobs)).queries
+    assert queries["name"].tolist() == names
+    assert queries["family"].tolist() == ["daily_sales *"] * 2 + ["daily_returns *"]
+    assert queries["fingerprint"].tolist() == ["name:daily_sales *"] * 2 + ["name:daily_returns *"]
+
+
+def test_a_name_of_nothing_but_a_date_is_no_fingerprint() -> None:
+    sql = [
+        {"description": "2026-10-01", "user_named": True, "plan_hash": hashed, "execution_id": n,
+         "root_execution_id": n}
+        for n, hashed in enumerate(("abc", ""))
+    ]  # fmt: skip
+    jobs = [
+        *({"job_id": n, "sql_execution": n} for n in range(2)),
+        {"job_id": 2, "sql_execution": -1, "description": "20261001", "job_group": "etl"},
+        {"job_id": 3, "sql_execution": -1, "job_group": "20261001"},
+    ]
+    stages = [{"stage_id": 0, "job": 3, "name": "save at C.scala:1"}]
+    queries = identify(tiny_tables(jobs=jobs, stages=stages, sql_executions=sql)).queries
+    assert queries["fingerprint"].tolist() == [
+        "plan:abc",
+        "",
+        "group:etl",
+        "call:save at C.scala:1",
+    ]
+    assert queries["name"].tolist()[2] == "20261001"
+
+
 def test_a_long_name_is_hashed_in_the_fingerprint() -> None:
     sql = "select " + "a, " * NAME_IN_FINGERPRINT
     fingerprints = [

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from iqcar.eventlog.events import lenient
 from iqcar.eventlog.events.structs import NOT_FITTING
-from iqcar.eventlog.text.redact import redact_setting, redact_text
+from iqcar.eventlog.text.redact import redact_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_KEY = 500
-"""Characters kept of the name of a setting."""
-MAX_VALUE = 2_000
-"""Characters kept of its value: Databricks and JVM options have the longest, of some hundred."""
+MAX_SETTING = 1_000
+"""Characters kept of the name and of the value of a setting: options of a JVM have some hundred."""
 MOST_SETTINGS = 5_000
 """Settings kept of one event; Databricks sets some 300."""
 
@@ -46,10 +45,10 @@ def _decoded(text: bytes) -> Mapping[str, str]:
         return {}
     pairs = ((lenient.encodable(key), value) for key, value in found.items())
     kept = ((key, str(value)) for key, value in pairs if isinstance(value, (str, int, float)))
-    return {
-        redact_text(key, MAX_KEY): redact_setting(key, lenient.encodable(value), MAX_VALUE)
-        for key, value in list(kept)[:MOST_SETTINGS]
-    }
+    return dict(
+        redact_setting(key, lenient.encodable(value), MAX_SETTING)
+        for key, value in islice(kept, MOST_SETTINGS)
+    )
 
 
 _remembered = lru_cache(_REMEMBERED)(_decoded)

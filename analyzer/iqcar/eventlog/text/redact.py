@@ -177,15 +177,17 @@ def redact_text(text: str | None, limit: int = MAX_TEXT) -> str:
     return _remembered(text) if len(text) <= _SHORT else _redacted(text)
 
 
-def redact_setting(key: str, value: str, limit: int) -> str:
-    """Return the value of a setting without its secrets, cut to a length.
+def redact_setting(key: str, value: str, limit: int) -> tuple[str, str]:
+    """Return name and value of a setting without secrets, both cut to a length.
 
     >>> redact_setting("spark.ssl.keyPassword", "two words", 99)
-    '*(redacted)'
+    ('spark.ssl.keyPassword', '*(redacted)')
     """
-    if value and _SECRET_SETTING.search(encoded(key)):
-        return REDACTED
-    return redact_text(value, limit)
+    if value and _SECRET_SETTING.search(encoded(key)) is not None:
+        return redact_text(key, limit), REDACTED
+    if len(key) + len(value) <= limit and _HINT.search(encoded(f"{key}\n{value}")) is None:
+        return key, value
+    return redact_text(key, limit), redact_text(value, limit)
 
 
 def _redacted(text: str) -> str:
