@@ -163,6 +163,23 @@ def test_values_that_never_vary_still_leave_room_for_doubt() -> None:
     assert set(names(found)) == {"cannot_tell"}
 
 
+def test_each_kind_of_category_has_the_prior_of_its_own_kind() -> None:
+    # Queries vary by .2 %, their many stages by 30 %: queries are not drawn to what stages do.
+    random = np.random.default_rng(6)
+    spread = np.where(np.arange(110) < 10, 0.002, 0.3)
+    logs = random.normal(0, spread[:, None, None], (110, 2, 3))
+    category, side, _ = np.indices(logs.shape)
+    columns = category.ravel(), side.ravel(), np.exp(logs.ravel())
+    options = {"n": 110, "margin": 0.05, "alpha": 0.05, "one_run": ONE_RUN}
+    together = judge(*columns, **options)
+    apart = judge(*columns, **options, group=np.arange(110) >= 10)
+    assert set(names(apart)[:10]) == {"same"}
+    widths = [found.high[:10] - found.low[:10] for found in (together, apart)]
+    assert (widths[0] > 3 * widths[1]).all()
+    few = judge(*columns, **options, group=np.arange(110) >= 4)
+    np.testing.assert_allclose(few.low[:4], together.low[:4], rtol=1e-9)
+
+
 def simulated(
     random: np.random.Generator, runs: int, spread: float, effect: float
 ) -> dict[str, Any]:

@@ -101,6 +101,7 @@ def judge(
     margin: float,
     alpha: float,
     one_run: Prior,
+    group: Ints | None = None,
 ) -> Verdicts:
     """Judge every category by one measure, such as its time, of every run.
 
@@ -121,6 +122,9 @@ def judge(
         Level of the tests and, over all categories, of the rate of false discoveries; < 0.5.
     one_run : Prior
         Prior where too few categories have repeated runs to estimate one.
+    group : ndarray of shape (n,), int, optional
+        Kind of each category, such as query or stage: categories of one kind have a prior of their
+        own, because a whole varies less than its parts. A kind with too few has that of all.
 
     Returns
     -------
@@ -129,9 +133,9 @@ def judge(
         the margin (two one-sided tests). Cannot tell: neither. No category is both of the first.
     """
     runs = _runs(np.asarray(category), np.asarray(side), np.asarray(value, np.float64), n)
-    prior, most_df = _prior_of(runs, one_run)
+    prior = _priors(runs, np.zeros(n, np.int64) if group is None else np.asarray(group), one_run)
     variance = (prior.df * prior.variance + runs.squares) / (prior.df + runs.df)
-    df = np.minimum(prior.df + runs.df, most_df)
+    df = np.minimum(prior.df + runs.df, prior.most_df)
     with np.errstate(divide="ignore"):
         error = np.sqrt(variance * (1 / runs.runs[0] + 1 / runs.runs[1]))
     least = float(np.log1p(margin))
@@ -146,9 +150,9 @@ def judge(
     unclear = (verdict == _CANNOT_TELL) & np.isfinite(p)
     next_level = alpha * (changed.sum() + 1) / max(int(np.isfinite(p).sum()), 1)
     needed = np.zeros(n, np.int64)
-    needed[unclear] = _runs_needed(
-        (size - least)[unclear], variance[unclear], prior.df, alpha, next_level
-    )
+    for prior_df in np.unique(prior.df[unclear]).tolist():  # one per group
+        of = unclear & (prior.df == prior_df)
+        needed[of] = _runs_needed((size - least)[of], variance[of], prior_df, alpha, next_level)
     # With as many runs as there are it was not told: at least one more.
     more = np.minimum(runs.runs[0], runs.runs[1]).astype(np.int64) + 1
     needed = np.where(unclear, np.clip(needed, more, max(MOST_RUNS_NEEDED, *more, 0)), 0)
@@ -187,13 +191,27 @@ def _runs(category: Ints, side: Ints, value: Floats, n: int) -> _Runs:
     )
 
 
-def _prior_of(runs: _Runs, one_run: Prior) -> tuple[Prior, float]:
-    """Prior, and degrees of freedom that a category can have: those of all together."""
+class _Priors(NamedTuple):
+    """The prior of each category, (n_categories,)."""
+
+    variance: Floats
+    df: Floats
+    most_df: Floats  # that a test can have: those of all variances that the prior was made from
+
+
+def _priors(runs: _Runs, group: Ints, one_run: Prior) -> _Priors:
     repeated = runs.df > 0
-    df = runs.df[repeated]
-    prior = fit_prior(runs.squares[repeated] / df, df, one_run)
-    estimated = len(df) >= LEAST_CATEGORIES
-    return prior, float(df.sum()) if estimated else np.inf
+    found = _Priors(*(np.empty(len(group)) for _ in range(3)))
+    for number in np.unique(group).tolist():
+        of = group == number
+        rows = repeated & of
+        rows = rows if rows.sum() >= LEAST_CATEGORIES else repeated
+        df = runs.df[rows]
+        prior = fit_prior(runs.squares[rows] / df, df, one_run)
+        most_df = float(df.sum()) if len(df) >= LEAST_CATEGORIES else np.inf
+        for column, value in zip(found, (*prior, most_df), strict=True):
+            column[of] = value
+    return found
 
 
 def fit_prior(variance: Floats, df: Ints, default: Prior) -> Prior:
