@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import EFFECTS, PART_NAMES
 from iqcar.comparison.shrunken_t import Prior, judge
@@ -17,11 +18,9 @@ from iqcar.enums import VERDICTS, Verdict
 from iqcar.tables.arrays import share_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.shrunken_t import Verdicts
     from iqcar.comparison.side_means import SideMeans
-    from iqcar.tables.arrays import Flags, Floats
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 LEAST_EFFECT_MS = 50.0
 """Change of a mean below which nothing is reported: a planned collection of garbage takes more."""
@@ -78,14 +77,14 @@ def effects(
     -------
     DataFrame of :data:`~iqcar.comparison.comparison_tables.EFFECTS`, as the categories.
     """
-    n = len(categories)
     sides = (side_means(runs, categories, 0), side_means(runs, categories, 1))
     before, after = (side.measure["time_ms"] for side in sides)
     both = (sides[0].runs > 0) & (sides[1].runs > 0)
     instances = np.where(
         both, (sides[0].instances + sides[1].instances) / 2, sides[0].instances + sides[1].instances
     )
-    tested = [_judge(runs, family, n, margin, alpha) for family in FAMILIES]
+    kind = pd.factorize(categories["kind"])[0].astype(np.int64)
+    tested = [_judge(runs, family, kind, margin, alpha) for family in FAMILIES]
     passed = _passed(tested, sides, margin)
     time = tested[0]
     change = instances * (after - before)
@@ -103,7 +102,7 @@ def effects(
     verdict[~both | (np.isnan(time.p) & ~changed)] = ""
     return EFFECTS.frame(
         {
-            "category": np.arange(n),
+            "category": np.arange(len(categories)),
             "runs_before": sides[0].runs,
             "runs_after": sides[1].runs,
             "instances": instances,
@@ -131,15 +130,16 @@ def effects(
     )
 
 
-def _judge(runs: pd.DataFrame, family: Family, n: int, margin: float, alpha: float) -> Verdicts:
+def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha: float) -> Verdicts:
     return judge(
         runs["category"].to_numpy(np.int64),
         runs["side"].to_numpy(np.int64),
         runs[family.measure].to_numpy(np.float64),
-        n=n,
+        n=len(kind),
         margin=margin if family is TIME else family.margin,
         alpha=alpha,
         one_run=family.one_run,
+        group=kind,
     )
 
 
