@@ -3,7 +3,8 @@
     scripts/bench compare           100,000 and 200,000 tasks a side
     scripts/bench compare --full    500,000 and 1,000,000 tasks a side (about 4 GB of memory)
 
-40 queries of 25 stages in 4 runs a side. Times are CPU times, which other load affects little.
+40 queries of 25 stages in 4 runs a side; and the tests of 10,000 categories in 10 runs a side.
+Times are CPU times, which other load affects little.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import iqcar
+from iqcar.comparison.effects import TIME
+from iqcar.comparison.shrunken_t import judge
 from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
 from iqcar.tables import (
@@ -130,6 +133,18 @@ def measure(n: int) -> float:
     return took / n
 
 
+def measure_tests(categories: int, runs: int) -> None:
+    category, after, _ = np.indices((categories, 2, runs))
+    value = np.exp(np.random.default_rng(5).normal(0, 0.1, category.shape)).ravel()
+    start = time.process_time()
+    judge(
+        category.ravel(), after.ravel(), value,
+        n=categories, margin=TIME.margin, alpha=0.05, one_run=TIME.one_run,
+    )  # fmt: skip
+    took = time.process_time() - start
+    sys.stdout.write(f"tests of {categories:,} categories in {runs} runs a side: {took:.2f} s\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="half a million and a million tasks")
@@ -137,6 +152,7 @@ def main() -> None:
     measure(20_000)  # compiles
     small, large = (measure(n) for n in sizes)
     sys.stdout.write(f"per task {large / small:.2f} times as much (goal: at most {LINEAR})\n")
+    measure_tests(10_000, 10)
     if sizes[1] == 1_000_000:
         sys.stdout.write(f"a million a side: {large * 1e6:.1f} s (goal: under {GOAL_S:.0f})\n")
 
