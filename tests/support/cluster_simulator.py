@@ -44,7 +44,8 @@ class StagePlan:
     """Work of each task of a stage; ``parents`` are positions within the query.
 
     ``gc`` and ``sleep`` are ms without processor; a ``*_rate`` is the most one task moves when
-    it is alone, in bytes per ms: its own rate.
+    it is alone, in bytes per ms: its own rate. ``scales`` is the work of each task relative to the
+    others; empty: drawn with ``spread``.
     """
 
     tasks: int
@@ -60,6 +61,7 @@ class StagePlan:
     fetch_rate: float = np.inf
     write_rate: float = np.inf
     spread: float = SPREAD
+    scales: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ class Simulation:
         name = sum(ord(c) * 31**k for k, c in enumerate(self.plans[query].name))
         # Work depends on the query's name alone: removing another changes nothing here.
         rng = np.random.default_rng([self.seed, name % 2**32, stage])
-        scales = np.exp(plan.spread * rng.standard_normal(plan.tasks))
+        drawn = np.exp(plan.spread * rng.standard_normal(plan.tasks))
+        scales = np.array(plan.scales) if plan.scales else drawn
         work = (
             (CACHE if plan.cached else DISK, Request.IO_READ, plan.read),
             (NETWORK, Request.SHUFFLE_FETCH, plan.fetch),

@@ -1,0 +1,225 @@
+"""Pairs of sets of simulated runs, before and after a planted change, with the effect it had.
+
+The effect on a query is the time that it takes longer than in the same runs simulated again
+without the change: planted effects and those that follow from them, others' waits included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from iqcar.enums import QueryBy, Request
+from iqcar.eventlog.merge import merge
+from iqcar.queries.critical_path import add_critical_path
+from iqcar.queries.identify import identify
+from iqcar.tables import APPLICATIONS, JOBS, SQL_EXECUTIONS, STAGE_PARENTS, STAGES, Tables
+from iqcar.waits import wait_column
+from tests.support.cluster_simulator import QueryPlan, Simulation
+from tests.support.planted_changes import CHANGES, Job, Plant, Step, Workload, nightly
+from tests.support.random_tables import frame
+
+CPU_NOISE, BYTES_NOISE = 0.04, 0.01
+"""Standard deviations over runs of the log of a stage's processor time and bytes."""
+LATE_MS = 400.0
+"""Queries are submitted up to this much later than planned."""
+BETWEEN_RUNS_MS = 24 * 3_600_000.0
+RUNS = (1, 2, 3, 5, 8)
+"""Runs a side, by turns."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sets of runs, and the truth about their difference.
+
+    ``effect_ms`` and ``before_ms`` hold mean durations by name after; ``stage_effect_ms`` by name
+    after and label. A query that is new has the effect of its whole duration.
+    """
+
+    kind: str
+    runs: int
+    before: Tables
+    after: Tables
+    plants: dict[str, Plant]
+    effect_ms: dict[str, float]
+    before_ms: dict[str, float]
+    stage_effect_ms: dict[tuple[str, str], float]
+    renamed: dict[str, str]
+
+
+@cache
+def pair_of(kind: str, seed: int, runs: int | None = None) -> Pair:
+    """Simulate a pair."""
+    place = list(CHANGES).index(kind)
+    rng = np.random.default_rng([seed, 15, place])
+    n = RUNS[(seed + place) % len(RUNS)] if runs is None else runs
+    base = nightly(rng)
+    changed = CHANGES[kind](base, rng)
+    nights = [(seed, place, night) for night in range(2 * n)]
+    before = [_Night(base, night) for night in nights[:n]]
+    after = [_Night(changed, night) for night in nights[n:]]
+    without = [_Night(base, night) for night in nights[n:]]
+    took, would = _durations(after), _durations(without)
+    stages, stages_would = _stage_times(after), _stage_times(without)
+    new = changed.renamed
+    return Pair(
+        kind,
+        n,
+        _side(before, {}),
+        _side(after, new),
+        {new.get(name, name): plant for name, plant in changed.plants.items()},
+        {new.get(q, q): took[q] - would.get(q, 0.0) for q in took},
+        {new.get(q, q): value for q, value in _durations(before).items()},
+        {(new.get(q, q), s): v - stages_would.get((q, s), 0.0) for (q, s), v in stages.items()},
+        {name: new.get(name, name) for name in base.names()},
+    )
+
+
+class _Night:
+    """One run of a workload."""
+
+    def __init__(self, work: Workload, seed: tuple[int, ...]) -> None:
+        self.work, self.seed = work, seed
+        self.jobs = [_tonight(job, number, seed) for number, job in enumerate(work.jobs)]
+        plans = [
+            QueryPlan(j.name, tuple(s.plan for s in j.steps), j.app, j.submit) for j in self.jobs
+        ]
+        self.simulation = Simulation(work.cluster, plans, 0)
+
+
+def _tonight(job: Job, number: int, seed: tuple[int, ...]) -> Job:
+    """The job with this run's noise, which is the same whatever changed elsewhere."""
+    own = (*seed, number)
+    late = np.random.default_rng(own).uniform(0, LATE_MS)
+    steps = []
+    for step in job.steps:
+        rng = np.random.default_rng((*own, *step.label.encode()))
+        cpu, size = np.exp(rng.standard_normal(2) * (CPU_NOISE, BYTES_NOISE))
+        steps.append(step.scaled(cpu=cpu, read=size, fetch=size, write=size))
+    return replace(job, steps=tuple(steps), submit=job.submit + late)
+
+
+def _durations(nights: Sequence[_Night]) -> dict[str, float]:
+    """Mean duration of each query over the runs, its instances in a run averaged first."""
+    by_name: dict[str, list[float]] = {}
+    for night in nights:
+        for query, job in enumerate(night.jobs):
+            by_name.setdefault(job.name, []).append(night.simulation.ended[query] - job.submit)
+    return {name: float(np.mean(took)) for name, took in by_name.items()}
+
+
+def _stage_times(nights: Sequence[_Night]) -> dict[tuple[str, str], float]:
+    """Mean time from submission to completion of each stage."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for night in nights:
+        run = night.simulation
+        for (query, stage), end in run.stage_end.items():
+            job = night.jobs[query]
+            key = (job.name, job.steps[stage].label)
+            found.setdefault(key, []).append(end - run.stage_start[(query, stage)])
+    return {key: float(np.mean(took)) for key, took in found.items()}
+
+
+def _side(nights: Sequence[_Night], renamed: dict[str, str]) -> Tables:
+    """The tables of some runs as the reader returns them for plain logs."""
+    runs = [_emitted(night, number, renamed) for number, night in enumerate(nights)]
+    return add_critical_path(identify(merge(runs), QueryBy.SQL))
+
+
+def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
+    """The tables of one run: metrics as Spark reports them, and what its plans say."""
+    run, jobs = night.simulation, night.jobs
+    tables, waits = run.emit(plain=True)
+    shift = number * BETWEEN_RUNS_MS
+    keys = sorted(run.stage_end)
+    steps: list[Step] = [jobs[q].steps[s] for q, s in keys]
+    apps, n = run.cluster.apps, len(jobs)
+    starts = tables.queries["start_ms"].to_numpy() + shift
+    ends = tables.queries["end_ms"].to_numpy() + shift
+    of_app = np.array([job.app for job in jobs])
+    tasks, stages = tables.tasks, tables.stages
+    stage = tasks["stage"].to_numpy()
+    first = np.full(len(stages), np.inf)
+    launch = tasks["launch_ms"].to_numpy() + shift
+    finish = tasks["finish_ms"].to_numpy() + shift
+    np.minimum.at(first, stage, launch)
+    spill = np.array([step.spill for step in steps])[stage]
+    written = tasks["shuffle_write_bytes"].to_numpy()
+    zero = np.zeros(len(tasks))
+    order = np.argsort(stage, kind="stable")
+    index = np.empty(len(tasks), np.int64)
+    index[order] = np.arange(len(tasks)) - np.searchsorted(stage[order], stage[order])
+    tasks = tasks.assign(
+        launch_ms=launch, finish_ms=finish, run_ms=finish - launch,
+        task_id=np.arange(len(tasks)), index=index.astype(np.int32),
+        attempt=np.zeros(len(tasks), np.int32),
+        cpu_ms=waits["compute_ms"].to_numpy(), gc_ms=waits["gc_ms"].to_numpy(),
+        deserialize_ms=zero, deserialize_cpu_ms=zero, result_serialize_ms=zero,
+        getting_result_ms=zero,
+        fetch_wait_ms=waits[wait_column(Request.SHUFFLE_FETCH)].to_numpy(),
+        shuffle_write_ms=waits[wait_column(Request.IO_WRITE)].to_numpy(),
+        scan_ms=waits[wait_column(Request.IO_READ)].to_numpy(),
+        disk_spilled_bytes=np.minimum(spill, written), memory_spilled_bytes=2 * spill,
+        shuffle_write_bytes=np.maximum(written - spill, 0.0),
+        input_records=tasks["input_bytes"].to_numpy() / 100,
+        status=tasks["status"].cat.set_categories(["success"]).fillna("success"),
+    )  # fmt: skip
+    label = [step.label for step in steps]
+    filled = dict(
+        stage_id=[100 * q + s for q, s in keys], attempt=[0] * len(keys),
+        name=["save at Nightly.scala:42"] * len(keys), job=[q for q, _ in keys],
+        query=[-1] * len(keys), declared_tasks=[step.plan.tasks for step in steps],
+        first_launch_ms=first, completed=[True] * len(keys), label=label, operators=label,
+        submission_ms=stages["submission_ms"].to_numpy() + shift,
+        completion_ms=stages["completion_ms"].to_numpy() + shift,
+    )  # fmt: skip
+    plan = ["; ".join(sorted(step.label for step in job.steps)) for job in jobs]
+    scanned = [
+        sorted(
+            word
+            for step in job.steps
+            for word in step.label.split("Scan parquet ")[1:]
+            for word in [word.split(";")[0]]
+        )
+        for job in jobs
+    ]
+    names = [renamed.get(job.name, job.name) for job in jobs]
+    row_of = {key: row for row, key in enumerate(keys)}
+    edges = [
+        (row_of[q, s], row_of[q, p])
+        for q, s in keys
+        for p in jobs[q].steps[s].plan.parents
+    ]  # fmt: skip
+    return tables.with_(
+        applications=frame(
+            APPLICATIONS, apps, task_cpus=np.ones(apps),
+            application_id=[f"app-{night.seed[-1]}-{a}" for a in range(apps)],
+            name=[f"nightly-{a}" for a in range(apps)], spark_version=["3.5.3"] * apps,
+            start_ms=np.full(apps, starts.min()), end_ms=np.full(apps, ends.max()),
+            ended=[True] * apps,
+            most_slots=np.full(apps, float(run.cluster.slots * run.cluster.hosts)),
+        ),
+        queries=Tables.empty().queries,
+        sql_executions=_known(
+            SQL_EXECUTIONS, n, app=of_app, execution_id=np.arange(n),
+            root_execution_id=np.arange(n), description=names, user_named=[True] * n,
+            plan_hash=[str(hash(p)) for p in plan], start_ms=starts, end_ms=ends,
+            operators=plan, tables=["; ".join(t) for t in scanned],
+        ),
+        jobs=frame(
+            JOBS, n, app=of_app, job_id=np.arange(n), sql_execution=np.arange(n),
+            description=names, submission_ms=starts, completion_ms=ends, succeeded=[True] * n,
+        ),
+        stages=stages.assign(**{k: v for k, v in filled.items() if k in STAGES.column_names()}),
+        stage_parents=frame(
+            STAGE_PARENTS, len(edges), stage=[s for s, _ in edges], parent=[p for _, p in edges]
+        ),
+        tasks=tasks,
+    )  # fmt: skip
+
+
+def _known(spec, n, **columns):
+    return frame(spec, n, **{k: v for k, v in columns.items() if k in spec.column_names()})
