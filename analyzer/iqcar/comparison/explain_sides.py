@@ -1,0 +1,87 @@
+"""Collect what causes are told from: blame of both sides, task time per byte, settings, plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.comparison.blame_change import blame_change
+from iqcar.comparison.causes import Compared, Explained, explain_changes
+from iqcar.comparison.compared_rows import compared_rows
+from iqcar.comparison.settings_difference import setting_differences
+from iqcar.comparison.shared_cause import per_byte, shared_cause
+from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO
+from iqcar.tables import texts
+from iqcar.tables.arrays import share_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.comparison.match import Matched
+    from iqcar.comparison.measured_side import Side
+    from iqcar.comparison.side_means import SideMeans
+    from iqcar.tables.arrays import Ints
+
+
+def explain_sides(
+    sides: tuple[Side, Side],
+    matched: Matched,
+    means: tuple[SideMeans, SideMeans],
+    changes: pd.DataFrame,
+) -> tuple[Explained, pd.DataFrame | None]:
+    """Tell the causes of all changes.
+
+    Parameters
+    ----------
+    sides : Side of before and after
+    matched : Matched
+    means : SideMeans of before and after
+    changes : DataFrame of CHANGES
+
+    Returns
+    -------
+    Explained
+    DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`, or None
+        None where a side is a baseline, which keeps no tasks.
+    """
+    rows = [
+        compared_rows(side, of) for side, of in zip(sides, matched.category_of, strict=True)
+    ]
+    before, after = rows
+    blame = shared = None
+    if before is not None and after is not None:
+        blame = blame_change(before, after)
+        usable = _same_work(matched.categories, means)
+        shared = shared_cause(per_byte(before), per_byte(after), usable, blame)
+    facts = [side.facts.settings for side in sides]
+    compared = Compared(
+        categories=matched.categories,
+        sides=means,
+        operators=_operators(sides, matched),
+        differences=setting_differences(facts[0], facts[1]),
+        shared=shared,
+        blame=blame,
+    )
+    return explain_changes(changes, compared), blame
+
+
+def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:
+    """Return the stages of equal labels and numbers of partitions on both sides."""
+    before, after = (side.measure["partitions"] for side in means)
+    ratio = share_of(after, before)
+    like = (ratio < LEAST_PARTITIONS_RATIO) & (ratio > 1 / LEAST_PARTITIONS_RATIO)
+    is_stage = categories["kind"].to_numpy(object) == "stage"
+    by_label = categories["matched_by"].to_numpy(object) == "label"
+    return np.flatnonzero(like & is_stage & by_label)
+
+
+def _operators(sides: tuple[Side, Side], matched: Matched) -> list[tuple[str, str]]:
+    """Return the operators, else the label, of each category on each side."""
+    found = [["", ""] for _ in range(len(matched.categories))]
+    for place, (side, of) in enumerate(zip(sides, matched.category_of, strict=True)):
+        operators, labels = texts(side.nodes, "operators"), texts(side.nodes, "label")
+        for node, category in enumerate(of.tolist()):
+            if category >= 0:
+                found[category][place] = operators[node] or labels[node]
+    return [(before, after) for before, after in found]

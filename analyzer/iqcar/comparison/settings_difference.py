@@ -1,0 +1,141 @@
+"""Find Spark properties that differ between two sides, and those whose symptom fits a change.
+
+Everything that differs is listed; only a property that can cause what was seen is blamed.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class Symptom(Enum):
+    """What a property can change."""
+
+    PARTITIONS = "partitions"
+    PLAN = "plan"
+    DATA = "data"
+    SKEW = "skew"
+    MEMORY = "memory"
+    SLOTS = "slots"
+    CPU = "cpu"
+    IO = "io"
+    NETWORK = "network"
+
+
+_FITS: tuple[tuple[Symptom, str], ...] = (
+    (
+        Symptom.PARTITIONS,
+        r"spark\.(sql\.shuffle\.partitions|default\.parallelism|sql\.adaptive\.(enabled|coalesce.*"
+        r"|advisory.*|shuffle.*|rebalance.*)|sql\.files\.(maxPartition|minPartition|openCost).*"
+        r"|sql\.sources\.bucketing.*)",
+    ),
+    (
+        Symptom.PLAN,
+        r"spark\.sql\.(.*[bB]roadcastJoin.*|join\..*|adaptive\..*|cbo\..*|optimizer\..*"
+        r"|statistics\..*|codegen\..*|execution\..*|sources\..*|hive\.convert.*|ansi.*|exchange.*)",
+    ),
+    (
+        Symptom.DATA,
+        r"spark\.(sql\.(parquet|orc|inMemoryColumnar|files|optimizer\.dynamicPartition.*)\..*"
+        r"|io\.compression.*|shuffle\..*compress|rdd\.compress|serializer|sql\.hive\..*)",
+    ),
+    (Symptom.SKEW, r"spark\.sql\.adaptive\.(enabled|skewJoin.*|optimizeSkew.*|forceOptimize.*)"),
+    (
+        Symptom.MEMORY,
+        r"spark\.(executor\.(memory|cores|pyspark\.memory|extraJavaOptions).*|memory\..*"
+        r"|executor\.defaultJavaOptions|shuffle\.spill.*|sql\..*(spill|Spill).*"
+        r"|sql\.shuffle\.partitions|sql\.execution\.sortMergeJoin.*|task\.cpus)",
+    ),
+    (
+        Symptom.SLOTS,
+        r"spark\.(executor\.(instances|cores)|cores\.max|dynamicAllocation\..*|task\..*"
+        r"|scheduler\..*|locality\..*|kubernetes\..*(limit|request).*|yarn\.queue|speculation.*)",
+    ),
+    (
+        Symptom.CPU,
+        r"spark\.(serializer|kryo.*|io\.compression.*|sql\.(codegen|parquet|orc|ansi|execution)\..*"
+        r"|executor\.(extra|default)JavaOptions|executorEnv\..*|io\.encryption.*|plugins"
+        r"|extraListeners|python\..*|shuffle\..*compress)",
+    ),
+    (
+        Symptom.IO,
+        r"spark\.(local\.dir|shuffle\..*|io\.compression.*|hadoop\.fs\..*|sql\.(files|parquet|orc)"
+        r"\..*|io\.encryption.*|hadoop\.mapreduce\..*)",
+    ),
+    (Symptom.NETWORK, r"spark\.(reducer\..*|shuffle\..*|network\..*|authenticate.*|ssl\..*)"),
+)
+_OF_THE_RUN = re.compile(
+    r"spark\.(app\.(id|name|startTime|submitTime|attempt.*|initial.*)|driver\.(host|port"
+    r"|appUIAddress|blockManager\.port)|executor\.id|ui\..*|.*\.port|eventLog\..*|yarn\.(app\..*"
+    r"|jars|dist.*|historyServer.*|am\..*|secondary.*)|org\.apache\.hadoop\.yarn\..*|repl\..*"
+    r"|jars|files|submit\.pyFiles|kubernetes\.(driver\.pod.*|.*podName.*|submission.*|.*\.uid)"
+    r"|sql\.(catalogImplementation|warehouse\.dir)|home|master|externalBlockStore\..*|hadoop\.yarn"
+    r"\..*|driver\.(pod|container).*)"
+)
+"""Properties that name a run, a place or an address: they differ between equal runs."""
+_CHANGING = re.compile(
+    r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|app(lication)?[-_]\d+[-_]\d+"
+    r"|\d{4}[-/_]?\d{2}[-/_]?\d{2}([T_ -]?\d{2}[:_-]?\d{2}([:_-]?\d{2})?)?|\b[0-9a-f]{16,}\b"
+)
+"""Dates and ids in values."""
+
+
+class SettingDifference(NamedTuple):
+    """A property with other values on one side than on the other.
+
+    Attributes
+    ----------
+    key : str
+    before, after : tuple of str
+        Its values; empty where no application has it.
+    """
+
+    key: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def fits(self, symptoms: Iterable[Symptom]) -> bool:
+        """Return whether the property can change one of these."""
+        wanted = set(symptoms)
+        return any(
+            symptom in wanted and re.fullmatch(pattern, self.key) for symptom, pattern in _FITS
+        )
+
+    def __str__(self) -> str:
+        """Name the property and both values: ``spark.executor.memory 12g → 4g``."""
+        return f"{self.key} {_shown(self.before)} → {_shown(self.after)}"
+
+
+def setting_differences(
+    before: Mapping[str, Sequence[str]], after: Mapping[str, Sequence[str]]
+) -> tuple[SettingDifference, ...]:
+    """Return the properties whose sets of values differ, by key.
+
+    Parameters
+    ----------
+    before, after : mapping of str to sequence of str
+        Values of each property over the applications of a side.
+
+    Returns
+    -------
+    tuple of SettingDifference
+        Without properties that name a run, and without values that differ in dates and ids only.
+    """
+    found = []
+    for key in sorted({*before, *after}):
+        values = tuple(before.get(key, ())), tuple(after.get(key, ()))
+        if _OF_THE_RUN.fullmatch(key):
+            continue
+        plain = [{_CHANGING.sub("", value) for value in side} for side in values]
+        if plain[0] != plain[1]:
+            found.append(SettingDifference(key, *values))
+    return tuple(found)
+
+
+def _shown(values: Sequence[str]) -> str:
+    return ", ".join(value or '""' for value in values) or "not set"

@@ -1,0 +1,219 @@
+"""Find one cause for nearly all stages: a slow host, or an environment in which all is slower.
+
+Both are seen in task time per byte: nobody's data changed, and the same work takes longer on one
+host, or everywhere in the same part of the tasks' time (FACTS D 4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.comparison.blame_change import LEAST_GROWTH
+from iqcar.enums import Resource
+from iqcar.tables import texts
+from iqcar.tables.arrays import known_or_zero, positive_or_zero, sum_by
+from iqcar.waits import IN_TASK_REQUESTS, wait_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.comparison.compared_rows import ComparedRows
+    from iqcar.tables.arrays import Floats, Ints
+
+SAME_WAY = 0.75
+"""Share of the stages that must have changed in the same direction."""
+LEAST_RATIO = 1.1
+"""Least change of a part of task time per byte."""
+LEAST_STAGES = 4
+"""Stages below which "nearly all" means nothing."""
+LEAST_PART = 0.05
+"""Share of a stage's task time below which a part of it is not looked at."""
+HOST_RATIO = 1.5
+"""Least growth of task time per byte on a slow host, while others grew by less than a third of it
+(of the logarithm)."""
+EXPLAINED = 1 / 3
+"""Share of the growth of lost time from which queries that do more are the cause, not the
+environment."""
+
+TASK_PARTS: tuple[tuple[str, Resource | None], ...] = (
+    ("compute_ms", None),
+    ("gc_ms", None),
+    *((wait_column(request), request.resource) for request in IN_TASK_REQUESTS),
+)
+
+
+class SharedCause(NamedTuple):
+    """A cause of most changes.
+
+    Attributes
+    ----------
+    cause : str
+        ``host:NAME`` or ``environment:hosts``.
+    part : str
+        The part of task time that changed most, such as ``compute_ms``.
+    ratio : float
+        Median over stages: the part per byte, after over before.
+    """
+
+    cause: str
+    part: str
+    ratio: float
+
+
+class PerByte(NamedTuple):
+    """Task time per byte of stages on hosts, one row per stage category and host with tasks.
+
+    Attributes
+    ----------
+    category, host : ndarray of shape (n,), int64
+    names : list of str
+        Names of the hosts.
+    parts : ndarray of shape (n, n_parts), ms
+    work : ndarray of shape (n,), bytes
+    """
+
+    category: Ints
+    host: Ints
+    names: list[str]
+    parts: Floats
+    work: Floats
+
+
+def per_byte(side: ComparedRows) -> PerByte:
+    """Sum task time and bytes of each stage category on each host."""
+    tasks, waits = side.tables.tasks, side.waits
+    stage, host = (tasks[name].to_numpy(np.int64) for name in ("stage", "host"))
+    category = np.where(stage >= 0, np.append(side.stage_category, -1)[stage], -1)
+    here = np.flatnonzero((category >= 0) & (host >= 0))
+    width = len(side.tables.hosts)
+    keys, cell = np.unique(category[here] * width + host[here], return_inverse=True)
+    read = sum(
+        known_or_zero(tasks[name].to_numpy(np.float64)[here])
+        for name in ("input_bytes", "remote_bytes", "local_bytes")
+    )
+    parts = [positive_or_zero(waits[name].to_numpy(np.float64)[here]) for name, _ in TASK_PARTS]
+    return PerByte(
+        keys // max(width, 1),
+        keys % max(width, 1),
+        texts(side.tables.hosts, "host"),
+        np.column_stack([sum_by(cell, part, len(keys)) for part in parts]),
+        sum_by(cell, np.asarray(read, np.float64), len(keys)),
+    )
+
+
+def shared_cause(
+    before: PerByte, after: PerByte, usable: Ints, blame: pd.DataFrame | None
+) -> SharedCause | None:
+    """Return the one cause of nearly all changes, or None.
+
+    Parameters
+    ----------
+    before, after : PerByte
+    usable : ndarray of int64
+        Stage categories on both sides with the same partitions.
+    blame : DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`, optional
+        Where queries that do more explain the growth of a wait, the environment does not.
+    """
+    n = int(max(before.category.max(initial=-1), after.category.max(initial=-1))) + 1
+    totals = [_by_category(side, n) for side in (before, after)]
+    grown, of_time = _log_growth(totals, usable)
+    if len(grown) < LEAST_STAGES:
+        return None
+    explained = {part: _explained(blame, resource) for part, resource in TASK_PARTS}
+    host = _slow_host(before, after, usable)
+    best: SharedCause | None = None
+    weight = 0.0
+    for place, (part, _) in enumerate(TASK_PARTS):
+        seen = grown[:, place]
+        seen = seen[np.isfinite(seen)]
+        if len(seen) < LEAST_STAGES or explained[part] >= EXPLAINED:
+            continue
+        least = np.log(LEAST_RATIO)
+        same = max((seen > least).mean(), (seen < -least).mean())
+        time = float(np.abs(of_time[:, place]).sum())
+        if same >= SAME_WAY and time > weight:
+            ratio = float(np.exp(np.median(seen)))
+            best, weight = SharedCause("environment:hosts", part, ratio), time
+    if host is not None:
+        name, place, ratio = host
+        part = TASK_PARTS[place][0]
+        if explained[part] < EXPLAINED:
+            return SharedCause(f"host:{name}", part, ratio)
+    return best
+
+
+def _by_category(side: PerByte, n: int) -> tuple[Floats, Floats]:
+    parts = np.column_stack(
+        [sum_by(side.category, side.parts[:, p], n) for p in range(side.parts.shape[1])]
+    )
+    return parts, sum_by(side.category, side.work, n)
+
+
+def _log_growth(
+    totals: list[tuple[Floats, Floats]], usable: Ints
+) -> tuple[Floats, Floats]:
+    """Log growth of each part per byte by usable category, NaN where small; and ms it stands for."""
+    (parts0, work0), (parts1, work1) = totals
+    usable = usable[usable < len(work0)]
+    usable = usable[(work0[usable] > 0) & (work1[usable] > 0)]
+    rate0 = parts0[usable] / work0[usable, None]
+    rate1 = parts1[usable] / work1[usable, None]
+    share = np.maximum(
+        parts0[usable] / np.maximum(parts0[usable].sum(axis=1, keepdims=True), 1e-9),
+        parts1[usable] / np.maximum(parts1[usable].sum(axis=1, keepdims=True), 1e-9),
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.log(rate1 / rate0)
+    grown = np.where((share >= LEAST_PART) & (rate0 > 0) & (rate1 > 0), grown, np.nan)
+    return grown, (rate1 - rate0) * work1[usable, None]
+
+
+def _slow_host(before: PerByte, after: PerByte, usable: Ints) -> tuple[str, int, float] | None:
+    """Return the host on which stages take longer while others hardly do, the part and the ratio."""
+    rows = [
+        {
+            (int(c), side.names[h]): (side.parts[row], side.work[row])
+            for row, (c, h) in enumerate(zip(side.category, side.host, strict=True))
+            if side.work[row] > 0
+        }
+        for side in (before, after)
+    ]
+    wanted = set(usable.tolist())
+    growth: dict[str, list[float]] = {}
+    parts: dict[str, Floats] = {}
+    for (category, host), (now, work) in rows[1].items():
+        was = rows[0].get((category, host))
+        if was is None or category not in wanted or was[0].sum() <= 0 or now.sum() <= 0:
+            continue
+        growth.setdefault(host, []).append(
+            float(np.log(now.sum() / work * was[1] / was[0].sum()))
+        )
+        more = now - was[0] * (work / was[1])
+        parts[host] = parts.get(host, np.zeros(len(TASK_PARTS))) + more
+    median = {
+        host: float(np.median(seen)) for host, seen in growth.items() if len(seen) >= LEAST_STAGES
+    }
+    if len(median) < 2:
+        return None
+    worst = max(median, key=lambda host: median[host])
+    others = max(value for host, value in median.items() if host != worst)
+    if median[worst] < np.log(HOST_RATIO) or others >= median[worst] / 3:
+        return None
+    return worst, int(np.argmax(parts[worst])), float(np.exp(median[worst]))
+
+
+def _explained(blame: pd.DataFrame | None, resource: Resource | None) -> float:
+    """Share of the change of lost time that queries explain whose work changed like it."""
+    if blame is None or resource is None or not len(blame):
+        return 0.0
+    rows = blame[(blame["resource"] == resource.value).to_numpy()]
+    change = rows["change_ms"].to_numpy(np.float64)
+    grown = float(change.sum())
+    sign = 1.0 if grown >= 0 else -1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        more = sign * np.log(rows["work_growth"].to_numpy(np.float64)) >= np.log(LEAST_GROWTH)
+    more &= rows["named"].to_numpy(bool) & (sign * change > 0)
+    named = float(change[more].sum())
+    return named / grown if grown else 0.0

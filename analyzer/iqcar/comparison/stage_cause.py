@@ -1,0 +1,253 @@
+"""Tell the kind and the cause of one category's change by rule, in the order of the evidence.
+
+Partitions or plan, then data, skew, and memory; then what slowed all stages in the same way; then
+the part of the time that grew most: a wait whose source is named is contention, the rest is rate
+(FACTS D 4). Each rule looks at an accounted amount, not at what a classifier separates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.comparison.comparison_tables import PART_NAMES
+from iqcar.comparison.settings_difference import Symptom
+from iqcar.enums import REQUESTS, ChangeKind, Resource
+from iqcar.formatting import duration, size
+from iqcar.waits import wait_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.comparison.shared_cause import SharedCause
+    from iqcar.comparison.side_means import SideMeans
+
+LEAST_DATA_RATIO = 1.1
+"""Ratio of bytes read from which a stage that changed the same way has other data."""
+LEAST_PARTITIONS_RATIO = 1.1
+"""Ratio of numbers of partitions from which they differ."""
+LEAST_SKEW_RATIO = 1.3
+"""Ratio of (most data of a task over the mean) from which data is more uneven."""
+LEAST_SPILL = 0.05
+"""Growth of spilled bytes, as a share of the bytes read, from which memory is the cause."""
+LEAST_PART_OF_GROWTH = 0.25
+"""Growth of a part over that of the part that grew most, from which its source is looked for."""
+LEAST_BLAME = 0.2
+"""Growth of the blame of named sources over that of the lost time, from which they are the cause:
+below, most of the wait is the query's own or nobody's."""
+FOLLOWS = ("tail_ms", "rest_ms")
+"""Parts that grow where another one does."""
+
+PART_RESOURCE: dict[str, Resource] = {
+    "slots_ms": Resource.SLOTS,
+    "executors_ms": Resource.EXECUTORS,
+    **{wait_column(r): r.resource for r in REQUESTS if wait_column(r) in PART_NAMES},
+}
+PART_SYMPTOM: dict[str, Symptom] = {
+    "compute_ms": Symptom.CPU,
+    "gc_ms": Symptom.MEMORY,
+    "slots_ms": Symptom.SLOTS,
+    "executors_ms": Symptom.SLOTS,
+    **{
+        part: {Resource.IO: Symptom.IO, Resource.NETWORK: Symptom.NETWORK}[resource]
+        for part, resource in PART_RESOURCE.items()
+        if resource in (Resource.IO, Resource.NETWORK)
+    },
+}
+
+
+class StageCause(NamedTuple):
+    """Kind and cause of a category's change.
+
+    Attributes
+    ----------
+    kind : ChangeKind
+    cause : str
+        ``kind:name``, as in ``CHANGE_CAUSES``; of contention, the source that grew most.
+    sentence : str
+    symptom : Symptom or None
+        What a setting would have to change to be the reason.
+    sources : tuple of (int, float)
+        Of contention: categories of the sources, and their shares of what they explain.
+    part : str
+        The part that grew most; empty where another rule decided.
+    """
+
+    kind: ChangeKind
+    cause: str
+    sentence: str
+    symptom: Symptom | None = None
+    sources: tuple[tuple[int, float], ...] = ()
+    part: str = ""
+
+
+class Seen(NamedTuple):
+    """One category's measures on both sides, and what else is known of it.
+
+    Attributes
+    ----------
+    category : int
+    before, after : dict of str to float
+        Means of the measures of ``CATEGORY_RUNS``.
+    operators : tuple of two str
+        Plan operators, or the label.
+    relabelled : bool
+        Whether its labels differ between the sides.
+    """
+
+    category: int
+    before: dict[str, float]
+    after: dict[str, float]
+    operators: tuple[str, str]
+    relabelled: bool
+
+    @property
+    def change_ms(self) -> float:
+        """After less before, ms."""
+        return self.after["time_ms"] - self.before["time_ms"]
+
+    def log_ratio(self, name: str) -> float:
+        """Log of after over before; 0 where one is unknown or 0."""
+        before, after = self.before[name], self.after[name]
+        return float(np.log(after / before)) if before > 0 and after > 0 else 0.0
+
+
+def seen(
+    category: int,
+    sides: tuple[SideMeans, SideMeans],
+    operators: tuple[str, str],
+    relabelled: bool,
+) -> Seen:
+    """Collect the measures of one category."""
+    before, after = (
+        {name: float(values[category]) for name, values in side.measure.items()} for side in sides
+    )
+    return Seen(category, before, after, operators, relabelled)
+
+
+def stage_cause(
+    stage: Seen, shared: SharedCause | None, blame: pd.DataFrame | None
+) -> StageCause:
+    """Return the kind and the cause of the change of a stage.
+
+    Parameters
+    ----------
+    stage : Seen
+    shared : SharedCause, optional
+        What slowed nearly all stages.
+    blame : DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`, optional
+        Rows of the stage's query.
+    """
+    by_work = _structure(stage) or _data(stage) or _skew(stage) or _memory(stage)
+    if by_work is not None:
+        return by_work
+    if shared is not None and (shared.ratio > 1) == (stage.change_ms > 0):
+        kind = ChangeKind.HOST if shared.cause.startswith("host:") else ChangeKind.ENVIRONMENT
+        where = shared.cause.partition(":")[2] if kind is ChangeKind.HOST else "nearly all stages"
+        text = f"{part_name(shared.part)} per byte × {shared.ratio:.1f} on {where}"
+        return StageCause(kind, shared.cause, text, PART_SYMPTOM.get(shared.part))
+    return _by_part(stage, blame)
+
+
+def _structure(stage: Seen) -> StageCause | None:
+    old, new = stage.operators
+    if (stage.before["tasks"] > 0) != (stage.after["tasks"] > 0) or stage.relabelled:
+        return StageCause(
+            ChangeKind.STRUCTURE, f"plan:{old}->{new}", f"{old or 'nothing'} → {new or 'nothing'}",
+            Symptom.PLAN,
+        )  # fmt: skip
+    partitions, data = stage.log_ratio("partitions"), stage.log_ratio("bytes")
+    least = np.log(LEAST_PARTITIONS_RATIO)
+    # More splits of more data are no other structure.
+    if abs(partitions) >= least and abs(partitions - data) >= least:
+        before, after = stage.before["partitions"], stage.after["partitions"]
+        text = f"{before:.0f} → {after:.0f} partitions"
+        return StageCause(ChangeKind.STRUCTURE, "partitions", text, Symptom.PARTITIONS)
+    return None
+
+
+def _data(stage: Seen) -> StageCause | None:
+    data = stage.log_ratio("bytes")
+    if abs(data) < np.log(LEAST_DATA_RATIO) or (data > 0) != (stage.change_ms > 0):
+        return None
+    more = "more" if data > 0 else "less"
+    text = f"{size(stage.before['bytes'])} → {size(stage.after['bytes'])}: {more} data"
+    return StageCause(ChangeKind.DATA, "data:input_bytes", text, Symptom.DATA)
+
+
+def _skew(stage: Seen) -> StageCause | None:
+    skew = stage.log_ratio("bytes_max_over_mean")
+    if abs(skew) < np.log(LEAST_SKEW_RATIO) or (skew > 0) != (stage.change_ms > 0):
+        return None
+    before, after = (side["bytes_max_over_mean"] for side in (stage.before, stage.after))
+    text = f"most data of a task over the mean {before:.1f} → {after:.1f}"
+    return StageCause(ChangeKind.SKEW, "skew:input_bytes", text, Symptom.SKEW)
+
+
+def _memory(stage: Seen) -> StageCause | None:
+    before, after = stage.before["spill_bytes"], stage.after["spill_bytes"]
+    least = LEAST_SPILL * max(stage.before["bytes"], stage.after["bytes"])
+    if abs(after - before) <= least or (after > before) != (stage.change_ms > 0):
+        return None
+    text = f"spills {size(before)} → {size(after)}"
+    return StageCause(ChangeKind.MEMORY, "metric:spill_bytes", text, Symptom.MEMORY)
+
+
+def _by_part(stage: Seen, blame: pd.DataFrame | None) -> StageCause:
+    """Look at the parts that grew most: the first with a source is contention, else the most."""
+    sign = 1.0 if stage.change_ms >= 0 else -1.0
+    grown = {
+        name: sign * (stage.after[name] - stage.before[name])
+        for name in PART_NAMES
+        if name not in FOLLOWS
+    }
+    most = sorted(grown, key=lambda name: -grown[name])
+    candidates = [p for p in most if grown[p] >= LEAST_PART_OF_GROWTH * grown[most[0]] > 0]
+    for part in candidates:
+        if part not in PART_RESOURCE:
+            if part == most[0]:
+                break
+            continue
+        sources = _sources(PART_RESOURCE[part], blame, sign)
+        if sources:
+            text = f"{part_name(part)} {_times(stage, part)}"
+            return StageCause(ChangeKind.CONTENTION, "", text, None, sources, part)
+    part = candidates[0] if candidates else "rest_ms"
+    # A stage that is on the chain no longer, or newly, has no part that says why.
+    work = stage.log_ratio("cpu_ms") - stage.log_ratio("bytes")
+    if part in (*PART_RESOURCE, "rest_ms") and sign * work > np.log(LEAST_DATA_RATIO):
+        part = "compute_ms"
+    text = f"{part_name(part)} {_times(stage, part)} over the same data"
+    return StageCause(
+        ChangeKind.RATE, f"metric:{METRIC.get(part, part)}", text, PART_SYMPTOM.get(part), (), part
+    )
+
+
+METRIC = {"compute_ms": "cpu_ms"}
+
+
+def _sources(
+    resource: Resource, blame: pd.DataFrame | None, sign: float
+) -> tuple[tuple[int, float], ...]:
+    """Return the sources whose blame changed as the wait did, with their shares."""
+    if blame is None:
+        return ()
+    rows = blame[(blame["resource"] == resource.value).to_numpy()]
+    change = sign * rows["change_ms"].to_numpy(np.float64)
+    named = rows["named"].to_numpy(bool) & (change > 0)
+    total, of_named = float(change[change > 0].sum()), float(change[named].sum())
+    if not named.any() or of_named < LEAST_BLAME * total:
+        return ()
+    source = rows["source"].to_numpy(np.int64)
+    order = np.flatnonzero(named)[np.argsort(-change[named], kind="stable")]
+    return tuple((int(source[row]), float(change[row]) / of_named) for row in order)
+
+
+def part_name(part: str) -> str:
+    """Return a part's name in words."""
+    return part.removesuffix("_ms").replace("_", " ")
+
+
+def _times(stage: Seen, part: str) -> str:
+    return f"{duration(stage.before[part])} → {duration(stage.after[part])}"

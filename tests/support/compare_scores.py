@@ -1,0 +1,141 @@
+"""Scores what a comparison finds in simulated pairs against the truth.
+
+A finding is a changed query, or a changed stage inside one. It is relevant where a change was
+planted in its query, or where the query's time was changed by what follows from it; coverage is the
+part of all effects, in ms, of the queries that were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.support.compare_pairs import Pair
+from tests.support.planted_changes import EVERY_QUERY, QUIET, Plant
+
+NOTICEABLE = 0.025
+"""Share of a query's duration from which an effect is one: half of the comparison's margin."""
+TOP = 10
+
+
+@dataclass(frozen=True)
+class Found:
+    """One query that a method says changed: its place, time, kind and first cause or causes."""
+
+    query: str
+    contribution_ms: float
+    kind: str
+    causes: tuple[str, ...]
+    stages: int = 0
+
+
+@dataclass(frozen=True)
+class Score:
+    """Means over pairs; NaN where no pair of the group has anything to score."""
+
+    pairs: int
+    relevant: float
+    false: float
+    coverage: float
+    plants: float
+    rho: float
+    kind: float
+    cause: float
+    alarms: float
+
+
+def is_relevant(pair: Pair, query: str) -> bool:
+    """Tell whether a change was planted in a query, or another one changed its time."""
+    effect = abs(pair.effect_ms.get(query, 0.0))
+    before = pair.before_ms.get(query, 0.0)
+    return _planted(pair, query) is not None or effect >= NOTICEABLE * before > 0
+
+
+def _planted(pair: Pair, query: str) -> Plant | None:
+    return pair.plants.get(query) or pair.plants.get(EVERY_QUERY)
+
+
+def right_kind(pair: Pair, found: Found) -> bool | None:
+    """Tell whether a planted query's kind is right; None if nothing was planted in it."""
+    plant = _planted(pair, found.query)
+    return None if plant is None else found.kind in plant.kinds
+
+
+def right_cause(pair: Pair, found: Found) -> bool | None:
+    """Tell whether the first cause is the planted one, or the planted query's for what follows.
+
+    None for queries that only one side has, and for findings that are not relevant.
+    """
+    if found.query not in pair.before_ms or not is_relevant(pair, found.query):
+        return None
+    plant = _planted(pair, found.query)
+    if plant is not None:
+        return bool(found.causes) and found.causes[0].startswith(plant.causes)
+    sources = {f"query:{name}" for name in pair.plants}
+    roots = {cause for one in pair.plants.values() for cause in one.causes if cause}
+    return bool(found.causes) and (
+        found.causes[0] in sources or found.causes[0].startswith(tuple(roots) or ("\0",))
+    )
+
+
+def score(results: Iterable[tuple[Pair, list[Found]]]) -> Score:
+    """Score findings, ranked by contribution."""
+    rows: dict[str, list[float]] = {name: [] for name in Score.__annotations__}
+    count = 0
+    for pair, found in results:
+        count += 1
+        quiet = pair.kind in QUIET
+        if quiet:
+            rows["alarms"].append(float(bool(found)))
+        wrong = [not is_relevant(pair, one.query) for one in found]
+        if found:
+            rows["relevant"].append(1.0 - float(np.mean(wrong[:TOP])))
+            rows["false"].append(float(np.mean(wrong)))
+        if quiet:
+            continue
+        effects = {q: abs(e) for q, e in pair.effect_ms.items() if is_relevant(pair, q)}
+        names = {one.query for one in found}
+        whole = sum(effects.values())
+        rows["coverage"].append(sum(e for q, e in effects.items() if q in names) / whole)
+        planted = _planted_queries(pair)
+        rows["plants"].append(float(np.mean([q in names for q in planted])))
+        kinds = [right for one in found if (right := right_kind(pair, one)) is not None]
+        causes = [right for one in found if (right := right_cause(pair, one)) is not None]
+        if kinds:
+            rows["kind"].append(float(np.mean(kinds)))
+        if causes:
+            rows["cause"].append(float(np.mean(causes)))
+        rows["rho"].append(_rank_correlation(pair, found))
+    means = {
+        name: float(np.nanmean(values)) if values and not np.isnan(values).all() else float("nan")
+        for name, values in rows.items()
+        if name != "pairs"
+    }
+    return Score(pairs=count, **means)
+
+
+def _planted_queries(pair: Pair) -> list[str]:
+    """Queries whose change a method should find: planted, and with an effect that is one."""
+    if EVERY_QUERY in pair.plants:
+        return [q for q, e in pair.effect_ms.items() if abs(e) >= 2 * NOTICEABLE * pair.before_ms[q]]
+    return list(pair.plants)
+
+
+def _rank_correlation(pair: Pair, found: list[Found]) -> float:
+    """Spearman's correlation of what is said with the effect over the queries of the pair."""
+    said = {one.query: one.contribution_ms for one in found}
+    queries = sorted(pair.effect_ms)
+    truth = _ranks(np.array([pair.effect_ms[q] for q in queries]))
+    guess = _ranks(np.array([said.get(q, 0.0) for q in queries]))
+    if truth.std() == 0 or guess.std() == 0:
+        return float("nan")
+    return float(np.corrcoef(truth, guess)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks with ties at their mean."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return (last - (count - 1) / 2)[place]
