@@ -36,7 +36,8 @@ class Pair:
     """Two sets of runs, and the truth about their difference.
 
     ``effect_ms`` and ``before_ms`` hold mean durations by name after; ``stage_effect_ms`` by name
-    after and label. A query that is new has the effect of its whole duration.
+    after and label. A query that is new has the effect of its whole duration. ``own_effect_ms`` is
+    the part of a query's effect that goes if its own change alone is taken back.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Pair:
     after: Tables
     plants: dict[str, Plant]
     effect_ms: dict[str, float]
+    own_effect_ms: dict[str, float]
     before_ms: dict[str, float]
     stage_effect_ms: dict[tuple[str, str], float]
     renamed: dict[str, str]
@@ -63,6 +65,12 @@ def pair_of(kind: str, seed: int, runs: int | None = None) -> Pair:
     after = [_Night(changed, night) for night in nights[n:]]
     without = [_Night(base, night) for night in nights[n:]]
     took, would = _durations(after), _durations(without)
+    own = {
+        name: took[name]
+        - _durations([_Night(changed.taken_back(name, base), night) for night in nights[n:]])[name]
+        for name in changed.plants
+        if name in would and len(changed.plants) > 1
+    }
     stages, stages_would = _stage_times(after), _stage_times(without)
     new = changed.renamed
     return Pair(
@@ -72,6 +80,7 @@ def pair_of(kind: str, seed: int, runs: int | None = None) -> Pair:
         _side(after, new),
         {new.get(name, name): plant for name, plant in changed.plants.items()},
         {new.get(q, q): took[q] - would.get(q, 0.0) for q in took},
+        own,
         {new.get(q, q): value for q, value in _durations(before).items()},
         {(new.get(q, q), s): v - stages_would.get((q, s), 0.0) for (q, s), v in stages.items()},
         {name: new.get(name, name) for name in base.names()},

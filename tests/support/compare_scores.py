@@ -58,9 +58,20 @@ def _planted(pair: Pair, query: str) -> Plant | None:
 
 
 def right_kind(pair: Pair, found: Found) -> bool | None:
-    """Tell whether a planted query's kind is right; None if nothing was planted in it."""
+    """Tell whether a planted query's kind is right; None if nothing was planted in it.
+
+    Where more than half of its effect comes from the other plants, contention is right, too.
+    """
     plant = _planted(pair, found.query)
-    return None if plant is None else found.kind in plant.kinds
+    if plant is None:
+        return None
+    return found.kind in plant.kinds or (found.kind == "contention" and _by_others(pair, found))
+
+
+def _by_others(pair: Pair, found: Found) -> bool:
+    """Tell whether most of a planted query's effect would stay without its own change."""
+    own = pair.own_effect_ms.get(found.query)
+    return own is not None and own < 0.5 * pair.effect_ms[found.query]
 
 
 def right_cause(pair: Pair, found: Found) -> bool | None:
@@ -71,7 +82,7 @@ def right_cause(pair: Pair, found: Found) -> bool | None:
     if found.query not in pair.before_ms or not is_relevant(pair, found.query):
         return None
     plant = _planted(pair, found.query)
-    if plant is not None:
+    if plant is not None and not (found.kind == "contention" and _by_others(pair, found)):
         return bool(found.causes) and found.causes[0].startswith(plant.causes)
     sources = {f"query:{name}" for name in pair.plants}
     roots = {cause for one in pair.plants.values() for cause in one.causes if cause}

@@ -72,6 +72,12 @@ class Workload:
         jobs = tuple(change(job) if job.name == name else job for job in self.jobs)
         return replace(self, jobs=jobs, plants=self.plants | {name: p for p in plant})
 
+    def taken_back(self, name: str, base: Workload) -> Workload:
+        """The workload with one query as it is in another."""
+        was = iter([job for job in base.jobs if job.name == name])
+        jobs = tuple(next(was) if job.name == name else job for job in self.jobs)
+        return replace(self, jobs=jobs)
+
     def names(self, app: int | None = None, least_stages: int = 1) -> list[str]:
         """Names of the queries, once each."""
         chosen = [

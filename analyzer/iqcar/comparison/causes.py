@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES
-from iqcar.comparison.stage_cause import StageCause, seen, stage_cause
+from iqcar.comparison.hand_overs import HandOvers
+from iqcar.comparison.stage_cause import StageCause, seen, stage_causes
 from iqcar.enums import ChangeKind
 from iqcar.tables import texts
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.comparison.settings_difference import SettingDifference
+    from iqcar.comparison.settings_difference import SettingDifference, Symptom
     from iqcar.comparison.shared_cause import SharedCause
     from iqcar.comparison.side_means import SideMeans
     from iqcar.tables.arrays import Flags
@@ -33,7 +34,10 @@ MOST_CAUSES = 4
 FEW_RUNS = 5
 """Runs a side below which a longer wait that nobody's work explains is chance (FACTS D 4)."""
 ONE_SIDED = (str(ChangeKind.ADDED), str(ChangeKind.REMOVED))
-WAITS = (ChangeKind.RATE, ChangeKind.CONTENTION)
+WORK = ("metric:cpu_ms", "metric:gc_ms")
+"""Causes of the kind rate that are no waits."""
+LEAST_HANDED_OVER = 0.05
+"""Relative change of a source's time from which what changed it is looked for."""
 
 
 class Compared(NamedTuple):
@@ -92,7 +96,7 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
         Queries and their stages; `kind` is read where a query ran on one side only.
     compared : Compared
     """
-    told = _Told(changes, compared)
+    told = _Told(compared)
     kinds, by_chance = [], np.zeros(len(changes), bool)
     columns: dict[str, list[object]] = {name: [] for name in CHANGE_CAUSES.column_names()}
     rows = zip(
@@ -106,7 +110,7 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
             continue
         causes = told.of_stage(category) if parent >= 0 else told.of_query(category)
         kinds.append(str(causes[0].kind) if causes else str(ChangeKind.RATE))
-        unexplained = all(told.is_wait(cause) for cause in causes)
+        unexplained = all(is_wait(cause) for cause in causes)
         only_time = evidence in ("time", "")
         by_chance[row] = only_time and unexplained and min(before, after) < FEW_RUNS
         for cause in causes[:MOST_CAUSES]:
@@ -117,10 +121,15 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
     return Explained(kinds, CHANGE_CAUSES.frame(columns), by_chance)
 
 
+def is_wait(cause: StageCause | _Cause) -> bool:
+    """Tell whether a cause is a wait that nobody's work explains."""
+    return cause.kind is ChangeKind.RATE and cause.cause not in WORK
+
+
 class _Told:
     """Causes of stages and queries, each told once."""
 
-    def __init__(self, changes: pd.DataFrame, compared: Compared) -> None:
+    def __init__(self, compared: Compared) -> None:
         self.compared = compared
         categories = compared.categories
         names = texts(categories, "name_after"), texts(categories, "name_before")
@@ -132,102 +141,82 @@ class _Told:
         for category, (what, query) in enumerate(zip(kind, self.query, strict=True)):
             if what == "stage":
                 self.stages.setdefault(query, []).append(category)
-        self.changed = set(changes["category"].tolist())
         self.blame: dict[int, pd.DataFrame] = {}
         if compared.blame is not None:
             self.blame = dict(list(compared.blame.groupby("category")))
-        self._stage: dict[int, StageCause] = {}
-        self._query: dict[int, list[_Cause]] = {}
-
-    def is_wait(self, cause: _Cause) -> bool:
-        """Tell whether a cause is a wait that nobody's work explains."""
-        work = ("metric:cpu_ms", "metric:gc_ms")
-        return cause.kind is ChangeKind.RATE and cause.cause not in work
+        self._stage: dict[int, list[tuple[StageCause, float]]] = {}
+        self.chains = HandOvers(self._reasons)
 
     def of_stage(self, category: int) -> list[_Cause]:
         """Return the causes of a stage, the largest first."""
-        return self._with_settings(self._named(self._stage_cause(category), 1.0, (category,)))
+        return self._summed(self._of_stage(category), self.query[category])
 
     def of_query(self, category: int) -> list[_Cause]:
         """Return the causes of a query, the largest first."""
-        main = self._main(category)
-        named = [
-            one for cause, share in main for one in self._named(cause, share, (category,))
-        ]
+        return self._summed(self._main(category), category)
+
+    def _summed(self, causes: list[tuple[StageCause, float]], query: int) -> list[_Cause]:
+        """Name the causes, add up equal ones, and leave out small ones."""
         merged: dict[str, _Cause] = {}
-        for one in named:
-            known = merged.get(one.cause)
-            merged[one.cause] = one._replace(share=one.share + known.share) if known else one
+        for cause, share in causes:
+            for one in self._named(cause, share, query):
+                known = merged.get(one.cause)
+                merged[one.cause] = known._replace(share=one.share + known.share) if known else one
         found = sorted(merged.values(), key=lambda one: -one.share)
         listed = [one for one in found if one.share >= LEAST_SHARE]
         return self._with_settings(listed or found[:1])
 
-    def _stage_cause(self, category: int) -> StageCause:
+    def _of_stage(self, category: int) -> list[tuple[StageCause, float]]:
         if category not in self._stage:
             c = self.compared
             relabelled = self.matched_by[category] == "likeness"
             stage = seen(category, c.sides, c.operators[category], relabelled)
             blame = self.blame.get(self.query[category])
-            self._stage[category] = stage_cause(stage, c.shared, blame)
+            self._stage[category] = stage_causes(stage, c.shared, blame)
         return self._stage[category]
+
+    def _reasons(self, query: int) -> list[tuple[StageCause, float]]:
+        """Return why a query of both sides changed; nothing where it did not, by much."""
+        before, after = (side.measure["time_ms"][query] for side in self.compared.sides)
+        if not (before > 0 and after > 0) or abs(after / before - 1) < LEAST_HANDED_OVER:
+            return []
+        return [(cause, share) for cause, share in self._main(query) if not is_wait(cause)]
 
     def _main(self, query: int) -> list[tuple[StageCause, float]]:
         """Return causes of a query's stages with their shares of its change, the largest first."""
         before, after = (side.measure["time_ms"] for side in self.compared.sides)
-        stages = self.stages.get(query, [])
-        change = {stage: float(after[stage] - before[stage]) for stage in stages}
+        change = {of: float(after[of] - before[of]) for of in self.stages.get(query, ())}
         whole = float(after[query] - before[query]) or sum(change.values()) or 1.0
-        shares: dict[tuple[ChangeKind, str], float] = {}
-        first: dict[tuple[ChangeKind, str], tuple[float, StageCause]] = {}
+        shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = {}
+        largest: dict[tuple[ChangeKind, str, tuple[int, ...]], tuple[float, StageCause]] = {}
         for stage, ms in change.items():
-            cause = self._stage_cause(stage)
-            key = (cause.kind, cause.cause if cause.kind is not ChangeKind.STRUCTURE else "")
-            if cause.cause == "partitions":
-                key = (cause.kind, cause.cause)
-            shares[key] = shares.get(key, 0.0) + ms / whole
-            size = abs(ms / whole)
-            if key not in first or size > first[key][0]:
-                first[key] = (size, cause)
+            for cause, part in self._of_stage(stage):
+                # Stages that came and those that went are one change of plan.
+                plan = cause.kind is ChangeKind.STRUCTURE and cause.cause != "partitions"
+                sources = tuple(source for source, _ in cause.sources)
+                key = (cause.kind, "" if plan else cause.cause, sources)
+                share = part * ms / whole
+                shares[key] = shares.get(key, 0.0) + share
+                if abs(share) > largest.get(key, (-1.0,))[0]:
+                    largest[key] = (abs(share), cause)
         order = sorted(shares, key=lambda key: -shares[key])
-        return [(first[key][1], shares[key]) for key in order if shares[key] > 0]
+        return [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
 
-    def _named(self, cause: StageCause, share: float, chain: tuple[int, ...]) -> list[_Cause]:
-        """Replace the sources of contention by names, handing over what others did to them."""
+    def _named(self, cause: StageCause, share: float, query: int) -> list[_Cause]:
+        """Replace the sources of contention by what changed them, with the chain of waits."""
         if cause.kind is not ChangeKind.CONTENTION:
             return [_Cause(cause.kind, cause.cause, share, cause.sentence)]
         found = []
-        start = self.query[chain[0]]
-        for source, part in cause.sources:
-            path, end = self._handed_over(source, (start,))
-            names = [self.names[query] for query in path]
+        for root, part in self.chains.roots_of(cause.sources, query):
+            path = self.chains.path(cause.sources, root, query)
+            names = [self.names[of] for of in path]
             text = f"{cause.sentence}: waits for {', which waits for '.join(names)}"
-            if end is None:
-                root = _Cause(cause.kind, f"query:{names[-1]}", share * part, text)
+            if root.shared is None:
+                found.append(_Cause(cause.kind, f"query:{names[-1]}", share * part, text))
             else:
-                text += f" ({end.sentence})"
-                root = _Cause(end.kind, end.cause, share * part, text)
-            found.append(root)
+                text += f" ({root.shared.sentence})"
+                found.append(_Cause(root.shared.kind, root.shared.cause, share * part, text))
         return found
-
-    def _handed_over(
-        self, source: int, chain: tuple[int, ...]
-    ) -> tuple[list[int], StageCause | None]:
-        """Follow a source to the query, host or environment that changed it."""
-        if source not in self.changed:
-            return [source], None
-        before, after = (side.runs[source] for side in self.compared.sides)
-        main = self._main(source) if before and after else []
-        if not main:
-            return [source], None
-        cause = main[0][0]
-        if cause.kind in (ChangeKind.HOST, ChangeKind.ENVIRONMENT):
-            return [source], cause
-        if cause.kind is ChangeKind.CONTENTION:
-            further = cause.sources[0][0]
-            if further not in (*chain, source):
-                path, end = self._handed_over(further, (*chain, source))
-                return [source, *path], end
-        return [source], None
 
     def _with_settings(self, causes: list[_Cause]) -> list[_Cause]:
         """Add the settings that fit the first cause."""
@@ -241,10 +230,11 @@ class _Told:
         ]
         return [causes[0], *fitting, *causes[1:]]
 
-    def _symptom_of(self, cause: _Cause):  # type: ignore[no-untyped-def]
-        for known in self._stage.values():
-            if known.kind is cause.kind and known.cause == cause.cause:
-                return known.symptom
+    def _symptom_of(self, cause: _Cause) -> Symptom | None:
+        for causes in self._stage.values():
+            for known, _ in causes:
+                if known.kind is cause.kind and known.cause == cause.cause:
+                    return known.symptom
         return None
 
 

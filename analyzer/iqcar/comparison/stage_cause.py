@@ -13,7 +13,7 @@ import numpy as np
 
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.settings_difference import Symptom
-from iqcar.enums import REQUESTS, ChangeKind, Resource
+from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
 from iqcar.formatting import duration, size
 from iqcar.waits import wait_column
 
@@ -31,11 +31,10 @@ LEAST_SKEW_RATIO = 1.3
 """Ratio of (most data of a task over the mean) from which data is more uneven."""
 LEAST_SPILL = 0.05
 """Growth of spilled bytes, as a share of the bytes read, from which memory is the cause."""
-LEAST_PART_OF_GROWTH = 0.25
-"""Growth of a part over that of the part that grew most, from which its source is looked for."""
 LEAST_BLAME = 0.2
 """Growth of the blame of named sources over that of the lost time, from which they are the cause:
 below, most of the wait is the query's own or nobody's."""
+BEFORE_LAUNCH = ("slots_ms", "executors_ms")
 FOLLOWS = ("tail_ms", "rest_ms")
 """Parts that grow where another one does."""
 
@@ -70,8 +69,6 @@ class StageCause(NamedTuple):
         What a setting would have to change to be the reason.
     sources : tuple of (int, float)
         Of contention: categories of the sources, and their shares of what they explain.
-    part : str
-        The part that grew most; empty where another rule decided.
     """
 
     kind: ChangeKind
@@ -79,7 +76,6 @@ class StageCause(NamedTuple):
     sentence: str
     symptom: Symptom | None = None
     sources: tuple[tuple[int, float], ...] = ()
-    part: str = ""
 
 
 class Seen(NamedTuple):
@@ -126,10 +122,10 @@ def seen(
     return Seen(category, before, after, operators, relabelled)
 
 
-def stage_cause(
+def stage_causes(
     stage: Seen, shared: SharedCause | None, blame: pd.DataFrame | None
-) -> StageCause:
-    """Return the kind and the cause of the change of a stage.
+) -> list[tuple[StageCause, float]]:
+    """Return the causes of the change of a stage with their shares of it, the largest first.
 
     Parameters
     ----------
@@ -141,13 +137,13 @@ def stage_cause(
     """
     by_work = _structure(stage) or _data(stage) or _skew(stage) or _memory(stage)
     if by_work is not None:
-        return by_work
+        return [(by_work, 1.0)]
     if shared is not None and (shared.ratio > 1) == (stage.change_ms > 0):
         kind = ChangeKind.HOST if shared.cause.startswith("host:") else ChangeKind.ENVIRONMENT
         where = shared.cause.partition(":")[2] if kind is ChangeKind.HOST else "nearly all stages"
         text = f"{part_name(shared.part)} per byte × {shared.ratio:.1f} on {where}"
-        return StageCause(kind, shared.cause, text, PART_SYMPTOM.get(shared.part))
-    return _by_part(stage, blame)
+        return [(StageCause(kind, shared.cause, text, PART_SYMPTOM.get(shared.part)), 1.0)]
+    return _by_parts(stage, blame)
 
 
 def _structure(stage: Seen) -> StageCause | None:
@@ -194,54 +190,77 @@ def _memory(stage: Seen) -> StageCause | None:
     return StageCause(ChangeKind.MEMORY, "metric:spill_bytes", text, Symptom.MEMORY)
 
 
-def _by_part(stage: Seen, blame: pd.DataFrame | None) -> StageCause:
-    """Look at the parts that grew most: the first with a source is contention, else the most."""
+def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause, float]]:
+    """Divide the change by the parts that grew; a wait, by what its sources explain of it.
+
+    A wait for slots that the query's own tasks hold says nothing: why they take longer is in the
+    other parts, and so is the tail.
+    """
     sign = 1.0 if stage.change_ms >= 0 else -1.0
-    grown = {
-        name: sign * (stage.after[name] - stage.before[name])
-        for name in PART_NAMES
-        if name not in FOLLOWS
-    }
-    most = sorted(grown, key=lambda name: -grown[name])
-    candidates = [p for p in most if grown[p] >= LEAST_PART_OF_GROWTH * grown[most[0]] > 0]
-    for part in candidates:
-        if part not in PART_RESOURCE:
-            if part == most[0]:
-                break
+    found: list[tuple[StageCause, float]] = []
+    for part in PART_NAMES:
+        grown = sign * (stage.after[part] - stage.before[part])
+        if part in FOLLOWS or grown <= 0:
             continue
-        sources = _sources(PART_RESOURCE[part], blame, sign)
-        if sources:
-            text = f"{part_name(part)} {_times(stage, part)}"
-            return StageCause(ChangeKind.CONTENTION, "", text, None, sources, part)
-    part = candidates[0] if candidates else "rest_ms"
-    # A stage that is on the chain no longer, or newly, has no part that says why.
-    work = stage.log_ratio("cpu_ms") - stage.log_ratio("bytes")
-    if part in (*PART_RESOURCE, "rest_ms") and sign * work > np.log(LEAST_DATA_RATIO):
-        part = "compute_ms"
-    text = f"{part_name(part)} {_times(stage, part)} over the same data"
-    return StageCause(
-        ChangeKind.RATE, f"metric:{METRIC.get(part, part)}", text, PART_SYMPTOM.get(part), (), part
-    )
+        text = f"{part_name(part)} {_times(stage, part)}"
+        if part in PART_RESOURCE:
+            sources, named, own = _sources(PART_RESOURCE[part], blame, sign)
+            if sources:
+                cause = StageCause(ChangeKind.CONTENTION, "", text, None, sources)
+                found.append((cause, grown * named))
+            grown *= 1.0 - named - (own if part in BEFORE_LAUNCH else 0.0)
+        elif part == "compute_ms" and sign * _work(stage) < np.log(LEAST_DATA_RATIO):
+            continue
+        if grown > 0:
+            cause = StageCause(
+                ChangeKind.RATE, f"metric:{METRIC.get(part, part)}",
+                f"{text} over the same data", PART_SYMPTOM.get(part),
+            )  # fmt: skip
+            found.append((cause, grown))
+    if not found:
+        cause = StageCause(ChangeKind.RATE, "metric:rest_ms", "nothing that is recorded says why")
+        return [(cause, 1.0)]
+    whole = sum(weight for _, weight in found)
+    found.sort(key=lambda one: -one[1])
+    return [(cause, weight / whole) for cause, weight in found]
+
+
+def _work(stage: Seen) -> float:
+    """Log growth of CPU time per byte."""
+    return stage.log_ratio("cpu_ms") - stage.log_ratio("bytes")
 
 
 METRIC = {"compute_ms": "cpu_ms"}
 
 
-def _sources(
-    resource: Resource, blame: pd.DataFrame | None, sign: float
-) -> tuple[tuple[int, float], ...]:
-    """Return the sources whose blame changed as the wait did, with their shares."""
+class _Sources(NamedTuple):
+    sources: tuple[tuple[int, float], ...]
+    named: float
+    own: float
+
+
+def _sources(resource: Resource, blame: pd.DataFrame | None, sign: float) -> _Sources:
+    """Return the sources whose blame changed as the wait did, with their shares of it.
+
+    Also the shares of the change of lost time that they and the query itself explain.
+    """
     if blame is None:
-        return ()
+        return _Sources((), 0.0, 0.0)
     rows = blame[(blame["resource"] == resource.value).to_numpy()]
     change = sign * rows["change_ms"].to_numpy(np.float64)
-    named = rows["named"].to_numpy(bool) & (change > 0)
-    total, of_named = float(change[change > 0].sum()), float(change[named].sum())
-    if not named.any() or of_named < LEAST_BLAME * total:
-        return ()
+    grew = change > 0
+    named = rows["named"].to_numpy(bool) & grew
+    total, of_named = float(change[grew].sum()), float(change[named].sum())
+    if total <= 0:
+        return _Sources((), 0.0, 0.0)
+    own = (rows["kind"].to_numpy(object) == BlameKind.OWN.value) & grew
+    own_share = float(change[own].sum()) / total
+    if of_named < LEAST_BLAME * total:
+        return _Sources((), 0.0, own_share)
     source = rows["source"].to_numpy(np.int64)
     order = np.flatnonzero(named)[np.argsort(-change[named], kind="stable")]
-    return tuple((int(source[row]), float(change[row]) / of_named) for row in order)
+    shares = tuple((int(source[row]), float(change[row]) / of_named) for row in order)
+    return _Sources(shares, of_named / total, own_share)
 
 
 def part_name(part: str) -> str:
