@@ -16,7 +16,7 @@ from iqcar.enums import QueryBy, Request
 from iqcar.eventlog.merge import merge
 from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
-from iqcar.tables import APPLICATIONS, JOBS, SQL_EXECUTIONS, STAGE_PARENTS, STAGES, Tables
+from iqcar.tables import APPLICATIONS, CONF, JOBS, SQL_EXECUTIONS, STAGE_PARENTS, Tables
 from iqcar.waits import wait_column
 from tests.support.cluster_simulator import QueryPlan, Simulation
 from tests.support.planted_changes import CHANGES, Job, Plant, Step, Workload, nightly
@@ -195,6 +195,7 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
         )
         for job in jobs
     ]
+    settings = {**night.work.conf, "spark.driver.port": str(40_000 + sum(night.seed))}
     names = [renamed.get(job.name, job.name) for job in jobs]
     row_of = {key: row for row, key in enumerate(keys)}
     edges = [
@@ -212,7 +213,7 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
             most_slots=np.full(apps, float(run.cluster.slots * run.cluster.hosts)),
         ),
         queries=Tables.empty().queries,
-        sql_executions=_known(
+        sql_executions=frame(
             SQL_EXECUTIONS, n, app=of_app, execution_id=np.arange(n),
             root_execution_id=np.arange(n), description=names, user_named=[True] * n,
             plan_hash=[str(hash(p)) for p in plan], start_ms=starts, end_ms=ends,
@@ -222,13 +223,14 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
             JOBS, n, app=of_app, job_id=np.arange(n), sql_execution=np.arange(n),
             description=names, submission_ms=starts, completion_ms=ends, succeeded=[True] * n,
         ),
-        stages=stages.assign(**{k: v for k, v in filled.items() if k in STAGES.column_names()}),
+        stages=stages.assign(**filled),
+        conf=frame(
+            CONF, apps * len(settings), app=np.repeat(np.arange(apps), len(settings)),
+            key=list(settings) * apps, value=list(settings.values()) * apps,
+        ),
         stage_parents=frame(
             STAGE_PARENTS, len(edges), stage=[s for s, _ in edges], parent=[p for _, p in edges]
         ),
         tasks=tasks,
     )  # fmt: skip
 
-
-def _known(spec, n, **columns):
-    return frame(spec, n, **{k: v for k, v in columns.items() if k in spec.column_names()})

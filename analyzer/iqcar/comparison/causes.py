@@ -162,7 +162,10 @@ class _Told:
             for one in self._named(cause, share, query):
                 known = merged.get(one.cause)
                 merged[one.cause] = known._replace(share=one.share + known.share) if known else one
-        found = sorted(merged.values(), key=lambda one: -one.share)
+        # A wait that nothing explains is named after what is explained.
+        found = sorted(
+            merged.values(), key=lambda one: (is_wait(one) or one.share < LEAST_SHARE, -one.share)
+        )
         listed = [one for one in found if one.share >= LEAST_SHARE]
         return self._with_settings(listed or found[:1])
 
