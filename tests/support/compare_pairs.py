@@ -177,14 +177,20 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
         status=tasks["status"].cat.set_categories(["success"]).fillna("success"),
     )  # fmt: skip
     label = [step.label for step in steps]
-    filled = dict(
-        stage_id=[100 * q + s for q, s in keys], attempt=[0] * len(keys),
-        name=["save at Nightly.scala:42"] * len(keys), job=[q for q, _ in keys],
-        query=[-1] * len(keys), declared_tasks=[step.plan.tasks for step in steps],
-        first_launch_ms=first, completed=[True] * len(keys), label=label, operators=label,
+    stages = stages.assign(
+        stage_id=[100 * q + s for q, s in keys],
+        attempt=0,
+        name="save at Nightly.scala:42",
+        job=[q for q, _ in keys],
+        query=-1,
+        declared_tasks=[step.plan.tasks for step in steps],
+        first_launch_ms=first,
+        completed=True,
+        label=label,
+        operators=label,
         submission_ms=stages["submission_ms"].to_numpy() + shift,
         completion_ms=stages["completion_ms"].to_numpy() + shift,
-    )  # fmt: skip
+    )
     plan = ["; ".join(sorted(step.label for step in job.steps)) for job in jobs]
     scanned = [
         sorted(
@@ -223,7 +229,7 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
             JOBS, n, app=of_app, job_id=np.arange(n), sql_execution=np.arange(n),
             description=names, submission_ms=starts, completion_ms=ends, succeeded=[True] * n,
         ),
-        stages=stages.assign(**filled),
+        stages=stages,
         conf=frame(
             CONF, apps * len(settings), app=np.repeat(np.arange(apps), len(settings)),
             key=list(settings) * apps, value=list(settings.values()) * apps,
@@ -233,4 +239,3 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
         ),
         tasks=tasks,
     )  # fmt: skip
-

@@ -2,7 +2,8 @@
 
 A finding is a changed query, or a changed stage inside one. It is relevant where a change was
 planted in its query, or where the query's time was changed by what follows from it; coverage is the
-part of all effects, in ms, of the queries that were found.
+part of all effects, in ms, of the queries that were found. A planted change is found if one of the
+queries is that it was planted in.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iqcar.comparison.comparison import Comparison
 from tests.support.compare_pairs import Pair
 from tests.support.planted_changes import EVERY_QUERY, QUIET, Plant
 
-NOTICEABLE = 0.025
-"""Share of a query's duration from which an effect is one: half of the comparison's margin."""
+MARGIN = 0.05
+"""The comparison's margin: smaller effects need not be found."""
+NOTICEABLE = MARGIN / 2
+"""Share of a query's duration from which an effect is one."""
 TOP = 10
 
 
@@ -28,7 +32,6 @@ class Found:
     contribution_ms: float
     kind: str
     causes: tuple[str, ...]
-    stages: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,9 @@ def score(results: Iterable[tuple[Pair, list[Found]]]) -> Score:
         names = {one.query for one in found}
         whole = sum(effects.values())
         rows["coverage"].append(sum(e for q, e in effects.items() if q in names) / whole)
-        planted = _planted_queries(pair)
-        rows["plants"].append(float(np.mean([q in names for q in planted])))
+        plants = _plants(pair)
+        if plants:
+            rows["plants"].append(float(np.mean([bool(names & of) for of in plants])))
         kinds = [right for one in found if (right := right_kind(pair, one)) is not None]
         causes = [right for one in found if (right := right_cause(pair, one)) is not None]
         if kinds:
@@ -127,11 +131,13 @@ def score(results: Iterable[tuple[Pair, list[Found]]]) -> Score:
     return Score(pairs=count, **means)
 
 
-def _planted_queries(pair: Pair) -> list[str]:
-    """Queries whose change a method should find: planted, and with an effect that is one."""
-    if EVERY_QUERY in pair.plants:
-        return [q for q, e in pair.effect_ms.items() if abs(e) >= 2 * NOTICEABLE * pair.before_ms[q]]
-    return list(pair.plants)
+def _plants(pair: Pair) -> list[set[str]]:
+    """Queries of each planted change whose effect is beyond the margin: it is found in one."""
+    large = {q for q, e in pair.effect_ms.items() if abs(e) >= MARGIN * pair.before_ms.get(q, 0.0)}
+    of: dict[Plant, set[str]] = {}
+    for query, plant in pair.plants.items():
+        of.setdefault(plant, set()).update(large if query == EVERY_QUERY else {query} & large)
+    return [queries for queries in of.values() if queries]
 
 
 def _rank_correlation(pair: Pair, found: list[Found]) -> float:
@@ -150,3 +156,15 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return (last - (count - 1) / 2)[place]
+
+
+def found_by(comparison: Comparison) -> list[Found]:
+    """What a comparison says, one entry per query."""
+    changes, causes = comparison.changes, comparison.causes
+    found = []
+    for row, change in enumerate(changes.itertuples()):
+        if change.parent < 0:
+            of = causes[causes["change"] == row]["cause"]
+            name = comparison.name(change.category)
+            found.append(Found(name, change.contribution_ms, change.kind, tuple(of)))
+    return found

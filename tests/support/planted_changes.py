@@ -67,10 +67,13 @@ class Workload:
     plants: dict[str, Plant] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
 
-    def changed(self, name: str, change: Callable[[Job], Job], *plant: Plant) -> Workload:
+    def changed(
+        self, name: str, change: Callable[[Job], Job], plant: Plant | None = None
+    ) -> Workload:
         """The workload with every instance of a query changed."""
         jobs = tuple(change(job) if job.name == name else job for job in self.jobs)
-        return replace(self, jobs=jobs, plants=self.plants | {name: p for p in plant})
+        plants = self.plants if plant is None else self.plants | {name: plant}
+        return replace(self, jobs=jobs, plants=plants)
 
     def taken_back(self, name: str, base: Workload) -> Workload:
         """The workload with one query as it is in another."""

@@ -147,7 +147,7 @@ class _Sources:
         return float(self.amounts[resource][rows].sum()) / self.runs
 
     def presence(self, resource: str, source: int, target: int) -> float:
-        """Work of a source per ms of a target, as far as the two overlap; a mean over the target."""
+        """Mean work of a source per ms of a target, as far as the two overlap."""
         ours, theirs = self.rows.get(target, _NO_ROWS), self.rows.get(source, _NO_ROWS)
         start, end = self.start, self.end
         both = np.minimum(end[ours][:, None], end[theirs]) - np.maximum(

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES
+from iqcar.comparison.effects import FEW_RUNS
 from iqcar.comparison.hand_overs import HandOvers
 from iqcar.comparison.stage_cause import StageCause, seen, stage_causes
 from iqcar.enums import ChangeKind
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
@@ -31,10 +32,13 @@ LEAST_SHARE = 0.1
 """Part of a query's change below which a cause is not listed."""
 MOST_CAUSES = 4
 """Causes listed per change."""
-FEW_RUNS = 5
-"""Runs a side below which a longer wait that nobody's work explains is chance (FACTS D 4)."""
+SURE_RATIO = 1.5
+"""Ratio of times from which a longer wait is no chance, whoever explains it."""
 ONE_SIDED = (str(ChangeKind.ADDED), str(ChangeKind.REMOVED))
-WORK = ("metric:cpu_ms", "metric:gc_ms")
+DRIVER = StageCause(
+    ChangeKind.RATE, "metric:driver_ms", "the driver took another time between stages"
+)
+WORK = ("metric:cpu_ms", "metric:gc_ms", DRIVER.cause)
 """Causes of the kind rate that are no waits."""
 LEAST_HANDED_OVER = 0.05
 """Relative change of a source's time from which what changed it is looked for."""
@@ -96,23 +100,31 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
         Queries and their stages; `kind` is read where a query ran on one side only.
     compared : Compared
     """
-    told = _Told(compared)
+    category, kind, evidence = (
+        changes["category"].tolist(), texts(changes, "kind"), texts(changes, "evidence")
+    )  # fmt: skip
+    parent = changes["parent"].tolist()
+    inside: dict[int, list[int]] = {}
+    for of, above in zip(category, parent, strict=True):
+        if above >= 0:
+            inside.setdefault(category[above], []).append(of)
+    told = _Told(compared, dict(zip(category, evidence, strict=True)), inside)
+    few = changes[["runs_before", "runs_after"]].min(axis=1).to_numpy() < FEW_RUNS
+    before, after = (changes[name].to_numpy(np.float64) for name in ("before_ms", "after_ms"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        small = np.abs(np.log(after / before)) < np.log(SURE_RATIO)
     kinds, by_chance = [], np.zeros(len(changes), bool)
     columns: dict[str, list[object]] = {name: [] for name in CHANGE_CAUSES.column_names()}
-    rows = zip(
-        changes["category"].tolist(), texts(changes, "kind"), changes["parent"].tolist(),
-        texts(changes, "evidence"), changes["runs_before"].tolist(),
-        changes["runs_after"].tolist(), strict=True,
-    )  # fmt: skip
-    for row, (category, kind, parent, evidence, before, after) in enumerate(rows):
-        if kind in ONE_SIDED and parent < 0:
-            kinds.append(kind)
+    for row, of in enumerate(category):
+        if kind[row] in ONE_SIDED:
+            kinds.append(kind[row])
             continue
-        causes = told.of_stage(category) if parent >= 0 else told.of_query(category)
-        kinds.append(str(causes[0].kind) if causes else str(ChangeKind.RATE))
-        unexplained = all(is_wait(cause) for cause in causes)
-        only_time = evidence in ("time", "")
-        by_chance[row] = only_time and unexplained and min(before, after) < FEW_RUNS
+        causes = told.of_stage(of) if parent[row] >= 0 else told.of_query(of)
+        if kind[row]:
+            causes.sort(key=lambda one: str(one.kind) != kind[row])
+        kinds.append(kind[row] or str(causes[0].kind if causes else ChangeKind.RATE))
+        only_time = evidence[row] in ("time", "") and not kind[row]
+        by_chance[row] = few[row] and small[row] and only_time and all(map(is_wait, causes))
         for cause in causes[:MOST_CAUSES]:
             columns["change"].append(row)
             columns["cause"].append(cause.cause)
@@ -129,17 +141,19 @@ def is_wait(cause: StageCause | _Cause) -> bool:
 class _Told:
     """Causes of stages and queries, each told once."""
 
-    def __init__(self, compared: Compared) -> None:
-        self.compared = compared
+    def __init__(
+        self, compared: Compared, evidence: Mapping[int, str], inside: Mapping[int, list[int]]
+    ) -> None:
+        self.compared, self.evidence, self.inside = compared, evidence, inside
         categories = compared.categories
         names = texts(categories, "name_after"), texts(categories, "name_before")
         self.names = [after or before for after, before in zip(*names, strict=True)]
         self.query = categories["query_category"].tolist()
         self.matched_by = texts(categories, "matched_by")
         self.stages: dict[int, list[int]] = {}
-        kind = texts(categories, "kind")
-        for category, (what, query) in enumerate(zip(kind, self.query, strict=True)):
-            if what == "stage":
+        self.kind = texts(categories, "kind")
+        for category, (what, query) in enumerate(zip(self.kind, self.query, strict=True)):
+            if what != "query":
                 self.stages.setdefault(query, []).append(category)
         self.blame: dict[int, pd.DataFrame] = {}
         if compared.blame is not None:
@@ -171,9 +185,12 @@ class _Told:
 
     def _of_stage(self, category: int) -> list[tuple[StageCause, float]]:
         if category not in self._stage:
+            if self.kind[category] == "driver":
+                return [(DRIVER, 1.0)]
             c = self.compared
             relabelled = self.matched_by[category] == "likeness"
-            stage = seen(category, c.sides, c.operators[category], relabelled)
+            evidence = self.evidence.get(category, "")
+            stage = seen(category, c.sides, c.operators[category], relabelled, evidence)
             blame = self.blame.get(self.query[category])
             self._stage[category] = stage_causes(stage, c.shared, blame)
         return self._stage[category]
@@ -188,8 +205,13 @@ class _Told:
     def _main(self, query: int) -> list[tuple[StageCause, float]]:
         """Return causes of a query's stages with their shares of its change, the largest first."""
         before, after = (side.measure["time_ms"] for side in self.compared.sides)
-        change = {of: float(after[of] - before[of]) for of in self.stages.get(query, ())}
-        whole = float(after[query] - before[query]) or sum(change.values()) or 1.0
+        stages = self.stages.get(query, [])
+        if query in self.inside and "time" not in self.evidence.get(query, ""):
+            stages = self.inside[query]  # the query's own time varies too much to tell
+        change = {of: float(after[of] - before[of]) for of in stages}
+        whole = float(after[query] - before[query])
+        if stages is not self.stages.get(query) or not whole:
+            whole = sum(change.values()) or 1.0
         shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = {}
         largest: dict[tuple[ChangeKind, str, tuple[int, ...]], tuple[float, StageCause]] = {}
         for stage, ms in change.items():
@@ -250,14 +272,16 @@ class Told(NamedTuple):
     causes : DataFrame of CHANGE_CAUSES
     by_chance : list of int
         Categories that were left out.
+    blame : DataFrame of BLAME_CHANGES, or None
     """
 
     changes: pd.DataFrame
     causes: pd.DataFrame
     by_chance: list[int]
+    blame: pd.DataFrame | None
 
 
-def without_chance(changes: pd.DataFrame, explained: Explained) -> Told:
+def without_chance(changes: pd.DataFrame, explained: Explained, blame: pd.DataFrame | None) -> Told:
     """Set the kinds of changes, and leave out those that nothing but chance explains.
 
     A query stays where a stage of it does.
@@ -277,4 +301,4 @@ def without_chance(changes: pd.DataFrame, explained: Explained) -> Told:
     here = keep[change] if len(change) else np.zeros(0, bool)
     causes = explained.causes[here].assign(change=new_row[change[here]].astype(np.int32))
     dropped = changes["category"].to_numpy(np.int64)[~keep].tolist()
-    return Told(kept, causes.reset_index(drop=True), dropped)
+    return Told(kept, causes.reset_index(drop=True), dropped, blame)

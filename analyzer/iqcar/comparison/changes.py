@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.comparison.change_kinds import kind_of_stage
 from iqcar.comparison.comparison_tables import CHANGES
 from iqcar.comparison.effects import LEAST_EFFECT_MS
 from iqcar.enums import ChangeKind, Verdict
@@ -18,20 +17,17 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.comparison.side_means import SideMeans
-
 
 class _Row(NamedTuple):
     category: int
     kind: str
-    stages: tuple[tuple[int, str], ...]
+    stages: tuple[int, ...]
     size: float
 
 
 def rank_changes(
     categories: pd.DataFrame,
     effect: pd.DataFrame,
-    sides: tuple[SideMeans, SideMeans],
     new_graphs: Mapping[int, object] | None = None,
 ) -> pd.DataFrame:
     """List what changed: queries by contribution, each followed by its stages.
@@ -40,7 +36,6 @@ def rank_changes(
     ----------
     categories : DataFrame of CATEGORIES
     effect : DataFrame of EFFECTS
-    sides : SideMeans of before and after
     new_graphs : mapping, optional
         Query categories whose stage graph changed.
 
@@ -48,9 +43,9 @@ def rank_changes(
     -------
     DataFrame of :data:`~iqcar.comparison.comparison_tables.CHANGES`
         A query is listed if it or a stage of it changed, if its stage graph did, or if it ran on
-        one side only.
+        one side only. `kind` is empty where :mod:`iqcar.comparison.causes` has to tell it.
     """
-    found = _found(categories, effect, sides, new_graphs or {})
+    found = _found(categories, effect, new_graphs or {})
     found.sort(key=lambda row: (-row.size, row.category))
     contribution = effect["contribution_ms"].to_numpy(np.float64)
     is_query = categories["kind"].to_numpy() == "query"
@@ -63,7 +58,7 @@ def rank_changes(
         query = len(category)
         for of, what, above in (
             (row.category, row.kind, NONE),
-            *((stage, of_stage, query) for stage, of_stage in row.stages),
+            *((stage, "", query) for stage in row.stages),
         ):
             rank.append(number)
             category.append(of)
@@ -93,7 +88,6 @@ def rank_changes(
 def _found(
     categories: pd.DataFrame,
     effect: pd.DataFrame,
-    sides: tuple[SideMeans, SideMeans],
     new_graphs: Mapping[int, object],
 ) -> list[_Row]:
     kind = texts(categories, "kind")
@@ -107,22 +101,22 @@ def _found(
     changed = str(Verdict.CHANGED)
     found = []
     for category in np.flatnonzero(np.array(kind, object) == "query").tolist():
-        inside = sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
-        kinds = tuple((stage, str(kind_of_stage(stage, effect, sides))) for stage in inside)
+        inside = tuple(
+            sorted(stages.get(category, ()), key=lambda stage: -abs(contribution[stage]))
+        )
         if verdict[category] == "":
             only_after = effect["runs_before"].iloc[category] == 0
             whole = ChangeKind.ADDED if only_after else ChangeKind.REMOVED
             found.append(_Row(category, str(whole), (), abs(contribution[category])))
         elif category in new_graphs:
             structure = str(ChangeKind.STRUCTURE)
-            found.append(_Row(category, structure, kinds, abs(contribution[category])))
+            found.append(_Row(category, structure, inside, abs(contribution[category])))
         elif verdict[category] == changed:
-            what = kinds[0][1] if kinds else str(kind_of_stage(category, effect, sides))
-            found.append(_Row(category, what, kinds, abs(contribution[category])))
+            found.append(_Row(category, "", inside, abs(contribution[category])))
         elif any(verdict[stage] == changed for stage in inside):
             # The query's own time varies too much to tell: its stages say how much.
             size = abs(sum(contribution[stage] for stage in inside))
-            found.append(_Row(category, kinds[0][1], kinds, size))
+            found.append(_Row(category, "", inside, size))
     return found
 
 

@@ -15,10 +15,10 @@ from iqcar.comparison.categories import category_runs
 from iqcar.comparison.changes import rank_changes
 from iqcar.comparison.comparison import Comparison, Differences, Setting
 from iqcar.comparison.comparison_doubts import find_comparison_doubts
-from iqcar.comparison.effects import effects
+from iqcar.comparison.effects import effects, no_verdict
+from iqcar.comparison.explain_sides import explain_sides
 from iqcar.comparison.match import match_sides
 from iqcar.comparison.measured_side import Side, measure_side
-from iqcar.comparison.part_causes import part_causes
 from iqcar.comparison.side_means import side_means
 from iqcar.comparison.stage_graphs import changed_graphs
 from iqcar.enums import MatchBy, RunBy
@@ -143,14 +143,17 @@ def compare_sides(
     if not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
         raise _nothing_in_common(sides)
     graphs = changed_graphs(sides, matched)
-    changes = rank_changes(categories, effect, means, dict.fromkeys(graphs["query_category"]))
+    listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
+    told = explain_sides(sides, matched, means, listed)
+    effect = no_verdict(effect, told.by_chance)
     return Comparison(
         sides=sides,
         categories=categories,
         category_runs=runs,
         effects=effect,
-        changes=changes,
-        causes=part_causes(changes, effect),
+        changes=told.changes,
+        causes=told.causes,
+        blame=told.blame,
         category_of=matched.category_of,
         structures=graphs,
         different=_differences(sides[0].facts, sides[1].facts),

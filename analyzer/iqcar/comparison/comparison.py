@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.comparison.blame_change import BLAME_CHANGES
 from iqcar.comparison.gate import Gate, check_gate
 from iqcar.enums import Verdict
 from iqcar.errors import UsageError
@@ -67,6 +68,9 @@ class Comparison:
     """What changed, by contribution; a query is followed by its stages (``CHANGES``)."""
     causes: pd.DataFrame
     """Why (``CHANGE_CAUSES``)."""
+    blame: pd.DataFrame | None
+    """Lost time by query, resource and source (``BLAME_CHANGES``); None where nothing changed, or
+    a side is a baseline."""
     category_of: tuple[Ints, Ints]
     """Category of each node of either side."""
     structures: pd.DataFrame
@@ -153,6 +157,25 @@ class Comparison:
         named = self.effects.iloc[rows]
         frame: pd.DataFrame = named.assign(name=[self.name(row) for row in rows.tolist()])
         return frame
+
+    def blame_change(self, query: str | int) -> pd.DataFrame:
+        """Return to whom a query lost more or less time; the rows sum to the change of its loss.
+
+        Parameters
+        ----------
+        query : str or int
+            Name or fingerprint of a query, or its category.
+
+        Returns
+        -------
+        DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`
+            With the name of each source; no rows where blame was not computed.
+        """
+        blame = BLAME_CHANGES.empty() if self.blame is None else self.blame
+        rows = blame[blame["category"] == self.find(query)].reset_index(drop=True)
+        names = [self.name(row) if row >= 0 else "" for row in rows["source"].tolist()]
+        named: pd.DataFrame = rows.assign(source_name=names)
+        return named
 
     def find(self, query: str | int) -> int:
         """Return the category of a query, by name or fingerprint.

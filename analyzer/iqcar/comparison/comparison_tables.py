@@ -101,7 +101,7 @@ CHANGES = TableSpec(
     declare(
         ("rank", "int32", "", "Rank of the query by contribution; a stage has its query's."),
         ("category", "int32", "row", "What changed."),
-        ("kind", "str", "", "rate, data, skew, structure, contention, added or removed."),
+        ("kind", "str", "", "What kind of change it is (`ChangeKind`)."),
         ("before_ms", "float64", "ms", "Mean over runs before; 0 if it did not run."),
         ("after_ms", "float64", "ms", "Mean over runs after; 0 if it did not run."),
         ("contribution_ms", "float64", "ms", "Change per run of the whole, all its runs together."),

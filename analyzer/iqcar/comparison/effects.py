@@ -18,6 +18,8 @@ from iqcar.enums import VERDICTS, Verdict
 from iqcar.tables.arrays import share_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iqcar.comparison.shrunken_t import Verdicts
     from iqcar.comparison.side_means import SideMeans
     from iqcar.tables.arrays import Flags, Floats, Ints
@@ -54,6 +56,9 @@ FAMILIES = (
     Family("bytes", "bytes", 0.02, Prior(0.03**2, 4.0)),
 )
 """Margins below which simulated quiet pairs raise no alarm; spreads of equal runs there."""
+
+FEW_RUNS = 5
+"""Runs a side below which a longer wait that nobody's work explains is chance (FACTS D 4)."""
 
 NOT_WORK = ("slots_ms", "executors_ms", "tail_ms")
 """Parts of a stage's time in which its tasks did not work."""
@@ -128,6 +133,17 @@ def effects(
             },
         }
     )
+
+
+def no_verdict(effect: pd.DataFrame, by_chance: Sequence[int]) -> pd.DataFrame:
+    """Return effects in which some categories' runs cannot tell."""
+    if not by_chance:
+        return effect
+    verdict = effect["verdict"].to_numpy(object).copy()
+    verdict[list(by_chance)] = str(Verdict.CANNOT_TELL)
+    needed = effect["runs_needed"].to_numpy(np.int64).copy()
+    needed[list(by_chance)] = FEW_RUNS
+    return effect.assign(verdict=verdict, runs_needed=needed)
 
 
 def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha: float) -> Verdicts:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.comparison.blame_change import blame_change
-from iqcar.comparison.causes import Compared, Explained, explain_changes
+from iqcar.comparison.causes import Compared, Told, explain_changes, without_chance
 from iqcar.comparison.compared_rows import compared_rows
+from iqcar.comparison.comparison_tables import CHANGE_CAUSES
 from iqcar.comparison.settings_difference import setting_differences
 from iqcar.comparison.shared_cause import per_byte, shared_cause
 from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO
@@ -29,8 +30,8 @@ def explain_sides(
     matched: Matched,
     means: tuple[SideMeans, SideMeans],
     changes: pd.DataFrame,
-) -> tuple[Explained, pd.DataFrame | None]:
-    """Tell the causes of all changes.
+) -> Told:
+    """Tell the causes of all changes, and leave out those that are chance.
 
     Parameters
     ----------
@@ -41,13 +42,12 @@ def explain_sides(
 
     Returns
     -------
-    Explained
-    DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`, or None
-        None where a side is a baseline, which keeps no tasks.
+    Told
+        Without blame where nothing changed, or where a side is a baseline, which keeps no tasks.
     """
-    rows = [
-        compared_rows(side, of) for side, of in zip(sides, matched.category_of, strict=True)
-    ]
+    if changes.empty:
+        return Told(changes, CHANGE_CAUSES.empty(), [], None)
+    rows = [compared_rows(side, of) for side, of in zip(sides, matched.category_of, strict=True)]
     before, after = rows
     blame = shared = None
     if before is not None and after is not None:
@@ -63,7 +63,7 @@ def explain_sides(
         shared=shared,
         blame=blame,
     )
-    return explain_changes(changes, compared), blame
+    return without_chance(changes, explain_changes(changes, compared), blame)
 
 
 def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:

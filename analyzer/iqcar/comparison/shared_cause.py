@@ -151,10 +151,8 @@ def _by_category(side: PerByte, n: int) -> tuple[Floats, Floats]:
     return parts, sum_by(side.category, side.work, n)
 
 
-def _log_growth(
-    totals: list[tuple[Floats, Floats]], usable: Ints
-) -> tuple[Floats, Floats]:
-    """Log growth of each part per byte by usable category, NaN where small; and ms it stands for."""
+def _log_growth(totals: list[tuple[Floats, Floats]], usable: Ints) -> tuple[Floats, Floats]:
+    """Log growth of parts per byte by usable category, NaN where small; and ms it stands for."""
     (parts0, work0), (parts1, work1) = totals
     usable = usable[usable < len(work0)]
     usable = usable[(work0[usable] > 0) & (work1[usable] > 0)]
@@ -171,7 +169,7 @@ def _log_growth(
 
 
 def _slow_host(before: PerByte, after: PerByte, usable: Ints) -> tuple[str, int, float] | None:
-    """Return the host on which stages take longer while others hardly do, the part and the ratio."""
+    """Return the host on which alone stages take longer, the part that does, and the ratio."""
     rows = [
         {
             (int(c), side.names[h]): (side.parts[row], side.work[row])
@@ -187,9 +185,7 @@ def _slow_host(before: PerByte, after: PerByte, usable: Ints) -> tuple[str, int,
         was = rows[0].get((category, host))
         if was is None or category not in wanted or was[0].sum() <= 0 or now.sum() <= 0:
             continue
-        growth.setdefault(host, []).append(
-            float(np.log(now.sum() / work * was[1] / was[0].sum()))
-        )
+        growth.setdefault(host, []).append(float(np.log(now.sum() / work * was[1] / was[0].sum())))
         more = now - was[0] * (work / was[1])
         parts[host] = parts.get(host, np.zeros(len(TASK_PARTS))) + more
     median = {

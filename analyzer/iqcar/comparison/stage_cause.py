@@ -90,6 +90,8 @@ class Seen(NamedTuple):
         Plan operators, or the label.
     relabelled : bool
         Whether its labels differ between the sides.
+    evidence : str
+        The tests that it passed, as in ``CHANGES``.
     """
 
     category: int
@@ -97,11 +99,20 @@ class Seen(NamedTuple):
     after: dict[str, float]
     operators: tuple[str, str]
     relabelled: bool
+    evidence: str
 
     @property
-    def change_ms(self) -> float:
-        """After less before, ms."""
-        return self.after["time_ms"] - self.before["time_ms"]
+    def sign(self) -> float:
+        """1 if it got slower, −1 if faster; by its work where its time does not tell."""
+        if self.by_work_only:
+            work = self.log_ratio("bytes") if "cpu" not in self.evidence else 0.0
+            return 1.0 if (work or self.log_ratio("cpu_ms")) >= 0 else -1.0
+        return 1.0 if self.after["time_ms"] >= self.before["time_ms"] else -1.0
+
+    @property
+    def by_work_only(self) -> bool:
+        """Whether only tests of its work say that it changed."""
+        return bool(self.evidence) and "time" not in self.evidence
 
     def log_ratio(self, name: str) -> float:
         """Log of after over before; 0 where one is unknown or 0."""
@@ -114,12 +125,13 @@ def seen(
     sides: tuple[SideMeans, SideMeans],
     operators: tuple[str, str],
     relabelled: bool,
+    evidence: str,
 ) -> Seen:
     """Collect the measures of one category."""
     before, after = (
         {name: float(values[category]) for name, values in side.measure.items()} for side in sides
     )
-    return Seen(category, before, after, operators, relabelled)
+    return Seen(category, before, after, operators, relabelled, evidence)
 
 
 def stage_causes(
@@ -138,7 +150,7 @@ def stage_causes(
     by_work = _structure(stage) or _data(stage) or _skew(stage) or _memory(stage)
     if by_work is not None:
         return [(by_work, 1.0)]
-    if shared is not None and (shared.ratio > 1) == (stage.change_ms > 0):
+    if shared is not None and (shared.ratio > 1) == (stage.sign > 0):
         kind = ChangeKind.HOST if shared.cause.startswith("host:") else ChangeKind.ENVIRONMENT
         where = shared.cause.partition(":")[2] if kind is ChangeKind.HOST else "nearly all stages"
         text = f"{part_name(shared.part)} per byte × {shared.ratio:.1f} on {where}"
@@ -165,7 +177,7 @@ def _structure(stage: Seen) -> StageCause | None:
 
 def _data(stage: Seen) -> StageCause | None:
     data = stage.log_ratio("bytes")
-    if abs(data) < np.log(LEAST_DATA_RATIO) or (data > 0) != (stage.change_ms > 0):
+    if abs(data) < np.log(LEAST_DATA_RATIO) or (data > 0) != (stage.sign > 0):
         return None
     more = "more" if data > 0 else "less"
     text = f"{size(stage.before['bytes'])} → {size(stage.after['bytes'])}: {more} data"
@@ -174,7 +186,7 @@ def _data(stage: Seen) -> StageCause | None:
 
 def _skew(stage: Seen) -> StageCause | None:
     skew = stage.log_ratio("bytes_max_over_mean")
-    if abs(skew) < np.log(LEAST_SKEW_RATIO) or (skew > 0) != (stage.change_ms > 0):
+    if abs(skew) < np.log(LEAST_SKEW_RATIO) or (skew > 0) != (stage.sign > 0):
         return None
     before, after = (side["bytes_max_over_mean"] for side in (stage.before, stage.after))
     text = f"most data of a task over the mean {before:.1f} → {after:.1f}"
@@ -184,7 +196,7 @@ def _skew(stage: Seen) -> StageCause | None:
 def _memory(stage: Seen) -> StageCause | None:
     before, after = stage.before["spill_bytes"], stage.after["spill_bytes"]
     least = LEAST_SPILL * max(stage.before["bytes"], stage.after["bytes"])
-    if abs(after - before) <= least or (after > before) != (stage.change_ms > 0):
+    if abs(after - before) <= least or (after > before) != (stage.sign > 0):
         return None
     text = f"spills {size(before)} → {size(after)}"
     return StageCause(ChangeKind.MEMORY, "metric:spill_bytes", text, Symptom.MEMORY)
@@ -196,8 +208,10 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
     A wait for slots that the query's own tasks hold says nothing: why they take longer is in the
     other parts, and so is the tail.
     """
-    sign = 1.0 if stage.change_ms >= 0 else -1.0
+    sign = stage.sign
     found: list[tuple[StageCause, float]] = []
+    if stage.by_work_only and "cpu" in stage.evidence:
+        return [(_rate(stage, "compute_ms"), 1.0)]
     for part in PART_NAMES:
         grown = sign * (stage.after[part] - stage.before[part])
         if part in FOLLOWS or grown <= 0:
@@ -212,17 +226,20 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
         elif part == "compute_ms" and sign * _work(stage) < np.log(LEAST_DATA_RATIO):
             continue
         if grown > 0:
-            cause = StageCause(
-                ChangeKind.RATE, f"metric:{METRIC.get(part, part)}",
-                f"{text} over the same data", PART_SYMPTOM.get(part),
-            )  # fmt: skip
-            found.append((cause, grown))
+            found.append((_rate(stage, part), grown))
     if not found:
         cause = StageCause(ChangeKind.RATE, "metric:rest_ms", "nothing that is recorded says why")
         return [(cause, 1.0)]
     whole = sum(weight for _, weight in found)
     found.sort(key=lambda one: -one[1])
     return [(cause, weight / whole) for cause, weight in found]
+
+
+def _rate(stage: Seen, part: str) -> StageCause:
+    """Return the cause of a part that took another time over the same data."""
+    metric = METRIC.get(part, part)
+    text = f"{part_name(part)} {_times(stage, metric)} over the same data"
+    return StageCause(ChangeKind.RATE, f"metric:{metric}", text, PART_SYMPTOM.get(part))
 
 
 def _work(stage: Seen) -> float:
