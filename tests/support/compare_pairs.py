@@ -187,7 +187,7 @@ def _emitted(night: _Night, number: int, renamed: dict[str, str]) -> Tables:
         first_launch_ms=first,
         completed=True,
         label=label,
-        operators=label,
+        operators=[step.operators for step in steps],
         submission_ms=stages["submission_ms"].to_numpy() + shift,
         completion_ms=stages["completion_ms"].to_numpy() + shift,
     )

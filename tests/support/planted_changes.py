@@ -33,6 +33,13 @@ class Step:
     plan: StagePlan
     spill: float = 0.0
 
+    @property
+    def operators(self) -> str:
+        """Operators of the plan, without the tables."""
+        words = (part.replace("Scan parquet", "Scan_parquet").split()[0]
+                 for part in self.label.split("; "))  # fmt: skip
+        return "; ".join(word.replace("_", " ") for word in words)
+
     def scaled(self, **factors: float) -> Step:
         """The step with some of its work multiplied."""
         work = {name: getattr(self.plan, name) * factor for name, factor in factors.items()}

@@ -19,7 +19,7 @@ from iqcar.enums import ChangeKind
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -32,7 +32,7 @@ LEAST_SHARE = 0.1
 """Part of a query's change below which a cause is not listed."""
 MOST_CAUSES = 4
 """Causes listed per change."""
-SURE_RATIO = 1.5
+SURE_RATIO = 2.0
 """Ratio of times from which a longer wait is no chance, whoever explains it."""
 ONE_SIDED = (str(ChangeKind.ADDED), str(ChangeKind.REMOVED))
 DRIVER = StageCause(
@@ -40,6 +40,8 @@ DRIVER = StageCause(
 )
 WORK = ("metric:cpu_ms", "metric:gc_ms", DRIVER.cause)
 """Causes of the kind rate that are no waits."""
+WORK_TESTS = {"cpu", "bytes", "skew"}
+"""Evidence that does not vary with what else runs."""
 LEAST_HANDED_OVER = 0.05
 """Relative change of a source's time from which what changed it is looked for."""
 
@@ -89,6 +91,7 @@ class _Cause(NamedTuple):
     cause: str
     share: float
     sentence: str
+    symptom: Symptom | None = None
 
 
 def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
@@ -208,10 +211,14 @@ class _Told:
         stages = self.stages.get(query, [])
         if query in self.inside and "time" not in self.evidence.get(query, ""):
             stages = self.inside[query]  # the query's own time varies too much to tell
-        change = {of: float(after[of] - before[of]) for of in stages}
-        whole = float(after[query] - before[query])
-        if stages is not self.stages.get(query) or not whole:
-            whole = sum(change.values()) or 1.0
+            # Work is trusted before time.
+            by_work = [of for of in stages if WORK_TESTS & set(self.evidence[of].split(", "))]
+            change = {of: abs(float(after[of] - before[of])) for of in by_work or stages}
+            whole = sum(change.values())
+        else:
+            change = {of: float(after[of] - before[of]) for of in stages}
+            whole = float(after[query] - before[query])
+        whole = whole or sum(change.values()) or 1.0
         shares: dict[tuple[ChangeKind, str, tuple[int, ...]], float] = {}
         largest: dict[tuple[ChangeKind, str, tuple[int, ...]], tuple[float, StageCause]] = {}
         for stage, ms in change.items():
@@ -225,12 +232,34 @@ class _Told:
                 if abs(share) > largest.get(key, (-1.0,))[0]:
                     largest[key] = (abs(share), cause)
         order = sorted(shares, key=lambda key: -shares[key])
-        return [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
+        found = [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
+        of = self.stages.get(query, ())
+        return [(self._whole_plan(cause, of), share) for cause, share in found]
+
+    def _whole_plan(self, cause: StageCause, stages: Iterable[int]) -> StageCause:
+        """Name the operators that a query's stages had only before, and only after."""
+        if not cause.cause.startswith("plan:"):
+            return cause
+        old, new = (
+            {
+                word: None
+                for stage in stages
+                for word in self.compared.operators[stage][side].split("; ")
+                if word
+            }
+            for side in (0, 1)
+        )
+        gone = "; ".join(word for word in old if word not in new)
+        come = "; ".join(word for word in new if word not in old)
+        if not gone and not come:
+            return cause
+        text = f"{gone or 'nothing'} → {come or 'nothing'}"
+        return cause._replace(cause=f"plan:{gone}->{come}", sentence=text)
 
     def _named(self, cause: StageCause, share: float, query: int) -> list[_Cause]:
         """Replace the sources of contention by what changed them, with the chain of waits."""
         if cause.kind is not ChangeKind.CONTENTION:
-            return [_Cause(cause.kind, cause.cause, share, cause.sentence)]
+            return [_Cause(cause.kind, cause.cause, share, cause.sentence, cause.symptom)]
         found = []
         for root, part in self.chains.roots_of(cause.sources, query):
             path = self.chains.path(cause.sources, root, query)
@@ -240,27 +269,21 @@ class _Told:
                 found.append(_Cause(cause.kind, f"query:{names[-1]}", share * part, text))
             else:
                 text += f" ({root.shared.sentence})"
-                found.append(_Cause(root.shared.kind, root.shared.cause, share * part, text))
+                shared = root.shared
+                found.append(_Cause(shared.kind, shared.cause, share * part, text, shared.symptom))
         return found
 
     def _with_settings(self, causes: list[_Cause]) -> list[_Cause]:
         """Add the settings that fit the first cause."""
         if not causes:
             return causes
-        symptom = self._symptom_of(causes[0])
+        symptom = causes[0].symptom
         fitting = [
             _Cause(causes[0].kind, f"conf:{one.key}", np.nan, str(one))
             for one in self.compared.differences
             if symptom is not None and one.fits((symptom,))
         ]
         return [causes[0], *fitting, *causes[1:]]
-
-    def _symptom_of(self, cause: _Cause) -> Symptom | None:
-        for causes in self._stage.values():
-            for known, _ in causes:
-                if known.kind is cause.kind and known.cause == cause.cause:
-                    return known.symptom
-        return None
 
 
 class Told(NamedTuple):

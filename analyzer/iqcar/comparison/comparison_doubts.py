@@ -35,7 +35,7 @@ def find_comparison_doubts(
     if min(before.runs, after.runs) == 1:
         spreads = ", ".join(
             f"{family.one_run.variance**0.5:.0%} of {word}".replace("%", " %")
-            for family, word in zip(FAMILIES, ("time", "CPU time", "data"), strict=True)
+            for family, word in zip(FAMILIES, ("time", "CPU time", "data", "skew"), strict=True)
         )
         which = "either side" if before.runs == after.runs else "one side"
         doubts.append(

@@ -1,7 +1,7 @@
 """Compute how much each category changed, whether its runs show it, and which parts changed.
 
-Three measures are tested: time, CPU time and bytes. Runs of equal queries vary least in the last,
-so a change of work counts where the time that it stands for changed, too.
+Four measures are tested: time, CPU time, bytes and their skew. Runs of equal queries vary least in
+the last two, so a change of work counts where the time that it stands for changed, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Family(NamedTuple):
     ----------
     name : str
         As evidence names it.
-    measure : str
-        Column of ``CATEGORY_RUNS``.
+    measures : tuple of str
+        Columns of ``CATEGORY_RUNS``, whose sum is tested.
     margin : float
         Relative change that is none.
     one_run : Prior
@@ -44,16 +44,17 @@ class Family(NamedTuple):
     """
 
     name: str
-    measure: str
+    measures: tuple[str, ...]
     margin: float
     one_run: Prior
 
 
-TIME = Family("time", "time_ms", 0.05, Prior(0.15**2, 4.0))
+TIME = Family("time", ("time_ms",), 0.05, Prior(0.15**2, 4.0))
 FAMILIES = (
     TIME,
-    Family("cpu", "cpu_ms", 0.03, Prior(0.05**2, 4.0)),
-    Family("bytes", "bytes", 0.02, Prior(0.03**2, 4.0)),
+    Family("cpu", ("cpu_ms",), 0.03, Prior(0.05**2, 4.0)),
+    Family("bytes", ("bytes", "spill_bytes"), 0.02, Prior(0.03**2, 4.0)),
+    Family("skew", ("bytes_max_over_mean",), 0.1, Prior(0.05**2, 4.0)),
 )
 """Margins below which simulated quiet pairs raise no alarm; spreads of equal runs there."""
 
@@ -150,7 +151,7 @@ def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha:
     return judge(
         runs["category"].to_numpy(np.int64),
         runs["side"].to_numpy(np.int64),
-        runs[family.measure].to_numpy(np.float64),
+        runs[list(family.measures)].sum(axis=1, skipna=False).to_numpy(np.float64),
         n=len(kind),
         margin=margin if family is TIME else family.margin,
         alpha=alpha,
@@ -171,7 +172,9 @@ def _passed(
         work = work - (sides[1].measure[name] - sides[0].measure[name])
     least = np.maximum(margin * np.minimum(before, after), LEAST_EFFECT_MS)
     passed = []
-    for test, stands_for in zip(tested, (after - before, compute, work), strict=True):
+    for test, stands_for in zip(
+        tested, (after - before, compute, work, after - before), strict=True
+    ):
         with np.errstate(invalid="ignore"):
             passed.append(
                 (test.verdict == VERDICTS.index(Verdict.CHANGED))

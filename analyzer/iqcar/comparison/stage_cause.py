@@ -104,10 +104,16 @@ class Seen(NamedTuple):
     @property
     def sign(self) -> float:
         """1 if it got slower, −1 if faster; by its work where its time does not tell."""
-        if self.by_work_only:
-            work = self.log_ratio("bytes") if "cpu" not in self.evidence else 0.0
-            return 1.0 if (work or self.log_ratio("cpu_ms")) >= 0 else -1.0
-        return 1.0 if self.after["time_ms"] >= self.before["time_ms"] else -1.0
+        if not self.by_work_only:
+            grown = self.after["time_ms"] - self.before["time_ms"]
+        elif "cpu" in self.evidence:
+            grown = self.log_ratio("cpu_ms")
+        elif "bytes" in self.evidence:
+            moved = [side["bytes"] + side["spill_bytes"] for side in (self.before, self.after)]
+            grown = moved[1] - moved[0]
+        else:
+            grown = self.log_ratio("bytes_max_over_mean")
+        return 1.0 if grown >= 0 else -1.0
 
     @property
     def by_work_only(self) -> bool:
