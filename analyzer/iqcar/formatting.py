@@ -60,6 +60,11 @@ def duration(ms: float | None) -> str:
     return f"{ms / DAY_MS:.1f} days"
 
 
+def signed(ms: float) -> str:
+    """Format a change of time with its sign: ``+7.7 s``."""
+    return f"{'+' if ms >= 0 else '−'}{duration(abs(ms))}"
+
+
 def size(amount: float) -> str:
     """Format a number of bytes: ``512 B``, ``3.4 GB``."""
     for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):

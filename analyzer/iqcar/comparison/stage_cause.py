@@ -14,7 +14,7 @@ import numpy as np
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.settings_difference import Symptom
 from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
-from iqcar.formatting import duration, size
+from iqcar.formatting import duration, signed, size
 from iqcar.waits import wait_column
 
 if TYPE_CHECKING:
@@ -217,12 +217,13 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
     sign = stage.sign
     found: list[tuple[StageCause, float]] = []
     if stage.by_work_only and "cpu" in stage.evidence:
-        return [(_rate(stage, "compute_ms"), 1.0)]
+        times = f"{duration(stage.before['cpu_ms'])} → {duration(stage.after['cpu_ms'])}"
+        return [(_rate("compute_ms", f"CPU time of its tasks {times}"), 1.0)]
     for part in PART_NAMES:
         grown = sign * (stage.after[part] - stage.before[part])
         if part in FOLLOWS or grown <= 0:
             continue
-        text = f"{part_name(part)} {_times(stage, part)}"
+        text = f"{part_name(part)} {signed(stage.after[part] - stage.before[part])}"
         if part in PART_RESOURCE:
             sources, named, own = _sources(PART_RESOURCE[part], blame, sign)
             if sources:
@@ -232,7 +233,7 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
         elif part == "compute_ms" and sign * _work(stage) < np.log(LEAST_DATA_RATIO):
             continue
         if grown > 0:
-            found.append((_rate(stage, part), grown))
+            found.append((_rate(part, text), grown))
     if not found:
         cause = StageCause(ChangeKind.RATE, "metric:rest_ms", "nothing that is recorded says why")
         return [(cause, 1.0)]
@@ -241,11 +242,10 @@ def _by_parts(stage: Seen, blame: pd.DataFrame | None) -> list[tuple[StageCause,
     return [(cause, weight / whole) for cause, weight in found]
 
 
-def _rate(stage: Seen, part: str) -> StageCause:
+def _rate(part: str, text: str) -> StageCause:
     """Return the cause of a part that took another time over the same data."""
-    metric = METRIC.get(part, part)
-    text = f"{part_name(part)} {_times(stage, metric)} over the same data"
-    return StageCause(ChangeKind.RATE, f"metric:{metric}", text, PART_SYMPTOM.get(part))
+    cause = f"metric:{METRIC.get(part, part)}"
+    return StageCause(ChangeKind.RATE, cause, f"{text}, same data", PART_SYMPTOM.get(part))
 
 
 def _work(stage: Seen) -> float:
@@ -289,7 +289,3 @@ def _sources(resource: Resource, blame: pd.DataFrame | None, sign: float) -> _So
 def part_name(part: str) -> str:
     """Return a part's name in words."""
     return part.removesuffix("_ms").replace("_", " ")
-
-
-def _times(stage: Seen, part: str) -> str:
-    return f"{duration(stage.before[part])} → {duration(stage.after[part])}"

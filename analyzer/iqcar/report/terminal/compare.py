@@ -10,7 +10,7 @@ from rich.text import Text
 from iqcar.comparison.comparison import relative
 from iqcar.comparison.shrunken_t import MOST_RUNS_NEEDED
 from iqcar.enums import ChangeKind, Verdict
-from iqcar.formatting import duration, percent, printable, short
+from iqcar.formatting import duration, percent, printable, short, signed
 from iqcar.limits import MOST_CAUSES
 from iqcar.report.terminal.layout import (
     indented,
@@ -96,11 +96,6 @@ def _different(comparison: Comparison) -> str:
     else:
         parts.append(f"Spark {_values(different.versions[0])} → {_values(different.versions[1])}")
     return " · ".join(parts)
-
-
-def signed(ms: float) -> str:
-    """Format a change of time with its sign: ``+7.7 s``."""
-    return f"{'+' if ms >= 0 else '−'}{duration(abs(ms))}"
 
 
 def _values(values: Sequence[str]) -> str:

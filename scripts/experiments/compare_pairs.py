@@ -1,0 +1,82 @@
+"""Compare simulated pairs of sets of runs with planted changes, and score what is found.
+
+    .venv/bin/python scripts/experiments/compare_pairs.py [--seeds 1] [--first 401] [--save]
+
+Each kind of change is planted once per seed; runs a side take turns (1, 2, 3, 5, 8). Our method is
+scored beside the printed one. The seeds are not those that the rules were tuned on (11–19).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import iqcar
+from iqcar.comparison.comparison import Comparison
+from tests.support.compare_pairs import RUNS, Pair, pair_of
+from tests.support.compare_printed import found_as_printed
+from tests.support.compare_scores import Found, Score, found_by, score
+from tests.support.planted_changes import CHANGES
+
+METHODS: dict[str, Callable[[Comparison], list[Found]]] = {
+    "ours": found_by,
+    "printed": found_as_printed,
+}
+RESULT = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "compare_pairs.json"
+FIRST_SEED = 401
+Results = list[tuple[Pair, list[Found]]]
+
+
+def main() -> None:
+    """Score every kind, and every number of runs; store the result if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1, help="pairs of each kind")
+    parser.add_argument("--first", type=int, default=FIRST_SEED, help="first seed")
+    parser.add_argument("--save", action="store_true", help=f"write {RESULT.name}")
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    said: dict[str, Results] = {method: [] for method in METHODS}
+    for kind in CHANGES:
+        for seed in seeds:
+            pair = pair_of(kind, seed)
+            comparison = iqcar.compare(pair.before, pair.after)
+            for method, find in METHODS.items():
+                said[method].append((pair, find(comparison)))
+    rows = []
+    _print("", list(Score.__annotations__))
+    for method, results in said.items():
+        rows += [_row(method, "all", results)]
+        for kind in CHANGES:
+            rows.append(_row(method, kind, [one for one in results if one[0].kind == kind]))
+        for runs in RUNS:
+            of = [one for one in results if one[0].runs == runs]
+            rows += [_row(method, f"{runs} runs a side", of)] if of else []
+    if options.save:
+        result = {"seeds": [seeds.start, seeds.stop - 1], "rows": rows}
+        RESULT.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+        sys.stdout.write(f"Wrote {RESULT}\n")
+
+
+def _row(method: str, group: str, results: Results) -> dict[str, object]:
+    """Print and return the scores of some pairs."""
+    scored = asdict(score(results))
+    values = [f"{value:.2f}" if isinstance(value, float) else value for value in scored.values()]
+    _print(f"{method}, {group}", values)
+    return {"method": method, "group": group} | {
+        name: None if value != value else value for name, value in scored.items()
+    }
+
+
+def _print(name: str, values: list[object]) -> None:
+    sys.stdout.write(f"{name:40}" + "".join(f"{value!s:>10}" for value in values) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
