@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.blame.attribute import attribute
 from iqcar.comparison.comparison import Comparison
+from iqcar.graph import build_graph
+from iqcar.waits import measure_waits
 from tests.support.compare_pairs import Pair, pair_of
 from tests.support.compare_printed import found_as_printed
 from tests.support.compare_scores import Found, found_by, right_cause, right_kind
@@ -39,7 +42,16 @@ def test_the_printed_method_takes_renamed_queries_for_others() -> None:
     assert {one.kind for one in found_as_printed(comparison)} == {"structure"}
 
 
-@pytest.mark.parametrize("kind", ["data", "slower code", "plan", "skew", "spill"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "data",
+        "slower code",
+        "skew",
+        "spill",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("partitions", "plan")),
+    ],
+)
 def test_a_planted_change_is_found_with_its_kind_and_cause(kind: str) -> None:
     pair, found = found_in(kind, 21)
     planted = set(pair.plants) & set(found)
@@ -49,7 +61,7 @@ def test_a_planted_change_is_found_with_its_kind_and_cause(kind: str) -> None:
         assert right_cause(pair, found[query]), found[query]
 
 
-@pytest.mark.parametrize("kind", ["slow disk", "slow host"])
+@pytest.mark.parametrize("kind", ["slow host", pytest.param("slow disk", marks=pytest.mark.slow)])
 def test_one_cause_for_all_is_told_for_most(kind: str) -> None:
     pair, found = found_in(kind, 21)
     assert EVERY_QUERY in pair.plants
@@ -76,7 +88,7 @@ def test_a_setting_is_blamed_only_where_its_symptom_fits() -> None:
 
 
 def test_blame_before_and_after_sums_to_the_change_of_lost_time() -> None:
-    pair, comparison = compared("neighbour, other application", 21)
+    _, comparison = compared("neighbour, other application", 21)
     for query in comparison.common.tolist():
         rows = comparison.blame_change(query)
         before, after = (_mean_lost(comparison, side, query) for side in (0, 1))
@@ -90,7 +102,8 @@ def _mean_lost(comparison: Comparison, number: int, category: int) -> float:
     side = comparison.sides[number]
     assert side.tables is not None
     assert side.rows is not None
-    lost = iqcar.diagnose(side.tables, expected=False).lost_ms()
+    blame = attribute(side.tables, measure_waits(side.tables))
+    lost = build_graph(side.tables, blame).query_losses()
     of = comparison.category_of[number][side.rows.query_node]
     run = side.rows.query_run[of == category]
     mine = lost[of == category]
