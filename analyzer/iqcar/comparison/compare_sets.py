@@ -13,12 +13,13 @@ import numpy as np
 from iqcar.comparison.baseline import is_baseline, load_baseline
 from iqcar.comparison.categories import category_runs
 from iqcar.comparison.changes import rank_changes
-from iqcar.comparison.comparison import Comparison, Differences, Setting
+from iqcar.comparison.comparison import Comparison, Differences
 from iqcar.comparison.comparison_doubts import find_comparison_doubts
 from iqcar.comparison.effects import effects, no_verdict
 from iqcar.comparison.explain_sides import explain_sides
 from iqcar.comparison.match import match_sides
 from iqcar.comparison.measured_side import Side, measure_side
+from iqcar.comparison.settings_difference import setting_differences
 from iqcar.comparison.side_means import side_means
 from iqcar.comparison.stage_graphs import changed_graphs
 from iqcar.enums import MatchBy, RunBy
@@ -177,12 +178,8 @@ def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:
 
 
 def _differences(before: SideFacts, after: SideFacts) -> Differences:
-    keys = sorted(before.settings.keys() | after.settings.keys())
-    changed = [
-        Setting(key, before.settings.get(key, ()), after.settings.get(key, ())) for key in keys
-    ]
     return Differences(
-        settings=tuple(one for one in changed if one.before != one.after),
+        settings=setting_differences(before.settings, after.settings),
         hosts=(
             tuple(sorted(set(before.hosts) - set(after.hosts))),
             tuple(sorted(set(after.hosts) - set(before.hosts))),

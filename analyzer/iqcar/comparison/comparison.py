@@ -23,16 +23,9 @@ if TYPE_CHECKING:
     from iqcar.comparison.browse import Density
     from iqcar.comparison.measured_side import Side
     from iqcar.comparison.run_parameters import Explanation
+    from iqcar.comparison.settings_difference import SettingDifference
     from iqcar.comparison.side_facts import SideFacts
     from iqcar.tables.arrays import Ints
-
-
-class Setting(NamedTuple):
-    """A Spark property that differs; several values where applications of a side differ."""
-
-    key: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
 
 
 class Differences(NamedTuple):
@@ -40,14 +33,14 @@ class Differences(NamedTuple):
 
     Attributes
     ----------
-    settings : tuple of Setting
+    settings : tuple of SettingDifference
     hosts : tuple of (tuple of str, tuple of str)
         Hosts only before, and only after.
     versions : tuple of (tuple of str, tuple of str), or None
         Spark versions before and after where they differ.
     """
 
-    settings: tuple[Setting, ...]
+    settings: tuple[SettingDifference, ...]
     hosts: tuple[tuple[str, ...], tuple[str, ...]]
     versions: tuple[tuple[str, ...], tuple[str, ...]] | None
 
