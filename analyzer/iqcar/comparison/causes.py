@@ -125,7 +125,11 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
         causes = told.of_stage(of) if parent[row] >= 0 else told.of_query(of)
         if kind[row]:
             causes.sort(key=lambda one: str(one.kind) != kind[row])
-        kinds.append(kind[row] or str(causes[0].kind if causes else ChangeKind.RATE))
+        kinds.append(
+            kind[row]
+            or (told.one_sided(of) if parent[row] >= 0 else "")
+            or str(causes[0].kind if causes else ChangeKind.RATE)
+        )
         only_time = evidence[row] in ("time", "") and not kind[row]
         by_chance[row] = few[row] and small[row] and only_time and all(map(is_wait, causes))
         for cause in causes[:MOST_CAUSES]:
@@ -163,6 +167,13 @@ class _Told:
             self.blame = dict(list(compared.blame.groupby("category")))
         self._stage: dict[int, list[tuple[StageCause, float]]] = {}
         self.chains = HandOvers(self._reasons)
+
+    def one_sided(self, stage: int) -> str:
+        """Return the kind of a stage that its query has on one side only; else nothing."""
+        before, after = (side.measure["tasks"][stage] > 0 for side in self.compared.sides)
+        if before == after:
+            return ""
+        return str(ChangeKind.REMOVED if before else ChangeKind.ADDED)
 
     def of_stage(self, category: int) -> list[_Cause]:
         """Return the causes of a stage, the largest first."""
