@@ -154,6 +154,7 @@ def test_a_secret_in_the_name_of_a_node_stays_out() -> None:
 def test_only_what_wraps_is_a_label_where_nothing_else_is_known() -> None:
     assert stage_label(["WholeStageCodegen"], []) == "WholeStageCodegen"
     assert stage_label(["WholeStageCodegen"], ["Sort"]) == "Sort"
+    assert stage_label(["Scan csv", "map"], ["Scan csv a"]) == "Scan csv a; map"
     assert stage_label([], []) == ""
 
 

@@ -152,7 +152,12 @@ def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
     """
     counts = Counter(operators)
     more = set(scopes) - set(counts)
-    plain = {name for name in more if not name.startswith(_NO_OPERATORS)}
+    plain = {
+        name
+        for name in more
+        if not name.startswith(_NO_OPERATORS)
+        and not any(scan.startswith(f"{name} ") for scan in counts)
+    }
     if plain or counts:
         more = plain
     names = [*more, *(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())]
