@@ -95,8 +95,9 @@ def _found(
     verdict = texts(effect, "verdict")
     contribution: list[float] = effect["contribution_ms"].tolist()
     stages: dict[int, list[int]] = {}
+    worth = _worth(effect, of, verdict, new_graphs)
     for category, (what, query) in enumerate(zip(kind, of, strict=True)):
-        if what != "query" and _worth(category, query, verdict, effect, new_graphs):
+        if what != "query" and worth[category]:
             stages.setdefault(query, []).append(category)
     changed = str(Verdict.CHANGED)
     found = []
@@ -121,15 +122,14 @@ def _found(
 
 
 def _worth(
-    stage: int,
-    query: int,
-    verdict: list[str],
-    effect: pd.DataFrame,
-    new_graphs: Mapping[int, object],
-) -> bool:
-    """Tell whether a stage is listed: it changed, or came or went with another stage graph."""
-    if verdict[stage] == str(Verdict.CHANGED):
-        return True
-    one_side = effect["before_ms"].iloc[stage] == 0 or effect["after_ms"].iloc[stage] == 0
-    large = abs(effect["contribution_ms"].iloc[stage]) >= LEAST_EFFECT_MS
-    return bool(query in new_graphs and one_side and large and verdict[query] != "")
+    effect: pd.DataFrame, of: list[int], verdict: list[str], new_graphs: Mapping[int, object]
+) -> list[bool]:
+    """Tell which stages are listed: those that changed, or came or went with the stage graph."""
+    before, after = (effect[name].to_numpy(np.float64) for name in ("before_ms", "after_ms"))
+    large = np.abs(effect["contribution_ms"].to_numpy(np.float64)) >= LEAST_EFFECT_MS
+    one_side = (large & ((before == 0) | (after == 0))).tolist()
+    changed = str(Verdict.CHANGED)
+    return [
+        said == changed or (alone and query in new_graphs and verdict[query] != "")
+        for said, alone, query in zip(verdict, one_side, of, strict=True)
+    ]

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.waits import measure_waits
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -64,12 +62,12 @@ def compared_rows(side: Side, category_of: Ints) -> ComparedRows | None:
     category_of : ndarray of shape (n_nodes,), int64
         Category of each node of the side.
     """
-    if side.tables is None or side.rows is None:
+    if side.tables is None or side.rows is None or side.waits is None:
         return None
     padded = np.append(category_of, -1)
     return ComparedRows(
         side.tables,
-        measure_waits(side.tables),
+        side.waits,
         side.rows.query_run,
         padded[side.rows.query_node],
         padded[side.rows.stage_node],

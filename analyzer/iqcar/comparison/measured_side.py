@@ -100,6 +100,8 @@ class Side:
     """What it was measured from; None for a baseline."""
     rows: SideRows | None = None
     """Nodes of the rows of its tables; None for a baseline."""
+    waits: pd.DataFrame | None = None
+    """Waits of its tasks (``WAITS``); None for a baseline."""
 
 
 def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Side:
@@ -137,7 +139,11 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     recurring = np.where(usable, recurring_queries(tables), -1)
     stages = _query_stages(tables, recurring)
     nodes, query_node, stage_node = _nodes(tables, recurring, stages)
-    node_runs = _node_runs(tables, usable, run, query_node, stage_node, stages, len(nodes))
+    waits = measure_waits(tables)
+    sums, skews = _stage_sums(tables, waits, stages, usable)
+    node_runs = _node_runs(
+        tables, usable, run, query_node, stage_node, stages, sums, skews, len(nodes)
+    )
     graphs = graph_keys(tables, stages, texts(nodes, "label"), stage_node)
     rows = np.flatnonzero(usable)
     return Side(
@@ -154,6 +160,7 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
         doubts=doubts,
         tables=tables,
         rows=SideRows(query_node, run, stages.of_node(stage_node)),
+        waits=waits,
     )
 
 
@@ -280,10 +287,11 @@ def _node_runs(
     query_node: Ints,
     stage_node: Ints,
     stages: QueryStages,
+    sums: _StageSums,
+    extreme: Floats,
     n_nodes: int,
 ) -> pd.DataFrame:
     """Average the measures of each node over the runs of its query inside a run."""
-    sums, extreme = _stage_sums(tables, stages, usable)
     durations = tables.queries["duration_ms"].to_numpy(np.float64)
     paths_driver = sums.driver_ms
     rows = np.flatnonzero(usable)
@@ -338,10 +346,11 @@ class _StageSums(NamedTuple):
     driver_ms: Floats  # (n_queries,)
 
 
-def _stage_sums(tables: Tables, stages: QueryStages, usable: Flags) -> tuple[_StageSums, Floats]:
+def _stage_sums(
+    tables: Tables, waits: pd.DataFrame, stages: QueryStages, usable: Flags
+) -> tuple[_StageSums, Floats]:
     """Sum tasks and time on the path by stage; also the most data of a task over the mean."""
     n = len(tables.stages)
-    waits = measure_waits(tables)
     paths = query_paths(tables, usable)
     parts = stage_parts(tables, waits)
     parts *= share_of(paths.stage_ms, parts.sum(axis=1))[:, None]
