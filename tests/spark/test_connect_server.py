@@ -103,7 +103,7 @@ def served(
         client(home, url, "sql", "tagged")
     before = iqcar.read([folder / "before" / "log"])
     first = texts(before.queries, "fingerprint")[0]
-    path = rules_file(folder, [pool("slow")], [rule("slow", fingerprint=first)])
+    path = rules_file(folder / "rules.json", [pool("slow")], [rule("slow", fingerprint=first)])
     with server(home, folder / "after", applied(path)) as url:
         assert client(home, url, "evens", "groups") == EVENS + GROUPS
     return before, iqcar.read([folder / "after" / "log"]), folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,12 @@ from iqcar.tables import Tables, texts
 from tests.conftest import measures_again
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
-    APP_TIMEOUT_S,
-    JAR,
     LISTENER_ONLY,
     PLUGIN,
-    TEST_JAR,
-    WORKLOADS,
     App,
-    build_jar,
-    command,
-    environment,
     records_of,
     run,
-    run_workloads,
+    run_applications,
     spark_params,
 )
 
@@ -49,9 +41,11 @@ def rule(pool_name: str, **match: str) -> dict[str, str]:
     return {"pool": pool_name, "rule_id": f"R-{pool_name}", **none, **match}
 
 
-def rules_file(folder: Path, pools: list[Any], assignments: list[Any], **more: Any) -> str:
+FIRST = rule("first", job_group="many")
+
+
+def rules_file(path: Path, pools: list[Any], assignments: list[Any], **more: Any) -> str:
     """Write a compiled file of rules; return its path."""
-    path = folder / "rules.json"
     content = {
         "schema_version": "1", "iqcar_version": "0.1.0", "rules": [], "notes": [],
         "pools": pools, "assignments": assignments, **more,
@@ -110,7 +104,7 @@ def recurring(
             found = sorted({f for f in texts(tables.queries, "fingerprint") if f})
             assigned = {fingerprint: f"pool-{n}" for n, fingerprint in enumerate(found)}
             path = rules_file(
-                folder,
+                folder / "rules.json",
                 [pool(name, 1 + n) for n, name in enumerate(assigned.values())],
                 [rule(name, fingerprint=f) for f, name in assigned.items()],
             )
@@ -218,25 +212,64 @@ def launched_while_both_ran(app: App) -> tuple[int, int]:
     return gold, iron
 
 
-@portable
-@pytest.mark.parametrize("home", spark_params())
-def test_group_description_and_order_decide_and_the_rest_stays_where_it_was(
-    home: Path, tmp_path: Path
-) -> None:
-    """The application has nothing but RDDs; each workload is a group and described by its name."""
-    path = rules_file(
-        tmp_path,
+SPARKS_OWN = """<?xml version="1.0"?>
+<allocations>
+  <pool name="gold"><schedulingMode>FIFO</schedulingMode><weight>3</weight></pool>
+  <pool name="first"><schedulingMode>FIFO</schedulingMode><weight>7</weight></pool>
+</allocations>
+"""
+FAULTS = {
+    "rules.apply": "iqcar: no rules are applied",
+    "rules.addTaskSetManager": "choosing a pool failed; the job is not affected",
+    "rules.onJobStart": "finding a job's rule failed; the job is not affected",
+}
+"""Places where the plugin fails, and what it says then."""
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def ruled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, App]:
+    """Applications with rules that act. They have nothing but RDDs; each workload is a group and
+    described by its name."""
+    folder = tmp_path_factory.mktemp("ruled")
+    (folder / "pools.xml").write_text(SPARKS_OWN)
+    allocation = {"spark.scheduler.allocation.file": (folder / "pools.xml").as_uri()}
+    first = applied(rules_file(folder / "first.json", [pool("first", 2)], [FIRST]))
+    by_all = rules_file(
+        folder / "by-all.json",
         [pool("first", 2, min_share=1, mode="FAIR"), pool("second"), pool("default", 5)],
         [
             rule("second", job_group="many", description="another"),
-            rule("first", job_group="many"),
+            FIRST,
             rule("second", fingerprint="name:many"),
             rule("second", description="lock"),
             rule("default", fingerprint="name:never seen"),
         ],
     )
-    names = ("many:20", "lock", "spin", "pooled:gold")
-    app = run_workloads(home, tmp_path, *names, conf=applied(path))
+    beside = rules_file(
+        folder / "beside.json", [pool("first", 2)], [FIRST, rule("gold", job_group="lock")]
+    )
+    listener = {**LISTENER_ONLY, **FAIR, "spark.iqcar.rules": first["spark.iqcar.rules"]}
+    return run_applications(
+        request.param,
+        folder,
+        {
+            "by all": (("many:20", "lock", "spin", "pooled:gold"), applied(by_all)),
+            "beside Spark's own": (("many:20", "lock"), {**applied(beside), **allocation}),
+            "listener alone": (("many:20",), listener),
+            **{
+                place: (("many:20",), {**first, "iqcar.test.fail": place}) for place in FAULTS
+            },
+        },
+    )
+
+
+@portable
+def test_group_description_and_order_decide_and_the_rest_stays_where_it_was(
+    ruled: dict[str, App],
+) -> None:
+    app = ruled["by all"]
     assert app.exit_code == 0, app.errors[-3000:]
     assert pools_in_records(app, "many") == {"first"}
     assert pools_in_records(app, "lock") == {"second"}
@@ -245,6 +278,33 @@ def test_group_description_and_order_decide_and_the_rest_stays_where_it_was(
     pools = pools_of(app)
     assert pools["first"] == {"name": "first", "mode": "FAIR", "weight": 2, "minShare": 1}
     assert pools["default"]["weight"] == 5
+
+
+@portable
+@pytest.mark.parametrize("place", FAULTS)
+def test_whatever_fails_jobs_run_as_without_rules(ruled: dict[str, App], place: str) -> None:
+    app = ruled[place]
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {None}
+    assert app.errors.count(FAULTS[place]) == 1
+
+
+@portable
+def test_the_listener_alone_applies_rules_where_fair_was_chosen(ruled: dict[str, App]) -> None:
+    app = ruled["listener alone"]
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {"first"}
+    assert pools_of(app)["first"]["weight"] == 2
+
+
+@portable
+def test_pools_of_sparks_own_file_stay_unless_a_rule_redefines_them(ruled: dict[str, App]) -> None:
+    app = ruled["beside Spark's own"]
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {"first"}
+    assert pools_in_records(app, "lock") == {"gold"}
+    pools = pools_of(app)
+    assert (pools["gold"]["weight"], pools["first"]["weight"]) == (3, 2)
 
 
 BAD = {
@@ -258,139 +318,72 @@ BAD = {
         ' "assignments": [{"pool": "gold", "fingerprint": "name:x"}]}',
         'assignments[0]: there is no pool "gold"',
     ),
+    "missing": ("", "cannot be read"),
 }
+"""Content of a file of rules, and what is said of it."""
 
 
-@pytest.mark.parametrize("home", spark_params())
+@pytest.fixture(scope="module", params=spark_params())
+def unruled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, App]:
+    """Applications with rules that cannot act."""
+    folder = tmp_path_factory.mktemp("unruled")
+    for what, (content, _) in BAD.items():
+        if content:
+            (folder / f"{what}.json").write_text(content)
+    bad = {what: applied(str(folder / f"{what}.json")) for what in BAD}
+    good = rules_file(folder / "good.json", [pool("first")], [FIRST])
+    confs = {
+        **{what: bad[what] for what in ("weight", "not compiled", "missing")},
+        "off": {**applied(good), "spark.iqcar.enabled": "false"},
+        "listener alone": {**LISTENER_ONLY, "spark.iqcar.rules": good},
+        **{
+            f"strict, {what}": {**bad[what], "spark.iqcar.rules.strict": "true"}
+            for what in ("no such pool", "missing")
+        },
+    }
+    plans = {name: (("many:20",), conf) for name, conf in confs.items()}
+    return run_applications(request.param, folder, plans)
+
+
 @pytest.mark.parametrize("what", ["weight", "not compiled", "missing"])
 def test_bad_rules_are_reported_once_and_change_nothing(
-    home: Path, what: str, tmp_path: Path
+    unruled: dict[str, App], what: str
 ) -> None:
-    path = tmp_path / "bad.json"
-    content, message = BAD.get(what, ("", "cannot be read"))
-    if content:
-        path.write_text(content)
-    app = run_workloads(home, tmp_path, "many:20", conf=applied(str(path)))
+    app = unruled[what]
     assert app.exit_code == 0, app.errors[-3000:]
     (line,) = (line for line in app.errors.splitlines() if REFUSED in line)
     assert "WARN" in line
-    assert message in line
-    assert str(path) in line
+    assert BAD[what][1] in line
+    assert f"/{what}.json" in line
     assert scheduler_mode(app) == "FIFO"
     assert pools_in_records(app, "many") == {None}
 
 
-@pytest.mark.parametrize("home", spark_params())
 @pytest.mark.parametrize("what", ["no such pool", "missing"])
 def test_with_strict_rules_the_application_does_not_start(
-    home: Path, what: str, tmp_path: Path
+    unruled: dict[str, App], what: str
 ) -> None:
-    build_jar()
-    path = tmp_path / "bad.json"
-    content, message = BAD.get(what, ("", "cannot be read"))
-    if content:
-        path.write_text(content)
-    words = command(
-        home,
-        tmp_path,
-        [str(TEST_JAR), "many:20"],
-        master="local[2]",
-        conf={**applied(str(path)), "spark.iqcar.rules.strict": "true"},
-        options=["--jars", str(JAR), *WORKLOADS],
-    )
-    done = subprocess.run(
-        words,
-        env=environment(home),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=APP_TIMEOUT_S,
-    )
-    assert done.returncode != 0
-    assert "DONE" not in done.stdout
-    assert f"RulesRefused: {REFUSED}" in done.stderr
-    assert message in done.stderr
+    app = unruled[f"strict, {what}"]
+    assert app.exit_code != 0
+    assert "DONE" not in app.output
+    assert f"RulesRefused: {REFUSED}" in app.errors
+    assert BAD[what][1] in app.errors
 
 
-@portable
-@pytest.mark.parametrize("home", spark_params())
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("rules.apply", "iqcar: no rules are applied"),
-        ("rules.addTaskSetManager", "choosing a pool failed; the job is not affected"),
-        ("rules.onJobStart", "finding a job's rule failed; the job is not affected"),
-    ],
-)
-def test_whatever_fails_jobs_run_as_without_rules(
-    home: Path, place: str, said: str, tmp_path: Path
-) -> None:
-    path = rules_file(tmp_path, [pool("first")], [rule("first", job_group="many")])
-    options = ["--jars", f"{JAR},{TEST_JAR}", f"--driver-java-options=-Diqcar.test.fail={place}"]
-    app = run_workloads(home, tmp_path, "many:20", conf=applied(path), options=options)
-    assert app.exit_code == 0, app.errors[-3000:]
-    assert pools_in_records(app, "many") == {None}
-    assert app.errors.count(said) == 1
-
-
-@pytest.mark.parametrize("home", spark_params())
 def test_the_switch_leaves_the_scheduler_as_if_there_were_no_rules(
-    home: Path, tmp_path: Path
+    unruled: dict[str, App],
 ) -> None:
-    path = rules_file(tmp_path, [pool("first")], [rule("first", job_group="many")])
-    off = {**applied(path), "spark.iqcar.enabled": "false"}
-    app = run_workloads(home, tmp_path, "many:20", conf=off)
+    app = unruled["off"]
     assert app.exit_code == 0
     assert scheduler_mode(app) == "FIFO"
     assert "rules" not in "".join(line for line in app.errors.splitlines() if "iqcar:" in line)
 
 
-@portable
-@pytest.mark.parametrize("home", spark_params())
-def test_the_listener_alone_applies_rules_where_fair_was_chosen(home: Path, tmp_path: Path) -> None:
-    path = rules_file(tmp_path, [pool("first", 2)], [rule("first", job_group="many")])
-    conf = {**LISTENER_ONLY, **FAIR, "spark.iqcar.rules": path}
-    app = run_workloads(home, tmp_path, "many:20", conf=conf)
-    assert app.exit_code == 0, app.errors[-3000:]
-    assert pools_in_records(app, "many") == {"first"}
-    assert pools_of(app)["first"]["weight"] == 2
-
-
-@pytest.mark.parametrize("home", spark_params())
-def test_the_listener_alone_cannot_choose_fair_and_says_so(home: Path, tmp_path: Path) -> None:
-    path = rules_file(tmp_path, [pool("first")], [rule("first", job_group="many")])
-    app = run_workloads(
-        home, tmp_path, "many:20", conf={**LISTENER_ONLY, "spark.iqcar.rules": path}
-    )
+def test_the_listener_alone_cannot_choose_fair_and_says_so(unruled: dict[str, App]) -> None:
+    app = unruled["listener alone"]
     assert app.exit_code == 0, app.errors[-3000:]
     assert pools_in_records(app, "many") == {None}
     (line,) = (line for line in app.errors.splitlines() if REFUSED in line)
     assert "spark.scheduler.mode: is not FAIR" in line
-
-
-SPARKS_OWN = """<?xml version="1.0"?>
-<allocations>
-  <pool name="gold"><schedulingMode>FIFO</schedulingMode><weight>3</weight></pool>
-  <pool name="first"><schedulingMode>FIFO</schedulingMode><weight>7</weight></pool>
-</allocations>
-"""
-
-
-@portable
-@pytest.mark.parametrize("home", spark_params())
-def test_pools_of_sparks_own_file_stay_unless_a_rule_redefines_them(
-    home: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "pools.xml").write_text(SPARKS_OWN)
-    path = rules_file(
-        tmp_path,
-        [pool("first", 2)],
-        [rule("first", job_group="many"), rule("gold", job_group="lock")],
-    )
-    own = {"spark.scheduler.allocation.file": (tmp_path / "pools.xml").as_uri()}
-    app = run_workloads(home, tmp_path, "many:20", "lock", conf={**applied(path), **own})
-    assert app.exit_code == 0, app.errors[-3000:]
-    assert pools_in_records(app, "many") == {"first"}
-    assert pools_in_records(app, "lock") == {"gold"}
-    pools = pools_of(app)
-    assert (pools["gold"]["weight"], pools["first"]["weight"]) == (3, 2)

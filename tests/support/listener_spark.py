@@ -10,10 +10,12 @@ import functools
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -220,6 +222,52 @@ def run_workloads(home: Path, folder: Path, *names: str, **more: Any) -> App:
     """Run workloads of the test jar's main class."""
     options = [*more.pop("options", ["--jars", str(JAR)]), *WORKLOADS]
     return run(home, folder, [str(TEST_JAR), *names], options=options, **more)
+
+
+def run_applications(
+    home: Path,
+    folder: Path,
+    plans: Mapping[str, tuple[Sequence[str], Mapping[str, str]]],
+    *,
+    master: str = "local[2]",
+) -> dict[str, App]:
+    """Run several applications one after the other in one driver, which saves starting JVMs.
+
+    A plan is an application's workloads, and its settings and, under keys that do not begin with
+    "spark.", system properties. Its log goes to a folder of its name, and its part of what the
+    driver printed to its App.
+    """
+    build_jar()
+    words = []
+    for name, (workloads, conf) in plans.items():
+        log = folder / name / "log"
+        log.mkdir(parents=True)
+        settings = {**conf, "spark.eventLog.dir": log.as_uri()}
+        words += [f"application={name}", *(f"-{k}={v}" for k, v in settings.items()), *workloads]
+    options = ["--jars", str(JAR), *WORKLOADS]
+    done = subprocess.run(
+        command(home, folder, [str(TEST_JAR), *words], master=master, conf={}, options=options),
+        env=environment(home),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=APP_TIMEOUT_S,
+    )
+    output, errors = by_application(done.stdout), by_application(done.stderr)
+    assert output.keys() == errors.keys() == plans.keys(), done.stderr[-3000:]
+    *_, last = plans
+    apps = {}
+    for name in plans:
+        failed = done.returncode if name == last else int("FAILED" in output[name].split())
+        events = read_events(folder / name) if any((folder / name / "log").iterdir()) else []
+        apps[name] = App(failed, output[name], errors[name], events)
+    return apps
+
+
+def by_application(printed: str) -> dict[str, str]:
+    """What each application printed: its name stands on a line of its own before it."""
+    _, *parts = re.split(r"^application=(.*)\n", printed, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def share(record: dict[str, Any], *classes: str) -> float:

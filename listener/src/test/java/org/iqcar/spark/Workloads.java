@@ -10,6 +10,7 @@ import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import org.apache.spark.HashPartitioner;
@@ -20,29 +21,86 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
+import org.iqcar.spark.safety.FaultInjection;
 import scala.Tuple2;
 
-/** Runs jobs whose waits are known beforehand, each in a job group of its name. */
+/**
+ * Runs jobs whose waits are known beforehand, each in a job group of its name.
+ *
+ * <p>Arguments: names of workloads in order, each with :argument where it takes one. They may be
+ * those of several applications, which run one after the other in this JVM: {@code
+ * application=NAME} begins one, and {@code -KEY=VALUE} after it sets a Spark setting of it or,
+ * where the key does not begin with "spark.", a system property while it runs.
+ */
 public final class Workloads {
-  private static final Object LOCK = new Object();
-  private static final CountDownLatch LOCK_HELD = new CountDownLatch(1);
-  private static final CountDownLatch LOCK_WANTED = new CountDownLatch(1);
-  private static final CountDownLatch MEMORY_HELD = new CountDownLatch(1);
-  private static final CountDownLatch MEMORY_WANTED = new CountDownLatch(1);
-  private static final CountDownLatch ALL_TAKEN = new CountDownLatch(1);
-  private static final CountDownLatch PART_WANTED = new CountDownLatch(1);
+  private static final String BEGIN = "application=";
+  private static volatile Latches latches = new Latches();
 
   private Workloads() {}
 
-  /** Arguments: names of workloads in order, each with :argument where it takes one. */
-  public static void main(String[] args) throws InterruptedException {
-    try (JavaSparkContext sc = new JavaSparkContext(new SparkConf())) {
-      for (String arg : args) {
-        String[] parts = arg.split(":", 2);
+  /** What the tasks of one application tell each other; they run in one JVM. */
+  private static final class Latches {
+    private final Object lock = new Object();
+    private final CountDownLatch lockHeld = new CountDownLatch(1);
+    private final CountDownLatch lockWanted = new CountDownLatch(1);
+    private final CountDownLatch memoryHeld = new CountDownLatch(1);
+    private final CountDownLatch memoryWanted = new CountDownLatch(1);
+    private final CountDownLatch allTaken = new CountDownLatch(1);
+    private final CountDownLatch partWanted = new CountDownLatch(1);
+  }
+
+  public static void main(String[] args) throws Exception {
+    List<String> words = new ArrayList<>();
+    for (String arg : args) {
+      if (arg.startsWith(BEGIN) && !words.isEmpty()) {
+        runBesideOthers(words);
+        words.clear();
+      }
+      words.add(arg);
+    }
+    // The last one ends as an application of its own does.
+    run(words);
+  }
+
+  private static void runBesideOthers(List<String> words) {
+    try {
+      run(words);
+    } catch (Throwable failure) {
+      failure.printStackTrace();
+      System.out.println("FAILED");
+    }
+  }
+
+  private static void run(List<String> words) throws Exception {
+    SparkConf conf = new SparkConf();
+    List<String> workloads = new ArrayList<>();
+    Properties before = (Properties) System.getProperties().clone();
+    for (String word : words) {
+      if (word.startsWith(BEGIN)) {
+        System.out.println(word);
+        System.err.println(word);
+        FaultInjection.forgetFailures();
+        latches = new Latches();
+      } else if (word.startsWith("-")) {
+        String[] pair = word.substring(1).split("=", 2);
+        if (pair[0].startsWith("spark.")) {
+          conf.set(pair[0], pair[1]);
+        } else {
+          System.setProperty(pair[0], pair[1]);
+        }
+      } else {
+        workloads.add(word);
+      }
+    }
+    try (JavaSparkContext sc = new JavaSparkContext(conf)) {
+      for (String workload : workloads) {
+        String[] parts = workload.split(":", 2);
         sc.setJobGroup(parts[0], parts[0], parts[0].equals("killed"));
         run(sc, parts[0], parts.length > 1 ? parts[1] : "");
         System.out.println("DONE " + parts[0]);
       }
+    } finally {
+      System.setProperties(before);
     }
   }
 
@@ -94,16 +152,16 @@ public final class Workloads {
 
   private static void lock(int task) throws InterruptedException {
     if (task == 0) {
-      synchronized (LOCK) {
-        LOCK_HELD.countDown();
-        LOCK_WANTED.await();
+      synchronized (latches.lock) {
+        latches.lockHeld.countDown();
+        latches.lockWanted.await();
         Thread.sleep(1_000);
       }
     } else {
-      LOCK_HELD.await();
-      LOCK_WANTED.countDown();
-      synchronized (LOCK) {
-        LOCK.notifyAll();
+      latches.lockHeld.await();
+      latches.lockWanted.countDown();
+      synchronized (latches.lock) {
+        latches.lock.notifyAll();
       }
     }
   }
@@ -125,12 +183,12 @@ public final class Workloads {
     Holder holder = new Holder();
     if (task == 0) {
       holder.acquireMemory(Long.MAX_VALUE / 2);
-      MEMORY_HELD.countDown();
-      MEMORY_WANTED.await();
+      latches.memoryHeld.countDown();
+      latches.memoryWanted.await();
       Thread.sleep(1_000);
     } else {
-      MEMORY_HELD.await();
-      MEMORY_WANTED.countDown();
+      latches.memoryHeld.await();
+      latches.memoryWanted.countDown();
       holder.acquireMemory(Long.MAX_VALUE / 2);
     }
     holder.freeMemory(holder.getUsed());
@@ -142,20 +200,20 @@ public final class Workloads {
       query(sc, "holder", () -> {
         Holder holder = new Holder();
         holder.acquireMemory(Long.MAX_VALUE / 2);
-        ALL_TAKEN.countDown();
-        PART_WANTED.await();
+        latches.allTaken.countDown();
+        latches.partWanted.await();
         Thread.sleep(2_000);
         holder.freeMemory(holder.getUsed());
       }),
       query(sc, "starved", () -> {
         Holder holder = new Holder();
-        ALL_TAKEN.await();
-        PART_WANTED.countDown();
+        latches.allTaken.await();
+        latches.partWanted.countDown();
         holder.acquireMemory(Long.MAX_VALUE / 2);
         holder.freeMemory(holder.getUsed());
       }),
       query(sc, "bystander", () -> {
-        PART_WANTED.await();
+        latches.partWanted.await();
         Thread.sleep(2_000);
       }),
     };

@@ -1,6 +1,8 @@
 package org.iqcar.spark.safety;
 
+import java.lang.reflect.Field;
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /** Fails at the places named in the system property iqcar.test.fail (comma separated, or all). */
@@ -14,5 +16,12 @@ public final class FaultInjection implements Consumer<String> {
     if (places.equals("all") || Arrays.asList(places.split(",")).contains(place)) {
       throw new LinkageError("injected at " + place);
     }
+  }
+
+  /** Counts the plugin's failures from 0 again, as in a JVM that has just started. */
+  public static void forgetFailures() throws ReflectiveOperationException {
+    Field count = Failures.class.getDeclaredField("COUNT");
+    count.setAccessible(true);
+    ((AtomicLong) count.get(null)).set(0);
   }
 }
