@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.listener_spark import (
-    JAR,
     LISTENER_ONLY,
     PLUGIN,
-    TEST_JAR,
     App,
     records_of,
-    run_workloads,
+    run_applications,
     share,
     spark_params,
 )
@@ -21,20 +17,28 @@ from tests.support.listener_spark import (
 pytestmark = pytest.mark.spark
 
 BOTH = {**PLUGIN, **LISTENER_ONLY}
+CALLBACKS = ("all", "onTaskStart", "taskCompletion,onStageSubmitted")
+FAULTS = (*CALLBACKS, "kill-sampler", "memory")
 
 
-def with_faults(home: Path, folder: Path, places: str) -> App:
-    return run_workloads(
-        home,
+@pytest.fixture(scope="module", params=spark_params())
+def apps(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, App]:
+    """An application for each fault and each part that is switched off."""
+    folder = tmp_path_factory.mktemp("faults")
+    return run_applications(
+        request.param,
         folder,
-        *("notify", "many"),
-        conf=BOTH,
-        options=[
-            "--jars",
-            f"{JAR},{TEST_JAR}",
-            f"--driver-java-options=-Diqcar.test.fail={places}",
-        ],
-    )
+        {
+            **{place: (("notify", "many"), {**BOTH, "iqcar.test.fail": place}) for place in FAULTS},
+            "off": (("many",), {**BOTH, "spark.iqcar.enabled": "false"}),
+            "no kernel": (
+                ("lock", "spin"), {**BOTH, "spark.iqcar.proc": str(folder / "absent")}
+            ),
+            "no sampling": (("lock",), {**BOTH, "spark.iqcar.sample.period": "0"}),
+        },
+    )  # fmt: skip
 
 
 def succeeded(app: App) -> bool:
@@ -42,20 +46,18 @@ def succeeded(app: App) -> bool:
     return app.exit_code == 0 and reasons == {"Success"} and app.output.count("DONE") == 2
 
 
-@pytest.mark.parametrize("home", spark_params())
-@pytest.mark.parametrize("places", ["all", "onTaskStart", "taskCompletion,onStageSubmitted"])
+@pytest.mark.parametrize("places", CALLBACKS)
 def test_a_failing_callback_costs_its_records_and_nothing_else(
-    home: Path, places: str, tmp_path: Path
+    apps: dict[str, App], places: str
 ) -> None:
-    app = with_faults(home, tmp_path, places)
+    app = apps[places]
     assert succeeded(app), app.errors[-3000:]
     assert not any(records_of(end) for end in app.ends)
     assert app.errors.count("the job is not affected") == 1
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_a_dead_sampler_leaves_the_totals_and_says_so(home: Path, tmp_path: Path) -> None:
-    app = with_faults(home, tmp_path, "kill-sampler")
+def test_a_dead_sampler_leaves_the_totals_and_says_so(apps: dict[str, App]) -> None:
+    app = apps["kill-sampler"]
     assert succeeded(app), app.errors[-3000:]
     (record,) = app.records("notify")
     assert record["sampler"] == "dead"
@@ -63,9 +65,8 @@ def test_a_dead_sampler_leaves_the_totals_and_says_so(home: Path, tmp_path: Path
     assert record["off_cpu_ns"] > 0.8e9
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_memory_that_cannot_be_read_is_missing_and_not_zero(home: Path, tmp_path: Path) -> None:
-    app = with_faults(home, tmp_path, "memory")
+def test_memory_that_cannot_be_read_is_missing_and_not_zero(apps: dict[str, App]) -> None:
+    app = apps["memory"]
     assert succeeded(app), app.errors[-3000:]
     (record,) = app.records("notify")
     assert "peak_held_bytes" not in record
@@ -74,19 +75,16 @@ def test_memory_that_cannot_be_read_is_missing_and_not_zero(home: Path, tmp_path
     assert share(record, "notification_wait") > 0.8
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_the_switch_leaves_spark_as_if_the_jar_were_not_there(home: Path, tmp_path: Path) -> None:
-    app = run_workloads(home, tmp_path, "many", conf={**BOTH, "spark.iqcar.enabled": "false"})
+def test_the_switch_leaves_spark_as_if_the_jar_were_not_there(apps: dict[str, App]) -> None:
+    app = apps["off"]
     assert app.exit_code == 0
     assert not any(records_of(end) for end in app.ends)
     assert not app.own_events()
     assert not app.own_events("Samples")
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_without_the_kernels_files_the_rest_is_measured(home: Path, tmp_path: Path) -> None:
-    conf = {**BOTH, "spark.iqcar.proc": str(tmp_path / "absent")}
-    app = run_workloads(home, tmp_path, "lock", "spin", conf=conf)
+def test_without_the_kernels_files_the_rest_is_measured(apps: dict[str, App]) -> None:
+    app = apps["no kernel"]
     waiter = max(app.records("lock"), key=lambda r: r["waits_ns"].get("monitor_blocked", 0))
     assert share(waiter, "monitor_blocked") > 0.5
     for record in app.records("lock") + app.records("spin"):
@@ -95,9 +93,8 @@ def test_without_the_kernels_files_the_rest_is_measured(home: Path, tmp_path: Pa
         assert record["cpu_ns"] + record["off_cpu_ns"] == record["wall_ns"]
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_without_sampling_the_totals_remain(home: Path, tmp_path: Path) -> None:
-    app = run_workloads(home, tmp_path, "lock", conf={**BOTH, "spark.iqcar.sample.period": "0"})
+def test_without_sampling_the_totals_remain(apps: dict[str, App]) -> None:
+    app = apps["no sampling"]
     waiter = max(app.records("lock"), key=lambda r: r["blocked_ms"])
     assert waiter["sampler"] == "off"
     assert "profile" not in waiter

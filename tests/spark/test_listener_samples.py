@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from tests.support.listener_spark import (
     PLUGIN,
     App,
     records_of,
-    run_workloads,
+    run_applications,
     samples_of,
     spark_params,
     wait_until_no_sampler_runs,
@@ -22,15 +21,43 @@ from tests.support.listener_spark import (
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("home", spark_params())
-@pytest.mark.parametrize("conf", [PLUGIN, LISTENER_ONLY], ids=["plugin", "listener"])
+NO_SAMPLES = {
+    "no python": "",
+    "no psutil": 'echo \'{"v":1,"err":"python: no psutil"}\'; exit 3',
+    "damaged lines": 'echo \'{"v":1,"t":\'; echo \'{"v":1,\'; exit 1',
+    "no answer": "exec sleep 1000",
+}
+"""What takes the place of the Python that samples: shell scripts, and nothing for the first."""
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def apps(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[App, Path]]:
+    """Applications that are sampled and such that cannot be; each with its folder."""
+    folder = tmp_path_factory.mktemp("samples")
+    plans: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
+    for name, conf in (("plugin", PLUGIN), ("listener", LISTENER_ONLY)):
+        plans[name] = (("sleep", "spin", "nap"), {**conf, "spark.iqcar.host.period": "500ms"})
+    unsampled = {}
+    for name, script in NO_SAMPLES.items():
+        python = folder / name.replace(" ", "-")
+        if script:
+            python.write_text(f"#!/bin/sh\n{script}\n")
+            python.chmod(0o755)
+        unsampled[name] = {"spark.iqcar.host.python": str(python)}
+    unsampled["off"] = {"spark.iqcar.host.enabled": "false"}
+    for name, conf in unsampled.items():
+        plans[name] = (("many", "sleep"), {**PLUGIN, **conf})
+    found = run_applications(request.param, folder, plans)
+    return {name: (app, folder / name) for name, app in found.items()}
+
+
+@pytest.mark.parametrize("way", ["plugin", "listener"])
 def test_in_local_mode_the_log_tells_what_the_host_did_until_the_end(
-    home: Path, conf: dict[str, str], tmp_path: Path
+    apps: dict[str, tuple[App, Path]], way: str
 ) -> None:
-    start = time.time()
-    app = run_workloads(
-        home, tmp_path, "sleep", "spin", "nap", conf={**conf, "spark.iqcar.host.period": "500ms"}
-    )
+    app, folder = apps[way]
     assert app.exit_code == 0, app.errors[-3000:]
     samples = samples_of(app)
     assert all("cpu" in sample and "mem" in sample for sample in samples)
@@ -41,11 +68,15 @@ def test_in_local_mode_the_log_tells_what_the_host_did_until_the_end(
     last = max(end["Task Info"]["Finish Time"] for end in app.group("nap"))
     assert max(sample["t"] for sample in samples) > last - 5000
     told = sum(sample["dt_ms"] for sample in samples)
-    assert 9000 / 2 < told < 1000 * (time.time() - start)
+    start, end = (
+        next(e["Timestamp"] for e in app.events if e["Event"] == f"SparkListenerApplication{what}")
+        for what in ("Start", "End")
+    )
+    assert 9000 / 2 < told < end - start
     watched = {row[0] for sample in samples for row in sample.get("tasks", ())}
     assert {end["Task Info"]["Task ID"] for end in app.group("nap")} <= watched
     wait_until_no_sampler_runs(app)
-    check_tables(tmp_path, len(samples))
+    check_tables(folder, len(samples))
 
 
 def check_tables(folder: Path, expected: int) -> None:
@@ -61,49 +92,36 @@ def check_tables(folder: Path, expected: int) -> None:
     assert (samples["jvm_rss_bytes"] > 50e6).all()
 
 
-def without(conf: dict[str, str], home: Path, folder: Path) -> App:
-    app = run_workloads(home, folder, "many", "sleep", conf={**PLUGIN, **conf})
+def check_the_rest(app: App) -> None:
+    """All but the samples is there."""
     assert app.exit_code == 0, app.errors[-3000:]
     assert app.output.count("DONE") == 2
     assert all(len(records_of(end)) == 1 for end in app.ends)
     assert app.own_events("Samples") == []
-    return app
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_without_python_one_line_says_so_and_the_rest_goes_on(home: Path, tmp_path: Path) -> None:
-    app = without({"spark.iqcar.host.python": str(tmp_path / "no-python")}, home, tmp_path)
+def test_without_python_one_line_says_so_and_the_rest_goes_on(
+    apps: dict[str, tuple[App, Path]],
+) -> None:
+    app, _ = apps["no python"]
+    check_the_rest(app)
     assert app.errors.count("this host is not sampled") == 1
     assert "the job is not affected" not in app.errors
 
 
-@pytest.mark.parametrize("home", spark_params())
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param('echo \'{"v":1,"err":"python: no psutil"}\'; exit 3', id="no psutil"),
-        pytest.param('echo \'{"v":1,"t":\'; echo \'{"v":1,\'; exit 1', id="damaged lines"),
-    ],
-)
+@pytest.mark.parametrize("what", ["no psutil", "damaged lines"])
 def test_a_python_that_cannot_sample_is_reported_once(
-    home: Path, script: str, tmp_path: Path
+    apps: dict[str, tuple[App, Path]], what: str
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{script}\n")
-    python.chmod(0o755)
-    app = without({"spark.iqcar.host.python": str(python)}, home, tmp_path)
+    app, _ = apps[what]
+    check_the_rest(app)
     assert app.errors.count("this host is no longer sampled") == 1
     assert "the job is not affected" not in app.errors
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_a_python_that_never_answers_delays_nothing(home: Path, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexec sleep 1000\n")
-    python.chmod(0o755)
-    without({"spark.iqcar.host.python": str(python)}, home, tmp_path)
+def test_a_python_that_never_answers_delays_nothing(apps: dict[str, tuple[App, Path]]) -> None:
+    check_the_rest(apps["no answer"][0])
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_switched_off_there_are_no_samples(home: Path, tmp_path: Path) -> None:
-    without({"spark.iqcar.host.enabled": "false"}, home, tmp_path)
+def test_switched_off_there_are_no_samples(apps: dict[str, tuple[App, Path]]) -> None:
+    check_the_rest(apps["off"][0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,39 +15,45 @@ from tests.spark.test_rules_applied import (
     pools_of,
     scheduler_mode,
 )
-from tests.support.listener_spark import App, run_workloads, spark_params
+from tests.support.listener_spark import App, run_applications, spark_params
 
 pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 
-def run_with(home: Path, folder: Path, file: dict) -> App:
-    """Run a workload of twenty tasks, described by its name, with a rules file."""
-    path = folder / "rules.json"
-    path.write_text(json.dumps(file), encoding="utf-8")
-    parse_rules_file(path.read_bytes())
-    app = run_workloads(home, folder, "many:20", conf=applied(str(path)))
-    assert app.exit_code == 0, app.errors[-3000:]
-    assert REFUSED not in app.errors
-    return app
+ALONE, BESIDE = "alone", "beside others"
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_rules_beside_advice_apply_and_advice_makes_no_pool(home: Path, tmp_path: Path) -> None:
-    file = json.loads(JAVA_FILE.read_text(encoding="utf-8"))
-    assert any(rule["rule-type"] == "ADVICE" for rule in file["rules"])
-    for part in (*file["rules"], *file["assignments"]):
+@pytest.fixture(scope="module", params=spark_params())
+def apps(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, App]:
+    """A workload of twenty tasks, described by its name, with files of rules that hold advice."""
+    folder = tmp_path_factory.mktemp("advice")
+    beside = json.loads(JAVA_FILE.read_text(encoding="utf-8"))
+    for part in (*beside["rules"], *beside["assignments"]):
         part["fingerprint"] = part["fingerprint"].replace("name:etl", "name:many")
-    app = run_with(home, tmp_path, file)
-    assert pools_in_records(app, "many") == {"iqcar-etl"}
-    assert set(pools_of(app)) == {"default", "iqcar-etl", "iqcar-report"}
+    advice = [rule for rule in beside["rules"] if rule["rule-type"] == "ADVICE"]
+    assert advice
+    named = [{**rule, "fingerprint": "name:many"} for rule in advice]
+    alone = {**beside, "rules": named, "pools": [], "assignments": []}
+    plans = {}
+    for name, file in ((BESIDE, beside), (ALONE, alone)):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps(file), encoding="utf-8")
+        parse_rules_file(path.read_bytes())
+        plans[name] = (("many:20",), applied(str(path)))
+    found = run_applications(request.param, folder, plans)
+    for app in found.values():
+        assert app.exit_code == 0, app.errors[-3000:]
+        assert REFUSED not in app.errors
+    return found
 
 
-@pytest.mark.parametrize("home", spark_params())
-def test_a_file_of_advice_alone_leaves_the_scheduler_as_it_is(home: Path, tmp_path: Path) -> None:
-    file = json.loads(JAVA_FILE.read_text(encoding="utf-8"))
-    advice = [rule for rule in file["rules"] if rule["rule-type"] == "ADVICE"]
-    for rule in advice:
-        rule["fingerprint"] = "name:many"
-    app = run_with(home, tmp_path, {**file, "rules": advice, "pools": [], "assignments": []})
-    assert scheduler_mode(app) == "FIFO"
-    assert pools_in_records(app, "many") == {None}
+def test_rules_beside_advice_apply_and_advice_makes_no_pool(apps: dict[str, App]) -> None:
+    assert pools_in_records(apps[BESIDE], "many") == {"iqcar-etl"}
+    assert set(pools_of(apps[BESIDE])) == {"default", "iqcar-etl", "iqcar-report"}
+
+
+def test_a_file_of_advice_alone_leaves_the_scheduler_as_it_is(apps: dict[str, App]) -> None:
+    assert scheduler_mode(apps[ALONE]) == "FIFO"
+    assert pools_in_records(apps[ALONE], "many") == {None}

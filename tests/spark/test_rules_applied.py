@@ -258,9 +258,7 @@ def ruled(
             "by all": (("many:20", "lock", "spin", "pooled:gold"), applied(by_all)),
             "beside Spark's own": (("many:20", "lock"), {**applied(beside), **allocation}),
             "listener alone": (("many:20",), listener),
-            **{
-                place: (("many:20",), {**first, "iqcar.test.fail": place}) for place in FAULTS
-            },
+            **{place: (("many:20",), {**first, "iqcar.test.fail": place}) for place in FAULTS},
         },
     )
 
@@ -348,9 +346,7 @@ def unruled(
 
 
 @pytest.mark.parametrize("what", ["weight", "not compiled", "missing"])
-def test_bad_rules_are_reported_once_and_change_nothing(
-    unruled: dict[str, App], what: str
-) -> None:
+def test_bad_rules_are_reported_once_and_change_nothing(unruled: dict[str, App], what: str) -> None:
     app = unruled[what]
     assert app.exit_code == 0, app.errors[-3000:]
     (line,) = (line for line in app.errors.splitlines() if REFUSED in line)
