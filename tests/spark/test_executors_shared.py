@@ -21,30 +21,16 @@ from tests.support.listener_spark import (
     PLUGIN,
     TEST_JAR,
     WORKLOADS,
-    build_jar,
     command,
     environment,
-    spark_params,
 )
-from tests.support.standalone_cluster import HOSTS, Cluster, standalone_cluster, wait_until
+from tests.support.standalone_cluster import CORES, HOSTS, Cluster, wait_until
 
 pytestmark = pytest.mark.spark
 
-CORES = 2
-"""Of each worker: four in all."""
 SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 LEAST_HELD_S = 8.0
 """Time for which one application keeps the other waiting; longer where executors start slowly."""
-
-
-@pytest.fixture(scope="module", params=spark_params())
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    home, folder = request.param, tmp_path_factory.mktemp("cluster")
-    build_jar()
-    with standalone_cluster(home, folder, environment(home), cores=CORES) as running:
-        yield running
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.spark.test_fleet import same
-from tests.spark.test_listener_cluster import cluster  # noqa: F401 (a fixture)
+from tests.support import quick_jvm
 from tests.support.command import iqcar
 from tests.support.fleet_logs import write_fleet
 from tests.support.listener_spark import APP_TIMEOUT_S, spark_params
@@ -37,13 +37,17 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_executors_on_two_hosts_run_the_code_that_was_shipped(
-    cluster: Cluster,  # noqa: F811
-    tmp_path: Path,
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     logs = tmp_path / "logs"
     write_fleet(logs)
     arguments = (logs, "--json", "-", "--settings", "least_tasks=10")
-    done = on_spark(*arguments, "--master", cluster.master, PYSPARK_PYTHON=sys.executable)
+    quick = f"--conf 'spark.executor.defaultJavaOptions={quick_jvm.options()}' pyspark-shell"
+    done = on_spark(
+        *(*arguments, "--master", cluster.master),
+        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_SUBMIT_ARGS=quick,
+    )
     here = iqcar("topics", *arguments)
     assert (done.returncode, here.returncode) == (3, 3), done.stderr[-3000:]
     result = same(here.stdout.encode(), done.stdout.encode())

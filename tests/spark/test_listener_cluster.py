@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,23 +29,45 @@ from tests.support.listener_spark import (
     run_workloads,
     samples_of,
     share,
-    spark_params,
     wait_until_no_sampler_runs,
 )
-from tests.support.standalone_cluster import HOSTS, Cluster, standalone_cluster, wait_until
+from tests.support.standalone_cluster import HOSTS, ONE_SLOT_EACH, Cluster, wait_until
 
 pytestmark = pytest.mark.spark
 
 SERVER_STOPS_S = 3
 
 
-@pytest.fixture(scope="module", params=spark_params())
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    home = request.param
-    with standalone_cluster(home, tmp_path_factory.mktemp("cluster"), environment(home)) as running:
-        yield running
+MEASURED = {**PLUGIN, **ONE_SLOT_EACH}
+JOBS = SUPPORT / "life_jobs.py"
+
+
+@pytest.fixture(scope="module")
+def app(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> App:
+    """An application whose tasks nap on both hosts."""
+    folder = tmp_path_factory.mktemp("naps")
+    names = ("nap", "many")
+    return run_workloads(cluster.home, folder, *names, master=cluster.master, conf=MEASURED)
+
+
+@pytest.fixture(scope="module")
+def lively(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> App:
+    """An application with a speculative task, and with executors that come and go."""
+    conf = {
+        **MEASURED,
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.2",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+        "spark.dynamicAllocation.executorIdleTimeout": "2s",
+        "spark.dynamicAllocation.minExecutors": "0",
+    }
+    folder = tmp_path_factory.mktemp("lively")
+    job = [str(JOBS), "speculate", "grow"]
+    return run(cluster.home, folder, job, master=cluster.master, conf=conf)
 
 
 def check_all_measured(app: App) -> None:
@@ -58,31 +79,13 @@ def check_all_measured(app: App) -> None:
         assert "sampler" not in record
 
 
-def test_records_name_the_hosts_and_executors_of_their_tasks(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    app = run_workloads(
-        cluster.home,
-        tmp_path,
-        *("nap", "many"),
-        master=cluster.master,
-        conf={**PLUGIN, "spark.executor.memory": "512m"},
-    )
+def test_records_name_the_hosts_and_executors_of_their_tasks(app: App) -> None:
     check_all_measured(app)
     assert {r["host"] for r in app.records("nap")} == set(HOSTS)
     assert app.own_events()[-1]["slots"] == len(HOSTS)
 
 
-def test_each_host_has_one_series_of_samples_and_no_process_left(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    app = run_workloads(
-        cluster.home,
-        tmp_path,
-        *("nap", "many"),
-        master=cluster.master,
-        conf={**PLUGIN, "spark.executor.memory": "512m"},
-    )
+def test_each_host_has_one_series_of_samples_and_no_process_left(app: App) -> None:
     check_all_measured(app)
     samples = samples_of(app)
     for host in HOSTS:
@@ -119,7 +122,7 @@ def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
         tmp_path,
         "many",
         master=cluster.master,
-        conf={**PLUGIN, "spark.executor.memory": "512m"},
+        conf=MEASURED,
         options=["--driver-class-path", str(JAR)],
     )
     check_all_measured(app)
@@ -135,7 +138,7 @@ def test_an_executor_killed_midway_costs_its_tasks_records_only(
         tmp_path,
         [str(TEST_JAR), "nap"],
         master=cluster.master,
-        conf={**PLUGIN, "spark.executor.memory": "512m"},
+        conf=MEASURED,
         options=["--jars", str(JAR), *WORKLOADS],
     )
     errors = tmp_path / "errors"
@@ -194,9 +197,7 @@ def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
         [str(TEST_JAR), f"fetch:{go}"],
         master=cluster.master,
         conf={
-            **PLUGIN,
-            "spark.executor.memory": "512m",
-            "spark.cores.max": "2",
+            **MEASURED,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         },
         options=["--jars", str(JAR), *WORKLOADS],
@@ -231,42 +232,18 @@ def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
     assert 0.7 < record["waits_ns"]["shuffle_fetch"] / reported_ns < 1.3
 
 
-JOBS = SUPPORT / "life_jobs.py"
-
-
-def test_both_attempts_of_a_speculative_task_are_measured(cluster: Cluster, tmp_path: Path) -> None:
-    conf = {
-        **PLUGIN,
-        "spark.executor.memory": "512m",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.multiplier": "1.2",
-    }
-    app = run(cluster.home, tmp_path, [str(JOBS), "speculate"], master=cluster.master, conf=conf)
-    assert "RESULT speculate [1, 5, 9, 13]" in app.output, app.errors[-3000:]
-    attempts = [end for end in app.group("speculate") if end["Task Info"]["Index"] == 3]
+def test_both_attempts_of_a_speculative_task_are_measured(lively: App) -> None:
+    assert "RESULT speculate [1, 5, 9, 13]" in lively.output, lively.errors[-3000:]
+    attempts = [end for end in lively.group("speculate") if end["Task Info"]["Index"] == 3]
     assert {end["Task Info"]["Speculative"] for end in attempts} == {False, True}
     reasons = {end["Task End Reason"]["Reason"] for end in attempts}
     assert reasons == {"Success", "TaskKilled"}
     assert [len(records_of(end)) for end in attempts] == [1] * len(attempts)
 
 
-def test_executors_that_come_and_go_measure_all_their_tasks(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    conf = {
-        **PLUGIN,
-        "spark.executor.memory": "512m",
-        "spark.dynamicAllocation.enabled": "true",
-        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
-        "spark.dynamicAllocation.executorIdleTimeout": "2s",
-        "spark.dynamicAllocation.minExecutors": "0",
-    }
-    app = run(cluster.home, tmp_path, [str(JOBS), "grow"], master=cluster.master, conf=conf)
-    assert "RESULT grow [79800, 79800]" in app.output, app.errors[-3000:]
-    kinds = [event["Event"] for event in app.events]
+def test_executors_that_come_and_go_measure_all_their_tasks(lively: App) -> None:
+    assert "RESULT grow [79800, 79800]" in lively.output, lively.errors[-3000:]
+    kinds = [event["Event"] for event in lively.events]
     assert "SparkListenerExecutorRemoved" in kinds
     assert kinds.count("SparkListenerExecutorAdded") >= 2
-    check_all_measured(app)
+    check_all_measured(lively)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,23 +11,16 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.tables import texts
 from iqcar.waits import IN_TASK_REQUESTS, MEASURED, evidence_column, wait_column
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, run, run_workloads, spark_params
+from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
 pytestmark = pytest.mark.spark
 
 TWO_CORES = ["taskset", "-c", "0-1"]
-POOLS = """<?xml version="1.0"?>
-<allocations>
-  <pool name="gold">
-    <schedulingMode>FAIR</schedulingMode><weight>3</weight><minShare>1</minShare>
-  </pool>
-</allocations>
-"""
 
 
-def diagnosed(folder: Path) -> Diagnosis:
-    """Diagnose the folder's log, job groups being queries."""
-    return iqcar.diagnose(iqcar.read([folder / "log"], query_by="job-group"))
+def diagnosed(app: App) -> Diagnosis:
+    """Diagnose an application's log, job groups being queries."""
+    return iqcar.diagnose(iqcar.read([app.log], query_by="job-group"))
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -39,22 +30,13 @@ def contended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     job = [str(SUPPORT / "contending_jobs.py")]
     done = run(request.param, folder, job, master="local[5]", conf=PLUGIN, prefix=TWO_CORES)
     assert done.exit_code == 0, done.errors[-3000:]
-    return diagnosed(folder)
+    return diagnosed(done)
 
 
-@pytest.fixture(scope="module", params=spark_params())
-def blocked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+@pytest.fixture(scope="module")
+def blocked(known_waits: App) -> Diagnosis:
     """Tasks that wait for a lock and for memory that another task of their stage holds."""
-    folder = tmp_path_factory.mktemp("blocked")
-    (folder / "pools.xml").write_text(POOLS)
-    fair = {
-        "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
-    }
-    names = ("lock", "memory", "hoard", "pooled:gold", "killed")
-    done = run_workloads(request.param, folder, *names, master="local[4]", conf={**PLUGIN, **fair})
-    assert done.exit_code == 0, done.errors[-3000:]
-    return diagnosed(folder)
+    return diagnosed(known_waits)
 
 
 def query_row(found: Diagnosis, name: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import iqcar
@@ -33,8 +31,8 @@ NO_SAMPLES = {
 @pytest.fixture(scope="module", params=spark_params())
 def apps(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, tuple[App, Path]]:
-    """Applications that are sampled and such that cannot be; each with its folder."""
+) -> dict[str, App]:
+    """Applications that are sampled, and such that cannot be."""
     folder = tmp_path_factory.mktemp("samples")
     plans: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
     for name, conf in (("plugin", PLUGIN), ("listener", LISTENER_ONLY)):
@@ -49,15 +47,14 @@ def apps(
     unsampled["off"] = {"spark.iqcar.host.enabled": "false"}
     for name, conf in unsampled.items():
         plans[name] = (("many", "sleep"), {**PLUGIN, **conf})
-    found = run_applications(request.param, folder, plans)
-    return {name: (app, folder / name) for name, app in found.items()}
+    return run_applications(request.param, folder, plans)
 
 
 @pytest.mark.parametrize("way", ["plugin", "listener"])
 def test_in_local_mode_the_log_tells_what_the_host_did_until_the_end(
-    apps: dict[str, tuple[App, Path]], way: str
+    apps: dict[str, App], way: str
 ) -> None:
-    app, folder = apps[way]
+    app = apps[way]
     assert app.exit_code == 0, app.errors[-3000:]
     samples = samples_of(app)
     assert all("cpu" in sample and "mem" in sample for sample in samples)
@@ -76,12 +73,12 @@ def test_in_local_mode_the_log_tells_what_the_host_did_until_the_end(
     watched = {row[0] for sample in samples for row in sample.get("tasks", ())}
     assert {end["Task Info"]["Task ID"] for end in app.group("nap")} <= watched
     wait_until_no_sampler_runs(app)
-    check_tables(folder, len(samples))
+    check_tables(app, len(samples))
 
 
-def check_tables(folder: Path, expected: int) -> None:
+def check_tables(app: App, expected: int) -> None:
     """The analyzer's tables hold what is in the log."""
-    tables = iqcar.read(folder / "log")
+    tables = iqcar.read(app.log)
     samples = tables.samples
     assert len(samples) == expected > 0
     assert (samples["app"] == 0).all()
@@ -101,27 +98,25 @@ def check_the_rest(app: App) -> None:
 
 
 def test_without_python_one_line_says_so_and_the_rest_goes_on(
-    apps: dict[str, tuple[App, Path]],
+    apps: dict[str, App],
 ) -> None:
-    app, _ = apps["no python"]
+    app = apps["no python"]
     check_the_rest(app)
     assert app.errors.count("this host is not sampled") == 1
     assert "the job is not affected" not in app.errors
 
 
 @pytest.mark.parametrize("what", ["no psutil", "damaged lines"])
-def test_a_python_that_cannot_sample_is_reported_once(
-    apps: dict[str, tuple[App, Path]], what: str
-) -> None:
-    app, _ = apps[what]
+def test_a_python_that_cannot_sample_is_reported_once(apps: dict[str, App], what: str) -> None:
+    app = apps[what]
     check_the_rest(app)
     assert app.errors.count("this host is no longer sampled") == 1
     assert "the job is not affected" not in app.errors
 
 
-def test_a_python_that_never_answers_delays_nothing(apps: dict[str, tuple[App, Path]]) -> None:
-    check_the_rest(apps["no answer"][0])
+def test_a_python_that_never_answers_delays_nothing(apps: dict[str, App]) -> None:
+    check_the_rest(apps["no answer"])
 
 
-def test_switched_off_there_are_no_samples(apps: dict[str, tuple[App, Path]]) -> None:
-    check_the_rest(apps["off"][0])
+def test_switched_off_there_are_no_samples(apps: dict[str, App]) -> None:
+    check_the_rest(apps["off"])

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.spark.conftest import FIFO_PAUSE_S, FIFO_PAUSES, SPIN_CORES
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
     LISTENER_ONLY,
-    PLUGIN,
     App,
     records_of,
     run,
-    run_workloads,
     samples_of,
     share,
     spark_params,
@@ -28,68 +22,15 @@ from tests.support.listener_spark import (
 pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 MS = 1_000_000
-POOLS = """<?xml version="1.0"?>
-<allocations>
-  <pool name="gold">
-    <schedulingMode>FAIR</schedulingMode><weight>3</weight><minShare>1</minShare>
-  </pool>
-</allocations>
-"""
 SPIN_THREADS = 4
-SPIN_CORES = 2
-FIFO_PAUSES = 5
-FIFO_PAUSE_S = 0.25
 SCAN_PAUSES = 6
 SCAN_PAUSE_S = 0.3
 """As in listener_jobs.py."""
 
 
-def feed(fifo: Path) -> None:
-    """Write to a named pipe slowly, once somebody reads it."""
-    with fifo.open("w") as out:
-        for _ in range(FIFO_PAUSES):
-            time.sleep(FIFO_PAUSE_S)
-            out.write("x")
-            out.flush()
-
-
-@pytest.fixture(scope="module", params=spark_params())
-def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """One application with every workload of the test jar, on at most two cores."""
-    folder = tmp_path_factory.mktemp("waits")
-    fifo = folder / "slow"
-    os.mkfifo(fifo)
-    feeder = threading.Thread(target=feed, args=(fifo,), daemon=True)
-    feeder.start()
-    (folder / "pools.xml").write_text(POOLS)
-    done = run_workloads(
-        request.param,
-        folder,
-        *(
-            "lock",
-            "memory",
-            "hoard",
-            "notify",
-            "sleep",
-            f"fifo:{fifo}",
-            "spin",
-            "long:3000",
-            "failed",
-            "pooled:gold",
-        ),
-        *("killed", "many"),
-        master="local[4,2]",
-        conf={
-            **PLUGIN,
-            "spark.scheduler.mode": "FAIR",
-            "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
-            "spark.iqcar.profile.buckets": "8",
-        },
-        prefix=["taskset", "-c", f"0-{SPIN_CORES - 1}"],
-    )
-    assert done.exit_code == 0, done.errors[-3000:]
-    yield done
-    feeder.join()
+@pytest.fixture
+def app(known_waits: App) -> App:
+    return known_waits
 
 
 @pytest.fixture(scope="module", params=spark_params())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,14 +15,17 @@ from iqcar.tables import Tables, texts
 from tests.conftest import measures_again
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
+    APP_TIMEOUT_S,
     LISTENER_ONLY,
     PLUGIN,
     App,
+    read_events,
     records_of,
     run,
     run_applications,
     spark_params,
 )
+from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 portable = pytest.mark.portable
@@ -83,53 +87,86 @@ def pools_of_tasks(tables: Tables) -> Iterator[tuple[str, str]]:
         yield fingerprints[query[task]], name
 
 
+class Recurring(NamedTuple):
+    """Queries recorded without rules, then run again with a pool for each and other constants.
+
+    `plans` are the fingerprints of the contest's two queries, which ran in the first run only.
+    """
+
+    home: Path
+    plans: dict[str, str]
+    assigned: dict[str, str]
+    tables: Tables
+    app: App
+
+
 @pytest.fixture(scope="module", params=spark_params())
 def recurring(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, str], Tables, App]:
-    """Queries recorded without rules, then run again with a pool for each and other constants."""
+) -> Recurring:
+    """Two applications, one after the other, in one driver."""
     folder = tmp_path_factory.mktemp("recurring")
-    patch = pytest.MonkeyPatch()
-    runs: list[App] = []
-    conf, assigned = PLUGIN, {}
-    for name, constant in (("before", "7"), ("after", "5")):
-        (folder / name).mkdir()
+    (folder / "after").mkdir()
+    again, log = folder / "again.json", folder / "after" / "log"
+    log.mkdir()
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as beside:
         patch.setenv("LAKE", str(folder))
-        patch.setenv("CONSTANT", constant)
-        runs.append(run(request.param, folder / name, [str(JOBS)], master="local[4]", conf=conf))
-        patch.undo()
-        assert runs[-1].exit_code == 0, runs[-1].errors[-3000:]
-        tables = iqcar.read([folder / name / "log"])
-        if name == "before":
-            found = sorted({f for f in texts(tables.queries, "fingerprint") if f})
+        patch.setenv("AGAIN", str(again))
+        conf: dict[str, str] = {}
+        driver = beside.submit(
+            run, request.param, folder, [str(JOBS)], master="local[4]", conf=PLUGIN
+        )
+        try:
+            first = "log of the first run"
+            wait_until(lambda: driver.done() or ended_logs(folder), first, APP_TIMEOUT_S)
+            before = iqcar.read([folder / "log"])
+            found = sorted({f for f in texts(before.queries, "fingerprint") if f})
             assigned = {fingerprint: f"pool-{n}" for n, fingerprint in enumerate(found)}
             path = rules_file(
                 folder / "rules.json",
                 [pool(name, 1 + n) for n, name in enumerate(assigned.values())],
                 [rule(name, fingerprint=f) for f, name in assigned.items()],
             )
-            conf = applied(path)
-    return assigned, tables, runs[-1]
+            conf = {"spark.eventLog.dir": log.as_uri(), "spark.iqcar.rules": path}
+        finally:  # whatever happened here, the driver goes on to its end
+            (folder / "written").write_text(json.dumps(conf), encoding="utf-8")
+            (folder / "written").rename(again)
+        both = driver.result()
+    assert both.exit_code == 0, both.errors[-3000:]
+    app = App(0, both.output, both.errors, read_events(folder / "after"))
+    plans = contest_plans(before, both.events)
+    return Recurring(request.param, plans, assigned, iqcar.read([log]), app)
+
+
+def ended_logs(folder: Path) -> list[Path]:
+    return [log for log in (folder / "log").glob("*") if log.suffix not in (".inprogress", ".crc")]
+
+
+def contest_plans(tables: Tables, events: list[dict[str, Any]]) -> dict[str, str]:
+    """Fingerprints of the victim and of the bully."""
+    hashes = tables.sql_executions.set_index("execution_id")["plan_hash"]
+    return {
+        name: f"plan:{hashes[event['executionId']]}"
+        for name in ("victim", "bully")
+        for event in events
+        if event["Event"].endswith("SQLExecutionStart")
+        and f"AS {name}" in event["physicalPlanDescription"]
+    }
 
 
 @portable
-def test_every_task_ran_in_the_pool_of_its_querys_fingerprint(
-    recurring: tuple[dict[str, str], Tables, App],
-) -> None:
-    assigned, tables, _ = recurring
+def test_every_task_ran_in_the_pool_of_its_querys_fingerprint(recurring: Recurring) -> None:
     wrong = [
         (fingerprint, name)
-        for fingerprint, name in pools_of_tasks(tables)
-        if assigned.get(fingerprint, "") != name
+        for fingerprint, name in pools_of_tasks(recurring.tables)
+        if recurring.assigned.get(fingerprint, "") != name
     ]
     assert wrong == []
 
 
 @portable
-def test_the_same_queries_with_other_constants_were_recognised(
-    recurring: tuple[dict[str, str], Tables, App],
-) -> None:
-    assigned, tables, _ = recurring
+def test_the_same_queries_with_other_constants_were_recognised(recurring: Recurring) -> None:
+    assigned, tables = recurring.assigned, recurring.tables
     # A job that is no SQL execution is named by its description, even where that is a statement.
     again = {f for f in texts(tables.queries, "fingerprint") if f}
     assert all(f.startswith("name:SELECT") for f in again - assigned.keys())
@@ -141,10 +178,8 @@ def test_the_same_queries_with_other_constants_were_recognised(
 
 
 @portable
-def test_fair_is_switched_on_and_the_new_pools_are_recorded(
-    recurring: tuple[dict[str, str], Tables, App],
-) -> None:
-    assigned, _, app = recurring
+def test_fair_is_switched_on_and_the_new_pools_are_recorded(recurring: Recurring) -> None:
+    assigned, app = recurring.assigned, recurring.app
     assert scheduler_mode(app) == "FAIR"
     pools = pools_of(app)
     assert set(pools) == {*assigned.values(), "default"}
@@ -154,50 +189,26 @@ def test_fair_is_switched_on_and_the_new_pools_are_recorded(
     assert (pools["default"]["weight"], pools["default"]["mode"]) == (1, "FIFO")
 
 
-@portable
 @measures_again
-@pytest.mark.parametrize("home", spark_params())
 def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
-    home: Path, tmp_path: Path
+    recurring: Recurring, tmp_path: Path
 ) -> None:
-    (tmp_path / "before").mkdir()
-    before = run(home, tmp_path / "before", [str(JOBS), "contest"], master="local[4]", conf=PLUGIN)
-    plans = {
-        name: f"plan:{digest}"
-        for name, digest in zip(
-            ("victim", "bully"), plan_hashes(tmp_path / "before", before), strict=True
-        )
-    }
     path = rules_file(
-        tmp_path,
+        tmp_path / "rules.json",
         [pool("gold", 3), pool("iron", 1)],
         [
-            rule("gold", fingerprint=plans["victim"]),
-            rule("iron", fingerprint=plans["bully"]),
+            rule("gold", fingerprint=recurring.plans["victim"]),
+            rule("iron", fingerprint=recurring.plans["bully"]),
             rule("gold", fingerprint="plan:0123456789abcdef0123456789abcdef"),
         ],
     )
-    (tmp_path / "after").mkdir()
-    after = run(
-        home, tmp_path / "after", [str(JOBS), "contest"], master="local[4]", conf=applied(path)
-    )
+    job = [str(JOBS), "contest"]
+    after = run(recurring.home, tmp_path, job, master="local[4]", conf=applied(path))
     assert after.exit_code == 0, after.errors[-3000:]
     gold, iron = launched_while_both_ran(after)
     # 3 to 1; a task that runs is never taken away, so the first four slots blur it.
     assert 2.0 < gold / iron < 4.5
     assert gold + iron > 100
-
-
-def plan_hashes(folder: Path, app: App) -> list[str]:
-    """Hashes of the victim's and the bully's plan in a log."""
-    starts = [e for e in app.events if e["Event"].endswith("SQLExecutionStart")]
-    sql = iqcar.read([folder / "log"]).sql_executions.set_index("execution_id")
-    return [
-        str(sql.loc[event["executionId"], "plan_hash"])
-        for name in ("victim", "bully")
-        for event in starts
-        if f"AS {name}" in event["physicalPlanDescription"]
-    ]
 
 
 def launched_while_both_ran(app: App) -> tuple[int, int]:

@@ -10,13 +10,13 @@ import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.verdict import find_verdict
 from tests.support import SUPPORT
-from tests.support.listener_spark import environment, run, spark_params
-from tests.support.standalone_cluster import standalone_cluster
+from tests.support.listener_spark import run
+from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster
 
 pytestmark = pytest.mark.spark
 
 CONF = {
-    "spark.executor.memory": "512m",
+    **ONE_SLOT_EACH,
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.5",
@@ -24,13 +24,12 @@ CONF = {
 }
 
 
-@pytest.fixture(scope="module", params=spark_params())
-def hurt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
+@pytest.fixture(scope="module")
+def hurt(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
     """The diagnosis of one application on two hosts, one slot each, that is hurt in three ways."""
-    home, folder = request.param, tmp_path_factory.mktemp("wasted")
+    folder = tmp_path_factory.mktemp("wasted")
     job = [str(SUPPORT / "life_jobs.py"), "speculate", "fail_late", "die_in_shuffle"]
-    with standalone_cluster(home, folder, environment(home)) as cluster:
-        app = run(home, folder, job, master=cluster.master, conf=CONF)
+    app = run(cluster.home, folder, job, master=cluster.master, conf=CONF)
     assert app.output.count("RESULT") == 3, app.errors[-3000:]
     return iqcar.diagnose(iqcar.read(folder / "log", query_by="job-group"), expected=False)
 

@@ -57,11 +57,13 @@ def speculate() -> object:
 
 
 def grow() -> object:
-    """Work, an idle time in which executors leave, and more work for new ones."""
+    """A shuffle, an idle time in which executors leave, and another one for new ones."""
     totals = []
     for _ in range(2):
-        frame = spark.range(0, 400, 1, 8).selectExpr("sum(id) AS s")
-        totals.append(frame.collect()[0]["s"])
+        pairs = spark.sparkContext.parallelize(range(400), 8).map(
+            lambda number: (number % 2, number)
+        )
+        totals.append(pairs.reduceByKey(int.__add__).values().sum())
         time.sleep(6)
     return totals
 
@@ -112,7 +114,7 @@ def die_in_shuffle() -> object:
 
 def wait() -> object:
     """Something that is finished, then something that is not."""
-    spark.range(0, 100, 1, 4).selectExpr("sum(id)").collect()
+    spark.sparkContext.parallelize(range(100), 4)._jrdd.count()
     print("WAITING", flush=True)
     return spark.sparkContext.parallelize(range(2), 2).map(lambda _: time.sleep(300)).count()
 

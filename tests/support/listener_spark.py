@@ -33,8 +33,8 @@ LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener"}
 WORKLOADS = ["--class", "org.iqcar.spark.Workloads"]
 GONE_IN_S = 30
 """A process that ends with its parent takes milliseconds; on a busy machine some seconds."""
-APP_TIMEOUT_S = 300
-"""A run takes 10 to 30 s; a busy machine several times that. Only a hang takes longer."""
+APP_TIMEOUT_S = 600
+"""A run takes 10 to 40 s; a busy machine ten times that. Only a hang takes longer."""
 
 
 def spark_homes() -> list[Path]:
@@ -83,6 +83,8 @@ class App:
     output: str
     errors: str
     events: list[dict[str, Any]] = field(default_factory=list)
+    log: Path = Path()
+    """The folder of its event log."""
 
     @property
     def ends(self) -> list[dict[str, Any]]:
@@ -215,7 +217,7 @@ def run(
         text=True,
         timeout=APP_TIMEOUT_S,
     )
-    return App(done.returncode, done.stdout, done.stderr, read_events(folder))
+    return App(done.returncode, done.stdout, done.stderr, read_events(folder), folder / "log")
 
 
 def run_workloads(home: Path, folder: Path, *names: str, **more: Any) -> App:
@@ -259,8 +261,9 @@ def run_applications(
     apps = {}
     for name in plans:
         failed = done.returncode if name == last else int("FAILED" in output[name].split())
-        events = read_events(folder / name) if any((folder / name / "log").iterdir()) else []
-        apps[name] = App(failed, output[name], errors[name], events)
+        log = folder / name / "log"
+        events = read_events(log.parent) if any(log.iterdir()) else []
+        apps[name] = App(failed, output[name], errors[name], events, log)
     return apps
 
 

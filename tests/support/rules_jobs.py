@@ -1,24 +1,26 @@
 """Queries of many shapes for rules to recognise. Arguments: names of shapes; default: nearly all.
 
-The environment variable LAKE says where tables are and CONSTANT changes the literals: two runs with
-one lake are the same recurring queries with other constants.
+The environment variable LAKE says where tables are. Where AGAIN names a file, a second application
+runs the shapes with other constants once that file exists, which holds its settings as JSON. Both
+read the same tables, so that they are the same recurring queries.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
-from pyspark import InheritableThread
+from pyspark import InheritableThread, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-spark = SparkSession.builder.getOrCreate()
-sc = spark.sparkContext
-spark.conf.set("spark.sql.shuffle.partitions", "3")
-number = int(os.environ.get("CONSTANT", "7"))
+spark: SparkSession
+sc: SparkContext
+number = 0
 folder = Path(os.environ.get("LAKE") or tempfile.mkdtemp())
 
 
@@ -165,7 +167,8 @@ def stream() -> None:
     query.stop()
 
 
-TASKS = 120
+TASKS, FEW_TASKS = 120, 4
+tasks = TASKS
 
 
 def contest() -> None:
@@ -174,7 +177,7 @@ def contest() -> None:
 
     def run(name: str) -> None:
         sleep = f"reflect('java.lang.Thread', 'sleep', 100L) AS {name}"
-        frame = spark.range(0, TASKS, 1, TASKS).selectExpr(sleep)
+        frame = spark.range(0, tasks, 1, tasks).selectExpr(sleep)
         ready.wait()
         frame.collect()
 
@@ -194,13 +197,35 @@ SHAPES = {
 }  # fmt: skip
 
 
-def main() -> None:
-    """Run the shapes."""
-    for name in sys.argv[1:] or [name for name in SHAPES if name != "contest"]:
+def application(names: list[str], constant: int, settings: dict[str, str]) -> None:
+    """Run shapes in an application of their own."""
+    global spark, sc, number
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark, number = builder.getOrCreate(), constant
+    sc = spark.sparkContext
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    for name in names:
         SHAPES[name]()
         forget()
         print("DONE", name, flush=True)
     spark.stop()
+
+
+def main() -> None:
+    """Run the shapes, once or twice; the contest, which takes long, only where it is asked for."""
+    global tasks
+    all_but_contest = [name for name in SHAPES if name != "contest"]
+    if "AGAIN" not in os.environ:
+        application(sys.argv[1:] or all_but_contest, 7, {})
+        return
+    tasks = FEW_TASKS
+    application([*SHAPES], 7, {})
+    again = Path(os.environ["AGAIN"])
+    while not again.exists():
+        time.sleep(0.1)
+    application(all_but_contest, 5, json.loads(again.read_text("utf-8")))
 
 
 main()

@@ -14,6 +14,14 @@ from pathlib import Path
 from tests.support import quick_jvm
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
+CORES = 2
+"""Of each worker."""
+ONE_SLOT_EACH = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.cores.max": str(len(HOSTS)),
+}
+"""Settings of an application that gets one slot on each host."""
 START_TIMEOUT_S = 120
 
 
@@ -26,11 +34,13 @@ class Cluster:
     folder: Path
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(
+    condition: Callable[[], object], what: str, patience_s: float = START_TIMEOUT_S
+) -> None:
     """Wait for a condition; fail when it does not come true."""
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + patience_s
     while not condition():
-        assert time.monotonic() < deadline, f"no {what} in {START_TIMEOUT_S} s"
+        assert time.monotonic() < deadline, f"no {what} in {patience_s} s"
         time.sleep(0.2)
 
 
@@ -42,9 +52,9 @@ def free_port() -> int:
 
 @contextmanager
 def standalone_cluster(
-    home: Path, folder: Path, environment: Mapping[str, str], cores: int = 1
+    home: Path, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[Cluster]:
-    """Start the daemons, each worker with so many cores, and stop exactly these."""
+    """Start the daemons, and stop exactly these."""
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
@@ -55,9 +65,9 @@ def standalone_cluster(
                 *(
                     f"{deploy}.worker.Worker",
                     "--cores",
-                    str(cores),
+                    str(CORES),
                     "--memory",
-                    f"{cores}g",
+                    f"{CORES}g",
                     "--webui-port",
                     "0",
                 ),
