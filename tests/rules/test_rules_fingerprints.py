@@ -22,7 +22,8 @@ from iqcar.queries.identify import _fingerprint_of
 from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
 from tests.eventlog.test_name_family import KEPT
 from tests.eventlog.test_name_family import SAME as SAME_RUNS
-from tests.support.hostile_texts import hostile
+from tests.support import quick_jvm
+from tests.support.hostile_texts import Hostile, hostile
 from tests.support.listener_spark import JAR, TEST_JAR, build_jar, spark_homes
 
 pytestmark = [
@@ -153,19 +154,17 @@ RUNS = [*(text for *texts, _ in SAME_RUNS for text in texts), *KEPT]
 PIECES = [*LINES, *MARKS, *WORDS, *NUMBERS, *LETTERS, *SECRETS, *NAMES, *RUNS]
 
 
-class Plugin:
-    """The plugin's code in a JVM of its own, asked over its standard input."""
+MAIN = "org.iqcar.spark.queries.FingerprintMain"
 
-    def __init__(self) -> None:
-        build_jar()
-        path = f"{JAR}:{TEST_JAR}:{spark_homes()[0]}/jars/*"
-        self.words = ["java", "-cp", path, "org.iqcar.spark.queries.FingerprintMain"]
 
-    def answers(self, questions: list[tuple[str, str]]) -> list[str]:
-        """What the plugin makes of each text."""
-        asked = "".join(f"{kind} {encode(text)}\n" for kind, text in questions)
-        done = subprocess.run(self.words, input=asked, capture_output=True, text=True, check=True)
-        return [base64.b64decode(line).decode("utf-8") for line in done.stdout.splitlines()]
+def answers(questions: list[tuple[str, str]]) -> list[str]:
+    """What the plugin's code, in a JVM of its own, makes of each text."""
+    build_jar()
+    path = f"{JAR}:{TEST_JAR}:{spark_homes()[0]}/jars/*"
+    asked = "".join(f"{kind} {encode(text)}\n" for kind, text in questions)
+    words = ["java", *quick_jvm.PLAIN.split(), "-cp", path, MAIN]
+    done = subprocess.run(words, input=asked, capture_output=True, text=True, check=True)
+    return [base64.b64decode(line).decode("utf-8") for line in done.stdout.splitlines()]
 
 
 def encode(text: str) -> str:
@@ -175,7 +174,7 @@ def encode(text: str) -> str:
 def check(texts: list[str]) -> None:
     """Compare everything the plugin and the analyzer make of some texts."""
     questions = [(kind, text) for text in texts for kind in ANALYZER]
-    found = Plugin().answers(questions)
+    found = answers(questions)
     expected = [ANALYZER[kind](text) for kind, text in questions]
     different = [
         (*question, theirs, ours)
@@ -206,16 +205,28 @@ def test_long_texts_come_out_the_same() -> None:
     check([f"Filter a#1 IN ({names})", f"[{names}]", quoted, quoted[:-1], "x'" + "y" * 20_000])
 
 
+SHORT, LONG = 2_000, 8_000
+HOSTILE = hostile(60)
+
+
+@pytest.fixture(scope="module")
+def costs() -> dict[tuple[str, Hostile], tuple[float, float]]:
+    """Processor time in ns that the plugin needs for each text, short and long, by function."""
+    cases = [(kind, one) for kind in ANALYZER for one in HOSTILE]
+    asked = [(f"cost-of-{kind}", one.text(n)) for kind, one in cases for n in (SHORT, LONG)]
+    cost = [float(answer) for answer in answers(asked)]
+    return dict(zip(cases, zip(cost[::2], cost[1::2], strict=True), strict=True))
+
+
 @pytest.mark.parametrize("kind", ANALYZER)
-def test_the_plugin_needs_four_times_as_long_for_four_times_the_text(kind: str) -> None:
-    short, long = 2_000, 8_000
-    texts = hostile(60)
-    asked = [(f"cost-of-{kind}", one.text(n)) for one in texts for n in (short, long)]
-    cost = [float(answer) for answer in Plugin().answers(asked)]
+def test_the_plugin_needs_four_times_as_long_for_four_times_the_text(
+    costs: dict[tuple[str, Hostile], tuple[float, float]], kind: str
+) -> None:
     floor = 1e6  # ns: compiling and collecting garbage come in between
     slow = [
         (one, few, many)
-        for one, few, many in zip(texts, cost[::2], cost[1::2], strict=True)
+        for one in HOSTILE
+        for few, many in [costs[kind, one]]
         if many > 10 * few + floor
     ]
     assert slow == []

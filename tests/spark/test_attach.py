@@ -116,7 +116,7 @@ def test_the_properties_file_attaches_a_jar_in_a_folder_with_an_odd_name(
     shutil.copy(JAR, odd)
     jar = shlex.quote(str(odd / JAR.name))
     write = f"{IQCAR} conf --properties --log-dir 'the logs' --jar {jar} > iqcar.conf"
-    submit = f"spark-submit {LOCAL} --properties-file iqcar.conf {shlex.quote(str(JOB))}"
+    submit = f"spark-submit {LOCAL} --properties-file iqcar.conf {shlex.quote(str(JOB))} rows"
     check_attached(shell(home, f"{write} && {submit}", tmp_path), logs)
 
 
@@ -127,7 +127,7 @@ def test_the_variable_of_the_shell_attaches_to_a_plain_python(
     build_jar()
     evaluate = f'eval "$({IQCAR} conf --shell --log-dir "the logs")"'
     uncompressed = 'export PYSPARK_SUBMIT_ARGS="--conf spark.eventLog.compress=false'
-    run = f"{shlex.quote(sys.executable)} {shlex.quote(str(JOB))}"
+    run = f"{shlex.quote(sys.executable)} {shlex.quote(str(JOB))} rows"
     done = shell(home, f'{evaluate}; {uncompressed} $PYSPARK_SUBMIT_ARGS"; {run}', tmp_path)
     check_attached(done, logs)
 
@@ -142,11 +142,10 @@ def test_the_python_code_attaches_when_it_is_run(home: Path, logs: Path, tmp_pat
     plain = '    .config("spark.eventLog.compress", "false")\n    .getOrCreate()'
     snippet = snippet.replace("    .getOrCreate()", plain)
     (tmp_path / "job.py").write_text(f"{snippet}\n{JOB.read_text()}")
-    done = shell(home, f"{shlex.quote(sys.executable)} job.py", tmp_path)
+    done = shell(home, f"{shlex.quote(sys.executable)} job.py rows", tmp_path)
     check_attached(done, logs)
 
 
-@portable
 @measures_again
 @pytest.mark.smoke
 @pytest.mark.parametrize("home", spark_params())
