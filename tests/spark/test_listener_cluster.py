@@ -59,6 +59,7 @@ def lively(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> App:
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",
         "spark.speculation.multiplier": "1.2",
+        "spark.speculation.minTaskRuntime": "5s",  # only the task that hangs
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.timeout": "1s",

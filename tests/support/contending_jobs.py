@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-ROWS = 6_000_000
+ROWS = 3_000_000
 """Rows that a task hashes: some seconds of one core."""
 SLEEP_S = 4
 

@@ -10,13 +10,13 @@ import time
 from pyspark.sql import SparkSession
 
 TASKS = 16
-ROWS = 500_000
-"""Rows that a task hashes: about half a second of a core of its own."""
+ROWS = 250_000
+"""Rows that a task hashes: about a quarter of a second of a core of its own."""
 HOGS = 8
 """Processes beside the task on its one core: it gets a ninth."""
 SQUEEZED_AT = 6
 """Tasks that end before the hogs start."""
-SQUEEZED_S = 6.0
+SQUEEZED_S = 4.0
 HASH = "max(crc32(sha2(cast(id AS string), 256))) AS most"
 SKEWED = 9
 """Times as many rows as any other key has."""
