@@ -120,6 +120,14 @@ def test_names_of_one_family_in_different_runs_are_one_query() -> None:
     assert matched_queries(match_sides(before, after)) == [("daily 0", "daily 7", "name")]
 
 
+def test_plans_that_read_nothing_are_alike_by_operators_alone() -> None:
+    before = side(Query("hog", "name:hog", "hog", operators="Exchange; HashAggregate; Range"))
+    after = side(Query("report", "name:report", "report", operators="Project; Range"))
+    assert matched_queries(match_sides(before, after)) == [("", "report", ""), ("hog", "", "")]
+    again = side(Query("report", "name:report", "report", operators="Exchange; HashAggregate"))
+    assert matched_queries(match_sides(before, again)) == [("hog", "report", "plan")]
+
+
 def test_a_pair_comes_before_everything() -> None:
     before = side(Query("a", "name:a", "a"), Query("b", "name:b", "b"))
     after = side(Query("a", "name:a", "a"), Query("c", "name:c", "c"))

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Ints
 
 LEAST_LIKENESS = 0.6
-"""Likeness of two plans from which they are one query: half tables, half operators in common."""
+"""Likeness of two plans from which they are one query: half tables, half operators in common; of
+plans that read no table, operators alone."""
 LEAST_LABEL_LIKENESS = 0.6
 """Likeness of two labels from which they are one stage of a query, by their common words."""
 MOST_PAIRS = 1_000_000
@@ -193,11 +194,13 @@ def _alike_plans(sides: tuple[_Queries, _Queries], rows: list[list[int]]) -> lis
         for other_scans, after in (
             groups[1].items() if not only_equal else [(scans, groups[1].get(scans, {}))]
         ):
-            same_scans = _common(scans, other_scans) / 2
-            if same_scans + 0.5 < LEAST_LIKENESS:
+            # Where neither reads a table, only operators tell.
+            of_scans = 0.5 if scans or other_scans else 0.0
+            same_scans = of_scans * _common(scans, other_scans)
+            if same_scans + 1 - of_scans < LEAST_LIKENESS:
                 continue
             for (row, operators), (other, others) in _pairs(before, after):
-                likeness = same_scans + _common(operators, others) / 2
+                likeness = same_scans + (1 - of_scans) * _common(operators, others)
                 if likeness >= LEAST_LIKENESS:
                     # Equal ones by what they do, so that either side may come first.
                     content = sorted([sides[0].operators[row], sides[1].operators[other]])

@@ -20,6 +20,7 @@ OF_ONE_APPLICATION = (
     *("spark.org.apache.hadoop.yarn.server.webproxy", "spark.eventLog.dir", "spark.version"),
     *("spark.fs.s3a.committer.uuid", "spark.sql.warehouse.dir", "spark.submit.", "spark.jars"),
     *("spark.blockManager.port", "spark.repl.local.jars", "spark.yarn.dist.", "spark.yarn.cache."),
+    "spark.plugins.internal.",
 )
 """Beginnings of settings that differ between any two applications, or name where their files are;
 the Spark version is told apart."""
