@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.comparison.blame_change import BLAME_CHANGES
+from iqcar.comparison.blame_change import BLAME_CHANGES, blame_change
+from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.gate import Gate, check_gate
 from iqcar.enums import Verdict
 from iqcar.errors import UsageError
@@ -62,8 +63,8 @@ class Comparison:
     causes: pd.DataFrame
     """Why (``CHANGE_CAUSES``)."""
     blame: pd.DataFrame | None
-    """Lost time by query, resource and source (``BLAME_CHANGES``); None where nothing changed, or
-    a side is a baseline."""
+    """Lost time by query, resource and source (``BLAME_CHANGES``); None where no change
+    needed it: :meth:`blame_change` then computes it."""
     category_of: tuple[Ints, Ints]
     """Category of each node of either side."""
     structures: pd.DataFrame
@@ -151,6 +152,17 @@ class Comparison:
         frame: pd.DataFrame = named.assign(name=[self.name(row) for row in rows.tolist()])
         return frame
 
+    @cached_property
+    def _blame(self) -> pd.DataFrame:
+        if self.blame is not None:
+            return self.blame
+        before, after = (
+            compared_rows(side, of) for side, of in zip(self.sides, self.category_of, strict=True)
+        )
+        if before is None or after is None:
+            return BLAME_CHANGES.empty()
+        return blame_change(before, after)
+
     def blame_change(self, query: str | int) -> pd.DataFrame:
         """Return to whom a query lost more or less time; the rows sum to the change of its loss.
 
@@ -162,9 +174,9 @@ class Comparison:
         Returns
         -------
         DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`
-            With the name of each source; no rows where blame was not computed.
+            With the name of each source; no rows where a side is a baseline, which has no tasks.
         """
-        blame = BLAME_CHANGES.empty() if self.blame is None else self.blame
+        blame = self._blame
         rows = blame[blame["category"] == self.find(query)].reset_index(drop=True)
         names = [self.name(row) if row >= 0 else "" for row in rows["source"].tolist()]
         named: pd.DataFrame = rows.assign(source_name=names)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.comparison.blame_change import blame_change
-from iqcar.comparison.causes import Compared, Told, explain_changes, without_chance
+from iqcar.comparison.causes import LEAST_SHARE, Compared, Told, explain_changes, without_chance
 from iqcar.comparison.compared_rows import compared_rows
-from iqcar.comparison.comparison_tables import CHANGE_CAUSES
+from iqcar.comparison.comparison_tables import CHANGE_CAUSES, PART_NAMES
 from iqcar.comparison.settings_difference import setting_differences
 from iqcar.comparison.shared_cause import per_byte, shared_cause
-from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO
+from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
 from iqcar.tables import texts
 from iqcar.tables.arrays import share_of
 
@@ -43,7 +43,7 @@ def explain_sides(
     Returns
     -------
     Told
-        Without blame where nothing changed, or where a side is a baseline, which keeps no tasks.
+        Without blame where no wait changed, or where a side is a baseline, which keeps no tasks.
     """
     if changes.empty:
         return Told(changes, CHANGE_CAUSES.empty(), [], None)
@@ -51,7 +51,7 @@ def explain_sides(
     before, after = rows
     blame = shared = None
     if before is not None and after is not None:
-        blame = blame_change(before, after)
+        blame = blame_change(before, after) if _waits_changed(changes, means) else None
         usable = _same_work(matched.categories, means)
         shared = shared_cause(per_byte(before), per_byte(after), usable, blame)
     facts = [side.facts.settings for side in sides]
@@ -64,6 +64,18 @@ def explain_sides(
         blame=blame,
     )
     return without_chance(changes, explain_changes(changes, compared), blame)
+
+
+def _waits_changed(changes: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> bool:
+    """Tell whether waits are a part of a change: else nobody can be blamed, at some cost."""
+    rows = changes["category"].to_numpy(np.int64)
+    both = (means[0].measure["tasks"][rows] > 0) & (means[1].measure["tasks"][rows] > 0)
+    before, after = (
+        np.column_stack([side.measure[part][rows[both]] for part in PART_NAMES]) for side in means
+    )
+    change = np.abs(after - before)
+    waits = change[:, [part in PART_RESOURCE for part in PART_NAMES]].sum(axis=1)
+    return bool((waits > LEAST_SHARE * change.sum(axis=1)).any())
 
 
 def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:
