@@ -70,6 +70,22 @@ MOST_HOST_ROWS = 100
 """Rows in the table of hosts."""
 MOST_INPUTS = 500
 """Event logs in the table of inputs; those that were not read whole come first."""
+MOST_DRAWN_CHANGES = 20
+"""Changed queries of a comparison that are drawn one by one."""
+MOST_CHANGE_ROWS = 200
+"""Rows in the table of changes of queries and stages."""
+MOST_STEPS = 16
+"""Steps of a waterfall that are told apart."""
+MOST_RUN_DOTS = 300
+"""Runs of one side that are drawn as dots; of more, as many at even ranks."""
+MOST_SETTINGS = 200
+"""Settings that differ, in a table."""
+MOST_BROWSED = 100
+"""Queries and stages with their variation, those that took longest first."""
+MOST_DENSITIES = 12
+"""Queries and stages with the density of their durations."""
+MOST_UNCHANGED = 100
+"""Queries listed that are the same, and queries of which nothing can be told."""
 NAME_CHARACTERS = 120
 """Characters of a name in a list: two lines."""
 TEXT_CHARACTERS = 600_000

@@ -122,6 +122,13 @@ def compare(
         ),
     ] = None,
     json: options.JsonFile = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Write the comparison as one HTML file to look at, without network.",
+        ),
+    ] = None,
     query_by: options.Queries = QueryBy.SQL,
     force: options.Force = False,
 ) -> None:
@@ -143,6 +150,7 @@ def compare(
     from iqcar.report.terminal.compare_explain import print_explanation, print_printed
 
     check_writable(json, force)
+    check_writable(out, force)
     check_writable(save_baseline, force)
     least = _share(margin)
     check_levels(least, alpha)
@@ -175,17 +183,22 @@ def compare(
     shown = only_structure(shown) if structure_only else shown
     explained = None if explain is None else compared.explain(explain, without or ())
     printed = compared.as_printed() if method is CompareMethod.PRINTED else None
-    if json != "-" and explained is not None:
+    quiet = "-" in (json, out)
+    if not quiet and explained is not None:
         print_explanation(compared, explained)
-    elif json != "-" and printed is not None:
+    elif not quiet and printed is not None:
         print_printed(compared, printed, top)
-    elif json != "-":
+    elif not quiet:
         print_comparison(shown, top)
     if json is not None:
         write_result(json, compare_to_json(shown, gate if gated else None, explained, printed))
+    if out is not None:
+        from iqcar.report.html.compare import render_comparison
+
+        write_result(out, render_comparison(shown).encode("utf-8", "replace"))
     if gated and not gate.passed:
         for failure in gate.failures:
-            typer.echo(f"failed: {_printable(failure)}", err=json == "-")
+            typer.echo(f"failed: {_printable(failure)}", err=quiet)
         ends = ExitCode.GATE
     raise typer.Exit(ends)
 

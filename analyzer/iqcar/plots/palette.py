@@ -43,6 +43,13 @@ OTHERS = "#8A9099"
 MISSING = "#9AA0A6"
 """Hatching of what nobody recorded."""
 
+BEFORE, AFTER = "#6F7BB8", "#D07A1E"
+"""The sides of a comparison."""
+SLOWER, FASTER = "#C8385A", "#2A86C8"
+"""What a change adds, and what it takes away."""
+ADDED, GONE = "#2E8B57", "#858B92"
+"""Stages and queries on one side only."""
+
 _HUES = (
     "#CC6677", "#3D7CC9", "#B8A13A", "#2E8B57", "#AA4499", "#44AA99", "#E07B39", "#6A5ACD",
     "#88A943", "#C24D8A", "#4BA3C7", "#A0693C",

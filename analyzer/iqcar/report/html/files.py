@@ -23,9 +23,12 @@ SCRIPTS = (
     "sankey.js",
     "when.js",
     "fixed.js",
+    "look.js",
     "start.js",
 )
 """Parts of the page's program in the order in which they are joined."""
+COMPARE_SCRIPTS = ("look.js", "compare.js")
+"""The same of the page of a comparison."""
 
 
 @cache
@@ -39,6 +42,13 @@ def program() -> str:
     """The page's own program."""
     parts = [(FOLDER / "scripts" / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return "\n".join(["'use strict';", timeline_program(), *parts])
+
+
+@cache
+def compare_program() -> str:
+    """The program of the page of a comparison."""
+    parts = [(FOLDER / "scripts" / name).read_text(encoding="utf-8") for name in COMPARE_SCRIPTS]
+    return "\n".join(["'use strict';", *parts])
 
 
 @cache

@@ -8,8 +8,14 @@ import numpy as np
 from rich.text import Text
 
 from iqcar.comparison.comparison import relative
+from iqcar.comparison.comparison_sentences import (
+    MOST_NAMED,
+    counted,
+    differences_sentence,
+    totals_sentence,
+)
 from iqcar.comparison.shrunken_t import MOST_RUNS_NEEDED
-from iqcar.enums import ChangeKind, Verdict
+from iqcar.enums import Verdict
 from iqcar.formatting import duration, percent, printable, short, signed
 from iqcar.limits import MOST_CAUSES
 from iqcar.report.terminal.layout import (
@@ -21,28 +27,22 @@ from iqcar.report.terminal.layout import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
     from rich.table import Table
 
     from iqcar.comparison.comparison import Comparison
 
-MOST_NAMED = 5
-"""Queries without a verdict, hosts and settings that are named; the rest is counted."""
 MOST_STAGES = 3
 """Stages shown of each query that changed."""
 LABEL_WIDTH = 40
 """Characters of a stage's label in the table."""
-VALUE_WIDTH = 40
-"""Characters of a setting's value."""
 
 
 def print_comparison(comparison: Comparison, top: int, console: Console | None = None) -> None:
     """Print totals, what differs, the largest changes, the rest, and doubts."""
     console = console or terminal()
-    console.print(Text(printable(_head(comparison))))
-    console.print(Text(printable(f"Different: {_different(comparison)}")))
+    console.print(Text(printable(totals_sentence(comparison))))
+    console.print(Text(printable(f"Different: {differences_sentence(comparison)}")))
     if comparison.changes.empty:
         console.print(Text("Nothing changed.", style="bold"))
     else:
@@ -54,57 +54,6 @@ def print_comparison(comparison: Comparison, top: int, console: Console | None =
     for line in _rest(comparison):
         console.print(Text(printable(line)))
     print_doubts((f"{doubt}." for doubt in comparison.doubts), console)
-
-
-def _head(comparison: Comparison) -> str:
-    before, after = comparison.total_ms
-    runs = [facts.runs for facts in (comparison.before, comparison.after)]
-    kinds = comparison.changes["kind"].tolist()
-    only = [
-        f"{kinds.count(str(kind))} only {word}"
-        for kind, word in ((ChangeKind.REMOVED, "before"), (ChangeKind.ADDED, "after"))
-        if str(kind) in kinds and comparison.changes["parent"].iloc[kinds.index(str(kind))] < 0
-    ]
-    queries = ", ".join([f"{_count(len(comparison.common), 'query', 'queries')} in both", *only])
-    return (
-        f"{_count(runs[0], 'run')} before, {runs[1]} after · {queries} · total {duration(before)} "
-        f"→ {duration(after)} a run ({relative(before, after)})"
-    )
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
-
-
-def _different(comparison: Comparison) -> str:
-    different = comparison.different
-    parts = [
-        f"{one.key} {_values(one.before)} → {_values(one.after)}"
-        for one in different.settings[:MOST_NAMED]
-    ]
-    if len(different.settings) > MOST_NAMED:
-        parts.append(f"{len(different.settings) - MOST_NAMED} more settings (--json)")
-    gone, new = different.hosts
-    hosts = [
-        f"hosts only {word} {_named(names)}"
-        for names, word in ((gone, "before"), (new, "after"))
-        if names
-    ]
-    parts += hosts or ["hosts same"]
-    if different.versions is None:
-        parts.append("Spark same")
-    else:
-        parts.append(f"Spark {_values(different.versions[0])} → {_values(different.versions[1])}")
-    return " · ".join(parts)
-
-
-def _values(values: Sequence[str]) -> str:
-    return short(" or ".join(values), VALUE_WIDTH) or "not set"
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(short(name) for name in names[:MOST_NAMED]) + more
 
 
 def _changes(comparison: Comparison, top: int) -> Table:
@@ -148,7 +97,7 @@ def _rest(comparison: Comparison) -> list[str]:
     same = comparison.verdict_of(Verdict.SAME)
     if same:
         margin = percent(comparison.margin)
-        lines.append(f"Unchanged within ±{margin}: {_count(len(same), 'query', 'queries')}.")
+        lines.append(f"Unchanged within ±{margin}: {counted(len(same), 'query', 'queries')}.")
     unclear = comparison.verdict_of(Verdict.CANNOT_TELL)
     if unclear:
         sizes = -comparison.effects["contribution_ms"].abs().to_numpy()[unclear]

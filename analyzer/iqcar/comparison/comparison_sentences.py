@@ -1,0 +1,77 @@
+"""Say in sentences what was compared and what differs; terminal, page and notebook show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.comparison.comparison import relative
+from iqcar.enums import ChangeKind
+from iqcar.formatting import duration, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.comparison.comparison import Comparison
+
+MOST_NAMED = 5
+"""Queries without a verdict, hosts and settings that are named; the rest is counted."""
+VALUE_WIDTH = 40
+"""Characters of a setting's value."""
+
+
+def totals_sentence(comparison: Comparison) -> str:
+    """Say how many runs and queries were compared, and what a run takes on both sides."""
+    before, after = comparison.total_ms
+    runs = [facts.runs for facts in (comparison.before, comparison.after)]
+    of_queries = comparison.changes[comparison.changes["parent"].to_numpy() < 0]
+    kinds = of_queries["kind"].tolist()
+    only = [
+        f"{kinds.count(str(kind))} only {word}"
+        for kind, word in ((ChangeKind.REMOVED, "before"), (ChangeKind.ADDED, "after"))
+        if str(kind) in kinds
+    ]
+    queries = ", ".join([f"{counted(len(comparison.common), 'query', 'queries')} in both", *only])
+    return (
+        f"{counted(runs[0], 'run')} before, {runs[1]} after · {queries} · total {duration(before)} "
+        f"→ {duration(after)} a run ({relative(before, after)})"
+    )
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: ``1 run``, ``4 runs``."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def differences_sentence(comparison: Comparison) -> str:
+    """Name settings, hosts and Spark versions that differ."""
+    different = comparison.different
+    parts = [
+        f"{one.key} {setting_words(one.before)} → {setting_words(one.after)}"
+        for one in different.settings[:MOST_NAMED]
+    ]
+    if len(different.settings) > MOST_NAMED:
+        parts.append(f"{len(different.settings) - MOST_NAMED} more settings (--json)")
+    gone, new = different.hosts
+    hosts = [
+        f"hosts only {word} {_named(names)}"
+        for names, word in ((gone, "before"), (new, "after"))
+        if names
+    ]
+    parts += hosts or ["hosts same"]
+    if different.versions is None:
+        parts.append("Spark same")
+    else:
+        parts.append(
+            f"Spark {setting_words(different.versions[0])} → {setting_words(different.versions[1])}"
+        )
+    return " · ".join(parts)
+
+
+def setting_words(values: Sequence[str]) -> str:
+    """Return the values of a setting, shortened; ``not set`` where there is none."""
+    return short(" or ".join(values), VALUE_WIDTH) or "not set"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(short(name) for name in names[:MOST_NAMED]) + more
