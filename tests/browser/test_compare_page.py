@@ -140,6 +140,17 @@ def test_the_stage_graphs_tell_what_was_added_and_what_changed(
     assert sum(word.startswith("changed · 4 partitions") for word in words) == 2
 
 
+def test_blame_is_that_of_the_comparison(
+    unchanged: Shown, compared: Comparison, result: dict[str, Any]
+) -> None:
+    rank = next(c["rank"] for c in result["changes"] if c["query"]["name_after"] == "etl_load")
+    drawn = unchanged.page.get_by_label(f"Blame of change {rank}", exact=True)
+    words = [plain(one) for one in drawn.locator("text").all_text_contents()]
+    rows = compared.blame_change("etl_load")
+    lost = rows[rows["kind"] == "unattributed"][["before_ms", "after_ms"]].sum()
+    assert f"{duration(lost['before_ms'])} → {duration(lost['after_ms'])}" in words
+
+
 def test_settings_and_verdicts_are_those_of_the_json(
     unchanged: Shown, result: dict[str, Any]
 ) -> None:

@@ -12,15 +12,17 @@ from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.run_parameters import find_change
 from iqcar.comparison.side_means import SideMeans, side_means
 from iqcar.comparison.stage_graph_key import AGAIN
+from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.formatting import REQUEST_NAMES, duration
-from iqcar.limits import MOST_STAGES
+from iqcar.limits import MOST_BLAMED, MOST_STAGES, fold
 from iqcar.plots.densities import densities
 from iqcar.plots.paired_bars import paired_bars
 from iqcar.plots.run_dots import run_dots
 from iqcar.plots.stage_graphs import StageNode, stage_graphs
 from iqcar.plots.waterfall import waterfall
 from iqcar.tables import texts
+from iqcar.verdict.blamed import cause_name
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
     Wanted = str | int
 
+LEAST_SHOWN_MS = 1.0
+"""Time below which a pair of bars is left out."""
 PART_WORDS = {
     "slots_ms": "waiting for slots",
     "executors_ms": "waiting for executors",
@@ -77,6 +81,10 @@ class ComparisonPlots:
         """Draw the stage graphs of most runs on both sides."""
         return self.stages_of(self._category(query))
 
+    def blame(self, query: Wanted | None = None) -> Drawing:
+        """Draw to whom a query lost time on both sides, as far as blame was computed."""
+        return self.blame_of(self._category(query))
+
     def density(self, change: Wanted | None = None) -> Drawing:
         """Draw the density of a query's durations, or of those of a stage's tasks."""
         return self.density_of(self._category(change))
@@ -95,13 +103,13 @@ class ComparisonPlots:
             (PART_WORDS[name], float(before[name][category]), float(after[name][category]))
             for name in PART_NAMES
         ]
-        shown = [pair for pair in pairs if max(pair[1:]) >= 1]
+        shown = [pair for pair in pairs if max(pair[1:]) >= LEAST_SHOWN_MS]
         return paired_bars(shown, "Parts of the time before and after")
 
     def steps_of(self, category: int) -> Drawing:
         """Draw the stages and the driver of a query on both sides, on the chain to its end."""
         parts = self._of.parts(category)
-        shown = parts[(parts[["before_ms", "after_ms"]] >= 1).any(axis=1)]
+        shown = parts[(parts[["before_ms", "after_ms"]] >= LEAST_SHOWN_MS).any(axis=1)]
         kept = shown.assign(most=shown[["before_ms", "after_ms"]].max(axis=1)).nlargest(
             MOST_STAGES, "most"
         )
@@ -109,6 +117,37 @@ class ComparisonPlots:
             zip(*(kept[name].tolist() for name in ("name", "before_ms", "after_ms")), strict=True)
         )
         return paired_bars(rows, "Stages and driver before and after")
+
+    def blame_of(self, category: int) -> Drawing:
+        """As :meth:`blame`, by row of ``categories``."""
+        rows = self.blamed(category)
+        kept, left = fold([max(row[1:]) for row in rows], MOST_BLAMED)
+        shown = [rows[place] for place in kept.tolist()]
+        if len(left):
+            before, after = (sum(rows[place][side] for place in left.tolist()) for side in (1, 2))
+            shown.append((f"{len(left)} more", before, after))
+        return paired_bars(shown, "Time lost to each, before and after")
+
+    def blamed(self, category: int) -> list[tuple[str, float, float]]:
+        """Return who a query lost time to, with ms lost per run of it before and after."""
+        lost: dict[str, list[float]] = {}
+        rows = self._of.blame_change(category)
+        columns = (
+            rows[name].tolist()
+            for name in ("source_name", "kind", "resource", "before_ms", "after_ms")
+        )
+        for source, kind, resource, before, after in zip(*columns, strict=True):
+            # A query that was left out, such as one that failed, has no category.
+            of = BlameKind.REST if kind == BlameKind.QUERY else BlameKind(kind)
+            who = source or cause_name(of, Resource(resource))
+            sums = lost.setdefault(who, [0.0, 0.0])
+            sums[0] += before
+            sums[1] += after
+        return [
+            (who, before, after)
+            for who, (before, after) in lost.items()
+            if max(before, after) >= LEAST_SHOWN_MS
+        ]
 
     def density_of(self, category: int) -> Drawing:
         """As :meth:`density`, by row of ``categories``."""

@@ -163,6 +163,7 @@ def _drawn(comparison: Comparison, rows: list[dict[str, Any]]) -> list[dict[str,
                 "runs_drawn": plot.runs_of(category).svg,
                 "steps": plot.steps_of(category).svg,
                 "parts": plot.parts_of(category).svg,
+                "blame": plot.blame_of(category).svg if plot.blamed(category) else "",
                 "steps_rows": _steps(comparison, category),
             }
         )
