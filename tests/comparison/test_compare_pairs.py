@@ -121,7 +121,11 @@ def _mean_lost(comparison: Comparison, number: int, category: int) -> float:
 
 @pytest.mark.slow
 def test_scores_on_many_pairs_hold() -> None:
-    """Scores of one seed of every kind, with room for the chance of one finding in twenty."""
+    """Scores of one seed of every kind.
+
+    Kind and cause vary by .2 from pair to pair, so a mean over twelve pairs by .06: three times
+    that below the .95 of many seeds (docs/evaluation.md).
+    """
     from tests.support.compare_scores import score
     from tests.support.planted_changes import CHANGES
 
@@ -130,5 +134,5 @@ def test_scores_on_many_pairs_hold() -> None:
     assert got.relevant > 0.9
     assert got.false < 0.1
     assert got.plants > 0.9
-    assert got.kind > 0.85
-    assert got.cause > 0.85
+    assert got.kind > 0.77
+    assert got.cause > 0.77
