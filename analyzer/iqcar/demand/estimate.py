@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, Contention, contention, usable
 from iqcar.demand.demand_tables import CAPACITIES, INFERRED, OWN_RATES, PRIOR
@@ -99,11 +100,13 @@ def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Devic
 def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
     """Estimate devices from samples of usable tasks; parameters as of :func:`fit_devices`."""
     devices = {}
-    for request, load in samples.items():
-        most = ONE_CORE if request is Request.RUN_QUEUE else np.inf
-        device = fit_device(load, n_hosts, most)
-        if device is not None:
-            devices[request] = device
+    # Its products of small matrices take up to ten times as long on several threads.
+    with threadpool_limits(1, "blas"):
+        for request, load in samples.items():
+            most = ONE_CORE if request is Request.RUN_QUEUE else np.inf
+            device = fit_device(load, n_hosts, most)
+            if device is not None:
+                devices[request] = device
     return devices
 
 
