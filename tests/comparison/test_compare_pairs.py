@@ -20,7 +20,7 @@ from tests.support.compare_scores import Found, found_by, right_cause, right_kin
 from tests.support.planted_changes import EVERY_QUERY
 
 RUNS = 3
-"""Runs a side: with fewer, time decides little (FACTS D 3)."""
+"""Runs a side: with fewer, time decides little."""
 
 
 @cache

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LEAST_GROWTH = 1.15
 """Growth of a source's work, or of its presence beside the target, from which it is named: blame
-alone also grows where a slower disk makes everybody wait longer (FACTS D 4)."""
+alone also grows where a slower disk makes everybody wait longer."""
 
 BLAME_CHANGES = TableSpec(
     "blame_changes",

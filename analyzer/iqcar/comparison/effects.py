@@ -59,7 +59,7 @@ FAMILIES = (
 """Margins below which simulated quiet pairs raise no alarm; spreads of equal runs there."""
 
 FEW_RUNS = 5
-"""Runs a side below which a longer wait that nobody's work explains is chance (FACTS D 4)."""
+"""Runs a side below which a longer wait that nobody's work explains is chance."""
 
 NOT_WORK = ("slots_ms", "executors_ms", "tail_ms")
 """Parts of a stage's time in which its tasks did not work."""

@@ -1,7 +1,7 @@
 """Find one cause for nearly all stages: a slow host, or an environment in which all is slower.
 
 Both are seen in task time per byte: nobody's data changed, and the same work takes longer on one
-host, or everywhere in the same part of the tasks' time (FACTS D 4).
+host, or everywhere in the same part of the tasks' time.
 """
 
 from __future__ import annotations

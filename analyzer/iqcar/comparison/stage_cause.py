@@ -1,8 +1,8 @@
 """Tell the kind and the cause of one category's change by rule, in the order of the evidence.
 
 Partitions or plan, then data, skew, and memory; then what slowed all stages in the same way; then
-the part of the time that grew most: a wait whose source is named is contention, the rest is rate
-(FACTS D 4). Each rule looks at an accounted amount, not at what a classifier separates.
+the part of the time that grew most: a wait whose source is named is contention, the rest is rate.
+Each rule looks at an accounted amount, not at what a classifier separates.
 """
 
 from __future__ import annotations
