@@ -29,11 +29,13 @@ ROOMS = {
 
 FRONT_DOOR = (
     *("version", "errors", "files", "enums", "formatting", "tables", "diagnosis", "pipeline"),
+    "comparison.comparison",
+    "comparison.compare_sets",
     *("report", "serve", "eventlog.ReadProgress", "eventlog.find", "eventlog.text"),
     "eventlog.log_summary",
 )
-"""What `serve` may import: what lists logs, `read` and `diagnose` as every command calls them, and
-the report; none of the steps in between."""
+"""What `serve` may import: what lists logs, `read`, `diagnose` and `compare` as every command calls
+them, and the report; none of the steps in between."""
 
 FROM_ANYWHERE = "version"
 """The one module that everybody may import; it imports nothing."""

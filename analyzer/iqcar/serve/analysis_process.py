@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iqcar.eventlog import ReadProgress
+    from iqcar.tables import Tables
 
 START = (
     "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.analysis_process import main; main()"
@@ -39,12 +40,16 @@ TELL_S = 0.2
 
 @dataclass(frozen=True)
 class Task:
-    """What to analyse, how, and where the files go."""
+    """What to analyse, how, and where the files go.
+
+    The first ``before`` logs are compared with the others; with 0 all are analysed together.
+    """
 
     keys: tuple[str, ...]
     logs: tuple[EventLog, ...]
     settings: dict[str, Any]
     folder: str
+    before: int = 0
 
     def to_line(self) -> bytes:
         """Write it as one line; names that are no UTF-8 pass, as Python's JSON escapes them."""
@@ -80,7 +85,7 @@ def main() -> None:
 
 
 def run(task: Task, tell: Callable[..., None]) -> None:
-    """Read the logs, diagnose, and write the files of a cache entry.
+    """Read the logs, diagnose or compare, and write the files of a cache entry.
 
     Parameters
     ----------
@@ -93,11 +98,43 @@ def run(task: Task, tell: Callable[..., None]) -> None:
     IqcarError
         If nothing in the logs can be analysed.
     """
-    from iqcar.pipeline import diagnose, read
+    from iqcar.pipeline import diagnose
     from iqcar.report.html import page_policy, render_page
     from iqcar.report.json.analyze import json_chunks
     from iqcar.serve.cache import write_entry
     from iqcar.serve.result_summary import summarize
+
+    if task.before:
+        return _compare(task, tell)
+    tables = _read(task, task.logs, tell)
+    tell(phase="analysing", share=0.0)
+    diagnosis = diagnose(tables, **task.settings)
+    tell(phase="writing", share=0.0)
+    page = render_page(diagnosis, assets=ASSETS, home=HOME).encode()
+    summary = summarize(diagnosis, task.keys, settings_text(task.settings), page_policy(ASSETS))
+    write_entry(Path(task.folder), json_chunks(diagnosis), page, summary)
+
+
+def _compare(task: Task, tell: Callable[..., None]) -> None:
+    """Read both sets, compare them, and write the files of a cache entry."""
+    from iqcar.comparison.compare_sets import compare
+    from iqcar.report.html.compare import comparison_policy, render_comparison
+    from iqcar.report.json.compare import compare_to_json
+    from iqcar.serve.cache import write_entry
+    from iqcar.serve.result_summary import summarize_comparison
+
+    before = _read(task, task.logs[: task.before], tell)
+    after = _read(task, task.logs[task.before :], tell)
+    tell(phase="analysing", share=0.0)
+    compared = compare(before, after)
+    tell(phase="writing", share=0.0)
+    page = render_comparison(compared, home=HOME).encode("utf-8", "replace")
+    summary = summarize_comparison(compared, comparison_policy())
+    write_entry(Path(task.folder), [compare_to_json(compared)], page, summary)
+
+
+def _read(task: Task, logs: tuple[EventLog, ...], tell: Callable[..., None]) -> Tables:
+    from iqcar.pipeline import read
     from iqcar.tables import texts
 
     told_at = 0.0
@@ -110,16 +147,11 @@ def run(task: Task, tell: Callable[..., None]) -> None:
 
     tell(phase="reading", share=0.0)
     query_by = task.settings.get("query_by", QueryBy.SQL)
-    tables = read(task.logs, query_by=query_by, processes=1, progress=show)
+    tables = read(logs, query_by=query_by, processes=1, progress=show)
     if len(tables.applications) == 0:
         messages = texts(tables.inputs, "message")
         raise IqcarError(messages[0].rstrip(".") if messages else "no event log to analyse")
-    tell(phase="analysing", share=0.0)
-    diagnosis = diagnose(tables, **task.settings)
-    tell(phase="writing", share=0.0)
-    page = render_page(diagnosis, assets=ASSETS, home=HOME).encode()
-    summary = summarize(diagnosis, task.keys, settings_text(task.settings), page_policy(ASSETS))
-    write_entry(Path(task.folder), json_chunks(diagnosis), page, summary)
+    return tables
 
 
 def settings_text(settings: dict[str, Any]) -> str:

@@ -16,17 +16,20 @@ from starlette.routing import Route
 from iqcar.errors import UsageError
 from iqcar.serve.analyses import FullError, State
 from iqcar.serve.cache import RESULT as RESULT_FILE
-from iqcar.serve.endpoints import OPENAPI, RESULT, Endpoint, openapi
+from iqcar.serve.endpoints import COMPARISON, OPENAPI, RESULT, Endpoint, openapi
 from iqcar.serve.responses import JSONResponse, Problem, problem
 from iqcar.serve.schemas import (
     AnalysisId,
     ApplicationAbout,
     ApplicationList,
+    ComparisonProgress,
     Key,
     Progress,
+    Sets,
     Together,
     Wish,
     about,
+    comparison_progress,
     list_of,
     progress_of,
 )
@@ -165,6 +168,39 @@ async def cancel(request: Request) -> Response:
     return JSONResponse(progress_of(standing, service), 202)
 
 
+@answering
+async def comparison(request: Request) -> Response:
+    """Answer with how far a comparison is."""
+    service = service_of(request)
+    service.look_again()
+    sets = read_query(request, Sets)
+    return JSONResponse(comparison_progress(service.compared(sets.before, sets.after), service))
+
+
+@answering
+async def start_comparison(request: Request) -> Response:
+    """Ask for a comparison."""
+    try:
+        sets = msgspec.json.decode(await request.body(), type=Sets)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"the body does not say what to compare: {error}") from error
+    service = service_of(request)
+    progress = comparison_progress(service.compare(sets.before, sets.after), service)
+    return JSONResponse(progress, 200 if progress.state is State.DONE else 202)
+
+
+@answering
+async def comparison_result(request: Request) -> Response:
+    """Answer with the result of a comparison."""
+    service = service_of(request)
+    sets = read_query(request, Sets)
+    digest = service.compared(sets.before, sets.after).digest
+    content = await asyncio.to_thread(service.cache.read, digest, RESULT_FILE)
+    if content is None:
+        return problem(409, "not compared yet: POST the sets to /api/comparisons, then ask again")
+    return await compressed(request, content, "application/json", {})
+
+
 async def document(request: Request) -> Response:
     """Answer with the OpenAPI document."""
     return JSONResponse(openapi(ENDPOINTS))
@@ -176,8 +212,8 @@ def _standing(request: Request) -> Standing:
     digest = request.path_params["id"]
     analysis = service.analyses.get(digest)
     summary = service.cache.summary(digest)
-    keys = analysis.keys if analysis else summary.keys if summary else None
-    if keys is None:
+    keys = analysis.keys if analysis else summary.keys if summary else ()
+    if not keys:  # a comparison has none: it is asked for by its sets
         raise GoneError("there is no such analysis (any more)")
     result = digest if summary else None
     try:
@@ -309,6 +345,41 @@ ENDPOINTS = (
             404: _GONE,
         },
         variables={"id": AnalysisId},
+    ),
+    Endpoint(
+        "GET",
+        "/api/comparisons",
+        "getComparison",
+        "How the comparison of two sets of applications stands, for their logs as they are now.",
+        comparison,
+        {200: ("How far it is.", ComparisonProgress), 404: _GONE},
+        query=Sets,
+    ),
+    Endpoint(
+        "POST",
+        "/api/comparisons",
+        "startComparison",
+        "Compare two sets of applications; joins a comparison that is under way. One that nobody "
+        "asks about for 2 minutes is stopped.",
+        start_comparison,
+        {
+            202: ("It waits or runs.", ComparisonProgress),
+            200: ("It was done before; its result is there.", ComparisonProgress),
+            403: ("The request comes from a page of another site.", Problem),
+            404: _GONE,
+            413: ("The body is too large.", Problem),
+            503: ("Too many analyses wait already; ask again later.", Problem),
+        },
+        body=Sets,
+    ),
+    Endpoint(
+        "GET",
+        "/api/comparisons/result",
+        "getComparisonResult",
+        "The result of a comparison, as `iqcar compare --json` writes it.",
+        comparison_result,
+        {200: ("The result.", COMPARISON), 404: _GONE, 409: ("It is not done.", Problem)},
+        query=Sets,
     ),
     Endpoint(
         "GET",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from iqcar.report.json.analyze import result_schema
+from iqcar.report.json.compare import compare_schema
 from iqcar.serve.responses import Problem
 from iqcar.version import __version__
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 RESULT = "result"
 """Stands for the schema of what ``iqcar analyze --json`` writes."""
+
+COMPARISON = "comparison"
+"""Stands for the schema of what ``iqcar compare --json`` writes."""
 
 OPENAPI = "openapi"
 """Stands for an OpenAPI document."""
@@ -39,7 +43,7 @@ class Endpoint:
     handle : callable
         Answers a request.
     answers : dict of int to (str, type or str)
-        Status → what it means, and the struct, RESULT or OPENAPI that it holds.
+        Status → what it means, and the struct, RESULT, COMPARISON or OPENAPI that it holds.
     query : type of Struct, optional
         Its query parameters.
     body : type of Struct, optional
@@ -71,7 +75,8 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         list(structs), ref_template="#/components/schemas/{name}"
     )
-    components["Result"] = _result()
+    components["Result"] = _written("Result", result_schema())
+    components["Comparison"] = _written("Comparison", compare_schema())
     paths: dict[str, Any] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
@@ -186,7 +191,7 @@ def _answer(code: int, each: Endpoint) -> dict[str, Any]:
 def _reference(kind: Any) -> dict[str, Any]:
     if kind == OPENAPI:
         return {"type": "object", "description": "An OpenAPI 3.1 document."}
-    name = "Result" if kind == RESULT else kind.__name__
+    name = {RESULT: "Result", COMPARISON: "Comparison"}.get(kind) or kind.__name__
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -221,9 +226,9 @@ def _inlined(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _result() -> dict[str, Any]:
-    """Return the schema of the result, its own references pointing to where it now stands."""
-    text = re.sub(r'"#/\$defs/', '"#/components/schemas/Result/$defs/', result_schema())
+def _written(name: str, schema_text: str) -> dict[str, Any]:
+    """Return the schema of a result, its own references pointing to where it now stands."""
+    text = re.sub(r'"#/\$defs/', f'"#/components/schemas/{name}/$defs/', schema_text)
     schema: dict[str, Any] = json.loads(text)
     schema.pop("$schema", None)
     schema.pop("$id", None)

@@ -25,7 +25,7 @@ from iqcar.serve.endpoints import parameters_of
 from iqcar.serve.neighbours import neighbours_of
 from iqcar.serve.report_banner import policy_with_bar, with_bar
 from iqcar.serve.responses import TITLES, error_page, problem, render
-from iqcar.serve.schemas import Together, progress_of
+from iqcar.serve.schemas import Sets, Together, comparison_progress, progress_of
 from iqcar.serve.selection import Order, SortBy, Wanted, select
 from iqcar.serve.service import MAX_TOGETHER, GoneError
 
@@ -65,6 +65,9 @@ STATUS_WORDS = {
     InputStatus.FAILED: "unreadable",
 }
 """How the list names the state of a log."""
+
+SIDES = ("before", "after")
+"""What forms say of each application that is compared."""
 
 MAX_NEIGHBOURS = 20
 """Neighbours named on a page, the longest beside it first."""
@@ -207,6 +210,45 @@ def _title(applications: tuple[Application, ...]) -> str:
 
 
 @page
+async def choose_sides(request: Request) -> Response:
+    """Ask which of the chosen applications are before; the older half at first."""
+    service = service_of(request)
+    service.look_again()
+    chosen = service.standing(read_query(request, Together).app, waiting=False).applications
+    ordered = sorted(chosen, key=lambda each: (each.start_ms is None, each.start_ms or 0.0))
+    return HTMLResponse(
+        render("compare.html", applications=ordered, before=(len(ordered) + 1) // 2)
+    )
+
+
+@page
+async def start_comparison(request: Request) -> Response:
+    """Start the comparison that a form asks for, and go on to its page."""
+    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    before, after = ([key for key, side in given if side == word] for word in SIDES)
+    compared = service_of(request).compare(before, after)
+    return RedirectResponse(f"/compared?{compared.query}", 303)
+
+
+@page
+async def compared(request: Request) -> Response:
+    """Show a comparison, or how far it is."""
+    service = service_of(request)
+    service.look_again()
+    sets = read_query(request, Sets)
+    found = service.compared(sets.before, sets.after)
+    content = None
+    summary = service.cache.summary(found.digest)
+    if summary is not None:
+        content = await asyncio.to_thread(service.cache.read, found.digest, PAGE)
+    if content is None or summary is None:
+        progress = comparison_progress(found, service)
+        return HTMLResponse(render("compared.html", compared=found, progress=progress))
+    policy = f"{summary.policy}; frame-ancestors 'none'"
+    return await compressed(request, content, "text/html", {"Content-Security-Policy": policy})
+
+
+@page
 async def start(request: Request) -> Response:
     """Start an analysis that a form asks for, and go on to its page."""
     given = parse_qsl((await request.body()).decode("utf-8", "replace"))
@@ -282,6 +324,9 @@ def routes() -> list[Route]:
         Route("/", listed),
         Route("/applications/{key}", one),
         Route("/together", together),
+        Route("/compare", choose_sides),
+        Route("/compare", start_comparison, methods=["POST"]),
+        Route("/compared", compared),
         Route("/analyse", start, methods=["POST"]),
         Route("/stop", stop, methods=["POST"]),
         Route("/api", interface),

@@ -13,7 +13,11 @@ from iqcar.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
+    from iqcar.comparison.comparison import Comparison
     from iqcar.diagnosis import Diagnosis
+
+COMPARISON = "comparison"
+"""Stands for the settings of a comparison, so that nobody takes it for an analysis."""
 
 MAX_TEXT = 500
 """Characters kept of a name."""
@@ -74,6 +78,26 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         end_ms=max(_known(applications, "end_ms"), default=None),
         hosts=tuple(texts(tables.hosts, "host")),
         messages=tuple(message for message in texts(tables.inputs, "message") if message),
+    )
+
+
+def summarize_comparison(comparison: Comparison, policy: str) -> Summary:
+    """Describe a comparison: it is about no application alone, and the list shows none."""
+    return Summary(
+        keys=(),
+        iqcar_version=__version__,
+        settings=COMPARISON,
+        policy=policy,
+        queries=len(comparison.common),
+        lost_ms=0.0,
+        lost_to_others_ms=0.0,
+        worst_query_id=None,
+        worst_name=None,
+        worst_lost_ms=None,
+        start_ms=None,
+        end_ms=None,
+        hosts=(),
+        messages=comparison.doubts,
     )
 
 

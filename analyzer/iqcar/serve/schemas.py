@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iqcar.serve.applications import Application
     from iqcar.serve.selection import Page
-    from iqcar.serve.service import Service, Standing
+    from iqcar.serve.service import Compared, Service, Standing
 
 Key = Annotated[
     str,
@@ -158,6 +158,54 @@ class Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[Key],
         Meta(min_length=1, max_length=32, description="Key of an application, once for each."),
     ]
+
+
+class Sets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which applications are compared: those before with those after."""
+
+    before: Annotated[
+        list[Key],
+        Meta(min_length=1, max_length=32, description="Key of an application before, each once."),
+    ]
+    after: Annotated[
+        list[Key],
+        Meta(min_length=1, max_length=32, description="Key of an application after, each once."),
+    ]
+
+
+class ComparisonProgress(msgspec.Struct, frozen=True):
+    """How far a comparison is."""
+
+    before: Annotated[list[Key], Meta(description="Applications before.")]
+    after: Annotated[list[Key], Meta(description="Applications after.")]
+    state: Annotated[
+        State | None,
+        Meta(description="Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)),
+    ]
+    waiting_before: Annotated[int, Meta(description="Analyses that wait before it.")]
+    phase: Annotated[
+        str, Meta(description="What is being done: reading, analysing or writing; or empty.")
+    ]
+    share: Annotated[float, Meta(ge=0, le=1, description="How far the reading of a set is.")]
+    running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
+    message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
+    address: Annotated[str, Meta(description="Path of its page.")]
+
+
+def comparison_progress(compared: Compared, service: Service) -> ComparisonProgress:
+    """Lay out how far a comparison is."""
+    analysis = compared.analysis
+    return ComparisonProgress(
+        before=[one.key for one in compared.before],
+        after=[one.key for one in compared.after],
+        state=compared.state,
+        waiting_before=service.analyses.place(compared.digest),
+        phase=analysis.phase if analysis else "",
+        share=analysis.share if analysis else 0.0,
+        running_ms=analysis.running_ms if analysis else 0.0,
+        message=analysis.message if analysis else "",
+        address=f"/compared?{compared.query}",
+    )
 
 
 def row_of(one: Application) -> ApplicationRow:

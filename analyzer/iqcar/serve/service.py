@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iqcar.diagnosis import Settings
+    from iqcar.eventlog.find.log_parts import EventLog
     from iqcar.serve.applications import Application, Identity
     from iqcar.serve.cache import Cache
     from iqcar.serve.result_summary import Summary
@@ -82,6 +83,42 @@ class Standing:
         if len(self.keys) == 1:
             return f"/applications/{self.keys[0]}"
         return "/together?" + "&".join(f"app={key}" for key in self.keys)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How the comparison of two sets of applications stands, for their logs as they are.
+
+    Attributes
+    ----------
+    before, after : tuple of Application
+    digest : str
+        Name of its result.
+    done : bool
+        Whether the result is there.
+    analysis : Analysis or None
+        The work on it, if it was asked for.
+    """
+
+    before: tuple[Application, ...]
+    after: tuple[Application, ...]
+    digest: str
+    done: bool
+    analysis: Analysis | None
+
+    @property
+    def state(self) -> State | None:
+        """How far it is; None if nobody has asked for it yet."""
+        if self.done:
+            return State.DONE
+        ended = self.analysis is not None and self.analysis.state is State.DONE
+        return None if self.analysis is None or ended else self.analysis.state
+
+    @property
+    def query(self) -> str:
+        """Its sets as parameters of an address."""
+        sides = (("before", self.before), ("after", self.after))
+        return "&".join(f"{word}={one.key}" for word, side in sides for one in side)
 
 
 class Service:
@@ -178,19 +215,63 @@ class Service:
         standing = self.standing(keys)
         if standing.result == standing.digest:
             return standing
+        logs = self._logs(standing.applications)
+
+        def task(folder: Path) -> Task:
+            return Task(standing.keys, logs, self._diagnose, str(folder))
+
+        self.analyses.start(standing.digest, standing.keys, task)
+        return self.standing(keys)
+
+    def compared(self, before: Sequence[str], after: Sequence[str]) -> Compared:
+        """Look up how the comparison of two sets of applications stands.
+
+        Raises
+        ------
+        GoneError
+            If one of them is unknown.
+        UsageError
+            If a set is empty or too large, or an application is in both.
+        """
+        if set(before) & set(after):
+            raise UsageError("an application is before or after, not both")
+        sides = [
+            tuple(sorted(self.standing(keys, waiting=False).applications, key=_started))
+            for keys in (before, after)
+        ]
+        digest = self._digest(
+            [
+                (f"{word} {one.key}", one.identity)
+                for word, side in zip(("before", "after"), sides, strict=True)
+                for one in side
+            ]
+        )
+        done = self.cache.summary(digest) is not None
+        return Compared(sides[0], sides[1], digest, done, self.analyses.get(digest))
+
+    def compare(self, before: Sequence[str], after: Sequence[str]) -> Compared:
+        """Ask for a comparison, unless its result is there already; raises as :meth:`analyse`."""
+        compared = self.compared(before, after)
+        if compared.done:
+            return compared
+        logs = self._logs((*compared.before, *compared.after))
+
+        def task(folder: Path) -> Task:
+            # No keys: its result is about no application alone, nor about all of them together.
+            return Task((), logs, self._diagnose, str(folder), len(compared.before))
+
+        self.analyses.start(compared.digest, (), task)
+        return self.compared(before, after)
+
+    def _logs(self, applications: Sequence[Application]) -> tuple[EventLog, ...]:
         logs = []
-        for one in standing.applications:
+        for one in applications:
             if one.log is None:
                 raise UsageError(one.peek.message if one.peek else "there is no log", one.name)
             if self._places.strays(one.log):
                 raise UsageError("its log is a link that leads out of the served folders", one.name)
             logs.append(one.log)
-
-        def task(folder: Path) -> Task:
-            return Task(standing.keys, tuple(logs), self._diagnose, str(folder))
-
-        self.analyses.start(standing.digest, standing.keys, task)
-        return self.standing(keys)
+        return tuple(logs)
 
     def _digest(self, logs: list[tuple[str, Identity]]) -> str:
         return digest_of(logs, self._settings_text)
@@ -208,3 +289,7 @@ class Service:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             self.analyses.cancel_abandoned()
+
+
+def _started(one: Application) -> tuple[bool, float, str]:
+    return one.start_ms is None, one.start_ms or 0.0, one.key

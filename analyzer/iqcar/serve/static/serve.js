@@ -84,6 +84,7 @@ function limitChoice() {
     const boxes = [...form.querySelectorAll("input[name=app]")];
     const count = boxes.filter((box) => box.checked).length;
     form.querySelector("button[type=submit]").disabled = count < 1;
+    form.querySelector("button[formaction]").disabled = count < 2;
     for (const box of boxes) box.setCustomValidity(box.checked && count > most ? `At most ${most}` : "");
   };
   form.addEventListener("change", update);
@@ -115,9 +116,9 @@ async function follow(box) {
     await sleep(busy ? PROGRESS_MS : GROWTH_MS);
     if (!busy && document.hidden) continue;
     try {
-      const now = await ask(`/api/together?${box.dataset.keys}`);
+      const now = await ask(box.dataset.ask ?? `/api/together?${box.dataset.keys}`);
       if (!now) return location.reload(); // the log is gone: its page says so
-      if (now.state !== (box.dataset.state || null) || now.grown !== (box.dataset.grown === "yes")) {
+      if (now.state !== (box.dataset.state || null) || Boolean(now.grown) !== (box.dataset.grown === "yes")) {
         return location.reload();
       }
       if (busy) show(box, now);

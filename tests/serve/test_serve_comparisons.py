@@ -1,0 +1,108 @@
+"""`iqcar serve` compares two sets of applications: the JSON of `iqcar compare`, and its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import iqcar
+from iqcar.report.json.compare import compare_to_json
+from tests.support.compared_runs import SUITE, suite_with, write_runs
+from tests.support.served import Served, served, until
+
+Sets = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("logs")
+    write_runs(root / "before", SUITE, 3)
+    write_runs(
+        root / "after", suite_with(etl_load=SUITE["etl_load"].slower(1, 1.5)), 3, first_day=20
+    )
+    (root / "after" / "local-1700000000001").write_bytes(b"rubbish\n" * 20)
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    cache = tmp_path_factory.mktemp("cache")
+    with served(folder / "before", folder / "after", cache=cache) as server:
+        server.read()
+        yield server
+
+
+def sets(server: Served) -> Sets:
+    """Keys of the readable logs by folder."""
+    rows = [one for one in server.read() if one["status"] == "complete"]
+    return {
+        side: sorted(one["key"] for one in rows if Path(one["path"]).parent.name == side)
+        for side in ("before", "after")
+    }
+
+
+def ended(server: Served, chosen: Sets) -> dict[str, object]:
+    def state() -> dict[str, object] | None:
+        now = server.client.get("/api/comparisons", params=chosen).json()
+        return now if now["state"] in ("done", "failed", "cancelled") else None
+
+    return until(state)
+
+
+def test_a_result_is_what_iqcar_compare_writes(server: Served, folder: Path) -> None:
+    chosen = sets(server)
+    assert server.client.get("/api/comparisons", params=chosen).json()["state"] is None
+    assert server.client.get("/api/comparisons/result", params=chosen).status_code == 409
+    started = server.client.post("/api/comparisons", json=chosen)
+    assert started.status_code in (200, 202), started.text
+    assert ended(server, chosen)["state"] == "done"
+    assert server.client.post("/api/comparisons", json=chosen).status_code == 200
+    answer = server.client.get("/api/comparisons/result", params=chosen)
+    logs = [path for path in (folder / "after").iterdir() if path.name.startswith("app-")]
+    expected = compare_to_json(iqcar.compare(folder / "before", sorted(logs)))
+    assert answer.json()["changes"] == json.loads(expected)["changes"] != []
+    page = server.client.get(started.json()["address"])
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert "etl_load" in page.text
+    # It is about no application alone: the list shows nothing of it.
+    assert all(one["found"] is None for one in server.read())
+    swapped = {"before": chosen["after"], "after": chosen["before"]}
+    assert server.client.get("/api/comparisons", params=swapped).json()["state"] is None
+
+
+def test_a_form_asks_which_are_before_and_leads_to_the_page(server: Served) -> None:
+    chosen = sets(server)
+    every = [*chosen["before"], *chosen["after"]]
+    asked = server.client.get("/compare", params={"app": every}).text
+    for side in ("before", "after"):
+        for key in chosen[side]:
+            assert f'name="{key}" value="{side}" checked' in asked
+    data = {key: side for side in chosen for key in chosen[side]}
+    origin = {"Origin": server.base}
+    answer = server.client.post("/compare", data=data, headers=origin)
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"].startswith("/compared?before=")
+    assert server.client.get(answer.headers["location"]).status_code == 200
+
+
+def test_sets_that_make_no_sense_are_refused(server: Served) -> None:
+    chosen = sets(server)
+    before, after = chosen["before"], chosen["after"]
+    unreadable = next(one["key"] for one in server.read() if one["status"] == "failed")
+    for status, body in (
+        (400, {"before": before}),
+        (400, {"before": before, "after": []}),
+        (400, {"before": before, "after": before[:1]}),
+        (400, {"before": before, "after": ["f" * 24] * 33}),
+        (404, {"before": before, "after": ["f" * 24]}),
+    ):
+        assert server.client.post("/api/comparisons", json=body).status_code == status, body
+    unread = {"before": after, "after": [unreadable]}
+    answer = server.client.post("/api/comparisons", json=unread)
+    if answer.status_code == 202:
+        assert ended(server, unread)["state"] == "failed"
+    else:
+        assert answer.status_code == 400
