@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from iqcar.enums import BlameKind, Resource
-from iqcar.plots.palette import BLAME_COLOURS, RESOURCE_COLOURS, query_colours, stable_colours
+from iqcar.plots.palette import (
+    ADDED,
+    AFTER,
+    BEFORE,
+    BLAME_COLOURS,
+    FASTER,
+    GONE,
+    RESOURCE_COLOURS,
+    SLOWER,
+    query_colours,
+    stable_colours,
+)
 from tests.support.random_tables import random_input
 
 MACHADO = {
@@ -43,6 +54,15 @@ def test_colours_differ_for_people_with_colour_blindness(blindness: str, colours
     for (_, one), (_, other) in combinations(colours.items(), 2):
         distance = np.linalg.norm(seen_as(one, blindness) - seen_as(other, blindness))
         assert distance > 10, (one, other)
+
+
+@pytest.mark.parametrize("blindness", MACHADO)
+@pytest.mark.parametrize(
+    "pair", [(BEFORE, AFTER), (SLOWER, FASTER), (SLOWER, ADDED), (SLOWER, GONE), (ADDED, GONE)]
+)
+def test_colours_of_a_comparison_differ_side_by_side(blindness: str, pair) -> None:
+    one, other = (seen_as(colour, blindness) for colour in pair)
+    assert np.linalg.norm(one - other) > 10
 
 
 def test_every_resource_and_kind_of_blame_has_one_colour() -> None:

@@ -45,9 +45,9 @@ MISSING = "#9AA0A6"
 
 BEFORE, AFTER = "#6F7BB8", "#D07A1E"
 """The sides of a comparison."""
-SLOWER, FASTER = "#C8385A", "#2A86C8"
+SLOWER, FASTER = "#C8443A", "#2A86C8"
 """What a change adds, and what it takes away."""
-ADDED, GONE = "#2E8B57", "#858B92"
+ADDED, GONE = "#35A873", "#858B92"
 """Stages and queries on one side only."""
 
 _HUES = (

@@ -18,6 +18,8 @@ PANEL_PX, NODE_PX, INDENT_PX = 460, 46, 22
 MOST_INDENT = 8
 """Depth beyond which nodes are not indented further."""
 LETTER_PX = 7.4
+STROKE_PX = 3
+"""Width of the edge of a stage that changed; of another half of it."""
 COLOURS = {"added": ADDED, "gone": GONE, "changed": SLOWER, "": OTHERS}
 
 
@@ -51,7 +53,7 @@ def stage_graphs(before: Sequence[StageNode], after: Sequence[StageNode]) -> Dra
     """
     found: list[str] = []
     for number, (nodes, name) in enumerate(((before, "before"), (after, "after"))):
-        left = number * (PANEL_PX + 20)
+        left = STROKE_PX + number * (PANEL_PX + 20)
         found.append(text(left, 14, name, weight=650))
         if not nodes:
             found.append(text(left, 44, "no stage"))
@@ -61,7 +63,7 @@ def stage_graphs(before: Sequence[StageNode], after: Sequence[StageNode]) -> Dra
             found.append(text(left, y, f"{len(nodes) - MOST_STAGES} more stages"))
     most = min(max(len(before), len(after), 1), MOST_STAGES)
     said = f"Stage graphs: {len(before)} stages before, {len(after)} after"
-    return drawing(said, 2 * PANEL_PX + 20, 24 + NODE_PX * most + 22, found)
+    return drawing(said, 2 * (PANEL_PX + STROKE_PX) + 20, 24 + NODE_PX * most + 22, found)
 
 
 def _panel(nodes: Sequence[StageNode], left: float) -> list[str]:
@@ -72,7 +74,7 @@ def _panel(nodes: Sequence[StageNode], left: float) -> list[str]:
         y = 24 + NODE_PX * place
         colour = COLOURS[node.status]
         dash = ' stroke-dasharray="4 3"' if node.status == "gone" or node.again else ""
-        strong = 3 if node.status else 1.5
+        strong = STROKE_PX if node.status else STROKE_PX / 2
         if node.depth > 0 and node.depth - 1 in last_at:
             from_x = left + INDENT_PX * min(node.depth - 1, MOST_INDENT) + 8
             found.append(
