@@ -39,6 +39,14 @@ def test_others_cost_what_the_share_is_below_that_among_the_tasks_of_its_own_que
     np.testing.assert_allclose(found.to_others, 1 / 2, atol=0.001)
 
 
+def test_alone_the_tasks_of_a_query_are_in_the_device_for_less_of_their_lives() -> None:
+    load = load_of(np.full(40, CAPACITY / 8), 7.0)._replace(own=np.full(40, 3.0))
+    busy = load._replace(busy=np.full(40, 0.5))
+    found = [contention(one, only_rate(1e7))[0].to_others for one in (load, busy)]
+    # Without the half that others cost, a third of their lives instead of half: 2 of them, not 3.
+    np.testing.assert_allclose(found, [[1 / 2] * 40, [1 - 3 / 8] * 40], atol=0.001)
+
+
 def test_a_query_that_fits_alone_lost_everything_to_others() -> None:
     load = load_of(np.full(40, CAPACITY / 8), 7.0)._replace(own=np.full(40, 3.0))
     found = contention(load, only_rate(CAPACITY / 5))[0]
@@ -110,13 +118,16 @@ def test_losses_are_those_of_the_formulas_rate_by_rate(
 ) -> None:
     log_speed, crowd, stage, host = (np.array(part) for part in zip(*tasks, strict=True))
     own = crowd * np.linspace(0.0, 1.0, len(crowd))
-    load = load_of(np.exp(log_speed), crowd, each=2e4, stage=stage, host=host)._replace(own=own)
+    busy = np.linspace(1.0, 0.1, len(crowd))
+    load = load_of(np.exp(log_speed), crowd, each=2e4, stage=stage, host=host)
+    load = load._replace(own=own, busy=busy)
     grid = Grid.over(2.0, 15.0, at_most)
     device = Device(log_capacity, 12.0, contended, noise, grid, np.array([0.0, slower]), 30)
     uses = [
         naive_demand.Use(
             float(load.data[k]), float(load.wait_ms[k]), 0.0, 1.0, int(host[k]), int(stage[k]),
             float(crowd[k]), tuple(load.levels[k]), tuple(load.taken[k]), own=float(own[k]),
+            busy=float(busy[k]),
         )
         for k in range(len(tasks))
     ]  # fmt: skip

@@ -23,8 +23,8 @@ def beside(others: list[float], levels: list[float]) -> Load:
     taken = [sum(min(rate, level) for rate in others) for level in levels]
     one = np.zeros(1, np.int64)
     return Load(
-        np.ones(1), np.ones(1), np.full(1, len(others)), np.zeros(1), np.array([levels]),
-        np.array([taken]), one, one, np.zeros(1),
+        np.ones(1), np.ones(1), np.full(1, len(others)), np.zeros(1), np.ones(1),
+        np.array([levels]), np.array([taken]), one, one, np.zeros(1),
     )  # fmt: skip
 
 
@@ -82,9 +82,7 @@ def random_load(tasks: list[int], seed: int) -> Load:
     stage = np.repeat(np.arange(len(tasks)), tasks)
     data, wait = 1e6 * rng.random(n) + 1e6, 1e3 * rng.random(n) + 2
     host = rng.integers(0, 3, n)
-    return Load(
-        data, wait, rng.random(n), rng.random(n), levels, levels * 2, host, stage, rng.random(n)
-    )
+    return Load(data, wait, *rng.random((3, n)), levels, levels * 2, host, stage, rng.random(n))
 
 
 def _all(load: Load) -> np.ndarray:
@@ -152,6 +150,7 @@ def test_the_load_of_every_task_is_the_sum_over_pairs_of_tasks(random: RandomInp
         np.testing.assert_allclose(load.wait_ms, [use.wait for use in uses])
         np.testing.assert_allclose(load.others, [use.others for use in uses], atol=1e-9)
         np.testing.assert_allclose(load.own, [use.own for use in uses], atol=1e-9)
+        np.testing.assert_allclose(load.busy, [use.busy for use in uses])
         for row, use in enumerate(uses):
             # Levels that rounding makes two are one.
             at = [min(range(len(use.levels)), key=lambda k: abs(use.levels[k] - level))

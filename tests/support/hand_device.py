@@ -30,6 +30,7 @@ def load_of(
         wait_ms=BYTES / speed,
         others=crowd.copy(),
         own=np.zeros(len(speed)),
+        busy=np.ones(len(speed)),
         levels=np.broadcast_to(levels, (len(speed), len(levels))),
         taken=crowd[:, None] * np.minimum(each, levels),
         host=host.astype(np.int64),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from iqcar.blame.loads import OCTAVES, SPEEDS
 from iqcar.demand import device as device_model
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
+from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE, ROUNDS
 from iqcar.demand.device import Device
 from iqcar.demand.own_rates import ABOVE, ALIKE_TASKS, FREE, MOST_RATES, NOISE_TASKS, OFFSET, STEP
 
@@ -34,6 +34,7 @@ class Use:
     taken: tuple[float, ...] = ()
     owner: int = 0
     own: float = 0.0
+    busy: float = 1.0
 
     @property
     def life(self) -> float:
@@ -73,6 +74,7 @@ def joined(pieces: list[Use]) -> Use:
         weights = [1.0]
     one.others = sum(w * piece.others for w, piece in zip(weights, pieces, strict=True))
     one.own = sum(w * piece.own for w, piece in zip(weights, pieces, strict=True))
+    one.busy = min(wait / one.life, 1.0)
     one.taken = tuple(
         sum(w * piece.taken[k] for w, piece in zip(weights, pieces, strict=True))
         for k in range(len(first.levels))
@@ -177,22 +179,31 @@ def losses(
     """Per task, the shares of its time lost to tasks, to those of others, to a slow host."""
     shares = {id(use): log_share(use, device) for use in uses if usable(use, least)}
     chances = own_rate_chances([use for use in uses if id(use) in shares], device, shares)
+    contended = device.contended if device.contended >= NEGLIGIBLE else 0.0
     found = []
     for use in uses:
         if id(use) not in shares:
             found.append((0.0, 0.0, 0.0))
             continue
-        share, lost, others = shares[id(use)], 0.0, 0.0
-        among_own = max(device.log_capacity - math.log1p(use.own), share)
-        for rate, chance in zip(device.grid.rates.tolist(), chances[use.stage][0], strict=True):
-            if rate > share:
-                lost += chance * (1.0 - math.exp(share - min(rate, device.log_capacity)))
-                others += chance * (1.0 - math.exp(share - min(rate, among_own)))
+        rates = dict(zip(device.grid.rates.tolist(), chances[use.stage][0], strict=True))
+        share, others = shares[id(use)], 0.0
+        lost = _expected(rates, share, device.log_capacity) * contended
+        for _ in range(ROUNDS):
+            # Alone it would be in the device for this share of its life.
+            busy = use.busy * (1.0 - others) / (1.0 - use.busy * others) if others < 1 else 0.0
+            own = use.own * busy / use.busy if use.busy > 0 else 0.0
+            most = device.log_capacity - math.log1p(own)
+            others = min(_expected(rates, share, most) * contended, lost)
         slow = 1.0 - math.exp(min(float(device.slower[use.host]), 0.0))
-        chance = device.contended if device.contended >= NEGLIGIBLE else 0.0
-        lost = min(max(lost, 0.0), 1.0)
-        found.append((lost * chance, min(max(others, 0.0), lost) * chance, slow))
+        found.append((lost, others, slow))
     return found
+
+
+def _expected(rates: dict[float, float], share: float, most: float) -> float:
+    """Expected loss of a task that had a share of the device, and could have had ``most``."""
+    most = max(most, share)
+    parts = (p * (1.0 - math.exp(share - min(r, most))) for r, p in rates.items() if r > share)
+    return min(max(sum(parts), 0.0), 1.0)
 
 
 # --- the estimate of a device where all tasks are on one host

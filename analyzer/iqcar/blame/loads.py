@@ -114,11 +114,12 @@ def _load(
         np.maximum(block, 0.0, out=block)
         block /= life[some, None]
     total_wait = pieces.total(wait_ms)
+    of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
     if not pieces.whole:
         weight = share_of(wait_ms, total_wait[pieces.task])
         others, siblings = (pieces.total(weight * tasks) for tasks in (others, siblings))
         taken = np.column_stack([pieces.total(weight * column) for column in taken.T])
     return Load(
-        pieces.total(data), total_wait, others, siblings, levels, taken,
+        pieces.total(data), total_wait, others, siblings, of_life, levels, taken,
         columns.host, columns.stage, columns.launch,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import distinct
+from iqcar.tables.arrays import distinct, share_of
 
 if TYPE_CHECKING:
     from iqcar.demand.device import Device
@@ -28,6 +28,10 @@ NEGLIGIBLE = 0.02
 """Probability of contention below which nothing is computed for single tasks: none lost more."""
 UNSURE = 0.35
 """Spread of the probable own rate, as a standard deviation in log, up to which it is known."""
+
+
+ROUNDS = 2
+"""Times that the loss to others is computed, each from the one before it; more change little."""
 
 
 class Contention(NamedTuple):
@@ -97,10 +101,14 @@ def contention(load: Load, device: Device) -> tuple[Contention, StageRates]:
         chance = device.own_rates_of(speed, share, stage, len(names))
         capacity = np.full(len(share), device.log_capacity)
         lost = _expected_loss(share, capacity, device, chance, stage) * device.contended
-        # Tasks of one query are alike: without the others they would divide the device equally.
-        among_own = capacity - np.log1p(load.own)
-        others = _expected_loss(share, among_own, device, chance, stage) * device.contended
-        others = np.minimum(others, lost)
+        # Tasks of one query are alike: without the others they would divide the device equally,
+        # and be in it for less of their lives.
+        others = np.zeros(len(share))
+        for _ in range(ROUNDS):
+            left = share_of(1.0 - others, 1.0 - load.busy * others)
+            among_own = capacity - np.log1p(load.own * left)
+            others = _expected_loss(share, among_own, device, chance, stage) * device.contended
+            others = np.minimum(others, lost)
     slow = -np.expm1(np.minimum(device.slower[load.host], 0.0))
     return Contention(lost, others, slow), _stage_rates(device, chance, names, stage)
 

@@ -38,6 +38,8 @@ class Load(NamedTuple):
         Mean number of other tasks in the device.
     own : ndarray of shape (n_tasks,)
         Mean number of other tasks of the same query there.
+    busy : ndarray of shape (n_tasks,)
+        Share of its life that the task spent there.
     levels : ndarray of shape (n_levels,) or (n_tasks, n_levels), data units per ms
         Ascending speeds, of all tasks or of each.
     taken : ndarray of shape (n_tasks, n_levels), data units per ms
@@ -52,6 +54,7 @@ class Load(NamedTuple):
     wait_ms: Floats
     others: Floats
     own: Floats
+    busy: Floats
     levels: Floats
     taken: Floats
     host: Ints
