@@ -97,7 +97,10 @@ def test_the_test_is_scipys(categories: list[tuple[list[float], list[float]]]) -
     category, side, value = np.array(rows).T
     test = ks_test(category.astype(np.int64), side, value, len(categories))
     for number, (before, after) in enumerate(categories):
-        exact = stats.ks_2samp(before, after, method="exact")
+        try:
+            exact = stats.ks_2samp(before, after, method="exact")
+        except RuntimeWarning:
+            continue  # SciPy says that it could not compute it exactly; the next test counts
         assert test.statistic[number] == pytest.approx(exact.statistic)
         assert test.p[number] == pytest.approx(exact.pvalue, rel=1e-9)
 

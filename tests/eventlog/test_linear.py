@@ -86,7 +86,7 @@ MATCHERS: dict[str, Callable[[str], object]] = {
     "redact": lambda text: redacting._redacted(text[: redacting.MAX_TEXT]),
     "normalise": fingerprint._normalised,
     "plan text": fingerprint.hash_plan_text,
-    "codegen": lambda text: fingerprint._without_number(text + ")"),
+    "codegen": lambda text: fingerprint.without_number(text + ")"),
     "clean": descriptions.clean_description,
     "user named": descriptions.is_user_named,
     "connect": lambda text: connect_requests.connect_operation(text, None),

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from iqcar.errors import IqcarError, UsageError
+from iqcar.eventlog.text.shared_data import SHARED, shared_file
 from iqcar.fleet import (
     packing,
     send_code,
@@ -104,7 +105,7 @@ def test_a_fleet_has_the_topics_and_culprits_of_the_local_engine(
         for one in stage["blamed"]
         if one["query_id"] and not one["query_id"].startswith(stage["app"])
     }
-    assert across == {"app-a", "app-b"}
+    assert across == {"app-d"}
     assert any("clocks of 2 hosts" in doubt for doubt in found["doubts"])
     assert any("no sample tells" in doubt for doubt in found["doubts"])
 
@@ -149,7 +150,8 @@ def test_a_bug_in_one_application_leaves_out_that_application_only(
     copy = tmp_path / "copy" / "iqcar"
     shutil.copytree(send_code.PACKAGE, copy)
     (copy / "data").mkdir()
-    shutil.copy(send_code.shapes_file(), copy / "data")
+    for path in map(shared_file, SHARED):
+        shutil.copy(path, copy / "data")
     name, line, bug = BROKEN[place]
     source = (copy / name).read_text(encoding="utf-8")
     assert source.count(line) == 1

@@ -103,7 +103,7 @@ def write_fleet(folder: Path) -> list[Path]:
         "app-b": fleet_log("app-b", 2, ("shared",), 1_001_000),
         "app-c": fleet_log("app-c", 3, ("alone",)),
         "app-d": fleet_log("app-d", 4, ("sampled", "other"), recorded=True),
-        "app-e": fleet_log("app-e", 5, ("sampled",), 1_020_000, recorded=True),
+        "app-e": fleet_log("app-e", 5, ("sampled",), 1_001_000, recorded=True),
         "app-f": fleet_log("app-f", 6, ("few",), stages=2, tasks=3),
         "app-g": fleet_log("app-g", 7, ("alone-too",)),
     }

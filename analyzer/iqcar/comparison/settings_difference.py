@@ -5,9 +5,10 @@ Everything that differs is listed; only a property that can cause what was seen 
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
+
+import re2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +70,7 @@ _FITS: tuple[tuple[Symptom, str], ...] = (
     ),
     (Symptom.NETWORK, r"spark\.(reducer\..*|shuffle\..*|network\..*|authenticate.*|ssl\..*)"),
 )
-_OF_THE_RUN = re.compile(
+_OF_THE_RUN = re2.compile(
     r"spark\.(app\.(id|name|startTime|submitTime|attempt.*|initial.*)|driver\.(host|port"
     r"|appUIAddress|blockManager\.port)|executor\.id|ui\..*|.*\.port|eventLog\..*|yarn\.(app\..*"
     r"|jars|dist.*|historyServer.*|am\..*|secondary.*)|org\.apache\.hadoop\.yarn\..*|repl\..*"
@@ -78,7 +79,7 @@ _OF_THE_RUN = re.compile(
     r"\..*|driver\.(pod|container).*)"
 )
 """Properties that name a run, a place or an address: they differ between equal runs."""
-_CHANGING = re.compile(
+_CHANGING = re2.compile(
     r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|app(lication)?[-_]\d+[-_]\d+"
     r"|\d{4}[-/_]?\d{2}[-/_]?\d{2}([T_ -]?\d{2}[:_-]?\d{2}([:_-]?\d{2})?)?|\b[0-9a-f]{16,}\b"
 )
@@ -103,7 +104,7 @@ class SettingDifference(NamedTuple):
         """Return whether the property can change one of these."""
         wanted = set(symptoms)
         return any(
-            symptom in wanted and re.fullmatch(pattern, self.key) for symptom, pattern in _FITS
+            symptom in wanted and re2.fullmatch(pattern, self.key) for symptom, pattern in _FITS
         )
 
     def __str__(self) -> str:
