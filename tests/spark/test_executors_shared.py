@@ -120,7 +120,9 @@ def test_who_holds_three_of_four_slots_is_blamed_more_than_the_query_itself(
     dynamic = {
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-        "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
+        # All slots are asked for at once: while Spark asks for one, then two more, nobody else
+        # keeps the tasks waiting.
+        "spark.dynamicAllocation.initialExecutors": str(slots + 1),
     }
     most = {"spark.cores.max": str(slots)}
     with started(cluster, holder, f"hold:{slots},{go}", {**SMALL, **most}) as first:
