@@ -57,7 +57,7 @@ def side(*queries: Query) -> Side:
     columns = {c.name: np.zeros(len(runs)) for c in NODE_RUNS.columns}
     columns |= {"node": [row for row, _ in runs], "run": [run for _, run in runs]}
     facts = SideFacts(1, (), (), (), (), {}, False)
-    return Side(facts, nodes, NODE_RUNS.frame(columns), QUERY_GRAPHS.empty())
+    return Side(facts, nodes, NODE_RUNS.frame(columns), QUERY_GRAPHS.empty(), np.zeros((0, 0, 0)))
 
 
 def matched_queries(matched: Matched) -> list[tuple[str, str, str]]:

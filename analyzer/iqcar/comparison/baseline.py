@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from iqcar.comparison.measured_side import NODE_RUNS, NODES, QUERY_GRAPHS, Side
+from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.comparison.side_facts import SideFacts
+from iqcar.enums import EVIDENCES
 from iqcar.errors import IqcarError
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ class _Stored(msgspec.Struct):
     facts: SideFacts
     doubts: tuple[str, ...]
     tables: dict[str, dict[str, list[str | int | float | None]]]
+    evidence: list[list[list[float]]]
 
 
 def dump_baseline(side: Side) -> bytes:
@@ -37,7 +41,8 @@ def dump_baseline(side: Side) -> bytes:
         spec.name: {name: frame[name].tolist() for name in spec.column_names()}
         for spec, frame in zip(_TABLES, frames, strict=True)
     }
-    return msgspec.json.encode(_Stored(VERSION, side.facts, side.doubts, tables)) + b"\n"
+    evidence = side.evidence.tolist()
+    return msgspec.json.encode(_Stored(VERSION, side.facts, side.doubts, tables, evidence)) + b"\n"
 
 
 def is_baseline(path: str | Path) -> bool:
@@ -68,13 +73,15 @@ def load_baseline(path: str | Path) -> Side:
             )
         nodes, node_runs, graphs = (_frame(spec, stored.tables[spec.name]) for spec in _TABLES)
         _check_rows(nodes, node_runs, graphs)
+        shape = (len(nodes), len(TASK_PARTS), len(EVIDENCES))
+        evidence = np.array(stored.evidence, np.float64).reshape(shape)
     except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
         raise IqcarError(
             f"is a damaged baseline: {' '.join(str(error).split())[:200]}",
             str(path),
             "make it again with --save-baseline",
         ) from error
-    return Side(stored.facts, nodes, node_runs, graphs, stored.doubts)
+    return Side(stored.facts, nodes, node_runs, graphs, evidence, stored.doubts)
 
 
 def _frame(spec: TableSpec, columns: dict[str, list[Any]]) -> pd.DataFrame:

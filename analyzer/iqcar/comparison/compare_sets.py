@@ -19,6 +19,7 @@ from iqcar.comparison.effects import effects, no_verdict
 from iqcar.comparison.explain_sides import explain_sides
 from iqcar.comparison.match import match_sides
 from iqcar.comparison.measured_side import Side, measure_side
+from iqcar.comparison.recorded_parts import fold_parts, unlike_parts
 from iqcar.comparison.settings_difference import setting_differences
 from iqcar.comparison.side_means import side_means
 from iqcar.comparison.stage_graphs import changed_graphs
@@ -138,14 +139,15 @@ def compare_sides(
             )
     matched = match_sides(*sides, match_by=match_by, pairs=pairs)
     categories = matched.categories
-    runs = category_runs(sides, matched)
+    unlike = unlike_parts(sides, matched)
+    runs = fold_parts(category_runs(sides, matched), categories, unlike)
     effect = effects(runs, categories, margin=margin, alpha=alpha)
     means = (side_means(runs, categories, 0), side_means(runs, categories, 1))
     if not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
         raise _nothing_in_common(sides)
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
-    told = explain_sides(sides, matched, means, listed)
+    told = explain_sides(sides, matched, means, listed, unlike)
     effect = no_verdict(effect, told.by_chance)
     return Comparison(
         sides=sides,
@@ -156,9 +158,10 @@ def compare_sides(
         causes=told.causes,
         blame=told.blame,
         category_of=matched.category_of,
+        unlike=unlike,
         structures=graphs,
         different=_differences(sides[0].facts, sides[1].facts),
-        doubts=find_comparison_doubts(sides, runs, categories),
+        doubts=find_comparison_doubts(sides, runs, categories, unlike),
         margin=margin,
         alpha=alpha,
     )

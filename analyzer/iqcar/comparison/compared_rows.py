@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.comparison.recorded_parts import without_unlike
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.comparison.measured_side import Side
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 class ComparedRows(NamedTuple):
@@ -21,7 +23,7 @@ class ComparedRows(NamedTuple):
     ----------
     tables : Tables
     waits : DataFrame
-        From :func:`iqcar.waits.measure_waits`.
+        From :func:`iqcar.waits.measure_waits`, without what the sides did not record alike.
     run : ndarray of shape (n_queries,), int64
         Run of each query.
     category : ndarray of shape (n_queries,), int64
@@ -53,7 +55,7 @@ class ComparedRows(NamedTuple):
         return weights
 
 
-def compared_rows(side: Side, category_of: Ints) -> ComparedRows | None:
+def compared_rows(side: Side, category_of: Ints, unlike: Flags) -> ComparedRows | None:
     """Return the rows of a side with their categories; None for a baseline, which has no tables.
 
     Parameters
@@ -61,14 +63,18 @@ def compared_rows(side: Side, category_of: Ints) -> ComparedRows | None:
     side : Side
     category_of : ndarray of shape (n_nodes,), int64
         Category of each node of the side.
+    unlike : ndarray of shape (n_categories, n_parts), bool
+        From :func:`iqcar.comparison.recorded_parts.unlike_parts`.
     """
     if side.tables is None or side.rows is None or side.waits is None:
         return None
     padded = np.append(category_of, -1)
+    stage_category = padded[side.rows.stage_node]
+    stage = side.tables.tasks["stage"].to_numpy(np.int64)
     return ComparedRows(
         side.tables,
-        side.waits,
+        without_unlike(side.waits, stage_category, stage, unlike),
         side.rows.query_run,
         padded[side.rows.query_node],
-        padded[side.rows.stage_node],
+        stage_category,
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iqcar.comparison.run_parameters import Explanation
     from iqcar.comparison.settings_difference import SettingDifference
     from iqcar.comparison.side_facts import SideFacts
-    from iqcar.tables.arrays import Ints
+    from iqcar.tables.arrays import Flags, Ints
 
 
 class Differences(NamedTuple):
@@ -68,6 +68,9 @@ class Comparison:
     needed it: :meth:`blame_change` then computes it."""
     category_of: tuple[Ints, Ints]
     """Category of each node of either side."""
+    unlike: Flags
+    """Parts of each category's task time that the sides did not record alike, and that are counted
+    as rest: (n_categories, n_parts)."""
     structures: pd.DataFrame
     """Queries whose stage graph changed, with precursor and mutation (``STRUCTURES``)."""
     different: Differences
@@ -158,7 +161,8 @@ class Comparison:
         if self.blame is not None:
             return self.blame
         before, after = (
-            compared_rows(side, of) for side, of in zip(self.sides, self.category_of, strict=True)
+            compared_rows(side, of, self.unlike)
+            for side, of in zip(self.sides, self.category_of, strict=True)
         )
         if before is None or after is None:
             return BLAME_CHANGES.empty()

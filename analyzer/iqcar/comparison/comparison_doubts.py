@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iqcar.comparison.effects import FAMILIES
+from iqcar.comparison.recorded_parts import unlike_doubt
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.comparison.measured_side import Side
+    from iqcar.tables.arrays import Flags
 
 SHORT_RUN = 0.5
 """Share of the queries of the fullest run below which a run is called short."""
 
 
 def find_comparison_doubts(
-    sides: tuple[Side, Side], runs: pd.DataFrame, categories: pd.DataFrame
+    sides: tuple[Side, Side], runs: pd.DataFrame, categories: pd.DataFrame, unlike: Flags
 ) -> tuple[str, ...]:
     """Return one sentence for each doubt, without a full stop.
 
@@ -25,6 +27,8 @@ def find_comparison_doubts(
     sides : tuple of Side
     runs : DataFrame of CATEGORY_RUNS
     categories : DataFrame of CATEGORIES
+    unlike : ndarray of shape (n_categories, n_parts), bool
+        Parts that are not compared.
     """
     doubts = [
         f"{word}, {doubt}"
@@ -52,6 +56,8 @@ def find_comparison_doubts(
         doubts.append(
             "No host is on both sides: other machines make other times, whatever the queries do"
         )
+    if unlike.any():
+        doubts.append(unlike_doubt(sides, unlike, categories))
     is_query = categories["kind"].to_numpy() == "query"
     queries = runs[is_query[runs["category"].to_numpy()]].groupby(["side", "run"]).size()
     short = int((queries < SHORT_RUN * queries.max()).sum())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iqcar.comparison.match import Matched
     from iqcar.comparison.measured_side import Side
     from iqcar.comparison.side_means import SideMeans
-    from iqcar.tables.arrays import Ints
+    from iqcar.tables.arrays import Flags, Ints
 
 
 def explain_sides(
@@ -30,6 +30,7 @@ def explain_sides(
     matched: Matched,
     means: tuple[SideMeans, SideMeans],
     changes: pd.DataFrame,
+    unlike: Flags,
 ) -> Told:
     """Tell the causes of all changes, and leave out those that are chance.
 
@@ -39,6 +40,8 @@ def explain_sides(
     matched : Matched
     means : SideMeans of before and after
     changes : DataFrame of CHANGES
+    unlike : ndarray of shape (n_categories, n_parts), bool
+        Parts that are not compared.
 
     Returns
     -------
@@ -47,8 +50,9 @@ def explain_sides(
     """
     if changes.empty:
         return Told(changes, CHANGE_CAUSES.empty(), [], None)
-    rows = [compared_rows(side, of) for side, of in zip(sides, matched.category_of, strict=True)]
-    before, after = rows
+    before, after = (
+        compared_rows(side, of, unlike) for side, of in zip(sides, matched.category_of, strict=True)
+    )
     blame = shared = None
     if before is not None and after is not None:
         blame = blame_change(before, after) if _waits_changed(changes, means) else None

@@ -10,6 +10,7 @@ import pandas as pd
 
 from iqcar.comparison.comparison_tables import MEASURES, PART_NAMES
 from iqcar.comparison.query_path import query_paths
+from iqcar.comparison.recorded_parts import node_evidence
 from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.side_facts import SideFacts, side_facts
 from iqcar.comparison.stage_graph_key import graph_keys
@@ -94,6 +95,9 @@ class Side:
     """Measures of each node and run (:data:`NODE_RUNS`)."""
     graphs: pd.DataFrame
     """Stage graphs of each query and run (:data:`QUERY_GRAPHS`)."""
+    evidence: Floats
+    """Share of each node's task time by the evidence of each part: (n_nodes, n_parts, n_evidences)
+    (:func:`~iqcar.comparison.recorded_parts.node_evidence`)."""
     doubts: tuple[str, ...] = ()
     """What was left out, and why."""
     tables: Tables | None = None
@@ -146,6 +150,7 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     )
     graphs = graph_keys(tables, stages, texts(nodes, "label"), stage_node)
     rows = np.flatnonzero(usable)
+    node_of_stage = stages.of_node(stage_node)
     return Side(
         facts=side_facts(tables, here, int(run.max(initial=-1)) + 1),
         nodes=nodes,
@@ -157,9 +162,10 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
                 "graph": [graphs.get(row, "") for row in rows.tolist()],
             }
         ),
+        evidence=node_evidence(tables, waits, node_of_stage, nodes["query"].to_numpy(np.int64)),
         doubts=doubts,
         tables=tables,
-        rows=SideRows(query_node, run, stages.of_node(stage_node)),
+        rows=SideRows(query_node, run, node_of_stage),
         waits=waits,
     )
 

@@ -13,18 +13,16 @@ import numpy as np
 
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.query_path import stage_times
+from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.enums import Request
 from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero, share_of, sum_by
-from iqcar.waits import IN_TASK_REQUESTS, wait_column
+from iqcar.waits import wait_column
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
-
-TASK_PARTS = ("compute_ms", "gc_ms", *(wait_column(request) for request in IN_TASK_REQUESTS))
-"""Columns of waits that are parts of a stage by the same name."""
 
 
 def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
