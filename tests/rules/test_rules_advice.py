@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar as package
+from iqcar.comparison.check_rules import check_rules
 from iqcar.errors import IqcarError
 from iqcar.graph import build_graph
 from iqcar.pipeline import diagnose, stragglers_of
-from iqcar.replay import check_rules, predict
+from iqcar.replay import predict
 from iqcar.rules import (
     RulesFile,
     RuleType,

@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 
 import iqcar
 from iqcar.cli.main import app
-from iqcar.replay import check_rules, replay
+from iqcar.comparison.check_rules import check_rules
+from iqcar.replay import replay
 from iqcar.report.json.analyze import check_schema
 from iqcar.rules import PoolPlan, RulesFile, compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import recorded_scheduler
 from iqcar.tables import SAMPLES, Tables
+from tests.support import replayed_log
 from tests.support.naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan
 from tests.support.planned_pool import planned_pool
 from tests.support.replayed_log import log_of, write_log
@@ -215,6 +217,9 @@ def test_no_verdict_is_given_where_other_processes_loaded_the_hosts_differently(
     disturbed = check_rules(rules, first, with_outside_load(second, 0.4))
     assert {rule.verdict for rule in disturbed.rules} == {"disturbed"}
     assert [doubt for doubt in disturbed.doubts if "10% of the hosts' processors" in doubt]
+    compared = iqcar.compare(first, with_outside_load(second, 0.4))
+    assert set(compared.doubts) <= set(disturbed.doubts)
+    assert [doubt for doubt in compared.doubts if "no effect can be told" in doubt]
     acting = [rule for rule in disturbed.rules if rule.applied == "yes"]
     assert acting and all("no verdict" in rule.sentence for rule in acting)
 
@@ -233,3 +238,49 @@ def test_queries_without_a_rule_that_moved_too_are_pointed_out(
     text, result = check(tmp_path, before, log)
     assert result["controls"]["change_percent"] > 40
     assert "one query that no rule is about took +" in text
+
+
+def test_what_changed_is_what_the_comparison_says(
+    before: Path, rules: RulesFile, after: Path
+) -> None:
+    first, second = iqcar.read(before), iqcar.read(after)
+    checked = check_rules(rules, first, second)
+    compared = iqcar.compare(first, second)
+    assert len(checked.queries) == len(NAMES)
+    for query in checked.queries:
+        effect = compared.effects.iloc[compared.find(query.name)]
+        assert (query.before_ms, query.after_ms) == (effect["before_ms"], effect["after_ms"])
+        assert query.told == ("changed" if "time" in effect["evidence"] else effect["verdict"])
+
+
+def test_an_effect_that_one_run_cannot_tell_is_not_claimed(
+    tmp_path: Path, before: Path, rules: RulesFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower = workload()
+    report = changed(slower.queries[1], tail=1500.0)
+    slower = changed(slower, queries=(slower.queries[0], report, slower.queries[2]))
+    options: list[object] = []
+    for day in range(3):
+        monkeypatch.setattr(replayed_log, "START", replayed_log.START + 86_400_000)
+        for option, work in (("before", workload()), ("after", slower)):
+            app = f"{option}-{day}"
+            log = write_log(tmp_path / app, work, names=NAMES, app_id=app)
+            options += [f"--{option}", log]
+    once, often = options[1::2][:2], [*options[1::2][:2], *options[4:]]
+    for paths, told in ((once, "cannot_tell"), (often, "changed")):
+        _, result = check(tmp_path, *paths)
+        victim = next(r for r in result["rules"] if r["query_name"] == "report")
+        assert (victim["verdict"], victim["told"]) == ("slower", told)
+        assert ("too few runs can tell" in victim["sentence"]) == (told == "cannot_tell")
+
+
+def test_a_query_named_after_its_day_is_checked_the_next_day(
+    tmp_path: Path, rules: RulesFile, before: Path
+) -> None:
+    names = ("etl", "report 2026-10-01", "nightly")
+    first = iqcar.read(write_log(tmp_path / "monday", workload(), names=names))
+    again = ("etl", "report 2026-10-02", "nightly")
+    second = iqcar.read(write_log(tmp_path / "tuesday", workload(), names=again))
+    checked = check_rules(rules, first, second)
+    assert [query.name for query in checked.queries if "report" in query.name] == [names[1]]
+    assert checked.only_before == checked.only_after == ()

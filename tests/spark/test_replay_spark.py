@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import iqcar
-from iqcar.replay import check_rules, record, replay, replay_errors
+from iqcar.comparison.check_rules import check_rules
+from iqcar.replay import record, replay, replay_errors
 from iqcar.rules import compile_rules, dump_rules, load_rules_file, recorded_scheduler
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.tables import POOLS

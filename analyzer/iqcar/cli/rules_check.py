@@ -42,15 +42,15 @@ def check(
 ) -> None:
     """Compare a run with rules with the run they were made from, and with what was predicted.
 
-    Queries of both runs are matched by fingerprint. For each rule it says whether it was applied
-    (the pool that the tasks really ran in), whether its victims got faster, and how far off the
-    prediction was.
+    Queries of both runs are matched as `iqcar compare --match name` does. For each rule it says
+    whether it was applied (the pool that the tasks really ran in), whether its victims got faster,
+    whether the runs can tell that from chance, and how far off the prediction was.
 
     Example: iqcar rules check rules.json before/ after/
     """
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
-    from iqcar.replay import check_rules
+    from iqcar.comparison.check_rules import check_rules
     from iqcar.report.json.analyze import check_to_json
     from iqcar.report.terminal.rules_check import print_check
     from iqcar.rules import load_rules_file

@@ -128,10 +128,14 @@ def compare_sides(
     alpha: float = ALPHA,
     pairs: Sequence[tuple[str, str]] = (),
     match_by: MatchBy = MatchBy.AUTO,
+    in_common: bool = True,
 ) -> Comparison:
-    """Compare two measured sides (:func:`compare` measures them)."""
+    """Compare two measured sides (:func:`compare` measures them).
+
+    ``in_common`` tells whether sides without a query in common are an error.
+    """
     for side, word in zip(sides, ("before", "after"), strict=True):
-        if side.nodes.empty:
+        if in_common and side.nodes.empty:
             raise IqcarError(
                 f"there is nothing to compare {word}: no query ended well",
                 "",
@@ -143,7 +147,7 @@ def compare_sides(
     runs = fold_parts(category_runs(sides, matched), categories, unlike)
     effect = effects(runs, categories, margin=margin, alpha=alpha)
     means = (side_means(runs, categories, 0), side_means(runs, categories, 1))
-    if not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
+    if in_common and not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
         raise _nothing_in_common(sides)
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))

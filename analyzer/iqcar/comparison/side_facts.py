@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.demand.outside_load import outside_load
 from iqcar.enums import InputStatus
 from iqcar.tables import texts
 
@@ -45,6 +46,9 @@ class SideFacts(NamedTuple):
         Values of each Spark property over the applications, sorted.
     damaged : bool
         Whether an input failed or was truncated.
+    outside_load : float or None
+        Share of the hosts' processors that processes other than the executors used; None where no
+        host was sampled.
     """
 
     runs: int
@@ -54,6 +58,7 @@ class SideFacts(NamedTuple):
     hosts: tuple[str, ...]
     settings: dict[str, tuple[str, ...]]
     damaged: bool
+    outside_load: float | None = None
 
 
 def side_facts(tables: Tables, here: Flags, runs: int) -> SideFacts:
@@ -91,6 +96,7 @@ def side_facts(tables: Tables, here: Flags, runs: int) -> SideFacts:
         hosts=tuple(sorted(host_names[host] for host in used.tolist() if host >= 0)),
         settings=settings_of(tables, chosen),
         damaged=bool(bad & set(texts(inputs, "status"))),
+        outside_load=outside_load(tables).share,
     )
 
 

@@ -6,21 +6,21 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iqcar.comparison.check_rules import RuleVerdict, check_rules
 from iqcar.demo.data import data_folder, make_data
 from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.run_mix import run_mix, slots_here
 from iqcar.files.derived import write_derived
 from iqcar.pipeline import diagnose, read
-from iqcar.replay import Verdict, check_rules
 from iqcar.rules import dump_compiled, load_rules_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from iqcar.comparison.check_rules import Check
     from iqcar.demo.run_mix import Run
     from iqcar.diagnosis import Diagnosis
-    from iqcar.replay import Check
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Story:
     @property
     def disturbed(self) -> bool:
         """Whether other processes loaded the machine differently in the two runs."""
-        return any(rule.verdict == Verdict.DISTURBED.value for rule in self.check.rules)
+        return any(rule.verdict == RuleVerdict.DISTURBED.value for rule in self.check.rules)
 
     @property
     def most_hurt(self) -> str:

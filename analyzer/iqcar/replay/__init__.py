@@ -1,8 +1,5 @@
 """Replay a recorded run under other shares, to predict the effect of scheduler rules."""
 
-from iqcar.replay.check_rules import Check as Check
-from iqcar.replay.check_rules import Verdict as Verdict
-from iqcar.replay.check_rules import check_rules as check_rules
 from iqcar.replay.effect import Prediction as Prediction
 from iqcar.replay.effect import predict as predict
 from iqcar.replay.expected import Expected as Expected

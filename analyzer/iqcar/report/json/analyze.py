@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from iqcar.comparison.check_rules import Check
     from iqcar.diagnosis import Diagnosis
-    from iqcar.replay import Check
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
     from iqcar.topics import Topics

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from iqcar.replay import Check
+    from iqcar.comparison.check_rules import Check
 
 MAX_NAMES = 10
 """Names of queries without a partner that are shown; the rest is counted."""

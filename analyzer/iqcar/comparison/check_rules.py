@@ -1,0 +1,396 @@
+"""Compare two recorded runs, before and after rules, with what was predicted.
+
+A view of their :class:`~iqcar.comparison.comparison.Comparison`: it matches the queries, averages
+their runs and tells which differences are no chance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.comparison.compare_sets import compare_sides
+from iqcar.comparison.comparison_doubts import loaded_unlike
+from iqcar.comparison.measured_side import measure_side
+from iqcar.enums import Kind, MatchBy, RunBy, Verdict
+from iqcar.replay.run import record
+from iqcar.replay.scheduling import is_fair, ran_in_pools
+from iqcar.rules import QueryType, compile_rules, scheduler_rules
+from iqcar.rules.outlook import LEAST_GAIN_SHARE
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iqcar.comparison.comparison import Comparison
+    from iqcar.replay.run import Recording
+    from iqcar.rules import PoolPlan, Rule, RulesFile
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats
+
+
+class Applied(Kind):
+    """Whether a rule acted in the second run: what the log says of the pools that tasks ran in."""
+
+    YES = "yes", "Every run of its query ran in its pool, under FAIR."
+    PARTLY = "partly", "Some runs of its query, or some of their stages, ran in its pool."
+    NO = "no", "No run of its query ran in its pool, or the scheduler was FIFO."
+    NO_POOL = "no-pool", "It was compiled to no pool."
+    NOT_RUN = "not-run", "Its query did not run again."
+
+
+CONTROLS_OFF_PERCENT = 10.0
+"""Difference between predicted and actual change of the queries that no rule is about, in
+percentage points, from which something else than the rules changed. Runs of one query on a quiet
+machine differ by up to 7 %."""
+
+
+class RuleVerdict(Kind):
+    """What became of a rule's victims."""
+
+    HELPED = "helped", "They got faster by 1 % or more."
+    NO_CHANGE = "no-change", "They changed by less than 1 %."
+    SLOWER = "slower", "They got slower by 1 % or more."
+    UNKNOWN = "unknown", "None of them ended in both runs."
+    DISTURBED = "disturbed", "Other processes loaded the hosts more in one run than in the other."
+
+
+@dataclass(frozen=True)
+class QueryChange:
+    """One recurring query in both runs; ``off_percent`` is predicted less actual change, ``told``
+    what the runs tell (:class:`iqcar.enums.Verdict`).
+    """
+
+    fingerprint: str
+    name: str
+    runs_before: int
+    runs_after: int
+    before_ms: float
+    after_ms: float
+    change_percent: float
+    predicted_percent: float | None
+    off_percent: float | None
+    told: Verdict
+
+
+@dataclass(frozen=True)
+class Total:
+    """All recurring queries of both runs, each as often as it ran before."""
+
+    queries: int
+    before_ms: float
+    after_ms: float
+    change_percent: float
+    predicted_percent: float | None
+    off_percent: float | None
+
+
+@dataclass(frozen=True)
+class RuleCheck:
+    """One rule: whether it acted, and what became of its victims."""
+
+    id: str
+    query_name: str
+    pool: str
+    applied: str
+    ran_in: dict[str, int]
+    """Pools that the stages of its query ran in, and how many in each."""
+    verdict: str
+    victims: int
+    """Recurring queries that it was to help and that ended in both runs."""
+    change_percent: float | None
+    predicted_percent: float | None
+    off_percent: float | None
+    told: Verdict | None
+    """What the runs of its victims tell of that; None without any."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """What two runs say about rules.
+
+    Attributes
+    ----------
+    queries : recurring queries that ended in both runs, the longest first.
+    total : all of those; None if there are none.
+    controls : those that no rule is about and that no rule is to help; None if there are none.
+    rules : in the order of the file.
+    only_before, only_after : names of queries that ended in one run only.
+    doubts : what could not be found out.
+    """
+
+    queries: tuple[QueryChange, ...]
+    total: Total | None
+    controls: Total | None
+    rules: tuple[RuleCheck, ...]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it stands in JSON."""
+        return asdict(self)
+
+
+def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
+    """Compare predicted with actual durations.
+
+    Parameters
+    ----------
+    file : RulesFile
+        The rules that the second run was made with, and the pools they were compiled to. ADVICE
+        rules are skipped: nothing tells whether anybody followed them.
+    before, after : Tables
+        From :func:`iqcar.read`, queries identified alike.
+    """
+    known = file.recorded
+    rules = scheduler_rules(file.rules)
+    plan = file.plan or compile_rules(file.rules, known.slots, known.running, known.pools)
+    recording = record(before)
+    sides = measure_side(before, RunBy.HOUR), measure_side(after, RunBy.HOUR)
+    # Rules name queries, so equal plans do not make two of them one.
+    comparison = compare_sides(sides, match_by=MatchBy.NAME, in_common=False)
+    compared = _Compared(comparison, recording, plan)
+    doubts = [*recording.doubts, *comparison.doubts]
+    if not compared.changes:
+        doubts.append("no query ended in both runs: nothing can be compared")
+    disturbed = loaded_unlike(sides[0].facts, sides[1].facts)
+    about = {
+        category
+        for rule in rules
+        for category in compared.find((rule.fingerprint, *_victims_of(rule, rules)))
+    }
+    alone = [category for category in compared.changes if category not in about]
+    controls = compared.total(alone) if alone else None
+    if doubt := _controls_doubt(controls):
+        doubts.append(doubt)
+    longest = sorted(
+        compared.changes.values(), key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint)
+    )
+    return Check(
+        tuple(longest),
+        compared.total(list(compared.changes)) if compared.changes else None,
+        controls,
+        tuple(_check_rule(rule, rules, plan, after, compared, disturbed) for rule in rules),
+        compared.only_on(0),
+        compared.only_on(1),
+        tuple(doubts),
+    )
+
+
+class _Compared:
+    """Recurring queries of both runs by category, and what was predicted of them."""
+
+    def __init__(self, comparison: Comparison, recording: Recording, plan: PoolPlan) -> None:
+        self.comparison = comparison
+        self.category_of: dict[str, int] = {}
+        for side, of in zip(comparison.sides, comparison.category_of, strict=True):
+            named = zip(texts(side.nodes, "fingerprint"), of.tolist(), strict=True)
+            self.category_of = {f: category for f, category in named if f} | self.category_of
+        self.were, self.would = (
+            self._means(recording.replay(planned).duration_ms) for planned in (None, plan)
+        )
+        self.changes = {category: self._change(category) for category in comparison.common.tolist()}
+
+    def find(self, fingerprints: Iterable[str]) -> list[int]:
+        """Return the categories of queries that ended on either side."""
+        found = (self.category_of.get(fingerprint, -1) for fingerprint in fingerprints)
+        return [category for category in dict.fromkeys(found) if category >= 0]
+
+    def of_rule(self, rule: Rule, after: Tables) -> Flags:
+        """Mark the runs after of a rule's query, ended or not, whatever it is called there."""
+        wanted = set(self.find([rule.fingerprint]))
+        alike = [f for f, category in self.category_of.items() if category in wanted]
+        same: Flags = after.queries["fingerprint"].isin([rule.fingerprint, *alike]).to_numpy(bool)
+        return same
+
+    def only_on(self, side: int) -> tuple[str, ...]:
+        """Return the names of queries that ended on one side only."""
+        runs = self.comparison.effects[["runs_before", "runs_after"]].to_numpy()
+        alone = (runs[:, side] > 0) & (runs[:, 1 - side] == 0)
+        queries = self.comparison.queries
+        return tuple(sorted(self.comparison.name(row) for row in queries[alone[queries]].tolist()))
+
+    def total(self, categories: Sequence[int]) -> Total:
+        """Sum queries, each as often as it ran before."""
+        rows = [self.changes[category] for category in categories]
+        before = sum(row.before_ms * row.runs_before for row in rows)
+        after = sum(row.after_ms * row.runs_before for row in rows)
+        actual, predicted = _percent(before, after), None
+        if all(category in self.were and category in self.would for category in categories):
+            replayed = (
+                sum(mean[c] * row.runs_before for c, row in zip(categories, rows, strict=True))
+                for mean in (self.were, self.would)
+            )
+            predicted = _percent(*replayed)
+        return Total(len(rows), before, after, actual, predicted, _less(predicted, actual))
+
+    def told(self, categories: Sequence[int]) -> Verdict:
+        """Return what the runs tell of some queries: changed if one did, and none the other way."""
+        found = {self.changes[category].told for category in categories}
+        ways = {
+            np.sign(row.after_ms - row.before_ms)
+            for row in (self.changes[category] for category in categories)
+            if row.told is Verdict.CHANGED
+        }
+        if len(ways) == 1:
+            return Verdict.CHANGED
+        return found.pop() if len(found) == 1 and not ways else Verdict.CANNOT_TELL
+
+    def _means(self, duration_ms: Floats) -> dict[int, float]:
+        """Mean duration before by category, as the comparison averages: by run, then over runs."""
+        rows, of = self.comparison.sides[0].rows, self.comparison.category_of[0]
+        if rows is None:
+            return {}  # a baseline, which cannot be replayed
+        known = (rows.query_node >= 0) & np.isfinite(duration_ms)
+        keys = [of[rows.query_node[known]], rows.query_run[known]]
+        of_runs = pd.Series(duration_ms[known]).groupby(keys).mean()
+        return {int(key): float(ms) for key, ms in of_runs.groupby(level=0).mean().items()}
+
+    def _change(self, category: int) -> QueryChange:
+        effect = self.comparison.effects.iloc[category]
+        name = self.comparison.categories["name_before"].iloc[category]
+        side = self.comparison.sides[0]
+        node = int(np.flatnonzero(self.comparison.category_of[0] == category)[0])
+        before, after = float(effect["before_ms"]), float(effect["after_ms"])
+        actual, predicted = _percent(before, after), None
+        if category in self.were and category in self.would:
+            predicted = _percent(self.were[category], self.would[category])
+        # Rules explain what a comparison without them would put down to chance.
+        by_time = "time" in effect["evidence"].split(", ")
+        told = Verdict.CHANGED if by_time else Verdict(effect["verdict"] or Verdict.CANNOT_TELL)
+        return QueryChange(
+            side.nodes["fingerprint"].iloc[node], name, self._instances(category, 0),
+            self._instances(category, 1), before, after, actual, predicted,
+            _less(predicted, actual), told,
+        )  # fmt: skip
+
+    def _instances(self, category: int, side: int) -> int:
+        runs = self.comparison.category_runs
+        here = (runs["category"] == category) & (runs["side"] == side)
+        return int(runs["instances"][here].sum())
+
+
+def _controls_doubt(controls: Total | None) -> str:
+    """Say so if queries that no rule is about changed in another way than was predicted."""
+    if controls is None:
+        return ""
+    off = controls.off_percent if controls.off_percent is not None else -controls.change_percent
+    if abs(off) < CONTROLS_OFF_PERCENT:
+        return ""
+    expected = (
+        ""
+        if controls.predicted_percent is None
+        else (f" ({controls.predicted_percent:+.0f}% was predicted)")
+    )
+    which = f"{controls.queries} queries" if controls.queries > 1 else "one query"
+    return (
+        f"{which} that no rule is about took {controls.change_percent:+.0f}% time{expected}: "
+        "more than the rules differed between the runs"
+    )
+
+
+def _check_rule(
+    rule: Rule,
+    rules: Sequence[Rule],
+    plan: PoolPlan,
+    after: Tables,
+    compared: _Compared,
+    disturbed: bool,
+) -> RuleCheck:
+    pool = next((a.pool for a in plan.assignments if a.rule_id == rule.id), "")
+    applied, ran_in = _applied(compared.of_rule(rule, after), pool, after)
+    victims = [c for c in compared.find(_victims_of(rule, rules)) if c in compared.changes]
+    change, predicted, told, verdict = None, None, None, RuleVerdict.UNKNOWN
+    if victims:
+        total, told = compared.total(victims), compared.told(victims)
+        change, predicted = total.change_percent, total.predicted_percent
+        least = 100 * LEAST_GAIN_SHARE
+        verdict = RuleVerdict.SLOWER if change >= least else RuleVerdict.NO_CHANGE
+        verdict = RuleVerdict.HELPED if change <= -least else verdict
+        verdict = RuleVerdict.DISTURBED if disturbed else verdict
+    return RuleCheck(
+        rule.id, rule.query_name, pool, applied.value, ran_in, verdict.value, len(victims),
+        change, predicted, _less(predicted, change), told,
+        _sentence(rule, pool, applied, ran_in, verdict, told, change, predicted),
+    )  # fmt: skip
+
+
+def _applied(runs: Flags, pool: str, after: Tables) -> tuple[Applied, dict[str, int]]:
+    """Look at the pools that the stages of a query's runs really ran in."""
+    query = after.stages["query"].to_numpy(np.int64)
+    of_query = (query >= 0) & np.append(runs, False)[query]
+    stage = np.flatnonzero(of_query)
+    if len(stage) == 0:
+        return (Applied.NOT_RUN if pool else Applied.NO_POOL), {}
+    app = after.stages["app"].to_numpy(np.int64)[stage]
+    fair = np.array([is_fair(after, number) for number in range(len(after.applications))])[app]
+    ran = ran_in_pools(after, stage)
+    counts = dict(Counter(ran).most_common())
+    if not pool:
+        return Applied.NO_POOL, counts
+    hits = np.array([name == pool for name in ran]) & fair
+    if hits.all():
+        return Applied.YES, counts
+    return (Applied.PARTLY if hits.any() else Applied.NO), counts
+
+
+def _victims_of(rule: Rule, rules: Sequence[Rule]) -> list[str]:
+    """Fingerprints that a rule is to help; those of the file's victims where it does not say."""
+    if rule.query_type is QueryType.TARGET:
+        return [rule.fingerprint]
+    listed = (rule.expected or {}).get("victim_fingerprints")
+    if isinstance(listed, list) and listed:
+        return list(dict.fromkeys(f for f in listed if isinstance(f, str)))
+    return [other.fingerprint for other in rules if other.query_type is QueryType.TARGET]
+
+
+def _sentence(
+    rule: Rule,
+    pool: str,
+    applied: Applied,
+    ran_in: Mapping[str, int],
+    verdict: RuleVerdict,
+    told: Verdict | None,
+    change: float | None,
+    predicted: float | None,
+) -> str:
+    elsewhere = ", ".join(list(ran_in)[:3])
+    acted = {
+        Applied.YES: f"was applied ({pool})",
+        Applied.PARTLY: f"was applied to some stages only (they ran in {elsewhere})",
+        Applied.NO: f"was not applied: its query ran in {elsewhere}, not in {pool} under FAIR",
+        Applied.NO_POOL: "makes no pool",
+        Applied.NOT_RUN: "could not act: its query did not run again",
+    }[applied]
+    if applied is Applied.NO_POOL:
+        # What became of its victims is the doing of the other rules.
+        return f"{rule.id} {acted}: it did nothing by itself"
+    whom = "its query" if rule.query_type is QueryType.TARGET else "its victims"
+    if verdict is RuleVerdict.UNKNOWN or change is None:
+        return f"{rule.id} {acted}; what became of {whom} is not known"
+    got = {
+        RuleVerdict.HELPED: f"{whom} took {-change:.0f}% less time",
+        RuleVerdict.SLOWER: f"{whom} took {change:.0f}% more time",
+        RuleVerdict.NO_CHANGE: f"{whom} took as long as before",
+        RuleVerdict.DISTURBED: f"no verdict: {whom} took {change:+.0f}% time on hosts that other "
+        "processes loaded differently",
+    }[verdict]
+    text = f"{rule.id} {acted}; {got}"
+    if predicted is not None:
+        text += f" ({predicted:+.0f}% was predicted)"
+    unsure = told is Verdict.CANNOT_TELL and verdict in (RuleVerdict.HELPED, RuleVerdict.SLOWER)
+    return f"{text}, which too few runs can tell from chance" if unsure else text
+
+
+def _percent(before: float, after: float) -> float:
+    return 100 * (after / before - 1.0) if before > 0 else 0.0
+
+
+def _less(predicted: float | None, actual: float | None) -> float | None:
+    return None if predicted is None or actual is None else predicted - actual
