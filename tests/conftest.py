@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -46,10 +47,34 @@ measures_again = pytest.mark.flaky(reruns=2)
 measurement that was disturbed is taken again. What is wrong fails three times."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Let the files of a distributed run be handed out by our own rules: --dist loadfile."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.support.scheduling import FilesInTurn
+
+    return FilesInTurn(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what starts a Spark or opens pages in a browser: scripts/test --quick leaves it out."""
     for item in items:
         if item.path.parent.name in ("spark", "browser"):
             item.add_marker(item.path.parent.name)
         elif "spark_logs" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    left_out = [item for item in items if for_another_spark(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def for_another_spark(item: pytest.Item) -> bool:
+    """Whether a test's Spark runs the portable tests only, and this is none."""
+    if not os.environ.get("IQCAR_PORTABLE_HOMES") or item.get_closest_marker("portable"):
+        return False
+    from tests.support.listener_spark import portable_homes
+
+    params = getattr(item, "callspec", None)
+    return params is not None and any(home in params.params.values() for home in portable_homes())

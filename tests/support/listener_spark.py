@@ -1,7 +1,8 @@
 """Runs a real Spark with the listener's jar and reads back what it recorded.
 
 Which Sparks: the folders in the environment variable ``IQCAR_SPARK_HOMES`` (``SPARK_HOME`` each,
-separated like ``PATH``), else the installed pyspark.
+separated like ``PATH``), else the installed pyspark; and those in ``IQCAR_PORTABLE_HOMES`` for the
+tests that are marked portable.
 """
 
 from __future__ import annotations
@@ -37,13 +38,21 @@ APP_TIMEOUT_S = 600
 """A run takes 10 to 40 s; a busy machine ten times that. Only a hang takes longer."""
 
 
+def homes_in(variable: str) -> list[Path]:
+    """Folders that an environment variable names."""
+    return [Path(home) for home in os.environ.get(variable, "").split(os.pathsep) if home]
+
+
+def portable_homes() -> list[Path]:
+    """Every Spark on which only the tests marked portable run."""
+    return homes_in("IQCAR_PORTABLE_HOMES")
+
+
 def spark_homes() -> list[Path]:
     """Every Spark to test with; empty where there is none."""
-    named = os.environ.get("IQCAR_SPARK_HOMES", "")
-    if named:
-        return [Path(home) for home in named.split(os.pathsep)]
     spec = importlib.util.find_spec("pyspark")
-    return [Path(spec.origin).parent] if spec and spec.origin else []
+    installed = [Path(spec.origin).parent] if spec and spec.origin else []
+    return [*(homes_in("IQCAR_SPARK_HOMES") or installed), *portable_homes()]
 
 
 def spark_params() -> list[Any]:

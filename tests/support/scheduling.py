@@ -1,0 +1,51 @@
+"""Which process of a distributed test run takes which files, and in which order.
+
+A file's tests run in one process, so that what its fixtures record is recorded once; so do the
+files that share a cluster or a recording. Long files come first: a long one at the end would keep
+one process busy while the others have nothing to do. Tests of Spark and browsers wait most of their
+time: all processes but one begin with them, and that one with the other tests, so that the
+processor is busy all the time and no more than the first processes measure at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+CLUSTER, KNOWN_WAITS = "a cluster", "known waits"
+SHARED = {
+    "tests/spark/test_executors_shared.py": CLUSTER,
+    "tests/spark/test_fleet_cli.py": CLUSTER,
+    "tests/spark/test_listener_cluster.py": CLUSTER,
+    "tests/spark/test_wasted_live.py": CLUSTER,
+    "tests/spark/test_listener_diagnosis.py": KNOWN_WAITS,
+    "tests/spark/test_listener_waits.py": KNOWN_WAITS,
+}
+"""What lives as long as a process and serves several files."""
+WAITING = (CLUSTER, KNOWN_WAITS, "tests/spark/", "tests/browser/")
+LONGEST = (CLUSTER, "tests/spark/test_rules_applied.py", KNOWN_WAITS)
+"""What takes longest, in this order; the others take about as long as each other."""
+
+
+class FilesInTurn(LoadScopeScheduling):
+    """Hands out files, those that take longest first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return SHARED.get(file, file)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        waits = node is not self.nodes[-1]
+        chosen = min(self.workqueue, key=lambda unit: _turn(unit, waits))
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _turn(unit: str, waits: bool) -> tuple[bool, int]:
+    """What a process takes first sorts first."""
+    rank = LONGEST.index(unit) if unit in LONGEST else len(LONGEST)
+    return unit.startswith(WAITING) != waits, rank
