@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 TIMEOUT_S = 300
-IMPORTED = [
-    "iqcar.cli.main", "iqcar.pipeline", "iqcar.report.html", "iqcar.report.terminal.analyze",
-    "iqcar.report.json.analyze", "iqcar.eventlog", "iqcar.attach.spark_conf", "iqcar.serve.server",
-]  # fmt: skip
-"""What the first process imports; a command imports the rest when it needs it."""
-
 _forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload(IMPORTED)
+_forking.set_forkserver_preload(["tests.support.command_imports"])
 
 
 class Forked:

@@ -1,0 +1,33 @@
+"""Import what commands import when they need it, in the process that they are forked from.
+
+Typer, numba and plotly import most of themselves at their first command, function and figure.
+"""
+
+import plotly.subplots
+from numba import int64, njit
+from plotly.graph_objects import Bar, Box, Figure, Heatmap, Sankey, Scatter
+from typer.main import get_command
+
+import iqcar.attach.spark_conf
+import iqcar.cli.reading
+import iqcar.cli.writing
+import iqcar.comparison.compare_sets
+import iqcar.comparison.restrict
+import iqcar.eventlog
+import iqcar.replay
+import iqcar.report.html
+import iqcar.report.html.compare
+import iqcar.report.json.analyze
+import iqcar.report.terminal.analyze
+import iqcar.report.terminal.compare
+import iqcar.report.terminal.compare_explain
+import iqcar.report.terminal.rules_check
+import iqcar.report.terminal.stragglers
+import iqcar.report.terminal.topics
+import iqcar.serve.server
+import iqcar.topics.job_workers  # noqa: F401
+from iqcar.cli.main import app
+
+get_command(app).make_context("iqcar", ["queries", "log"]).close()
+njit(int64(int64))(lambda number: number)
+Figure([Bar(), Box(), Heatmap(), Sankey(), Scatter()]).to_json()
