@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.blame.attribute import (
@@ -23,6 +23,7 @@ from iqcar.blame.stage_losses import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
 from iqcar.waits import WAITS
+from tests.support.examples import examples
 from tests.support.naive_blame import naive_blame
 from tests.support.random_tables import RandomInput, random_devices, random_input, tables_and_waits
 
@@ -36,7 +37,7 @@ def close(value: float, expected: float, scale: float) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(tables_and_waits(), USAGES, SEEDS)
 def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
     random: RandomInput, usage: SourceUsage, seed: int
@@ -70,7 +71,7 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(tables_and_waits(30), USAGES, SEEDS)
 def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
     random: RandomInput, usage: SourceUsage, seed: int
@@ -94,7 +95,7 @@ def test_blame_of_every_demand_is_never_negative_and_sums_to_what_was_lost(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(30), USAGES)
 def test_frames_have_the_declared_columns_and_dtypes(
     random: RandomInput, usage: SourceUsage
@@ -142,7 +143,7 @@ def rows(random: RandomInput, order: np.ndarray) -> RandomInput:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(30), USAGES, st.randoms(use_true_random=False), st.none() | SEEDS)
 def test_the_order_of_tasks_changes_nothing(
     random: RandomInput, usage: SourceUsage, shuffle: st.randoms, seed: int | None
@@ -158,7 +159,7 @@ def test_the_order_of_tasks_changes_nothing(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(30), USAGES, SEEDS)
 def test_numbering_applications_and_hosts_differently_changes_nothing(
     random: RandomInput, usage: SourceUsage, seed: int
@@ -200,7 +201,7 @@ def quiet(random: RandomInput, row: int, compute_ms: float) -> RandomInput:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
 def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: SourceUsage) -> None:
     assume(len(random.waits) > 0)
@@ -222,7 +223,7 @@ def test_cutting_a_source_in_two_changes_nothing(random: RandomInput, usage: Sou
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
 def test_a_source_that_used_nothing_gets_nothing(random: RandomInput, usage: SourceUsage) -> None:
     assume((random.tables.tasks["stage"] == 0).any())
@@ -242,7 +243,7 @@ def test_tables_without_tasks_have_no_blame() -> None:
     assert blame.doubts == ()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(10))
 def test_the_stages_of_a_query_share_the_time_in_which_one_runs(random: RandomInput) -> None:
     tables = random.tables

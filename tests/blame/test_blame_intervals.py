@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.blame.attribute import KNOWN, UNATTRIBUTED, attribute
@@ -13,6 +13,7 @@ from iqcar.blame.task_intervals import Pieces
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.blame.test_blame import assert_same, by_name, close
+from tests.support.examples import examples
 from tests.support.interval_profiles import (
     SERIES,
     even_profiles,
@@ -35,7 +36,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(tables_and_waits(), USAGES, SEEDS)
 def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
     random: RandomInput, usage: SourceUsage, seed: int
@@ -63,7 +64,7 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(tables_and_waits(30), USAGES, SEEDS)
 def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
     random: RandomInput, usage: SourceUsage, seed: int
@@ -87,7 +88,7 @@ def test_blame_by_interval_is_never_negative_and_sums_to_what_was_lost(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), USAGES, st.integers(1, 6))
 def test_cutting_tasks_that_wait_and_work_evenly_changes_nothing(
     random: RandomInput, usage: SourceUsage, width: int
@@ -100,7 +101,7 @@ def test_cutting_tasks_that_wait_and_work_evenly_changes_nothing(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), USAGES)
 def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
     random: RandomInput, usage: SourceUsage
@@ -113,7 +114,7 @@ def test_one_interval_for_the_whole_life_is_the_average_of_the_task(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(tables_and_waits(20), SEEDS)
 def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> None:
     columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
@@ -130,7 +131,7 @@ def test_pieces_tile_the_life_of_every_task(random: RandomInput, seed: int) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), SEEDS)
 def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
     random: RandomInput, seed: int
@@ -152,7 +153,7 @@ def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
         np.testing.assert_allclose(parts, whole, rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), SEEDS)
 def test_memory_is_held_as_the_profile_says_else_evenly(random: RandomInput, seed: int) -> None:
     tables = random_profiles(random_records(random.tables, seed), seed)

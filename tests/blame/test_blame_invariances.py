@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iqcar.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
 from tests.blame.test_blame import SEEDS, assert_same, by_name
+from tests.support.examples import examples
 from tests.support.quiet_clusters import LOUD, NOISY, QUIET, Run, run_of, said
 from tests.support.random_tables import RandomInput, random_devices, tables_and_waits
 
@@ -23,7 +24,7 @@ RUNS = st.one_of(
 ).map(lambda drawn: run_of(drawn[0], 101, drawn[1], drawn[2]))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(RUNS, SEEDS)
 def test_the_order_of_tasks_changes_no_estimate_of_a_device(run: Run, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(run.waits))
@@ -60,14 +61,14 @@ def beside_an_idle_query(
     return both, pd.concat([waits, none], ignore_index=True)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(RUNS, SEEDS)
 def test_a_query_that_uses_nothing_changes_nobodys_blame(run: Run, seed: int) -> None:
     both = beside_an_idle_query(run.tables, run.waits, 30, seed)
     assert_same(by_name(attribute(run.tables, run.waits)), by_name(attribute(*both)))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), SEEDS, st.sampled_from([SourceUsage.ACTIVE, SourceUsage.RATE]))
 def test_tasks_that_use_nothing_change_nobodys_blame(
     random: RandomInput, seed: int, usage: SourceUsage
@@ -84,7 +85,7 @@ def test_tasks_that_use_nothing_change_nobodys_blame(
 STEADY = ("formats", "fetches", "garbage collection", "a day")
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.sampled_from(STEADY), st.integers(0, 11), st.floats(0.3, 1.0), st.booleans())
 def test_how_fast_a_quiet_query_is_hardly_changes_what_another_lost(
     family: str, query: int, factor: float, plain: bool
@@ -104,7 +105,7 @@ def test_how_fast_a_quiet_query_is_hardly_changes_what_another_lost(
 TOLERANCE = 0.01
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(RUNS)
 def test_nobody_lost_more_than_it_waited_and_shares_sum_to_one(run: Run) -> None:
     blame = attribute(run.tables, run.waits)

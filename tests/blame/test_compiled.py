@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from iqcar.blame import sweep, usage_sweep
 from iqcar.replay import event_loop
@@ -19,6 +19,7 @@ from iqcar.replay.scheduling import recorded_shares, stage_order
 from iqcar.tables import compiled
 from tests.blame.test_sweep import Intervals, random_intervals
 from tests.replay.test_replay import problems
+from tests.support.examples import examples
 from tests.support.naive_replay import Problem, simulate, tables_of
 
 
@@ -55,7 +56,7 @@ def test_the_copies_are_what_they_are_called() -> None:
         assert hasattr(getattr(fast, kernel), "py_func")
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(random_intervals)
 def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
     groups = int(max(tasks.group.max(initial=0), tasks.source.max(initial=0))) + 1
@@ -82,7 +83,7 @@ def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
         np.testing.assert_array_equal(plain, fast)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(problems())
 def test_replays_are_the_same(problem: Problem) -> None:
     tables = tables_of(problem, simulate(problem))

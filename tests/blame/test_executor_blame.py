@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import iqcar
@@ -18,6 +18,7 @@ from iqcar.blame.ratp import TaskColumns
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
 from iqcar.waits import measure_waits
+from tests.support.examples import examples
 from tests.support.shared_cluster_logs import (
     KUBERNETES,
     MANAGERS,
@@ -148,7 +149,7 @@ def blamed(seed: int, usage: SourceUsage) -> tuple[Tables, pd.DataFrame, Blame]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(SEEDS)
 def test_the_wait_for_launch_is_divided_and_nothing_counts_twice(seed: int) -> None:
     tables = random_shared_cluster(seed)
@@ -162,7 +163,7 @@ def test_the_wait_for_launch_is_divided_and_nothing_counts_twice(seed: int) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(SEEDS, USAGES)
 def test_waits_for_executors_are_shared_out_among_all_who_held_slots(
     seed: int, usage: SourceUsage
@@ -254,7 +255,7 @@ def slots_held(
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(SEEDS, st.randoms(use_true_random=False))
 def test_the_order_of_tasks_and_executors_changes_nothing(seed: int, shuffle: st.randoms) -> None:
     tables, waits, blame = blamed(seed, SourceUsage.ACTIVE)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.blame.attribute import KNOWN, OWN, QUERY, UNATTRIBUTED, attribute
@@ -16,6 +16,7 @@ from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
 from iqcar.tables.recorded_tables import SAMPLES
 from tests.blame.test_blame_intervals import three_on_a_core
+from tests.support.examples import examples
 from tests.support.hand_cluster import cluster, parts
 from tests.support.random_tables import EPOCH_MS, RandomInput, tables_and_waits
 
@@ -153,7 +154,7 @@ def test_the_papers_formula_and_other_resources_ask_no_samples() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables_and_waits(20), st.integers(0, 2**32 - 1))
 def test_with_any_samples_parts_sum_to_what_was_lost_and_no_query_is_blamed_for_more(
     random: RandomInput, seed: int

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.blame.sweep import (
@@ -18,6 +18,7 @@ from iqcar.blame.sweep import (
 )
 from iqcar.blame.usage_sweep import usage_during
 from iqcar.tables.arrays import Schedule, schedule
+from tests.support.examples import examples
 
 
 class Intervals(NamedTuple):
@@ -72,7 +73,7 @@ random_intervals = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(random_intervals)
 def test_usage_during_a_target_is_the_sum_over_its_overlaps(tasks: Intervals) -> None:
     is_target = tasks.weight > 0
@@ -80,7 +81,7 @@ def test_usage_during_a_target_is_the_sum_over_its_overlaps(tasks: Intervals) ->
     np.testing.assert_allclose(usage_during(tasks.events(), tasks.rate, is_target), expected)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(random_intervals, st.booleans())
 def test_pairs_are_the_sums_over_all_overlaps_of_a_group_and_a_source(
     tasks: Intervals, every_group_has_its_domain: bool

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES, PART_NAMES
 from iqcar.errors import IqcarError
+from tests.support.examples import examples
 from tests.support.random_runs import random_runs
 
 seeds = st.integers(0, 2**16)
@@ -28,7 +29,7 @@ def compared(before: int, after: int) -> Comparison | None:
 
 @pytest.mark.slow
 @given(seeds, seeds)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_changes_of_stages_and_driver_sum_to_that_of_their_query(before: int, after: int) -> None:
     comparison = compared(before, after)
     if comparison is None:
@@ -42,7 +43,7 @@ def test_changes_of_stages_and_driver_sum_to_that_of_their_query(before: int, af
 
 @pytest.mark.slow
 @given(seeds, seeds)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_parts_of_a_change_sum_to_it(before: int, after: int) -> None:
     comparison = compared(before, after)
     if comparison is None:
@@ -63,7 +64,7 @@ def test_parts_of_a_change_sum_to_it(before: int, after: int) -> None:
 
 @pytest.mark.slow
 @given(seeds, seeds)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_swapping_the_sides_changes_signs_only(before: int, after: int) -> None:
     forth, back = compared(before, after), compared(after, before)
     if forth is None or back is None:
@@ -96,7 +97,7 @@ def sorted_effects(
 
 @pytest.mark.slow
 @given(seeds, seeds, seeds)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_the_order_of_tasks_and_applications_does_not_matter(
     before: int, after: int, shuffle: int
 ) -> None:
@@ -109,7 +110,7 @@ def test_the_order_of_tasks_and_applications_does_not_matter(
 
 
 @given(seeds)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_a_set_against_itself_finds_nothing(seed: int) -> None:
     comparison = compared(seed, seed)
     if comparison is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
@@ -16,6 +16,7 @@ from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.errors import IqcarError
 from tests.support.compare_pairs import pair_of
+from tests.support.examples import examples
 from tests.support.random_runs import random_runs
 from tests.support.recorded_waits import with_records
 
@@ -36,7 +37,7 @@ def assert_parts_sum(comparison: Comparison) -> None:
 
 
 @given(st.integers(0, 2**16), st.booleans())
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_runs_against_the_same_without_records_find_nothing(seed: int, swapped: bool) -> None:
     plain = random_runs(seed)
     sides = (with_records(plain), plain) if swapped else (plain, with_records(plain))

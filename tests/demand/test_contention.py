@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, contention, usable
 from iqcar.demand.device import Device
 from iqcar.demand.own_rates import Grid
 from tests.support import naive_demand
+from tests.support.examples import examples
 from tests.support.hand_device import load_of
 
 CAPACITY = 4e5
@@ -99,7 +100,7 @@ TASKS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     TASKS,
     st.floats(8.0, 14.0),

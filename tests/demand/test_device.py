@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.demand.contention import contention
 from iqcar.demand.device import ENOUGH_TASKS, fit_device
 from iqcar.demand.load import Load
+from tests.support.examples import examples
 from tests.support.hand_device import BYTES, fair, load_of
 from tests.support.naive_demand import Use, fit_one_host
 
@@ -139,7 +140,7 @@ def test_the_order_of_tasks_changes_a_device_by_rounding_alone() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(st.integers(0, 2**32), st.sampled_from([0.1, 0.5]), st.booleans())
 def test_a_device_is_that_of_the_formulas_task_by_task(
     seed: int, sigma: float, contended: bool

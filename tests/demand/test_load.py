@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.blame.loads import find_loads
@@ -13,6 +13,7 @@ from iqcar.blame.schedule import Agenda
 from iqcar.blame.task_intervals import Pieces
 from iqcar.demand.load import MOST_STAGES, TASKS_OF_STAGE, Load
 from iqcar.enums import Request, SourceUsage
+from tests.support.examples import examples
 from tests.support.naive_blame import NaiveBlame
 from tests.support.naive_demand import Use, fair_share
 from tests.support.random_tables import RandomInput, tables_and_waits
@@ -98,7 +99,7 @@ def rows_of(load: Load) -> list[tuple[float, ...]]:
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_the_sample_does_not_depend_on_the_order_of_tasks(tasks: list[int], seed: int) -> None:
     load = random_load(tasks, seed)
@@ -135,7 +136,7 @@ def test_of_a_large_stage_of_like_tasks_some_are_sampled_and_not_all() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(tables_and_waits(20))
 def test_the_load_of_every_task_is_the_sum_over_pairs_of_tasks(random: RandomInput) -> None:
     columns = TaskColumns.from_tables(random.tables, random.waits)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.demand.contention import StageRates, contention
 from iqcar.demand.device import Device
 from iqcar.demand.own_rates import Grid, errors_of
 from tests.support import naive_demand
+from tests.support.examples import examples
 from tests.support.hand_device import fair, load_of
 
 CAPACITY = 4e5
@@ -95,7 +96,7 @@ ERRORS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(ERRORS, st.sampled_from([0.2, 0.35, 0.6]), st.booleans())
 def test_the_likelihood_of_every_rate_is_that_of_the_errors_task_by_task(
     tasks: list[tuple[int, float, float]], noise: float, shared: bool

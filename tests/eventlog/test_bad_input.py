@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
+from tests.support.examples import examples
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
 MEMORY_LIMIT = 1 << 31
@@ -229,7 +230,7 @@ def iqcar_text(path: Path) -> str:
 
 # Each reads and diagnoses a whole log; `test_fuzz` damages more kinds of logs in more ways.
 @pytest.mark.slow
-@settings(max_examples=20)
+@examples(20)
 @given(st.data())
 def test_any_damage_to_a_log_leaves_a_result_or_a_reason(tmp_path_factory, data) -> None:
     import iqcar

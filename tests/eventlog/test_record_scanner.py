@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.eventlog.assemble.plugin_records import read_tables
@@ -23,6 +23,7 @@ from iqcar.eventlog.tasks import record_scanner
 from iqcar.eventlog.tasks.record_scanner import RecordScanner
 from iqcar.eventlog.tasks.task_lines import RECORD, TaskDecoder, record_at
 from tests.support import SUPPORT
+from tests.support.examples import examples
 from tests.support.listener_spark import PLUGIN, records_of, run, run_workloads, spark_params
 from tests.support.plugin_record import plugin_record
 from tests.support.synthetic_log import SyntheticLog, sql_update
@@ -120,13 +121,13 @@ def test_the_plugins_own_records_are_all_read_by_compiled_code(seed: int, walls:
 
 
 @given(st.lists(records(), min_size=1, max_size=4))
-@settings(max_examples=300)
+@examples(300)
 def test_unusual_records_are_read_alike(found: list[dict[str, Any]]) -> None:
     assert_same([carried(compact(record)) for record in found])
 
 
 @given(st.lists(records(), min_size=1, max_size=3), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_damaged_records_are_read_alike(found: list[dict[str, Any]], data: st.DataObject) -> None:
     texts = []
     for record in found:

@@ -7,13 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from iqcar.eventlog import read_logs
 from iqcar.eventlog.text.redact import MAX_TEXT, redact_text
 from iqcar.queries.identify import identify
 from tests.conftest import REPO
+from tests.support.examples import examples
 from tests.support.synthetic_log import SyntheticLog, node, stage_info
 
 HIDDEN = "hunter2Hunter2"
@@ -95,7 +96,7 @@ def test_a_token_is_replaced_wherever_it_stands(start: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@examples(5, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_shape_of_a_token_is_replaced(name: str, data: st.DataObject) -> None:
     token = data.draw(st.from_regex(rf"\A{SHAPES[name]}\Z").filter(lambda text: "\n" not in text))

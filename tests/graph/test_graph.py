@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.blame.attribute import UNATTRIBUTED as UNATTRIBUTED_CODE
@@ -15,6 +15,7 @@ from iqcar.enums import ImpactModel, Request, Resource
 from iqcar.graph import build_graph
 from iqcar.tables import Tables
 from tests.support import naive_graph
+from tests.support.examples import examples
 from tests.support.random_blame import (
     KNOWN,
     UNATTRIBUTED,
@@ -57,7 +58,7 @@ def keys_of(graph) -> list[list[tuple]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(blamed_tables(), MODELS, st.booleans(), st.data())
 def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, impact, critical, data):
     tables, blame = blamed
@@ -91,7 +92,7 @@ def test_graph_equals_algorithms_1_and_2_walked_in_networkx(blamed, impact, crit
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(blamed_tables(), MODELS, st.booleans())
 def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, impact, critical):
     graph = graphs(blamed, impact, critical)
@@ -110,7 +111,7 @@ def test_dor_towards_one_target_sums_to_one_at_every_level(blamed, impact, criti
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(blamed_tables(), MODELS)
 def test_lost_time_of_one_target_is_whole_at_every_level_in_both_models(blamed, impact):
     graph = graphs(blamed, impact)
@@ -125,7 +126,7 @@ def test_lost_time_of_one_target_is_whole_at_every_level_in_both_models(blamed, 
         assert hurts["lost_ms"][hurts["target_query"] == target].sum() == pytest.approx(lost)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(blamed_tables())
 def test_under_time_lost_dor_is_the_share_of_lost_time(blamed):
     graph = graphs(blamed)
@@ -134,7 +135,7 @@ def test_under_time_lost_dor_is_the_share_of_lost_time(blamed):
         assert blame["dor"].to_numpy() == pytest.approx(blame["share"].to_numpy(), abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(blamed_tables(), MODELS)
 def test_blame_of_a_target_sums_to_what_it_lost(blamed, impact):
     graph = graphs(blamed, impact)
@@ -154,7 +155,7 @@ def test_blame_of_a_target_sums_to_what_it_lost(blamed, impact):
             assert {"own", "known", "unattributed"} <= set(blame["kind"])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(blamed_tables(), MODELS)
 def test_sums_over_all_targets_agree_between_the_views(blamed, impact):
     graph = graphs(blamed, impact)
@@ -171,7 +172,7 @@ def test_sums_over_all_targets_agree_between_the_views(blamed, impact):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(blamed_tables(), MODELS, st.randoms(use_true_random=False))
 def test_order_of_demands_and_sources_changes_nothing(blamed, impact, random):
     tables, blame = blamed
@@ -195,7 +196,7 @@ def test_order_of_demands_and_sources_changes_nothing(blamed, impact, random):
         assert a["dor"].to_numpy() == pytest.approx(b["dor"].to_numpy(), abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(blamed_tables(), MODELS, st.integers(1, 6), st.integers(0, 6))
 def test_top_k_are_the_first_of_all_vertices_by_dor(blamed, impact, k, level):
     graph = graphs(blamed, impact)
@@ -351,7 +352,7 @@ def test_the_graph_is_frozen():
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(tables_and_waits(), MODELS)
 def test_what_attribute_finds_makes_a_whole_graph(made, impact):
     tables, waits = made.tables, made.waits

@@ -6,11 +6,12 @@ import json
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request
 from tests.graph.test_graph import MODELS, a_blamed_pair, graphs
+from tests.support.examples import examples
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 
 
@@ -39,7 +40,7 @@ def check_export_is_consistent(exported, targets: int, lost_targets: int) -> nx.
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(blamed_tables(), MODELS, st.integers(0, 8))
 def test_an_exported_graph_is_whole_whatever_was_folded(blamed, impact, limit):
     graph = graphs(blamed, impact)
@@ -100,7 +101,7 @@ def test_networkx_graph_is_a_dag_from_source_queries_to_targets():
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(blamed_tables(), MODELS)
 def test_networkx_graph_has_every_vertex_and_edge(blamed, impact):
     graph = graphs(blamed, impact)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import ImpactModel, Request
 from iqcar.graph.paths import PathSearch
 from tests.graph.test_graph import graphs, keys_of
 from tests.support import naive_graph
+from tests.support.examples import examples
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(blamed_tables(), st.sampled_from(ImpactModel), st.integers(0, 12), st.data())
 def test_paths_equal_the_first_of_all_paths_enumerated_and_sorted(blamed, impact, k, data):
     tables, blame = blamed
@@ -42,7 +43,7 @@ def test_paths_equal_the_first_of_all_paths_enumerated_and_sorted(blamed, impact
     assert ties == sorted(ties)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(blamed_tables(), st.sampled_from(ImpactModel))
 def test_paths_of_one_target_weigh_one_in_all(blamed, impact):
     graph = graphs(blamed, impact)

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 import iqcar
 from iqcar.enums import Resource
@@ -21,6 +21,7 @@ from iqcar.plots import (
 )
 from iqcar.plots.labels import distinct, label, safe, wrapped
 from tests.conftest import shared_logs_folder
+from tests.support.examples import examples
 from tests.support.plotted import HOSTILE, assert_only_text, diagnosis_of, nothing_read, texts_of
 from tests.support.random_tables import RandomInput, tables_and_waits
 
@@ -44,7 +45,7 @@ def column_sums(figure) -> dict[int, float]:
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@examples(12, suppress_health_check=[HealthCheck.too_slow])
 def test_links_between_two_columns_of_a_sankey_sum_to_the_targets_dor(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     for target in diagnosis.targets:
@@ -57,7 +58,7 @@ def test_links_between_two_columns_of_a_sankey_sum_to_the_targets_dor(made: Rand
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=12)
+@examples(12)
 def test_source_nodes_of_a_sankey_hold_the_queries_dor(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     by_target = diagnosis.graph.dor_by_target(6)
@@ -73,7 +74,7 @@ def test_source_nodes_of_a_sankey_hold_the_queries_dor(made: RandomInput) -> Non
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=16)
+@examples(16)
 def test_cells_of_a_heatmap_sum_to_what_the_target_lost(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     graph = diagnosis.graph
@@ -97,7 +98,7 @@ def test_cells_of_a_heatmap_sum_to_what_the_target_lost(made: RandomInput) -> No
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=12)
+@examples(12)
 def test_a_wait_that_nobody_recorded_is_no_zero_in_a_heatmap(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     for target in diagnosis.targets:
@@ -116,7 +117,7 @@ def test_a_wait_that_nobody_recorded_is_no_zero_in_a_heatmap(made: RandomInput) 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [2, 3, 100])
 @given(made=tables_and_waits())
-@settings(max_examples=12)
+@examples(12)
 def test_a_matrix_sums_to_what_all_queries_lost(most: int, made: RandomInput) -> None:
     graph = diagnosis_of(made).graph
     lost = sum(graph.lost_ms(int(target)) for target in graph.targets)
@@ -134,7 +135,7 @@ def test_a_matrix_sums_to_what_all_queries_lost(most: int, made: RandomInput) ->
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=12)
+@examples(12)
 def test_waits_of_stages_sum_to_the_querys_waits(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     tasks = diagnosis.tables.tasks
@@ -155,7 +156,7 @@ def test_waits_of_stages_sum_to_the_querys_waits(made: RandomInput) -> None:
 
 @pytest.mark.slow
 @given(made=tables_and_waits())
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@examples(5, suppress_health_check=[HealthCheck.too_slow])
 def test_every_picture_of_any_tables_can_be_written(made: RandomInput) -> None:
     assert_every_picture(diagnosis_of(made))
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import iqcar
 from iqcar.enums import Resource
@@ -19,6 +19,7 @@ from iqcar.plots.waiting import query_waiting
 from iqcar.stragglers import build_features
 from iqcar.tables import SAMPLES
 from iqcar.waits import requests_of
+from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, frame, tables_and_waits
@@ -26,7 +27,7 @@ from tests.support.random_tables import RandomInput, frame, tables_and_waits
 
 @pytest.mark.slow
 @given(made=tables_and_waits())
-@settings(max_examples=30)
+@examples(30)
 def test_a_timelines_areas_hold_the_waits_within_the_targets_run(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     for target in diagnosis.targets:

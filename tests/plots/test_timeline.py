@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
@@ -22,6 +22,7 @@ from iqcar.plots.lane_rows import lanes_of, rows_within
 from iqcar.plots.main_wait import HARDLY, MAIN_WAITS, UNKNOWN, main_waits, resource_waits
 from iqcar.plots.timeline import timeline_program, timeline_style
 from tests.conftest import shared_logs_folder
+from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of, nothing_read
 from tests.support.random_tables import RandomInput, tables_and_waits
@@ -85,7 +86,7 @@ def test_tasks_in_one_row_of_a_lane_never_overlap_and_rows_are_no_more_than_need
 
 @pytest.mark.parametrize("most", [1, 2])
 @given(made=tables_and_waits(max_tasks=30))
-@settings(max_examples=25)
+@examples(25)
 def test_lanes_are_hosts_where_executors_are_many_and_no_task_is_lost(
     most: int, made: RandomInput
 ) -> None:
@@ -115,7 +116,7 @@ def test_the_main_wait_is_the_longest_wait_unless_it_is_short_or_unknown(made: R
 
 
 @given(made=tables_and_waits(max_tasks=20))
-@settings(max_examples=30)
+@examples(30)
 def test_the_payload_holds_every_task_with_its_times_and_query(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     payload = json.loads(json.dumps(payload_of(diagnosis)))
@@ -139,7 +140,7 @@ def test_the_payload_holds_every_task_with_its_times_and_query(made: RandomInput
 
 @pytest.mark.slow
 @given(made=tables_and_waits(max_tasks=20))
-@settings(max_examples=30)
+@examples(30)
 def test_waits_over_time_sum_to_the_querys_waits_within_its_run(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     payload = payload_of(diagnosis)
@@ -216,7 +217,7 @@ def test_the_payload_of_a_real_log(name: str, shared_logs: Path) -> None:
 
 @pytest.mark.slow
 @given(made=tables_and_waits(max_tasks=30))
-@settings(max_examples=20)
+@examples(20)
 def test_stages_are_those_that_can_have_lost_time_and_lose_what_their_query_lost(
     made: RandomInput,
 ) -> None:

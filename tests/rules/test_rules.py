@@ -8,7 +8,7 @@ import json
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import BlameKind, ImpactModel, Request, Resource
@@ -29,6 +29,7 @@ from iqcar.rules.losses_between_queries import most_at_once
 from iqcar.rules.rule import ADVICE_FIELDS
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.rules.vocabulary.lost_time import vocabulary
+from tests.support.examples import examples
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, blamed_tables, named_tables
 from tests.support.tiny_tables import tiny_tables
 
@@ -201,7 +202,7 @@ def test_rules_are_the_same_whatever_the_order_of_equals():
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(blamed_tables(), st.sampled_from(ImpactModel), st.integers(0, 4))
 def test_proposed_rules_keep_the_schema_and_survive_the_file(blamed, impact, top):
     tables, blame = blamed

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.eventlog.events.connect_requests import connect_operation, connect_tags
@@ -23,6 +23,7 @@ from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
 from tests.eventlog.test_name_family import KEPT
 from tests.eventlog.test_name_family import SAME as SAME_RUNS
 from tests.support import quick_jvm
+from tests.support.examples import examples
 from tests.support.hostile_texts import Hostile, hostile
 from tests.support.listener_spark import JAR, TEST_JAR, build_jar, spark_homes
 
@@ -193,7 +194,7 @@ def test_texts_put_together_from_what_matters_come_out_the_same() -> None:
     check(["".join(choose.choices(PIECES, k=choose.randint(2, 12))) for _ in range(4000)])
 
 
-@settings(max_examples=3)
+@examples(3)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=80), min_size=200, max_size=300))
 def test_any_text_comes_out_the_same(texts: list[str]) -> None:
     check(texts)

@@ -3,7 +3,6 @@
 Typer, numba and plotly import most of themselves at their first command, function and figure.
 """
 
-import plotly.subplots
 from numba import int64, njit
 from plotly.graph_objects import Bar, Box, Figure, Heatmap, Sankey, Scatter
 from typer.main import get_command

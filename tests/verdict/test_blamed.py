@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import BlameKind, Resource
@@ -15,6 +15,7 @@ from iqcar.verdict import find_verdict
 from iqcar.verdict.blamed import blamed_name, cause_name, find_blamed, fold_blamed
 from iqcar.verdict.query_names import QueryNames
 from iqcar.verdict.sentences import parts_of, run_words
+from tests.support.examples import examples
 from tests.support.plotted import diagnosis_of
 from tests.support.random_tables import RandomInput, tables_and_waits
 
@@ -62,7 +63,7 @@ def test_waiting_for_executors_and_garbage_collection_are_two_lines_with_a_meani
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=30)
+@examples(30)
 def test_lines_and_parts_of_a_query_sum_to_what_it_lost_however_they_are_folded(
     made: RandomInput,
 ) -> None:
@@ -85,7 +86,7 @@ def test_lines_and_parts_of_a_query_sum_to_what_it_lost_however_they_are_folded(
 
 
 @given(made=tables_and_waits())
-@settings(max_examples=20)
+@examples(20)
 def test_a_finding_says_the_numbers_of_its_query(made: RandomInput) -> None:
     diagnosis = diagnosis_of(made)
     verdict = find_verdict(diagnosis)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.blame.stage_losses import elapsed_shares
 from iqcar.enums import WasteCause
 from iqcar.tables import Tables
 from iqcar.wasted import find_wasted_work
+from tests.support.examples import examples
 from tests.support.naive_waste import NaiveWaste
 from tests.support.random_waste import random_waste, tables_with_waste
 from tests.support.tiny_tables import tiny_tables
@@ -248,7 +249,7 @@ def causes_of(tables: Tables) -> dict[int, str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@examples(100)
 @given(tables_with_waste())
 def test_wasted_attempts_and_delays_are_those_of_the_definitions(tables: Tables) -> None:
     naive = NaiveWaste(tables, elapsed_shares(tables).tolist())
