@@ -12,6 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bigroots_table import bigroots
+from compare_live_table import compare_live
 from compare_pairs_table import compare_pairs
 from induced_table import induced_contention, induced_memory
 from quiet_table import quiet_clusters, quiet_formats
@@ -67,6 +68,16 @@ SECTIONS = (
         "The rules and the simulator have one author: the causes are a ceiling, not what a cluster "
         "will show. With one run a side a slow host is missed where its effect is not larger than "
         "what equal runs differ by. Weakest are the causes of what follows from a change of plan.",
+    ),
+    Section(
+        "compare_live",
+        "Live sets of runs, with one change at a time",
+        "The paper's case studies are problems of real systems, found by people. Here an embedded "
+        "Spark runs queries of TPC-DS, a sort of all sales and a Python function over some, one "
+        "after another in a fresh JVM; one thing is changed at a time, and `iqcar.compare` is told "
+        "nothing of it.",
+        compare_live,
+        "",
     ),
     Section(
         "quiet_formats",
