@@ -42,9 +42,9 @@ def compare_live(result: dict[str, Any]) -> str:
     )  # fmt: skip
     parts = [
         f"{result['runs']} runs a side in turns, Spark {result['spark']}. Its queries: those that "
-        "the change concerns and whose mean time changed by 5 % and 50 ms by the driver's clock, and "
-        "those that are new; found and false alarms count queries, listed as changed. The right cause: it, or the "
-        "setting that it names, is the first one.",
+        "the change concerns and whose mean time changed by 5 % and 50 ms by the driver's clock, "
+        "and new ones; found and false alarms are queries that are listed as changed. The cause is "
+        "right where the first one is it, or a setting named with the first one.",
         table(head, [_row(arm, of) for arm, of in judged]),
     ]
     missed = [_missed(arm, query) for arm, of in judged for query in of.missed]
