@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.comparison.comparison_tables import CATEGORY_RUNS, MEASURES
-from iqcar.tables.arrays import known_or_zero, sum_by
+from iqcar.comparison.stage_cause import LEAST_DATA_RATIO
+from iqcar.tables.arrays import known_or_zero, share_of, sum_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +58,37 @@ def category_runs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:
     together = {name: np.concatenate(values) for name, values in columns.items()}
     order = np.lexsort((together["run"], together["side"], together["category"]))
     return CATEGORY_RUNS.frame({name: values[order] for name, values in together.items()})
+
+
+def without_other_counts(runs: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Forget the bytes of categories that read the same records, but other bytes.
+
+    Versions of Spark, and of the file systems that come with them, count bytes differently: one
+    counts what it reads in threads of its own, another does not.
+
+    Parameters
+    ----------
+    runs : DataFrame of CATEGORY_RUNS
+        Of sides with different versions.
+    n : int
+        Categories.
+    """
+    cell = runs["category"].to_numpy(np.int64) * 2 + runs["side"].to_numpy(np.int64)
+    count = np.bincount(cell, minlength=2 * n)
+    growth = []
+    for name in ("bytes", "records"):
+        mean = share_of(sum_by(cell, runs[name].to_numpy(np.float64), 2 * n), count.astype(float))
+        before, after = mean[0::2], mean[1::2]
+        known = (before > 0) & (after > 0)
+        growth.append(np.log(np.where(known, after, 1.0) / np.where(known, before, 1.0)))
+    least = np.log(LEAST_DATA_RATIO)
+    otherwise = (np.abs(growth[0]) >= least) & (np.abs(growth[1]) < least)
+    rows = otherwise[runs["category"].to_numpy(np.int64)]
+    unknown = {
+        name: np.where(rows, np.nan, runs[name].to_numpy(np.float64))
+        for name in ("bytes", "bytes_max_over_mean")
+    }
+    return runs.assign(**unknown)
 
 
 def _instances(parts: list[pd.DataFrame], matched: Matched) -> list[Floats]:

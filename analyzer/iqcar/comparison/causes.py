@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES
+from iqcar.comparison.differences import Differences
 from iqcar.comparison.effects import FEW_RUNS
 from iqcar.comparison.hand_overs import HandOvers
 from iqcar.comparison.stage_cause import StageCause, seen, stage_causes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.comparison.settings_difference import SettingDifference, Symptom
+    from iqcar.comparison.settings_difference import Symptom
     from iqcar.comparison.shared_cause import SharedCause
     from iqcar.comparison.side_means import SideMeans
     from iqcar.tables.arrays import Flags
@@ -55,7 +56,7 @@ class Compared(NamedTuple):
     sides : SideMeans of before and after
     operators : sequence of (str, str)
         Plan operators, or labels, of each category before and after.
-    differences : sequence of SettingDifference
+    different : Differences
     shared : SharedCause, optional
     blame : DataFrame of BLAME_CHANGES, optional
         None where a side is a baseline.
@@ -64,7 +65,7 @@ class Compared(NamedTuple):
     categories: pd.DataFrame
     sides: tuple[SideMeans, SideMeans]
     operators: Sequence[tuple[str, str]]
-    differences: Sequence[SettingDifference] = ()
+    different: Differences = Differences()
     shared: SharedCause | None = None
     blame: pd.DataFrame | None = None
 
@@ -285,16 +286,13 @@ class _Told:
         return found
 
     def _with_settings(self, causes: list[_Cause]) -> list[_Cause]:
-        """Add the settings that fit the first cause."""
+        """Add the settings and versions that fit the first cause."""
         if not causes:
             return causes
-        symptom = causes[0].symptom
-        fitting = [
-            _Cause(causes[0].kind, f"conf:{one.key}", np.nan, str(one))
-            for one in self.compared.differences
-            if symptom is not None and one.fits((symptom,))
-        ]
-        return [causes[0], *fitting, *causes[1:]]
+        first = causes[0]
+        fitting = self.compared.different.fitting(first.kind, first.symptom)
+        added = [_Cause(first.kind, cause, np.nan, sentence) for cause, sentence in fitting]
+        return [first, *added, *causes[1:]]
 
 
 class Told(NamedTuple):

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.comparison.baseline import is_baseline, load_baseline
-from iqcar.comparison.categories import category_runs
+from iqcar.comparison.categories import category_runs, without_other_counts
 from iqcar.comparison.changes import rank_changes
-from iqcar.comparison.comparison import Comparison, Differences
+from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_doubts import find_comparison_doubts
+from iqcar.comparison.differences import find_differences
 from iqcar.comparison.effects import effects, no_verdict
 from iqcar.comparison.explain_sides import explain_sides
 from iqcar.comparison.match import match_sides
 from iqcar.comparison.measured_side import Side, measure_side
 from iqcar.comparison.recorded_parts import fold_parts, unlike_parts
-from iqcar.comparison.settings_difference import setting_differences
 from iqcar.comparison.side_means import side_means
 from iqcar.comparison.stage_graphs import changed_graphs
 from iqcar.enums import MatchBy, RunBy
@@ -31,8 +31,6 @@ from iqcar.tables import Tables, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from iqcar.comparison.side_facts import SideFacts
 
     Given = Tables | Side | str | Path | Sequence[str | Path]
 
@@ -143,15 +141,18 @@ def compare_sides(
             )
     matched = match_sides(*sides, match_by=match_by, pairs=pairs)
     categories = matched.categories
+    different = find_differences(sides[0].facts, sides[1].facts)
     unlike = unlike_parts(sides, matched)
     runs = fold_parts(category_runs(sides, matched), categories, unlike)
+    if different.versions is not None:
+        runs = without_other_counts(runs, len(categories))
     effect = effects(runs, categories, margin=margin, alpha=alpha)
     means = (side_means(runs, categories, 0), side_means(runs, categories, 1))
     if in_common and not ((effect["runs_before"] > 0) & (effect["runs_after"] > 0)).any():
         raise _nothing_in_common(sides)
     graphs = changed_graphs(sides, matched)
     listed = rank_changes(categories, effect, dict.fromkeys(graphs["query_category"]))
-    told = explain_sides(sides, matched, means, listed, unlike)
+    told = explain_sides(sides, matched, means, listed, unlike, different)
     effect = no_verdict(effect, told.by_chance)
     return Comparison(
         sides=sides,
@@ -164,7 +165,7 @@ def compare_sides(
         category_of=matched.category_of,
         unlike=unlike,
         structures=graphs,
-        different=_differences(sides[0].facts, sides[1].facts),
+        different=different,
         doubts=find_comparison_doubts(sides, runs, categories, unlike),
         margin=margin,
         alpha=alpha,
@@ -181,15 +182,4 @@ def _nothing_in_common(sides: tuple[Side, Side]) -> IqcarError:
         f"no query is on both sides: {names[0]} before, {names[1]} after",
         "",
         "pair those that are one with --pair OLD=NEW",
-    )
-
-
-def _differences(before: SideFacts, after: SideFacts) -> Differences:
-    return Differences(
-        settings=setting_differences(before.settings, after.settings),
-        hosts=(
-            tuple(sorted(set(before.hosts) - set(after.hosts))),
-            tuple(sorted(set(after.hosts) - set(before.hosts))),
-        ),
-        versions=(before.versions, after.versions) if before.versions != after.versions else None,
     )

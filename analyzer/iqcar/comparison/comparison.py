@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,28 +23,11 @@ if TYPE_CHECKING:
 
     from iqcar.comparison.browse import Density
     from iqcar.comparison.comparison_plots import ComparisonPlots
+    from iqcar.comparison.differences import Differences
     from iqcar.comparison.measured_side import Side
     from iqcar.comparison.run_parameters import Explanation
-    from iqcar.comparison.settings_difference import SettingDifference
     from iqcar.comparison.side_facts import SideFacts
     from iqcar.tables.arrays import Flags, Ints
-
-
-class Differences(NamedTuple):
-    """What differs between the sides besides the queries; nothing here is a cause by itself.
-
-    Attributes
-    ----------
-    settings : tuple of SettingDifference
-    hosts : tuple of (tuple of str, tuple of str)
-        Hosts only before, and only after.
-    versions : tuple of (tuple of str, tuple of str), or None
-        Spark versions before and after where they differ.
-    """
-
-    settings: tuple[SettingDifference, ...]
-    hosts: tuple[tuple[str, ...], tuple[str, ...]]
-    versions: tuple[tuple[str, ...], tuple[str, ...]] | None
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,9 @@ CATEGORIES = TableSpec(
 
 MEASURES = (
     ("time_ms", "float64", "ms", "Duration; of a stage, its time on the chain to the query's end."),
-    ("cpu_ms", "float64", "ms", "CPU time of its tasks."),
+    ("cpu_ms", "float64", "ms", "CPU time of its tasks, and of Python workers where measured."),
     ("bytes", "float64", "bytes", "Input and shuffle data that its tasks read."),
+    ("records", "float64", "count", "Input and shuffle records that its tasks read."),
     ("tasks", "float64", "count", "Task attempts."),
     ("partitions", "float64", "count", "Tasks that Spark planned."),
     *((name, "float64", "ms", f"Part of `time_ms`: {sentence}") for name, sentence in PARTS),

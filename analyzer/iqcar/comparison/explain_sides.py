@@ -10,7 +10,6 @@ from iqcar.comparison.blame_change import blame_change
 from iqcar.comparison.causes import LEAST_SHARE, Compared, Told, explain_changes, without_chance
 from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES, PART_NAMES
-from iqcar.comparison.settings_difference import setting_differences
 from iqcar.comparison.shared_cause import per_byte, shared_cause
 from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
 from iqcar.tables import texts
@@ -19,6 +18,7 @@ from iqcar.tables.arrays import share_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from iqcar.comparison.differences import Differences
     from iqcar.comparison.match import Matched
     from iqcar.comparison.measured_side import Side
     from iqcar.comparison.side_means import SideMeans
@@ -31,6 +31,7 @@ def explain_sides(
     means: tuple[SideMeans, SideMeans],
     changes: pd.DataFrame,
     unlike: Flags,
+    different: Differences,
 ) -> Told:
     """Tell the causes of all changes, and leave out those that are chance.
 
@@ -42,6 +43,7 @@ def explain_sides(
     changes : DataFrame of CHANGES
     unlike : ndarray of shape (n_categories, n_parts), bool
         Parts that are not compared.
+    different : Differences
 
     Returns
     -------
@@ -58,12 +60,11 @@ def explain_sides(
         blame = blame_change(before, after) if _waits_changed(changes, means) else None
         usable = _same_work(matched.categories, means)
         shared = shared_cause(per_byte(before), per_byte(after), usable, blame)
-    facts = [side.facts.settings for side in sides]
     compared = Compared(
         categories=matched.categories,
         sides=means,
         operators=_operators(sides, matched),
-        differences=setting_differences(facts[0], facts[1]),
+        different=different,
         shared=shared,
         blame=blame,
     )
@@ -87,6 +88,8 @@ def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> 
     before, after = (side.measure["partitions"] for side in means)
     ratio = share_of(after, before)
     like = (ratio < LEAST_PARTITIONS_RATIO) & (ratio > 1 / LEAST_PARTITIONS_RATIO)
+    # Bytes that versions count differently are no measure of work.
+    like &= np.isfinite(means[0].measure["bytes"] + means[1].measure["bytes"])
     is_stage = categories["kind"].to_numpy(object) == "stage"
     by_label = categories["matched_by"].to_numpy(object) == "label"
     return np.flatnonzero(like & is_stage & by_label)

@@ -49,6 +49,7 @@ _FITS: tuple[tuple[Symptom, str], ...] = (
     (
         Symptom.MEMORY,
         r"spark\.(executor\.(memory|cores|pyspark\.memory|extraJavaOptions).*|memory\..*"
+        r"|driver\.(memory|extraJavaOptions)"
         r"|executor\.defaultJavaOptions|shuffle\.spill.*|sql\..*(spill|Spill).*"
         r"|sql\.shuffle\.partitions|sql\.execution\.sortMergeJoin.*|task\.cpus)",
     ),

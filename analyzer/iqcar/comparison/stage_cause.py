@@ -120,6 +120,15 @@ class Seen(NamedTuple):
         """Whether only tests of its work say that it changed."""
         return bool(self.evidence) and "time" not in self.evidence
 
+    @property
+    def data_growth(self) -> float:
+        """Log growth of the bytes read; of the records where bytes do not show them.
+
+        Spark does not count the bytes of reads that its file system does in threads of its own.
+        """
+        data = self.log_ratio("bytes")
+        return data if abs(data) >= np.log(LEAST_DATA_RATIO) else self.log_ratio("records")
+
     def log_ratio(self, name: str) -> float:
         """Log of after over before; 0 where one is unknown or 0."""
         before, after = self.before[name], self.after[name]
@@ -171,7 +180,7 @@ def _structure(stage: Seen) -> StageCause | None:
             ChangeKind.STRUCTURE, f"plan:{old}->{new}", f"{old or 'nothing'} → {new or 'nothing'}",
             Symptom.PLAN,
         )  # fmt: skip
-    partitions, data = stage.log_ratio("partitions"), stage.log_ratio("bytes")
+    partitions, data = stage.log_ratio("partitions"), stage.data_growth
     least = np.log(LEAST_PARTITIONS_RATIO)
     # More splits of more data are no other structure.
     if abs(partitions) >= least and abs(partitions - data) >= least:
@@ -182,11 +191,15 @@ def _structure(stage: Seen) -> StageCause | None:
 
 
 def _data(stage: Seen) -> StageCause | None:
-    data = stage.log_ratio("bytes")
+    data = stage.data_growth
     if abs(data) < np.log(LEAST_DATA_RATIO) or (data > 0) != (stage.sign > 0):
         return None
     more = "more" if data > 0 else "less"
-    text = f"{size(stage.before['bytes'])} → {size(stage.after['bytes'])}: {more} data"
+    if data == stage.log_ratio("bytes"):
+        amounts = f"{size(stage.before['bytes'])} → {size(stage.after['bytes'])}"
+    else:
+        amounts = f"{stage.before['records']:,.0f} → {stage.after['records']:,.0f} records"
+    text = f"{amounts}: {more} data"
     return StageCause(ChangeKind.DATA, "data:input_bytes", text, Symptom.DATA)
 
 
@@ -201,7 +214,7 @@ def _skew(stage: Seen) -> StageCause | None:
 
 def _memory(stage: Seen) -> StageCause | None:
     before, after = stage.before["spill_bytes"], stage.after["spill_bytes"]
-    least = LEAST_SPILL * max(stage.before["bytes"], stage.after["bytes"])
+    least = LEAST_SPILL * np.nan_to_num(max(stage.before["bytes"], stage.after["bytes"]))
     if abs(after - before) <= least or (after > before) != (stage.sign > 0):
         return None
     text = f"spills {size(before)} → {size(after)}"
@@ -249,8 +262,8 @@ def _rate(part: str, text: str) -> StageCause:
 
 
 def _work(stage: Seen) -> float:
-    """Log growth of CPU time per byte."""
-    return stage.log_ratio("cpu_ms") - stage.log_ratio("bytes")
+    """Log growth of CPU time per data."""
+    return stage.log_ratio("cpu_ms") - stage.data_growth
 
 
 METRIC = {"compute_ms": "cpu_ms"}

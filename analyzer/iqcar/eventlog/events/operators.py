@@ -34,6 +34,8 @@ SEPARATOR = "; "
 """What stands between operators, tables and scopes in a table's text."""
 
 _COMPILED = "WholeStageCodegen"
+_INTERNAL = "Internal"
+"""How the names of scopes end in which Spark does the work of operators, in some versions."""
 _ENDS_COMPILED = ("InputAdapter", "Subquery", "ReusedSubquery", "AdaptiveSparkPlan")
 _NO_OPERATORS = (
     _COMPILED, "InputAdapter", "AdaptiveSparkPlan", "ShuffleQueryStage", "BroadcastQueryStage",
@@ -156,6 +158,7 @@ def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
         name
         for name in more
         if not name.startswith(_NO_OPERATORS)
+        and not name.endswith(_INTERNAL)
         and not any(scan.startswith(f"{name} ") for scan in counts)
     }
     if plain or counts:
