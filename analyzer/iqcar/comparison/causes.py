@@ -224,7 +224,7 @@ class _Told:
         if query in self.inside and "time" not in self.evidence.get(query, ""):
             stages = self.inside[query]  # the query's own time varies too much to tell
             # Work is trusted before time.
-            by_work = [of for of in stages if WORK_TESTS & set(self.evidence[of].split(", "))]
+            by_work = [of for of in stages if self._other_work(of)]
             change = {of: abs(float(after[of] - before[of])) for of in by_work or stages}
             whole = sum(change.values())
         else:
@@ -247,6 +247,11 @@ class _Told:
         found = [(largest[key][1], shares[key]) for key in order if shares[key] > 0]
         of = self.stages.get(query, ())
         return [(self._whole_plan(cause, of), share) for cause, share in found]
+
+    def _other_work(self, stage: int) -> bool:
+        """Tell whether a stage does other work, or is another: not only its time differs."""
+        by_work = WORK_TESTS & set(self.evidence[stage].split(", "))
+        return bool(by_work) or self._of_stage(stage)[0][0].kind is ChangeKind.STRUCTURE
 
     def _whole_plan(self, cause: StageCause, stages: Iterable[int]) -> StageCause:
         """Name the operators that a query's stages had only before, and only after."""

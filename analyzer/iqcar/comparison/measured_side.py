@@ -13,7 +13,7 @@ from iqcar.comparison.query_path import query_paths
 from iqcar.comparison.recorded_parts import node_evidence
 from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.side_facts import SideFacts, side_facts
-from iqcar.comparison.stage_graph_key import graph_keys
+from iqcar.comparison.stage_graph_key import StageGraph, graph_keys, number_alike, stage_graph
 from iqcar.comparison.stage_parts import stage_parts
 from iqcar.tables import TableSpec, recurring_queries, texts
 from iqcar.tables.arrays import known_or_zero, positive_or_zero, share_of, sum_by
@@ -142,13 +142,14 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     run = run - (not usable.all())  # numbers without gaps; −1 for queries left out
     recurring = np.where(usable, recurring_queries(tables), -1)
     stages = _query_stages(tables, recurring)
-    nodes, query_node, stage_node = _nodes(tables, recurring, stages)
+    graph = stage_graph(tables, stages)
+    nodes, query_node, stage_node = _nodes(tables, recurring, stages, graph)
     waits = measure_waits(tables)
     sums, skews = _stage_sums(tables, waits, stages, usable)
     node_runs = _node_runs(
         tables, usable, run, query_node, stage_node, stages, sums, skews, len(nodes)
     )
-    graphs = graph_keys(tables, stages, texts(nodes, "label"), stage_node)
+    graphs = graph_keys(stages, graph)
     rows = np.flatnonzero(usable)
     node_of_stage = stages.of_node(stage_node)
     return Side(
@@ -207,7 +208,9 @@ def _query_stages(tables: Tables, recurring: Ints) -> QueryStages:
     return QueryStages(number, query[rows[new]], rows[new])
 
 
-def _nodes(tables: Tables, recurring: Ints, stages: QueryStages) -> tuple[pd.DataFrame, Ints, Ints]:
+def _nodes(
+    tables: Tables, recurring: Ints, stages: QueryStages, graph: StageGraph
+) -> tuple[pd.DataFrame, Ints, Ints]:
     """Make the nodes; returns them with the node of each query and each stage."""
     _, first, place = np.unique(recurring, return_index=True, return_inverse=True)
     dropped = int((recurring < 0).any())  # −1 sorts first
@@ -224,17 +227,14 @@ def _nodes(tables: Tables, recurring: Ints, stages: QueryStages) -> tuple[pd.Dat
         "scans": [plan.scans[row] for row in first],
         "operators": [plan.operators[row] for row in first],
     }
-    labels = texts(tables.stages, "label")
     calls = texts(tables.stages, "name")
-    shown = [labels[row] or calls[row] for row in stages.row.tolist()]
     keys: dict[tuple[int, str, int], int] = {}
     stage_node = np.empty(len(stages.row), np.int64)
     place_in_query = np.empty(len(stages.row))
     seen: dict[tuple[int, str], int] = {}
-    alike: dict[tuple[int, str], int] = {}
-    for number, (query, label) in enumerate(zip(stages.query.tolist(), shown, strict=True)):
-        ordinal = alike[query, label] = alike.get((query, label), -1) + 1
-        key = (int(query_node[query]), label, ordinal)
+    ordinals = number_alike(tables, stages, graph)
+    for number, (query, label) in enumerate(zip(stages.query.tolist(), graph.labels, strict=True)):
+        key = (int(query_node[query]), label, ordinals[number])
         stage_node[number] = keys.setdefault(key, 2 * n + len(keys))
         place_in_query[number] = seen[query, ""] = seen.get((query, ""), -1) + 1
     first_number: dict[int, int] = {}

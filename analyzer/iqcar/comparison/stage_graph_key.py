@@ -8,76 +8,115 @@ is written once and referred to by its label afterwards.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from iqcar.tables import texts
+from iqcar.tables.arrays import known_or_zero, sum_by
 
 if TYPE_CHECKING:
     from iqcar.comparison.measured_side import QueryStages
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
 
+SCAN, SEPARATOR = "Scan ", "; "
+"""How operators that read a table begin, and what stands between the operators of a label."""
 AGAIN = "^"
 """Stands before the label of a stage that was written before."""
 
 
-def graph_keys(
-    tables: Tables, stages: QueryStages, label_of_node: list[str], stage_node: Ints
-) -> dict[int, str]:
-    """Return the text of the stage graph of each query that has stages.
+class StageGraph(NamedTuple):
+    """Stages of the queries of a side, by number, and what they read.
 
-    Parameters
+    Attributes
     ----------
-    tables : Tables
-    stages : QueryStages
-        Stages of the queries, attempts taken together.
-    label_of_node : list of str
-    stage_node : ndarray of shape (n_numbers,)
-        Node of each stage.
-
-    Returns
-    -------
-    dict of query row to str
+    labels : list of str
+    reads : list of set of int
+        Numbers of the stages that each one reads; they are lower.
+    scans : list of frozenset of str
+        Operators of the stage, and of all that it reads, which scan a table.
+    digest : list of bytes
+        Of the label and of all that is read: equal for equal graphs.
     """
+
+    labels: list[str]
+    reads: list[set[int]]
+    scans: list[frozenset[str]]
+    digest: list[bytes]
+
+
+def stage_graph(tables: Tables, stages: QueryStages) -> StageGraph:
+    """Link the stages of each query, attempts taken together; one without a label has its site."""
     n = len(stages.row)
+    label, site = texts(tables.stages, "label"), texts(tables.stages, "name")
+    labels = [label[row] or site[row] for row in stages.row.tolist()]
     edge = [
         stages.number[tables.stage_parents[name].to_numpy(np.int64)] for name in ("stage", "parent")
     ]
     reads: list[set[int]] = [set() for _ in range(n)]
-    is_read = np.zeros(n, bool)
     for reader, parent in zip(edge[0].tolist(), edge[1].tolist(), strict=True):
         # A parent has the lower id, in any log but a damaged one.
         if 0 <= parent < reader and stages.query[parent] == stages.query[reader]:
             reads[reader].add(parent)
-            is_read[parent] = True
-    labels = [label_of_node[node] for node in stage_node.tolist()]
     digest = [b""] * n
+    scans: list[frozenset[str]] = []
     for number in range(n):  # what a stage reads has a lower number
+        own = (word for word in labels[number].split(SEPARATOR) if word.startswith(SCAN))
+        scans.append(frozenset(own).union(*(scans[parent] for parent in reads[number])))
         below = sorted(digest[parent] for parent in reads[number])
         digest[number] = hashlib.sha256(b"\0".join([labels[number].encode(), *below])).digest()
+    return StageGraph(labels, reads, scans, digest)
+
+
+def number_alike(tables: Tables, stages: QueryStages, graph: StageGraph) -> list[int]:
+    """Number the stages of one label in a query by the tables they read, then by what and how much.
+
+    Adaptive execution submits stages as others end, so their ids differ between equal runs.
+    """
+    tasks = tables.tasks
+    stage = tasks["stage"].to_numpy(np.int64)
+    has = np.flatnonzero(stage >= 0)
+    read = [
+        sum_by(stage[has], known_or_zero(tasks[name].to_numpy(np.float64)[has]), len(tables.stages))
+        for name in ("input_records", "shuffle_read_records")
+    ]
+    records = (read[0] + read[1])[stages.row].tolist()
+    alike: dict[tuple[int, str], list[int]] = {}
+    for number, key in enumerate(zip(stages.query.tolist(), graph.labels, strict=True)):
+        alike.setdefault(key, []).append(number)
+    ordinals = [0] * len(stages.row)
+    for numbers in alike.values():
+        numbers.sort(key=lambda of: (sorted(graph.scans[of]), graph.digest[of], -records[of], of))
+        for ordinal, number in enumerate(numbers):
+            ordinals[number] = ordinal
+    return ordinals
+
+
+def graph_keys(stages: QueryStages, graph: StageGraph) -> dict[int, str]:
+    """Return the text of the stage graph of each query that has stages, by its row."""
+    is_read = {parent for parents in graph.reads for parent in parents}
     roots: dict[int, list[int]] = {}
-    for number in np.flatnonzero(~is_read).tolist():
-        roots.setdefault(int(stages.query[number]), []).append(number)
+    for number, query in enumerate(stages.query.tolist()):
+        if number not in is_read:
+            roots.setdefault(query, []).append(number)
     return {
-        query: "\n".join(_lines(sorted(of, key=digest.__getitem__), reads, labels, digest))
+        query: "\n".join(_lines(sorted(of, key=graph.digest.__getitem__), graph))
         for query, of in roots.items()
     }
 
 
-def _lines(
-    roots: list[int], reads: list[set[int]], labels: list[str], digest: list[bytes]
-) -> list[str]:
+def _lines(roots: list[int], graph: StageGraph) -> list[str]:
     lines: list[str] = []
     written: set[int] = set()
     stack = [(0, root) for root in reversed(roots)]
     while stack:
         depth, number = stack.pop()
-        label = labels[number].replace("\n", " ")
+        label = graph.labels[number].replace("\n", " ")
         if number in written:
             lines.append(f"{depth} {AGAIN}{label}")
             continue
         written.add(number)
         lines.append(f"{depth} {label}")
-        below = sorted(reads[number], key=digest.__getitem__, reverse=True)
+        below = sorted(graph.reads[number], key=graph.digest.__getitem__, reverse=True)
         stack += [(depth + 1, parent) for parent in below]
     return lines

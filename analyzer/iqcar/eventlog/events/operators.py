@@ -34,8 +34,8 @@ SEPARATOR = "; "
 """What stands between operators, tables and scopes in a table's text."""
 
 _COMPILED = "WholeStageCodegen"
-_INTERNAL = "Internal"
-"""How the names of scopes end in which Spark does the work of operators, in some versions."""
+_INTERNAL = ("Internal", "BroadcastExchange")
+"""Ends of scopes that some versions of Spark give to stages, and others do not."""
 _ENDS_COMPILED = ("InputAdapter", "Subquery", "ReusedSubquery", "AdaptiveSparkPlan")
 _NO_OPERATORS = (
     _COMPILED, "InputAdapter", "AdaptiveSparkPlan", "ShuffleQueryStage", "BroadcastQueryStage",
