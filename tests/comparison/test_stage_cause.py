@@ -16,8 +16,8 @@ from iqcar.comparison.stage_cause import Seen, StageCause, stage_causes
 from iqcar.enums import ChangeKind
 
 SAME = {
-    "time_ms": 1000.0, "cpu_ms": 4000.0, "bytes": 1e8, "tasks": 8.0, "partitions": 8.0,
-    "spill_bytes": 0.0, "bytes_max_over_mean": 1.5, **dict.fromkeys(PART_NAMES, 100.0),
+    "time_ms": 1000.0, "cpu_ms": 4000.0, "bytes": 1e8, "records": 1e6, "tasks": 8.0,
+    "partitions": 8.0, "spill_bytes": 0.0, "bytes_max_over_mean": 1.5, **dict.fromkeys(PART_NAMES, 100.0),
 }  # fmt: skip
 
 
@@ -52,6 +52,8 @@ def blame(*rows: tuple[str, int, float, bool]) -> pd.DataFrame:
         ({"partitions": 80.0}, "structure", "partitions"),
         ({"partitions": 80.0, "bytes": 2e8, "spill_bytes": 9e8}, "structure", "partitions"),
         ({"bytes": 2e8}, "data", "data:input_bytes"),
+        ({"records": 2e6}, "data", "data:input_bytes"),
+        ({"records": 2e6, "partitions": 16.0}, "data", "data:input_bytes"),
         ({"bytes": 2e8, "partitions": 16.0}, "data", "data:input_bytes"),
         ({"bytes": 2e8, "bytes_max_over_mean": 5.0}, "data", "data:input_bytes"),
         ({"bytes_max_over_mean": 5.0, "spill_bytes": 1e8}, "skew", "skew:input_bytes"),
@@ -80,6 +82,13 @@ def test_what_slows_all_stages_comes_before_a_stages_own_part() -> None:
     assert stage_causes(slower, shared, None)[0][0].kind is ChangeKind.HOST
     faster = Seen(0, slower.after, slower.before, slower.operators, False, "time")
     assert stage_causes(faster, shared, None)[0][0].kind is ChangeKind.RATE
+
+
+def test_a_wait_that_all_stages_share_is_not_why_one_computes_longer() -> None:
+    shared = SharedCause("environment:hosts", "run_queue_ms", 1.6)
+    slower = changed("cpu", cpu_ms=8000.0, compute_ms=1100.0)
+    assert stage_causes(slower, shared, None)[0][0].cause == "metric:cpu_ms"
+    assert stage_causes(changed("time"), shared, None)[0][0].cause == "environment:hosts"
 
 
 def test_shares_of_a_stages_causes_sum_to_one() -> None:

@@ -84,7 +84,7 @@ def test_a_label_is_the_same_whatever_the_numbers_and_the_order_of_rdds(tmp_path
     other = log(
         plan(codegen=7, first=900, catalog=""),
         900,
-        ("mapPartitions", "WholeStageCodegen (8)", "Exchange"),
+        ("mapPartitions", "WholeStageCodegen (8)", "Exchange", "mapPartitionsInternal"),
     )
     labels = [
         texts(read(made.write(tmp_path / f"app-{n}")).stages, "label")

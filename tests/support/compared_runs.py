@@ -1,4 +1,4 @@
-"""Event logs of small runs to compare: each query a chain of stages with given work and data."""
+"""Event logs of small runs to compare: queries of stages with given work and data."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ NOTHING = {"Shuffle_Read_Metrics": {}, "Shuffle_Write_Metrics": {}, "JVM_GC_Time
 
 @dataclass(frozen=True)
 class StageWork:
-    """A stage of equal tasks: what its RDD scope is called, and what each task does."""
+    """A stage of equal tasks: what its RDD scope is called, and what each task does.
+
+    ``reads`` has the places of the stages that it reads; by default the one before it.
+    """
 
     scope: str
     tasks: int = 4
     task_ms: float = 2000.0
     cpu_share: float = 0.8
     task_bytes: int = 10_000_000
+    task_records: int = 100
+    reads: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
 class QueryWork:
-    """A query: a chain of stages, the first reads input."""
+    """A query: stages one after another, the first reads input."""
 
     stages: tuple[StageWork, ...] = (StageWork("scan"), StageWork("join"))
     driver_ms: float = 100.0
@@ -50,6 +55,7 @@ def run_log(
     host: str = "h1",
     noise: float = 0.0,
     seed: int = 0,
+    version: str = "4.0.0",
     **settings: str,
 ) -> SyntheticLog:
     """One application that runs queries one after another.
@@ -66,12 +72,14 @@ def run_log(
         Cores of its only executor.
     noise : float
         Standard deviation of the logarithm of stage times; a third of it for CPU time.
+    version : str
+        Of Spark.
     **settings : str
         Spark properties with underscores for dots.
     """
     draw = np.random.default_rng(seed)
     now = FIRST_DAY_MS + day * DAY_MS
-    log = SyntheticLog(app).app("suite", now)
+    log = SyntheticLog(app, version).app("suite", now)
     log.environment(**{"spark_app_id": app, **settings})
     log.executor("1", host, slots, now)
     now += 100
@@ -83,7 +91,8 @@ def run_log(
         now += query.driver_ms
         infos = []
         for place, stage in enumerate(query.stages):
-            parents = [infos[-1]["Stage ID"]] if infos else []
+            reads = stage.reads if stage.reads is not None else range(place)[-1:]
+            parents = [infos[other]["Stage ID"] for other in reads]
             infos.append(
                 stage_info(
                     stage_id + place,
@@ -106,7 +115,7 @@ def run_log(
                 Executor_Deserialize_Time=0,
                 Executor_Deserialize_CPU_Time=0,
                 Result_Serialization_Time=0,
-                Input_Metrics={"Bytes Read": stage.task_bytes, "Records Read": 100},
+                Input_Metrics={"Bytes Read": stage.task_bytes, "Records Read": stage.task_records},
                 **NOTHING,
             )
             for task in range(stage.tasks):

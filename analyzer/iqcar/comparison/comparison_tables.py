@@ -43,7 +43,8 @@ CATEGORIES = TableSpec(
 
 MEASURES = (
     ("time_ms", "float64", "ms", "Duration; of a stage, its time on the chain to the query's end."),
-    ("cpu_ms", "float64", "ms", "CPU time of its tasks, and of Python workers where measured."),
+    ("cpu_ms", "float64", "ms", "CPU time of its tasks."),
+    ("python_cpu_ms", "float64", "ms", "CPU time of their Python workers, where it was measured."),
     ("bytes", "float64", "bytes", "Input and shuffle data that its tasks read."),
     ("records", "float64", "count", "Input and shuffle records that its tasks read."),
     ("tasks", "float64", "count", "Task attempts."),

@@ -52,7 +52,7 @@ class Family(NamedTuple):
 TIME = Family("time", ("time_ms",), 0.05, Prior(0.15**2, 4.0))
 FAMILIES = (
     TIME,
-    Family("cpu", ("cpu_ms",), 0.03, Prior(0.05**2, 4.0)),
+    Family("cpu", ("cpu_ms", "python_cpu_ms"), 0.03, Prior(0.05**2, 4.0)),
     Family("bytes", ("bytes", "spill_bytes"), 0.02, Prior(0.03**2, 4.0)),
     Family("skew", ("bytes_max_over_mean",), 0.1, Prior(0.05**2, 4.0)),
 )

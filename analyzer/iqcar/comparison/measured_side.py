@@ -14,9 +14,9 @@ from iqcar.comparison.recorded_parts import node_evidence
 from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.side_facts import SideFacts, side_facts
 from iqcar.comparison.stage_graph_key import StageGraph, graph_keys, number_alike, stage_graph
-from iqcar.comparison.stage_parts import stage_parts
+from iqcar.comparison.stage_parts import python_cpu, stage_parts
 from iqcar.tables import TableSpec, recurring_queries, texts
-from iqcar.tables.arrays import known_or_zero, positive_or_zero, share_of, sum_by
+from iqcar.tables.arrays import known_or_zero, share_of, sum_by
 from iqcar.tables.declarations import declare
 from iqcar.waits import measure_waits
 
@@ -347,15 +347,6 @@ def _node_runs(
     )
 
 
-def _python_cpu(tables: Tables, n: int) -> Floats:
-    """Sum the CPU time of the tasks' Python workers by stage, where the plugin measured it."""
-    records = tables.task_records
-    task = records["task"].to_numpy(np.int64)
-    stage = tables.tasks["stage"].to_numpy(np.int64)[task]
-    cpu = positive_or_zero(records["python_cpu_ms"].to_numpy(np.float64))
-    return sum_by(stage[stage >= 0], cpu[stage >= 0], n)
-
-
 class _StageSums(NamedTuple):
     values: Floats  # (n_numbers, len(SUMS))
     driver_ms: Floats  # (n_queries,)
@@ -383,8 +374,8 @@ def _stage_sums(
     hosts = np.unique(of * (len(tables.hosts) + 1) + tasks["host"].to_numpy(np.int64)[has] + 1)
     by_row = {
         "time_ms": paths.stage_ms,
-        "cpu_ms": sum_by(of, column("cpu_ms") + column("deserialize_cpu_ms"), n)
-        + _python_cpu(tables, n),
+        "cpu_ms": sum_by(of, column("cpu_ms") + column("deserialize_cpu_ms"), n),
+        "python_cpu_ms": python_cpu(tables),
         "bytes": sum_by(of, read, n),
         "records": sum_by(of, column("input_records") + column("shuffle_read_records"), n),
         "tasks": count,

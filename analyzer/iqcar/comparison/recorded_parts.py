@@ -130,6 +130,8 @@ def _by_category(evidence: Floats, category_of: Ints, root: Ints) -> Floats:
 def fold_parts(runs: pd.DataFrame, categories: pd.DataFrame, unlike: Flags) -> pd.DataFrame:
     """Return ``CATEGORY_RUNS`` in which some parts of stages, and of their queries, are rest.
 
+    What Python workers computed is 0 where computing is such a part.
+
     Parameters
     ----------
     runs : DataFrame of CATEGORY_RUNS
@@ -139,7 +141,8 @@ def fold_parts(runs: pd.DataFrame, categories: pd.DataFrame, unlike: Flags) -> p
     """
     if not unlike.any():
         return runs
-    names = list(TASK_PARTS)
+    names = [*TASK_PARTS, "python_cpu_ms"]
+    unlike = np.column_stack([unlike, unlike[:, 0]])
     category, side, run = (runs[name].to_numpy(np.int64) for name in ("category", "side", "run"))
     parts = runs[names].to_numpy(np.float64)
     folded = np.where(unlike[category], parts, 0.0)
@@ -150,7 +153,7 @@ def fold_parts(runs: pd.DataFrame, categories: pd.DataFrame, unlike: Flags) -> p
     stages = np.flatnonzero(query_row != np.arange(len(runs)))
     np.add.at(folded, query_row[stages], folded[stages])
     left = np.maximum(parts - folded, 0.0)
-    rest = runs["rest_ms"].to_numpy(np.float64) + (parts - left).sum(axis=1)
+    rest = runs["rest_ms"].to_numpy(np.float64) + (parts - left)[:, :-1].sum(axis=1)
     columns = {name: left[:, place] for place, name in enumerate(names)}
     return runs.assign(**columns, rest_ms=rest)
 

@@ -146,6 +146,8 @@ def seen(
     before, after = (
         {name: float(values[category]) for name, values in side.measure.items()} for side in sides
     )
+    for measure in (before, after):
+        measure["cpu_ms"] += measure.pop("python_cpu_ms")
     return Seen(category, before, after, operators, relabelled, evidence)
 
 
@@ -165,12 +167,18 @@ def stage_causes(
     by_work = _structure(stage) or _data(stage) or _skew(stage) or _memory(stage)
     if by_work is not None:
         return [(by_work, 1.0)]
-    if shared is not None and (shared.ratio > 1) == (stage.sign > 0):
+    if shared is not None and _is_shared(stage, shared):
         kind = ChangeKind.HOST if shared.cause.startswith("host:") else ChangeKind.ENVIRONMENT
         where = shared.cause.partition(":")[2] if kind is ChangeKind.HOST else "nearly all stages"
         text = f"{part_name(shared.part)} per byte × {shared.ratio:.1f} on {where}"
         return [(StageCause(kind, shared.cause, text, PART_SYMPTOM.get(shared.part)), 1.0)]
     return _by_parts(stage, blame)
+
+
+def _is_shared(stage: Seen, shared: SharedCause) -> bool:
+    """Tell whether a stage changed as nearly all did; more waiting is no more computing."""
+    computes = stage.by_work_only and "cpu" in stage.evidence
+    return (shared.ratio > 1) == (stage.sign > 0) and (shared.part == "compute_ms" or not computes)
 
 
 def _structure(stage: Seen) -> StageCause | None:

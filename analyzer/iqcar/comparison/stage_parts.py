@@ -85,6 +85,19 @@ def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:
     return np.column_stack([np.where(known, parts[name], 0.0) for name in PART_NAMES])
 
 
+def python_cpu(tables: Tables) -> Floats:
+    """Sum the processor time of Python workers by stage, where the plugin measured it.
+
+    Returns
+    -------
+    ndarray of shape (n_stages,), ms
+    """
+    task = tables.task_records["task"].to_numpy(np.int64)
+    stage = tables.tasks["stage"].to_numpy(np.int64)[task]
+    cpu = positive_or_zero(tables.task_records["python_cpu_ms"].to_numpy(np.float64))
+    return sum_by(stage[stage >= 0], cpu[stage >= 0], len(tables.stages))
+
+
 def _sums(
     waits: pd.DataFrame, requests: tuple[Request, ...], rows: Ints, of: Ints, n: int
 ) -> list[Floats]:
