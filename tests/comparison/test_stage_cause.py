@@ -17,7 +17,8 @@ from iqcar.enums import ChangeKind
 
 SAME = {
     "time_ms": 1000.0, "cpu_ms": 4000.0, "bytes": 1e8, "records": 1e6, "tasks": 8.0,
-    "partitions": 8.0, "spill_bytes": 0.0, "bytes_max_over_mean": 1.5, **dict.fromkeys(PART_NAMES, 100.0),
+    "partitions": 8.0, "spill_bytes": 0.0, "bytes_max_over_mean": 1.5,
+    **dict.fromkeys(PART_NAMES, 100.0),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from iqcar.comparison.settings_difference import SettingDifference, Symptom
 from iqcar.enums import ChangeKind
 from iqcar.tables import Tables
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
-from tests.support.recorded_waits import with_records
+from tests.support.recorded_waits import DIVIDED, with_records
 
 SALES, RETURNS = (
     StageWork("Scan parquet sales", reads=()),
@@ -86,21 +86,22 @@ def with_python(tables: Tables, factor: float) -> Tables:
     python = (names == "sessions") & (recorded.stages["label"] == "window").to_numpy()
     records = recorded.task_records
     rows = python[recorded.tasks["stage"].to_numpy()[records["task"].to_numpy()]]
-    cpu = np.where(rows, 300.0 * factor, 0.0)
+    others = {f"{kind}_ms": np.where(rows, 0.0, records[f"{kind}_ms"]) for kind in DIVIDED}
+    cpu = np.where(rows, 150.0 * factor, 0.0)
     return recorded.with_(
         stages=recorded.stages.assign(python=python),
-        task_records=records.assign(python_cpu_ms=cpu),
+        task_records=records.assign(**others, python_cpu_ms=cpu),
     )
 
 
 def test_python_workers_that_compute_longer_are_found_by_processor_time(tmp_path: Path) -> None:
     plain = [
-        iqcar.read([write_runs(tmp_path / str(day), SUITE, first_day=day, noise=0.1)])
+        iqcar.read([write_runs(tmp_path / str(day), SUITE, first_day=day, noise=0.02)])
         for day in (0, 20)
     ]
-    comparison = iqcar.compare(with_python(plain[0], 1.0), with_python(plain[1], 2.0))
+    comparison = iqcar.compare(with_python(plain[0], 1.0), with_python(plain[1], 3.0))
     runs = comparison.category_runs.groupby(["category", "side"])["python_cpu_ms"].mean().unstack()
-    assert runs.loc[comparison.find("sessions")].tolist() == pytest.approx([2400.0, 4800.0])
+    assert runs.loc[comparison.find("sessions")].tolist() == pytest.approx([1200.0, 3600.0])
     assert queries_of(comparison) == {"sessions"}
     assert set(comparison.changes["evidence"]) == {"cpu"}
     assert first_cause(comparison) == "metric:cpu_ms"
@@ -125,3 +126,19 @@ def test_a_version_is_a_cause_of_what_versions_change() -> None:
     ]
     assert different.fitting(ChangeKind.DATA, Symptom.DATA) == []
     assert different.fitting(ChangeKind.CONTENTION, None) == []
+
+
+def test_another_plan_is_the_cause_where_only_the_work_of_other_stages_tells(
+    tmp_path: Path,
+) -> None:
+    """The query takes as long as before: its new join longer, its last stage shorter."""
+    scan, last = StageWork("scan"), StageWork("Aggregate")
+    old = (scan, StageWork("SortMergeJoin"), last)
+    less = replace(last, task_ms=1200.0, task_bytes=5_000_000)
+    new = (scan, StageWork("BroadcastHashJoin", task_ms=2800.0), less)
+    before = write_runs(tmp_path / "before", suite_with(report=QueryWork(old)))
+    after = write_runs(tmp_path / "after", suite_with(report=QueryWork(new)), first_day=20)
+    comparison = iqcar.compare(before, after)
+    assert queries_of(comparison) == {"report"}
+    assert comparison.changes["kind"].iloc[0] == "structure"
+    assert first_cause(comparison) == "plan:SortMergeJoin->BroadcastHashJoin"
