@@ -12,7 +12,9 @@ WARM_UP = """
         WHERE ss_item_sk % 20 = 0)"""
 """Loads and compiles what the queries need, so that the first of them does not."""
 RANKS = """
-    SELECT count(*), sum(place), max(paid_before) FROM (
+    SELECT count(*), sum(place), max(paid_before), max(xxhash64(
+        ss_sold_date_sk, ss_sold_time_sk, ss_customer_sk, ss_store_sk, ss_quantity, ss_list_price,
+        ss_sales_price, ss_net_profit)) FROM (
         SELECT s.*, row_number() OVER w place, lag(ss_net_paid) OVER w paid_before
         FROM store_sales s
         WINDOW w AS (PARTITION BY ss_addr_sk ORDER BY ss_net_paid, ss_item_sk, ss_ticket_number))"""

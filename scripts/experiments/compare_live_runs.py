@@ -45,7 +45,7 @@ STORE_SALES = {
 CONF = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.memory.fraction": "0.3",
+    "spark.memory.fraction": "0.13",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
     "spark.sql.files.openCostInBytes": "128m",
