@@ -210,27 +210,39 @@ SHORT, LONG = 2_000, 8_000
 HOSTILE = hostile(60)
 
 
-@pytest.fixture(scope="module")
-def costs() -> dict[tuple[str, Hostile], tuple[float, float]]:
-    """Processor time in ns that the plugin needs for each text, short and long, by function."""
-    cases = [(kind, one) for kind in ANALYZER for one in HOSTILE]
-    asked = [(f"cost-of-{kind}", one.text(n)) for kind, one in cases for n in (SHORT, LONG)]
+Case = tuple[str, Hostile]
+TRIES = 3
+FLOOR_NS = 1e6
+"""Compiling and collecting garbage come in between."""
+
+
+def costs_of(cases: list[Case], tries_of_long: int) -> dict[Case, tuple[float, float]]:
+    """Processor time in ns that the plugin needs for each text, short and long."""
+    lengths = ((SHORT, TRIES), (LONG, tries_of_long))
+    asked = [
+        (f"cost-{tries}-of-{kind}", one.text(n)) for kind, one in cases for n, tries in lengths
+    ]
     cost = [float(answer) for answer in answers(asked)]
     return dict(zip(cases, zip(cost[::2], cost[1::2], strict=True), strict=True))
 
 
+def slow_ones(costs: dict[Case, tuple[float, float]]) -> list[Case]:
+    return [case for case, (few, many) in costs.items() if many > 10 * few + FLOOR_NS]
+
+
+@pytest.fixture(scope="module")
+def costs() -> dict[Case, tuple[float, float]]:
+    """The costs of every function; a long text that seems slow is tried as often as a short one."""
+    found = costs_of([(kind, one) for kind in ANALYZER for one in HOSTILE], 1)
+    again = slow_ones(found)
+    return {**found, **costs_of(again, TRIES)} if again else found
+
+
 @pytest.mark.parametrize("kind", ANALYZER)
 def test_the_plugin_needs_four_times_as_long_for_four_times_the_text(
-    costs: dict[tuple[str, Hostile], tuple[float, float]], kind: str
+    costs: dict[Case, tuple[float, float]], kind: str
 ) -> None:
-    floor = 1e6  # ns: compiling and collecting garbage come in between
-    slow = [
-        (one, few, many)
-        for one in HOSTILE
-        for few, many in [costs[kind, one]]
-        if many > 10 * few + floor
-    ]
-    assert slow == []
+    assert [case for case in slow_ones(costs) if case[0] == kind] == []
 
 
 def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:
