@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ from iqcar.eventlog.plugin.record_fields import FIELDS, SERIES, TEXTS, WAITS
 from iqcar.eventlog.tasks import record_scanner
 from iqcar.eventlog.tasks.record_scanner import RecordScanner
 from iqcar.eventlog.tasks.task_lines import RECORD, TaskDecoder, record_at
-from tests.support import SUPPORT
 from tests.support.examples import examples
-from tests.support.listener_spark import PLUGIN, records_of, run, run_workloads, spark_params
 from tests.support.plugin_record import plugin_record
 from tests.support.synthetic_log import SyntheticLog, sql_update
 
@@ -201,27 +198,6 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
         assert one.damaged == 0
     pd.testing.assert_frame_equal(frames[0].records, frames[1].records)
     pd.testing.assert_frame_equal(frames[0].intervals, frames[1].intervals)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("home", spark_params())
-def test_what_a_real_spark_recorded_is_all_read_by_compiled_code(
-    home: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "jvm").mkdir()
-    (tmp_path / "python").mkdir()
-    names = ("lock", "notify", "sleep", "pooled:gold")
-    job = [str(SUPPORT / "listener_jobs.py"), "python_burn", "python_sleep"]
-    apps = [
-        run_workloads(home, tmp_path / "jvm", *names, master="local[4]", conf=PLUGIN),
-        run(home, tmp_path / "python", job, conf=PLUGIN),
-    ]
-    for app in apps:
-        assert app.exit_code == 0, app.errors[-3000:]
-        found = [compact(record) for end in app.ends for record in records_of(end)]
-        assert assert_same([carried(text) for text in found]) == len(found) >= 4
-        columns = both([carried(text) for text in found])[0].columns()[1]
-        assert len(columns.values) > 4
 
 
 def test_compiled_code_keeps_nothing_of_the_table_of_fields() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.eventlog.test_record_scanner import assert_same, both, carried, compact
 from tests.spark.conftest import FIFO_PAUSE_S, FIFO_PAUSES, SPIN_CORES
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
@@ -230,3 +231,18 @@ def test_the_memory_that_a_task_holds_is_in_its_record_and_profile(app: App) -> 
     for nothing in (starved["mean_held_bytes"], bystander["peak_held_bytes"]):
         assert nothing < 0.01 * holder["mean_held_bytes"]
     assert "held_kib" not in bystander["profile"]
+
+
+def check_compiled_code_reads_all(app: App) -> None:
+    found = [compact(record) for record in all_records(app)]
+    assert assert_same([carried(text) for text in found]) == len(found) >= 4
+    columns = both([carried(text) for text in found])[0].columns()[1]
+    assert len(columns.values) > 4
+
+
+def test_what_a_real_spark_recorded_is_all_read_by_compiled_code(app: App) -> None:
+    check_compiled_code_reads_all(app)
+
+
+def test_records_of_python_tasks_are_all_read_by_compiled_code(python_app: App) -> None:
+    check_compiled_code_reads_all(python_app)
