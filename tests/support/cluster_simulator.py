@@ -387,18 +387,3 @@ class Simulation:
     def _bytes(self, column: str) -> list[float]:
         plans = self.plans
         return [getattr(plans[t.query].stages[t.stage], column) * t.scale for t in self.tasks]
-
-
-def gain_of_removal(
-    cluster: Cluster, plans: Sequence[QueryPlan], target: int, seed: int, before: float
-) -> dict[int, float]:
-    """For each other query: the share of the target's duration that removing it gains."""
-    gains = {}
-    for source in range(len(plans)):
-        if source == target:
-            continue
-        rest = [plan for q, plan in enumerate(plans) if q != source]
-        at = rest.index(plans[target])
-        after = Simulation(cluster, rest, seed).ended[at] - plans[target].submit
-        gains[source] = (before - after) / before
-    return gains

@@ -21,7 +21,7 @@ from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables import Tables
 from iqcar.waits import ESTIMATED
 from tests.support import naive_demand
-from tests.support.naive_slots import NaiveSlots
+from tests.support.naive_pieces import NaivePieces, known
 
 BYTES = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
 MEMORY = (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY)
@@ -50,11 +50,7 @@ def naive_blame(
     return NaiveBlame(tables, waits, usage, devices).run()
 
 
-def known(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
-
-
-class NaiveBlame(NaiveSlots):
+class NaiveBlame(NaivePieces):
     """Every quantity of one log; ``lost`` is what each task lost in each device."""
 
     def __init__(
@@ -64,10 +60,13 @@ class NaiveBlame(NaiveSlots):
         usage: SourceUsage,
         devices: dict[Request, Device],
     ) -> None:
-        self.tables, self.usage, self.devices = tables, usage, devices
+        self.usage, self.devices = usage, devices
         self.tasks = tables.tasks.to_dict("records")
         self.waits = waits.to_dict("records")
         self.records = tables.task_records.to_dict("records")
+        self.executors = tables.executors.to_dict("records")
+        self.cpus_of_task = tables.applications["task_cpus"].tolist()
+        self.query_of_stage = tables.stages["query"].tolist()
         self.launches: dict[int, list[float]] = defaultdict(list)
         for task in self.tasks:
             task["ok"] = math.isfinite(task["launch_ms"]) and math.isfinite(task["finish_ms"])
@@ -75,36 +74,13 @@ class NaiveBlame(NaiveSlots):
         for i, task in enumerate(self.tasks):
             if task["ok"] and math.isfinite(self.waits[i]["slot_wait_ms"]):
                 self.launches[task["app"]].append(task["launch_ms"])
+        self.intervals = defaultdict(list)
+        for row in tables.intervals.sort_values("start_ms").to_dict("records"):
+            self.intervals[row["task"]].append(row)
         self.pieces = [self.cut(i) for i in range(len(self.tasks))]
-        self.memory = {e: self.most_memory(e) for e in range(len(tables.executors))}
-        self.cores = [self.executor_cores(e) for e in range(len(tables.executors))]
+        self.memory = {e: self.most_memory(e) for e in range(len(self.executors))}
+        self.cores = [self.executor_cores(e) for e in range(len(self.executors))]
         self.lost = {} if usage is SourceUsage.PAPER else self.losses_in_devices()
-
-    # --- pieces of a task: (begin, end, what its profile says of them; None = no interval)
-
-    def cut(self, i: int) -> list[tuple[float, float, dict[str, float] | None]]:
-        task, table = self.tasks[i], self.tables.intervals
-        launch, finish = task["launch_ms"], task["finish_ms"]
-        rows = table[table["task"] == i].sort_values("start_ms").to_dict("records")
-        if self.usage is SourceUsage.PAPER or not rows or not task["T"] > 0:
-            return [(launch, finish, None)]
-        first, last = rows[0]["start_ms"], rows[-1]["end_ms"]
-        begin = min(max(first, launch), max(finish - (last - first), launch))
-        cuts: list[tuple[float, float, dict[str, float] | None]] = [(launch, begin, None)]
-        move = begin - first
-        cuts += [(row["start_ms"] + move, row["end_ms"] + move, row) for row in rows]
-        cuts.append((cuts[-1][1], finish, None))
-        return [(b, e, row) for b, e, row in cuts if e > b]
-
-    def part(self, i: int, piece: int, column: str) -> float:
-        """The piece's part of what the task did in all: by its profile, else by time."""
-        pieces = self.pieces[i]
-        if len(pieces) == 1 and pieces[0][2] is None:
-            return 1.0
-        done = [known(row.get(column, 0.0)) if row else 0.0 for _, _, row in pieces]
-        if sum(done) > 0:
-            return done[piece] / sum(done)
-        return (pieces[piece][1] - pieces[piece][0]) / self.tasks[i]["T"]
 
     # --- eq. 2
 
@@ -191,7 +167,7 @@ class NaiveBlame(NaiveSlots):
 
     def owner(self, stage: int) -> int:
         """A number that the tasks of a query share; of a stage where there is no query."""
-        query = int(self.tables.stages["query"].iloc[stage]) if stage >= 0 else -1
+        query = self.query_of_stage[stage] if stage >= 0 else -1
         return query if query >= 0 else -2 - max(stage, -1)
 
     def moved(self, i: int, r: Request) -> float:
@@ -288,31 +264,6 @@ class NaiveBlame(NaiveSlots):
         speed = math.exp(best + device.slower[task["host"]])
         return min(known(self.data(i, part) * mine / speed) / life, 1.0)
 
-    def held(self, i: int, piece: int) -> float:
-        """Bytes of execution memory: by the profile, else by the record, else by Spark's metric."""
-        task, rows = self.tasks[i], [row for _, _, row in self.pieces[i]]
-        levels = [math.nan if row is None else row["held_bytes"] for row in rows]
-        if any(math.isfinite(level) for level in levels):
-            return known(levels[piece])
-        for record in self.records:
-            if record["task"] == i and math.isfinite(record["mean_held_bytes"]):
-                part = min(known(record["wall_ms"]) / max(task["T"], 1.0), 1.0)
-                return float(record["mean_held_bytes"] * part)
-        return known(task["peak_memory_bytes"])
-
-    def most_memory(self, executor: int) -> float:
-        """The most ever held at once; it begins where some piece begins."""
-        mine = [
-            (begin, end, self.held(i, piece))
-            for i, task in enumerate(self.tasks)
-            if task["executor"] == executor and task["T"] > 0
-            for piece, (begin, end, _) in enumerate(self.pieces[i])
-        ]
-        return max(
-            (sum(held for since, until, held in mine if since <= at < until) for at, _, _ in mine),
-            default=0.0,
-        )
-
     # --- of an estimated CPU wait others explain no more than the load of the processor does
 
     def explicable(self, i: int, r: Request) -> float:
@@ -404,12 +355,6 @@ class NaiveBlame(NaiveSlots):
             if beta > 0:
                 raw[source["stage"]] += beta
         return raw
-
-    def emphasis(self, i: int, piece: int, r: Request) -> float:
-        """Part of the task's wait that lies in the piece, over the piece's part of its time."""
-        begin, end, _ = self.pieces[i][piece]
-        life = self.tasks[i]["T"]
-        return self.part(i, piece, f"{r}_ms") / ((end - begin) / life) if end > begin else 1.0
 
     def slot_blame(
         self,

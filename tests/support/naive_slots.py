@@ -6,21 +6,27 @@ import itertools
 import math
 from typing import Any
 
-from iqcar.tables import Tables
+
+def life_of(executor: dict[str, Any]) -> tuple[float, float]:
+    """From when to when an executor was there."""
+    added, removed = executor["added_ms"], executor["removed_ms"]
+    since = -math.inf if math.isnan(added) else added
+    return since, math.inf if math.isnan(removed) else max(removed, since)
 
 
 class NaiveSlots:
     """Who held how many slots of an application when, as :mod:`iqcar.blame.slots` tells."""
 
-    tables: Tables
     tasks: list[dict[str, Any]]
+    executors: list[dict[str, Any]]
     cores: list[float]
+    cpus_of_task: list[float]
 
     def task_cpus(self, task: dict[str, float]) -> float:
-        return float(self.tables.applications["task_cpus"][int(task["app"])])
+        return self.cpus_of_task[task["app"]]
 
     def executor_cores(self, e: int) -> float:
-        cores = self.tables.executors["cores"][e]
+        cores = self.executors[e]["cores"]
         if cores > 0:
             return float(cores)
         mine = [t for t in self.tasks if t["executor"] == e and t["ok"]]
@@ -37,14 +43,11 @@ class NaiveSlots:
         )
 
     def slots_at(self, app: int, when: float) -> float:
-        executors = self.tables.executors
         total = 0.0
-        for e in range(len(executors)):
-            added, removed = executors["added_ms"][e], executors["removed_ms"][e]
-            since = -math.inf if math.isnan(added) else added
-            until = math.inf if math.isnan(removed) else max(removed, since)
-            if executors["app"][e] == app and since <= when < until:
-                total += self.cores[e]
+        for executor, cores in zip(self.executors, self.cores, strict=True):
+            since, until = life_of(executor)
+            if executor["app"] == app and since <= when < until:
+                total += cores
         held = sum(
             self.task_cpus(t)
             for t in self.tasks
@@ -62,7 +65,7 @@ class NaiveSlots:
             if t["ok"]:
                 moments |= {t["launch_ms"], t["finish_ms"]}
         for name in ("added_ms", "removed_ms"):
-            moments |= {m for m in self.tables.executors[name] if math.isfinite(m)}
+            moments |= {e[name] for e in self.executors if math.isfinite(e[name])}
         cuts = sorted(m for m in moments if begin <= m <= end)
         share = nobody = 0.0
         for a, b in itertools.pairwise(cuts):
@@ -74,16 +77,10 @@ class NaiveSlots:
         return share, nobody
 
     def cores_of_host(self, host: int) -> float:
-        executors = self.tables.executors
-        mine = [e for e in range(len(executors)) if executors["host"][e] == host]
-        if not mine or any(not executors["cores"][e] > 0 for e in mine):
+        mine = [e for e in self.executors if e["host"] == host]
+        if not mine or any(not e["cores"] > 0 for e in mine):
             return math.nan
-        lives = []
-        for e in mine:
-            added, removed = executors["added_ms"][e], executors["removed_ms"][e]
-            since = -math.inf if math.isnan(added) else added
-            until = math.inf if math.isnan(removed) else max(removed, since)
-            lives.append((since, until, executors["cores"][e]))
+        lives = [(*life_of(e), e["cores"]) for e in mine]
         most = max(
             sum(c for since, until, c in lives if since <= when < until) for when, _, _ in lives
         )

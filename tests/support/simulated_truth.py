@@ -7,7 +7,7 @@ removed; a formula predicts with the time it says the target lost to that query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -23,7 +23,6 @@ from tests.support.cluster_simulator import (
     QueryPlan,
     Simulation,
     StagePlan,
-    gain_of_removal,
 )
 
 GUILTY = 0.02
@@ -164,6 +163,21 @@ def _simulated(family: str, seed: int, rounds: int) -> Case:
 
 
 # --- predictions: target's time lost to each other query
+
+
+def gain_of_removal(
+    cluster: Cluster, plans: Sequence[QueryPlan], target: int, seed: int, before: float
+) -> dict[int, float]:
+    """For each other query: the share of the target's duration that removing it gains."""
+    gains = {}
+    for source in range(len(plans)):
+        if source == target:
+            continue
+        rest = [plan for q, plan in enumerate(plans) if q != source]
+        at = rest.index(plans[target])
+        after = Simulation(cluster, rest, seed).ended[at] - plans[target].submit
+        gains[source] = (before - after) / before
+    return gains
 
 
 def blamed(blame: Blame, tables: Tables, target: int, weight: np.ndarray) -> dict[int, float]:
