@@ -27,7 +27,22 @@ SHARED = {
 }
 """What lives as long as a process and serves several files."""
 WAITING = (CLUSTER, KNOWN_WAITS, "tests/spark/", "tests/browser/")
-LONGEST = (CLUSTER, "tests/spark/test_rules_applied.py", KNOWN_WAITS)
+LONGEST = (
+    CLUSTER,
+    "tests/spark/test_rules_applied.py",
+    KNOWN_WAITS,
+    "tests/spark/test_demo.py",
+    "tests/spark/test_attach.py",
+    "tests/spark/test_plugin_under_faults.py",
+    "tests/spark/test_listener_life.py",
+    "tests/comparison/test_compare_cli.py",
+    "tests/serve/test_serve_faults.py",
+    "tests/blame/test_blame.py",
+    "tests/rules/test_rules_fingerprints.py",
+    "tests/files/test_derived_files.py",
+    "tests/comparison/test_compare_pairs.py",
+    "tests/topics/test_topic_truth.py",
+)
 """What takes longest, in this order; the others take about as long as each other."""
 
 
@@ -40,12 +55,12 @@ class FilesInTurn(LoadScopeScheduling):
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         waits = node is not self.nodes[-1]
-        chosen = min(self.workqueue, key=lambda unit: _turn(unit, waits))
+        chosen = min(self.workqueue, key=lambda unit: turn(unit, waits))
         self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 
 
-def _turn(unit: str, waits: bool) -> tuple[bool, int]:
+def turn(unit: str, waits: bool) -> tuple[bool, int]:
     """What a process takes first sorts first."""
     rank = LONGEST.index(unit) if unit in LONGEST else len(LONGEST)
     return unit.startswith(WAITING) != waits, rank
