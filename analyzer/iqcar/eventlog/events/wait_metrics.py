@@ -62,15 +62,16 @@ EVERY = 64
 """In a block, all metrics are looked for in the longest task of each stage and in every 64th task.
 A task leaves out a metric that is zero; where it matters, the longest task has it."""
 
-_START = b'"Name":"'
+_START, _UPDATE_START = b'"Name":"', b',"Update":'
 _KNOWN = re.compile(
     _START + b"(?:" + b"|".join(re.escape(name).encode() for _, name in _NAMES) + b")"
 )
 _PARTS = tuple(part.encode() for _, part in _WITHIN)
-_ID_START, _ID_BYTES = b'"ID":', 40
+_ID_START, _ID_BYTES, _COMMA = b'"ID":', 40, 44
+_DIGITS = 21
+"""Bytes that a number of 18 digits, two quotes and what follows take."""
 _TOLD = re.compile(
-    rb'(?:"ID":(\d{1,18}),)?"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?'
-    rb"[,}]"
+    rb'"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?[,}]'
 )
 """The update is a number, or hours, minutes and seconds: so RAPIDS writes what is no SQL metric."""
 
@@ -131,21 +132,37 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
         Row of the task, :class:`Wait`, accumulator id, and update as logged of each. The id is NaN
         if it is unknown; a time of hours, minutes and seconds is in ms.
     """
-    found = array("d")
-    find, rfind, told = text.find, text.rfind, _TOLD.match
-    for needle, kind in _held_by(text, tasks).items():
-        width = len(needle)
-        for row, _, _, start, end in tasks:
-            at = find(needle, start, end)
-            while at >= 0:
-                before = rfind(_ID_START, max(at - _ID_BYTES, start), at)
-                match = told(text, before) if before >= 0 else None
-                if match is None or match.end(1) + 1 != at:
-                    match = told(text, at)
-                if match is not None:
-                    found.extend((row, kind, float(match[1] or nan), _value(match)))
-                at = find(needle, at + width, end)
-    return found
+    found: list[float] = []
+    find, startswith = text.find, text.startswith
+    end_of_tasks = tasks[-1][4] if tasks else 0
+    for name, kind in _held_by(text, tasks).items():
+        needle = name + _UPDATE_START
+        width, spelled, number = len(needle), _ID_START, nan
+        rest = iter(tasks)
+        row, _, _, start, end = next(rest)
+        at = find(needle, start, end_of_tasks)
+        while at >= 0:
+            while at >= end:
+                row, _, _, start, end = next(rest)
+            if at >= start:  # else it is between the accumulables of two tasks
+                if not startswith(spelled, at - len(spelled)):
+                    spelled, number = _id_before(text, at, start)
+                stop = find(b",", at + width, at + width + _DIGITS)
+                update = text[at + width : stop].strip(b'"') if stop >= 0 else b""
+                value = float(update) if update.isdigit() else _value_at(text, at)
+                if value is not None:
+                    found += (row, kind, number, value)
+            at = find(needle, at + width, end_of_tasks)
+    return array("d", found)
+
+
+def _id_before(text: bytes, at: int, start: int) -> tuple[bytes, float]:
+    """Return the id that stands before a name, as text and as number; NaN if there is none."""
+    before = text.rfind(_ID_START, max(at - _ID_BYTES, start), at)
+    digits = text[before + len(_ID_START) : at - 1]
+    if before < 0 or not digits.isdigit() or len(digits) > _DIGITS - 3 or text[at - 1] != _COMMA:
+        return _ID_START, nan
+    return text[before:at], float(digits)
 
 
 def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
@@ -172,12 +189,14 @@ def _held_by(text: bytes, tasks: Sequence[Place]) -> dict[bytes, Wait]:
 
 def value_of(update: bytes) -> float | None:
     """Return an update that was cut out of its line, in the unit of the log; None if it is none."""
-    match = _TOLD.match(b'"Name":"","Update":' + update + b",")
-    return _value(match) if match else None
+    return _value_at(b'"Name":"","Update":' + update + b",", 0)
 
 
-def _value(told: re.Match[bytes]) -> float:
-    if told[2] is not None:
-        return float(told[2])
-    hours, minutes, seconds = (float(part) for part in told.groups()[2:])
+def _value_at(text: bytes, at: int) -> float | None:
+    told = _TOLD.match(text, at)
+    if told is None:
+        return None
+    if told[1] is not None:
+        return float(told[1])
+    hours, minutes, seconds = (float(part) for part in told.groups()[1:])
     return 1000.0 * (3600 * hours + 60 * minutes + seconds)
