@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.eventlog.events.fingerprint import nodes_of
 from iqcar.eventlog.events.operators import (
     MOST_OPERATORS,
     Operators,
@@ -161,7 +162,7 @@ def test_only_what_wraps_is_a_label_where_nothing_else_is_known() -> None:
 def test_one_function_of_a_million_operators_costs_no_stage_more_than_its_bound() -> None:
     operators = Operators()
     inner = [PlanNode(name="Sort", metrics=[PlanMetric(id=float(n))]) for n in range(20_000)]
-    operators.add(PlanNode(name="WholeStageCodegen (1)", children=inner))
+    operators.add(nodes_of(PlanNode(name="WholeStageCodegen (1)", children=inner)))
     assert len(operators.fed_by([5.0])) == MOST_OPERATORS
 
 

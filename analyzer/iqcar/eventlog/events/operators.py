@@ -36,7 +36,8 @@ SEPARATOR = "; "
 _COMPILED = "WholeStageCodegen"
 _INTERNAL = ("Internal", "BroadcastExchange")
 """Ends of scopes that some versions of Spark give to stages, and others do not."""
-_ENDS_COMPILED = ("InputAdapter", "Subquery", "ReusedSubquery", "AdaptiveSparkPlan")
+_AROUND = (_COMPILED, "InputAdapter", "Subquery", "ReusedSubquery", "AdaptiveSparkPlan")
+"""How the names of nodes begin that start a compiled function, and of those that end it."""
 _NO_OPERATORS = (
     _COMPILED, "InputAdapter", "AdaptiveSparkPlan", "ShuffleQueryStage", "BroadcastQueryStage",
     "TableCacheQueryStage", "ResultQueryStage", "AQEShuffleRead", "CustomShuffleReader",
@@ -61,16 +62,23 @@ class Operators:
         self._together: dict[float, list[str]] = {}
         """The operators that run together with the one that declares an accumulator."""
 
-    def add(self, plan: PlanNode) -> None:
-        """Take in a plan; nodes that an earlier plan had are not looked at again."""
+    def add(self, nodes: Sequence[PlanNode]) -> None:
+        """Take in a plan; nodes that an earlier plan had are not looked at again.
+
+        Parameters
+        ----------
+        nodes : sequence of PlanNode
+            As :func:`~iqcar.eventlog.events.fingerprint.nodes_of` returns them.
+        """
         known = self._together
-        stack: list[tuple[PlanNode, list[str] | None]] = [(plan, None)]
-        while stack:
-            node, compiled = stack.pop()
-            if node.name.startswith(_COMPILED):
-                compiled = []
-            elif node.name.startswith(_ENDS_COMPILED):
-                compiled = None
+        functions: list[list[str] | None] = [None]
+        """The compiled function around each of the next nodes, the last one first."""
+        for node in nodes:
+            compiled = functions.pop()
+            if node.name.startswith(_AROUND):
+                compiled = [] if node.name.startswith(_COMPILED) else None
+            if node.children:
+                functions += [compiled] * len(node.children)
             if node.metrics and node.metrics[0].id not in known:
                 name = operator_name(node)
                 together = [] if compiled is None else compiled
@@ -78,7 +86,6 @@ class Operators:
                     together.append(name)
                 for metric in node.metrics:
                     known.setdefault(metric.id, together)
-            stack += [(child, compiled) for child in node.children]
 
     def fed_by(self, accumulators: Iterable[float]) -> list[str]:
         """Return the operators that feed these accumulators, and those that run with them.
@@ -94,8 +101,8 @@ class Operators:
 
 def operator_name(node: PlanNode) -> str:
     """Return a node's name without numbers, and the source it scans; empty for one that wraps."""
-    name = _name(node.name[:MAX_OPERATOR])
-    if name.startswith("Scan ") and len(name.split()) == 2 and not node.children:
+    name, may_tell_more = _name(node.name[:MAX_OPERATOR])
+    if may_tell_more and not node.children:
         read = _source(node)
         return name if not read or name.endswith(f" {read}") else f"{name} {read}"
     return name
@@ -103,14 +110,21 @@ def operator_name(node: PlanNode) -> str:
 
 def _source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads, without the date in its name."""
-    return family(source(node)).replace(_CATALOG, "")
+    return _without_date(source(node))
 
 
 @lru_cache(4096)
-def _name(name: str) -> str:
+def _without_date(read: str) -> str:
+    return family(read).replace(_CATALOG, "")
+
+
+@lru_cache(4096)
+def _name(name: str) -> tuple[str, bool]:
+    """Return an operator's name, and whether it is a scan that does not name its source."""
     if name.startswith(_NO_OPERATORS):
-        return ""
-    return normalise(without_number(redact_text(name))).replace(_CATALOG, "")
+        return "", False
+    name = normalise(without_number(redact_text(name))).replace(_CATALOG, "")
+    return name, name.startswith("Scan ") and len(name.split()) == 2
 
 
 def operators_of(nodes: Sequence[PlanNode]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from iqcar.eventlog.text.linear import BLANK, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ _WORDS = (
 """Words for what a plan does, in the order in which a name says them, and parts of the names of the
 nodes that do it, Photon's and RAPIDS' too."""
 
-_PATH = compiled(rf"Location: [^\[]*\[([^,\]{BLANK}]*)")
+_REMEMBERED, _SHORT = 4096, 300
+"""So many names of up to so many characters are remembered with what they tell. 5 MB at most."""
 _ROWS = {"LocalTableScan": "local rows", "Range": "range", "OneRowRelation": "one row"}
 
 
@@ -43,8 +44,7 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
     nodes : sequence of PlanNode
         All nodes, as :func:`iqcar.eventlog.events.fingerprint.nodes_of` returns them.
     """
-    names = "\n".join(node.name for node in nodes if node.children)
-    names += "\n" + nodes[0].name
+    names = "\n".join({nodes[0].name, *(node.name for node in nodes if node.children)})
     done = [word for word, parts in _WORDS if any(part in names for part in parts)]
     leaves = [source(node) for node in reversed(nodes) if not node.children]
     sources = list(dict.fromkeys(name for name in leaves if name))
@@ -54,11 +54,29 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
 
 def source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads: a table, else the last part of a path, else its kind."""
-    name = _ROWS.get(node.name, node.name.removeprefix("Gpu").removeprefix("Photon"))
+    name, by_path = _remembered(node.name) if len(node.name) <= _SHORT else _named(node.name)
+    return redact_text((_folder(node.text) if by_path else "") or name, MAX_SOURCE)
+
+
+def _named(name: str) -> tuple[str, bool]:
+    """Return the source that a leaf's name tells, and whether a path in its text tells more."""
+    name = _ROWS.get(name, name.removeprefix("Gpu").removeprefix("Photon"))
     words = name.split()
-    if len(words) > 1 and "Scan" in words[0]:
-        table = words[-1] if len(words) > 2 or words[0] != "Scan" else ""
-        path = _PATH.search(encoded(node.text)) if not table else None
-        folder = path[1].decode("utf-8", "replace").rstrip("/").rpartition("/")[2] if path else ""
-        name = table or folder or " ".join(words[1:])
-    return redact_text(name, MAX_SOURCE)
+    if len(words) < 2 or "Scan" not in words[0]:
+        return name, False
+    if len(words) > 2 or words[0] != "Scan":
+        return words[-1], False
+    return words[1], True
+
+
+_remembered = lru_cache(_REMEMBERED)(_named)
+
+
+def _folder(text: str) -> str:
+    """Return the last part of the first path that a scan's text names; empty if there is none."""
+    paths = text.partition("Location: ")[2].partition("[")[2]
+    path = paths.partition(",")[0].partition("]")[0]
+    words = path.split(maxsplit=1)
+    if not words or not path.startswith(words[0]):
+        return ""
+    return words[0].rstrip("/").rpartition("/")[2]

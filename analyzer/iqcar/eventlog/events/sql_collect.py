@@ -138,7 +138,7 @@ class SqlCollector:
             if not execution.description:
                 execution.plan_name = plan_name(nodes)
             execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
-            self.operators.add(event.plan)
+            self.operators.add(nodes)
             self._add_metrics(int(event.execution), nodes)
         else:
             text = _text(event.plan_text)
@@ -149,8 +149,9 @@ class SqlCollector:
         """Take in the metrics of a plan that was changed while running."""
         execution = self.execution(event.execution)
         if execution is not None and event.plan is not None:
-            self._add_metrics(int(event.execution), nodes_of(event.plan))
-            self.operators.add(event.plan)
+            nodes = nodes_of(event.plan)
+            self._add_metrics(int(event.execution), nodes)
+            self.operators.add(nodes)
 
     def update_metrics(self, event: SqlMetricUpdates) -> None:
         """Take in metrics declared without a plan."""
