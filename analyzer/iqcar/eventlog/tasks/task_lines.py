@@ -171,7 +171,7 @@ class TaskDecoder:
         decode, decode_start, add = self._decode, self._decode_start, self._add
         rows, place = self._rows, self._places.append
         started: dict[float, tuple[int, int]] = {}
-        starts, before, tail = 0, _INFO_FROM, 0
+        starts, before, size, tail = 0, _INFO_FROM, _LEAST_INFO_BYTES, 0
         others: list[int] = []
         for number, (start, end) in enumerate(zip(block.starts, block.ends, strict=True)):
             try:
@@ -179,24 +179,29 @@ class TaskDecoder:
                     info = start + before
                     if not startswith(_INFO, info):
                         info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
-                    first, last = -1, -1
+                    first = last = -1
                     if info >= 0:
-                        first = find(_ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES)
+                        first = info + size
+                        first = find(_ACCUMULABLES, first - _SLACK, first + _SLACK)
+                        if first < 0:
+                            first = find(_ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES)
                     if first >= 0:
-                        last = find(_METRICS, max(end - tail - _SLACK, first), end) if tail else -1
+                        last = end - tail - _SLACK
+                        last = find(_METRICS, last, end) if tail and last > first else -1
                         last = last if last >= 0 else find(_METRICS, first, end)
                     if last < 0:
                         task = decode(text[start:end])
                         self._add_whole(task)
                     else:
-                        before, tail = info - start, end - last
+                        before, size, tail = info - start, first - info, end - last
                         task = decode(text[start:first] + b"}" + text[last:end])
                         if find(_ESCAPE, first, last) >= 0:
                             at = find(RECORD, first, last)
                             if at >= 0:
-                                self._records.append(_place(len(self._rows), at, last))
-                        place((len(rows), task.stage_id, task.metrics.run, first, last))
-                        peak = task.metrics.peak_memory
+                                self._records.append(_place(len(rows), at, last))
+                        m = task.metrics
+                        place((len(rows), task.stage_id, m.run, first, last))
+                        peak = m.peak_memory
                         add(task, nan if peak == peak else _peak_memory(text, first, last))
                     if started:
                         started.pop(task.info.task_id, None)
