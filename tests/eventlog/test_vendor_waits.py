@@ -10,7 +10,9 @@ import pytest
 
 from iqcar.enums import Request
 from iqcar.eventlog import read_logs
+from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.events.wait_metrics import EVERY, Wait, find_waits
+from iqcar.eventlog.tasks.task_lines import TaskDecoder
 from iqcar.tables import Tables
 from iqcar.waits import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.waits.measure import measure_waits
@@ -177,3 +179,26 @@ def test_the_id_of_another_accumulable_is_not_taken() -> None:
     row, kind, number, update = find_waits(text, [(0, 0.0, 0.0, 0, len(text))])
     assert (row, kind, update) == (0, Wait.SCAN, 7)
     assert np.isnan(number)
+
+
+def test_each_task_of_a_block_has_its_own_metrics_whatever_stands_between(tmp_path: Path) -> None:
+    log = SyntheticLog().app().sql(0, node("Exchange")).job(0, [0]).stage(0)
+    failed = {"Task End Reason": {"Reason": "ExceptionFailure", "Description": "x"}}
+    other_ids = [(7, 20), (7, 30), (1234567, 40), (7, 50)]
+    for number, (key, update) in enumerate(other_ids):
+        more = failed if number == 1 else {}
+        log.task(number, accumulables=[sql_update(key, "scan time", update)], more=more)
+    text = b"".join(line + b"\n" for line in log.end().bytes().splitlines())
+    assert read(log, tmp_path).tasks["scan_ms"].tolist() == [20, 30, 40, 50]
+    waits = np.frombuffer(TaskDecoder().decode(Block.of(text)).waits).reshape(-1, 4)
+    rows = {int(row): (int(key), int(update)) for row, _, key, update in waits}
+    assert rows == dict(enumerate(other_ids))
+
+
+@pytest.mark.parametrize(
+    ("update", "found"), [("9" * 18, [float("9" * 18)]), ("9" * 19, []), ("-1", []), ("", [])]
+)
+def test_an_update_is_a_number_of_at_most_18_digits(update: str, found: list[float]) -> None:
+    for shown in (update, f'"{update}"'):
+        text = b'{"ID":7,"Name":"scan time","Update":%s,"Value":"1"}' % shown.encode()
+        assert list(find_waits(text, [(0, 0.0, 0.0, 0, len(text))])[3::4]) == found

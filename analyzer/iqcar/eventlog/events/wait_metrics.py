@@ -68,8 +68,8 @@ _KNOWN = re.compile(
 )
 _PARTS = tuple(part.encode() for _, part in _WITHIN)
 _ID_START, _ID_BYTES, _COMMA = b'"ID":', 40, 44
-_DIGITS = 21
-"""Bytes that a number of 18 digits, two quotes and what follows take."""
+_DIGITS = 18
+"""Digits of an id and of an update at most."""
 _TOLD = re.compile(
     rb'"Name":"[^"]*","Update":"?(?:(\d{1,18})|(\d{1,6}):(\d\d):(\d\d\.\d{3}))"?[,}]'
 )
@@ -147,7 +147,7 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
             if at >= start:  # else it is between the accumulables of two tasks
                 if not startswith(spelled, at - len(spelled)):
                     spelled, number = _id_before(text, at, start)
-                stop = find(b",", at + width, at + width + _DIGITS)
+                stop = find(b",", at + width, at + width + _DIGITS + 1)
                 update = text[at + width : stop].strip(b'"') if stop >= 0 else b""
                 value = float(update) if update.isdigit() else _value_at(text, at)
                 if value is not None:
@@ -160,7 +160,7 @@ def _id_before(text: bytes, at: int, start: int) -> tuple[bytes, float]:
     """Return the id that stands before a name, as text and as number; NaN if there is none."""
     before = text.rfind(_ID_START, max(at - _ID_BYTES, start), at)
     digits = text[before + len(_ID_START) : at - 1]
-    if before < 0 or not digits.isdigit() or len(digits) > _DIGITS - 3 or text[at - 1] != _COMMA:
+    if before < 0 or not digits.isdigit() or len(digits) > _DIGITS or text[at - 1] != _COMMA:
         return _ID_START, nan
     return text[before:at], float(digits)
 

@@ -33,7 +33,8 @@ _LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
 """Where a task's info is looked for, and its length at least and at most; else lines are decoded
 whole."""
 _SLACK = 48
-"""The end of a line, from the metrics on, is about as long as that of the line before."""
+"""The info of a task, and the end of its line, from the metrics on, are about as long as those of
+the line before; each is looked for so many bytes off, then anywhere."""
 
 _PEAK_NAME = "internal.metrics.peakExecutionMemory"
 _INTERNAL_NAME = "internal.metrics."
@@ -181,10 +182,10 @@ class TaskDecoder:
                         info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
                     first = last = -1
                     if info >= 0:
-                        first = info + size
-                        first = find(_ACCUMULABLES, first - _SLACK, first + _SLACK)
+                        near, least = info + size, info + _LEAST_INFO_BYTES
+                        first = find(_ACCUMULABLES, near - _SLACK, near + _SLACK)
                         if first < 0:
-                            first = find(_ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES)
+                            first = find(_ACCUMULABLES, least, info + _INFO_BYTES)
                     if first >= 0:
                         last = end - tail - _SLACK
                         last = find(_METRICS, last, end) if tail and last > first else -1
