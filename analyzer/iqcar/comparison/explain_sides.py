@@ -10,6 +10,7 @@ from iqcar.comparison.blame_change import blame_change
 from iqcar.comparison.causes import LEAST_SHARE, Compared, Told, explain_changes, without_chance
 from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES, PART_NAMES
+from iqcar.comparison.lone_queries import lone_rows
 from iqcar.comparison.shared_cause import per_byte, shared_cause
 from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
 from iqcar.tables import texts
@@ -18,6 +19,7 @@ from iqcar.tables.arrays import share_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from iqcar.comparison.compared_rows import ComparedRows
     from iqcar.comparison.differences import Differences
     from iqcar.comparison.match import Matched
     from iqcar.comparison.measured_side import Side
@@ -48,27 +50,56 @@ def explain_sides(
     Returns
     -------
     Told
-        Without blame where no wait changed, or where a side is a baseline, which keeps no tasks.
+        Without blame where it was not computed of all queries, or where a side is a baseline, which
+        keeps no tasks.
     """
     if changes.empty:
         return Told(changes, CHANGE_CAUSES.empty(), [], None)
     before, after = (
         compared_rows(side, of, unlike) for side, of in zip(sides, matched.category_of, strict=True)
     )
-    blame = shared = None
+    whole = own = shared = None
     if before is not None and after is not None:
-        blame = blame_change(before, after) if _waits_changed(changes, means) else None
+        blamed = _Blamed(before, after, _waits_changed(changes, means))
         usable = _same_work(matched.categories, means)
-        shared = shared_cause(per_byte(before), per_byte(after), usable, blame)
+        shared = shared_cause(per_byte(before), per_byte(after), usable, blamed.whole)
+        own = blamed.of(changes["category"].to_numpy(np.int64))
+        whole = blamed.known
     compared = Compared(
         categories=matched.categories,
         sides=means,
         operators=_operators(sides, matched),
         different=different,
         shared=shared,
-        blame=blame,
+        blame=own,
     )
-    return without_chance(changes, explain_changes(changes, compared), blame)
+    return without_chance(changes, explain_changes(changes, compared), whole)
+
+
+class _Blamed:
+    """Blame of both sides, computed as far as causes need it: it takes most of the time."""
+
+    def __init__(self, before: ComparedRows, after: ComparedRows, needed: bool) -> None:
+        self._sides = before, after
+        self._needed = needed
+        self.known: pd.DataFrame | None = None
+        """Blame of all queries, once it was computed."""
+
+    def whole(self) -> pd.DataFrame | None:
+        """Return the blame of all queries; None where no wait changed."""
+        if self._needed and self.known is None:
+            self.known = blame_change(*self._sides)
+        return self.known
+
+    def of(self, categories: Ints) -> pd.DataFrame | None:
+        """Return what causes of some changes need of it."""
+        if not self._needed or self.known is not None:
+            return self.known
+        wanted = np.unique(categories)
+        before, after = (lone_rows(side, wanted) for side in self._sides)
+        if before is None or after is None:
+            return self.whole()
+        return blame_change(before, after)
 
 
 def _waits_changed(changes: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> bool:

@@ -17,6 +17,8 @@ from iqcar.tables.arrays import known_or_zero, positive_or_zero, sum_by
 from iqcar.waits import IN_TASK_REQUESTS, wait_column
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
     from iqcar.comparison.compared_rows import ComparedRows
@@ -104,7 +106,10 @@ def per_byte(side: ComparedRows) -> PerByte:
 
 
 def shared_cause(
-    before: PerByte, after: PerByte, usable: Ints, blame: pd.DataFrame | None
+    before: PerByte,
+    after: PerByte,
+    usable: Ints,
+    blame: Callable[[], pd.DataFrame | None],
 ) -> SharedCause | None:
     """Return the one cause of nearly all changes, or None.
 
@@ -113,33 +118,37 @@ def shared_cause(
     before, after : PerByte
     usable : ndarray of int64
         Stage categories on both sides with the same partitions.
-    blame : DataFrame of :data:`~iqcar.comparison.blame_change.BLAME_CHANGES`, optional
-        Where queries that do more explain the growth of a wait, the environment does not.
+    blame : callable
+        Returns :data:`~iqcar.comparison.blame_change.BLAME_CHANGES` or None. Where queries that do
+        more explain the growth of a wait, the environment does not; asked for only if it matters.
     """
     n = int(max(before.category.max(initial=-1), after.category.max(initial=-1))) + 1
     totals = [_by_category(side, n) for side in (before, after)]
     grown, of_time = _log_growth(totals, usable)
     if len(grown) < LEAST_STAGES:
         return None
-    explained = {part: _explained(blame, resource) for part, resource in TASK_PARTS}
+
+    def explained(resource: Resource | None) -> bool:
+        return resource is not None and _explained(blame(), resource) >= EXPLAINED
+
     host = _slow_host(before, after, usable)
     best: SharedCause | None = None
     weight = 0.0
-    for place, (part, _) in enumerate(TASK_PARTS):
+    for place, (part, resource) in enumerate(TASK_PARTS):
         seen = grown[:, place]
         seen = seen[np.isfinite(seen)]
-        if len(seen) < LEAST_STAGES or explained[part] >= EXPLAINED:
+        if len(seen) < LEAST_STAGES:
             continue
         least = np.log(LEAST_RATIO)
         same = max((seen > least).mean(), (seen < -least).mean())
         time = float(np.abs(of_time[:, place]).sum())
-        if same >= SAME_WAY and time > weight:
+        if same >= SAME_WAY and time > weight and not explained(resource):
             ratio = float(np.exp(np.median(seen)))
             best, weight = SharedCause("environment:hosts", part, ratio), time
     if host is not None:
         name, place, ratio = host
-        part = TASK_PARTS[place][0]
-        if explained[part] < EXPLAINED:
+        part, resource = TASK_PARTS[place]
+        if not explained(resource):
             return SharedCause(f"host:{name}", part, ratio)
     return best
 
@@ -170,39 +179,38 @@ def _log_growth(totals: list[tuple[Floats, Floats]], usable: Ints) -> tuple[Floa
 
 def _slow_host(before: PerByte, after: PerByte, usable: Ints) -> tuple[str, int, float] | None:
     """Return the host on which alone stages take longer, the part that does, and the ratio."""
-    rows = [
-        {
-            (int(c), side.names[h]): (side.parts[row], side.work[row])
-            for row, (c, h) in enumerate(zip(side.category, side.host, strict=True))
-            if side.work[row] > 0
-        }
-        for side in (before, after)
-    ]
-    wanted = set(usable.tolist())
-    growth: dict[str, list[float]] = {}
-    parts: dict[str, Floats] = {}
-    for (category, host), (now, work) in rows[1].items():
-        was = rows[0].get((category, host))
-        if was is None or category not in wanted or was[0].sum() <= 0 or now.sum() <= 0:
-            continue
-        growth.setdefault(host, []).append(float(np.log(now.sum() / work * was[1] / was[0].sum())))
-        more = now - was[0] * (work / was[1])
-        parts[host] = parts.get(host, np.zeros(len(TASK_PARTS))) + more
-    median = {
-        host: float(np.median(seen)) for host, seen in growth.items() if len(seen) >= LEAST_STAGES
-    }
+    names = sorted({*before.names, *after.names})
+    number_of = {name: number for number, name in enumerate(names)}
+    keys = []
+    for side in (before, after):
+        number = np.array([number_of[name] for name in side.names], np.int64)
+        here = np.flatnonzero((side.work > 0) & (side.parts.sum(axis=1) > 0))
+        here = here[np.isin(side.category[here], usable)]
+        keys.append((side.category[here] * len(names) + number[side.host[here]], here))
+    (old, of_old), (new, of_new) = keys
+    both, first, second = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    was, now = before.parts[of_old[first]], after.parts[of_new[second]]
+    work = after.work[of_new[second]] / before.work[of_old[first]]
+    grown = np.log(now.sum(axis=1) / was.sum(axis=1) / work)
+    more = now - was * work[:, None]
+    host = both % max(len(names), 1)
+    order = np.argsort(host, kind="stable")
+    numbers, first = np.unique(host[order], return_index=True)
+    groups = zip(numbers.tolist(), np.split(grown[order], first[1:]), strict=True)
+    median = {one: float(np.median(seen)) for one, seen in groups if len(seen) >= LEAST_STAGES}
     if len(median) < 2:
         return None
     worst = max(median, key=lambda host: median[host])
     others = max(value for host, value in median.items() if host != worst)
     if median[worst] < np.log(HOST_RATIO) or others >= median[worst] / 3:
         return None
-    return worst, int(np.argmax(parts[worst])), float(np.exp(median[worst]))
+    part = int(np.argmax(more[host == worst].sum(axis=0)))
+    return names[worst], part, float(np.exp(median[worst]))
 
 
-def _explained(blame: pd.DataFrame | None, resource: Resource | None) -> float:
+def _explained(blame: pd.DataFrame | None, resource: Resource) -> float:
     """Share of the change of lost time that queries explain whose work changed like it."""
-    if blame is None or resource is None or not len(blame):
+    if blame is None or not len(blame):
         return 0.0
     rows = blame[(blame["resource"] == resource.value).to_numpy()]
     change = rows["change_ms"].to_numpy(np.float64)
