@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from iqcar.comparison.match import Matched, match_sides
 from iqcar.comparison.measured_side import NODE_RUNS, NODES, QUERY_GRAPHS, Side
+from iqcar.comparison.query_settings import QUERY_SETTINGS
 from iqcar.comparison.side_facts import SideFacts
 from iqcar.enums import MatchBy
 from iqcar.errors import UsageError
@@ -57,7 +58,14 @@ def side(*queries: Query) -> Side:
     columns = {c.name: np.zeros(len(runs)) for c in NODE_RUNS.columns}
     columns |= {"node": [row for row, _ in runs], "run": [run for _, run in runs]}
     facts = SideFacts(1, (), (), (), (), {}, False)
-    return Side(facts, nodes, NODE_RUNS.frame(columns), QUERY_GRAPHS.empty(), np.zeros((0, 0, 0)))
+    return Side(
+        facts,
+        nodes,
+        NODE_RUNS.frame(columns),
+        QUERY_GRAPHS.empty(),
+        np.zeros((0, 0, 0)),
+        QUERY_SETTINGS.empty(),
+    )
 
 
 def matched_queries(matched: Matched) -> list[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,8 @@ class QueryWork:
     stages: tuple[StageWork, ...] = (StageWork("scan"), StageWork("join"))
     driver_ms: float = 100.0
     description: str = ""
+    session: Mapping[str, str] = field(default_factory=dict)
+    """Spark properties that its session changed."""
 
     def slower(self, stage: int, factor: float) -> QueryWork:
         """The query with another time of its tasks in one stage."""
@@ -87,7 +89,8 @@ def run_log(
     for execution, (name, query) in enumerate(queries.items()):
         plan = node("Project", None, *(node(stage.scope) for stage in query.stages))
         properties = {"spark.sql.execution.id": str(execution), "spark.job.description": name}
-        log.sql(execution, plan, query.description or name, now)
+        changed = {"modifiedConfigs": dict(query.session)} if query.session else {}
+        log.sql(execution, plan, query.description or name, now, **changed)
         now += query.driver_ms
         infos = []
         for place, stage in enumerate(query.stages):

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from iqcar.comparison.measured_side import NODE_RUNS, NODES, QUERY_GRAPHS, Side
+from iqcar.comparison.query_settings import QUERY_SETTINGS
 from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.comparison.side_facts import SideFacts
 from iqcar.enums import EVIDENCES
@@ -23,7 +24,7 @@ HEAD = b'{"iqcar_baseline":'
 """How a baseline begins; no event log does."""
 VERSION = 1
 """Changes when an older file can no longer be read."""
-_TABLES = (NODES, NODE_RUNS, QUERY_GRAPHS)
+_TABLES = (NODES, NODE_RUNS, QUERY_GRAPHS, QUERY_SETTINGS)
 
 
 class _Stored(msgspec.Struct):
@@ -36,7 +37,7 @@ class _Stored(msgspec.Struct):
 
 def dump_baseline(side: Side) -> bytes:
     """Encode what was measured on one side; numbers nobody knows become null."""
-    frames = (side.nodes, side.node_runs, side.graphs)
+    frames = (side.nodes, side.node_runs, side.graphs, side.settings)
     tables = {
         spec.name: {name: frame[name].tolist() for name in spec.column_names()}
         for spec, frame in zip(_TABLES, frames, strict=True)
@@ -71,8 +72,9 @@ def load_baseline(path: str | Path) -> Side:
                 str(path),
                 "make it again with --save-baseline",
             )
-        nodes, node_runs, graphs = (_frame(spec, stored.tables[spec.name]) for spec in _TABLES)
-        _check_rows(nodes, node_runs, graphs)
+        frames = [_frame(spec, stored.tables[spec.name]) for spec in _TABLES]
+        nodes, node_runs, graphs, settings = frames
+        _check_rows(*frames)
         shape = (len(nodes), len(TASK_PARTS), len(EVIDENCES))
         evidence = np.array(stored.evidence, np.float64).reshape(shape)
     except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
@@ -81,16 +83,21 @@ def load_baseline(path: str | Path) -> Side:
             str(path),
             "make it again with --save-baseline",
         ) from error
-    return Side(stored.facts, nodes, node_runs, graphs, evidence, stored.doubts)
+    return Side(stored.facts, nodes, node_runs, graphs, evidence, settings, stored.doubts)
 
 
 def _frame(spec: TableSpec, columns: dict[str, list[Any]]) -> pd.DataFrame:
     return spec.frame(columns)
 
 
-def _check_rows(nodes: pd.DataFrame, node_runs: pd.DataFrame, graphs: pd.DataFrame) -> None:
+def _check_rows(
+    nodes: pd.DataFrame, node_runs: pd.DataFrame, graphs: pd.DataFrame, settings: pd.DataFrame
+) -> None:
     """Raise ValueError if a row number leads nowhere."""
-    for frame, name in ((nodes, "query"), (node_runs, "node"), (graphs, "node")):
+    for frame, name in (
+        *((nodes, "query"), (node_runs, "node")),
+        *((graphs, "node"), (settings, "node")),
+    ):
         if not frame[name].between(0, len(nodes) - 1).all():
             raise ValueError(f"column {name} names rows that do not exist")
     if len(node_runs) and (node_runs[["run", "instances"]].min() < [0, 1]).any():

@@ -7,6 +7,7 @@ over to that one. Of the settings that differ, only those whose symptom fits are
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.comparison.settings_difference import Symptom
+    from iqcar.comparison.settings_difference import SettingDifference, Symptom
     from iqcar.comparison.shared_cause import SharedCause
     from iqcar.comparison.side_means import SideMeans
     from iqcar.tables.arrays import Flags
@@ -57,6 +58,8 @@ class Compared(NamedTuple):
     operators : sequence of (str, str)
         Plan operators, or labels, of each category before and after.
     different : Differences
+    own_settings : mapping of int to sequence of SettingDifference
+        Settings that differ for queries whose sessions changed some, instead of those of all.
     shared : SharedCause, optional
     blame : DataFrame of BLAME_CHANGES, optional
         None where a side is a baseline.
@@ -66,6 +69,7 @@ class Compared(NamedTuple):
     sides: tuple[SideMeans, SideMeans]
     operators: Sequence[tuple[str, str]]
     different: Differences = Differences()
+    own_settings: Mapping[int, tuple[SettingDifference, ...]] = MappingProxyType({})
     shared: SharedCause | None = None
     blame: pd.DataFrame | None = None
 
@@ -196,7 +200,7 @@ class _Told:
             merged.values(), key=lambda one: (is_wait(one) or one.share < LEAST_SHARE, -one.share)
         )
         listed = [one for one in found if one.share >= LEAST_SHARE]
-        return self._with_settings(listed or found[:1])
+        return self._with_settings(listed or found[:1], query)
 
     def _of_stage(self, category: int) -> list[tuple[StageCause, float]]:
         if category not in self._stage:
@@ -290,12 +294,13 @@ class _Told:
                 found.append(_Cause(shared.kind, shared.cause, share * part, text, shared.symptom))
         return found
 
-    def _with_settings(self, causes: list[_Cause]) -> list[_Cause]:
-        """Add the settings and versions that fit the first cause."""
+    def _with_settings(self, causes: list[_Cause], query: int) -> list[_Cause]:
+        """Add the settings of a query, and versions, that fit the first cause."""
         if not causes:
             return causes
-        first = causes[0]
-        fitting = self.compared.different.fitting(first.kind, first.symptom)
+        first, different = causes[0], self.compared.different
+        own = self.compared.own_settings.get(query, different.settings)
+        fitting = different._replace(settings=own).fitting(first.kind, first.symptom)
         added = [_Cause(first.kind, cause, np.nan, sentence) for cause, sentence in fitting]
         return [first, *added, *causes[1:]]
 

@@ -11,6 +11,7 @@ from iqcar.comparison.causes import LEAST_SHARE, Compared, Told, explain_changes
 from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES, PART_NAMES
 from iqcar.comparison.lone_queries import lone_rows
+from iqcar.comparison.query_settings import own_differences
 from iqcar.comparison.shared_cause import per_byte, shared_cause
 from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
 from iqcar.tables import texts
@@ -70,6 +71,7 @@ def explain_sides(
         sides=means,
         operators=_operators(sides, matched),
         different=different,
+        own_settings=own_differences(sides, matched, different.settings),
         shared=shared,
         blame=own,
     )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from iqcar.comparison.comparison_tables import MEASURES, PART_NAMES
 from iqcar.comparison.query_path import query_paths
+from iqcar.comparison.query_settings import execution_rows, query_settings
 from iqcar.comparison.recorded_parts import node_evidence
 from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.side_facts import SideFacts, side_facts
@@ -98,6 +99,9 @@ class Side:
     evidence: Floats
     """Share of each node's task time by the evidence of each part: (n_nodes, n_parts, n_evidences)
     (:func:`~iqcar.comparison.recorded_parts.node_evidence`)."""
+    settings: pd.DataFrame
+    """Settings that sessions of its queries changed
+    (:data:`~iqcar.comparison.query_settings.QUERY_SETTINGS`)."""
     doubts: tuple[str, ...] = ()
     """What was left out, and why."""
     tables: Tables | None = None
@@ -143,7 +147,8 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     recurring = np.where(usable, recurring_queries(tables), -1)
     stages = _query_stages(tables, recurring)
     graph = stage_graph(tables, stages)
-    nodes, query_node, stage_node = _nodes(tables, recurring, stages, graph)
+    execution = execution_rows(tables)
+    nodes, query_node, stage_node = _nodes(tables, recurring, stages, graph, execution)
     waits = measure_waits(tables)
     sums, skews = _stage_sums(tables, waits, stages, usable)
     node_runs = _node_runs(
@@ -164,6 +169,7 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
             }
         ),
         evidence=node_evidence(tables, waits, node_of_stage, nodes["query"].to_numpy(np.int64)),
+        settings=query_settings(tables, query_node, execution),
         doubts=doubts,
         tables=tables,
         rows=SideRows(query_node, run, node_of_stage),
@@ -209,7 +215,7 @@ def _query_stages(tables: Tables, recurring: Ints) -> QueryStages:
 
 
 def _nodes(
-    tables: Tables, recurring: Ints, stages: QueryStages, graph: StageGraph
+    tables: Tables, recurring: Ints, stages: QueryStages, graph: StageGraph, execution: list[int]
 ) -> tuple[pd.DataFrame, Ints, Ints]:
     """Make the nodes; returns them with the node of each query and each stage."""
     _, first, place = np.unique(recurring, return_index=True, return_inverse=True)
@@ -217,15 +223,17 @@ def _nodes(
     first = first[dropped:]
     query_node = place - dropped
     n = len(first)
-    plan = _Plans(tables)
+    scans, operators = (
+        [*texts(tables.sql_executions, name), ""] for name in ("tables", "operators")
+    )
     names, fingerprints = texts(tables.queries, "name"), texts(tables.queries, "fingerprint")
     families = texts(tables.queries, "family")
     of_query = {
         "name": [names[row] for row in first],
         "fingerprint": [fingerprints[row] for row in first],
         "family": [families[row] for row in first],
-        "scans": [plan.scans[row] for row in first],
-        "operators": [plan.operators[row] for row in first],
+        "scans": [scans[execution[row]] for row in first],
+        "operators": [operators[execution[row]] for row in first],
     }
     calls = texts(tables.stages, "name")
     keys: dict[tuple[int, str, int], int] = {}
@@ -241,7 +249,7 @@ def _nodes(
     for number, node in enumerate(stage_node.tolist()):
         first_number.setdefault(node, number)
     rows = [int(stages.row[number]) for number in first_number.values()]
-    operators = texts(tables.stages, "operators")
+    of_stage = texts(tables.stages, "operators")
     blank = [""] * n
     of = [query for query, _, _ in keys]
     count = np.bincount(stage_node, minlength=2 * n + len(keys)).astype(np.float64)
@@ -255,35 +263,13 @@ def _nodes(
                 key: [*of_query[key], *blank, *([""] * len(keys))]
                 for key in ("fingerprint", "family", "scans")
             },
-            "operators": [*of_query["operators"], *blank, *(operators[row] for row in rows)],
+            "operators": [*of_query["operators"], *blank, *(of_stage[row] for row in rows)],
             "label": [*blank, *blank, *(label for _, label, _ in keys)],
             "ordinal": [0] * (2 * n) + [ordinal for _, _, ordinal in keys],
             "order": order,
         }
     )
     return nodes, query_node, stage_node
-
-
-class _Plans:
-    """Scanned tables and operators of each query's plan."""
-
-    def __init__(self, tables: Tables) -> None:
-        sql = tables.sql_executions
-        queries = tables.queries
-        row_of = {
-            (app, execution): row
-            for row, (app, execution) in enumerate(
-                zip(sql["app"].tolist(), sql["execution_id"].tolist(), strict=True)
-            )
-        }
-        scans, operators = texts(sql, "tables"), texts(sql, "operators")
-        self.scans: list[str] = []
-        self.operators: list[str] = []
-        for app, query_id in zip(queries["app"].tolist(), texts(queries, "query_id"), strict=True):
-            kind, _, number = query_id.rpartition("/")[2].partition("-")
-            row = row_of.get((app, int(number))) if kind == "sql" else None
-            self.scans.append("" if row is None else scans[row])
-            self.operators.append("" if row is None else operators[row])
 
 
 def _node_runs(
