@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,12 @@ import iqcar
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES, PART_NAMES
 from iqcar.errors import IqcarError
+from iqcar.eventlog.leave_out import leave_out
+from iqcar.eventlog.merge import merge
+from iqcar.queries.critical_path import add_critical_path
+from iqcar.queries.identify import identify
+from iqcar.tables import Tables
+from tests.support.compared_runs import SUITE, run_log, suite_with
 from tests.support.examples import examples
 from tests.support.random_runs import random_runs
 
@@ -141,3 +149,71 @@ def test_frames_are_as_declared() -> None:
     )  # fmt: skip
     for spec, frame in zip(COMPARISON_TABLES, frames, strict=True):
         assert list(frame.columns) == spec.column_names()
+
+
+def told(comparison: Comparison) -> list[pd.DataFrame]:
+    """What a comparison tells, by what its rows are called and in a fixed order."""
+    category = np.arange(len(comparison.categories))
+    frame = comparison.categories.drop(columns=["query_category", "parent"])
+    names = pd.Series([comparison.name(row) for row in category.tolist()])
+    key = names + " of " + names[comparison.categories["query_category"]].to_numpy()
+    order = np.argsort(key + frame["kind"], kind="stable")
+    effects = comparison.effects.assign(category=key)
+    runs = comparison.category_runs.assign(
+        category=key[comparison.category_runs["category"]].to_numpy()
+    )
+    changes = comparison.changes.assign(category=key[comparison.changes["category"]].to_numpy())
+    return [
+        frame.iloc[order].reset_index(drop=True),
+        effects.iloc[order].reset_index(drop=True),
+        runs.sort_values(["category", "side", "run"], kind="stable").reset_index(drop=True),
+        changes,
+        comparison.causes,
+    ]
+
+
+def assert_same_told(one: Comparison, other: Comparison) -> None:
+    for mine, theirs in zip(told(one), told(other), strict=True):
+        pd.testing.assert_frame_equal(mine, theirs, rtol=1e-9, atol=1e-6)
+    assert one.doubts == other.doubts
+
+
+@given(seeds, seeds, st.randoms(use_true_random=False))
+@examples(12)
+def test_the_order_of_runs_does_not_matter(before: int, after: int, shuffle: Random) -> None:
+    comparison = compared(before, after)
+    if comparison is None:
+        return
+    sides = (in_other_order(random_runs(seed), shuffle) for seed in (before, after))
+    assert_same_told(comparison, iqcar.compare(*sides))
+
+
+def in_other_order(tables: Tables, shuffle: Random) -> Tables:
+    """The same runs as if their logs had been given in another order."""
+    apps = list(range(len(tables.applications)))
+    parts = [leave_out(tables, {other: "" for other in apps if other != app}) for app in apps]
+    shuffle.shuffle(parts)
+    bare = [part.with_(queries=Tables.empty().queries) for part in parts]
+    return add_critical_path(identify(merge(bare)))
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2)])
+def test_the_order_of_logs_does_not_matter(
+    dated: tuple[list[Path], list[Path]], order: tuple[int, ...]
+) -> None:
+    one = iqcar.compare(*dated)
+    assert len(one.causes) > 0
+    assert_same_told(one, iqcar.compare(*([logs[at] for at in order] for logs in dated)))
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Path]]:
+    """Logs of four runs a side, of queries that are called after their days."""
+    root = tmp_path_factory.mktemp("dated")
+    slower = SUITE["etl_load"].slower(1, 1.5)
+    sides: tuple[list[Path], list[Path]] = ([], [])
+    for day in range(8):
+        load = replace(SUITE["etl_load"] if day < 4 else slower, description=f"load 202610{day:02}")
+        log = run_log(f"app-{day}", suite_with(etl_load=load), day, noise=0.02, seed=day)
+        sides[day // 4].append(log.write(root / f"app-{day}"))
+    return sides

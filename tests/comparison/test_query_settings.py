@@ -16,7 +16,8 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 def divided(name: str, tasks: int, session: str = "") -> QueryWork:
     """A query with another number of tasks in its second stage, and what its session set."""
     first, second = SUITE[name].stages
-    work = replace(second, tasks=tasks, task_ms=3000.0, task_bytes=120_000_000 // tasks)
+    each = {"task_bytes": 120_000_000 // tasks, "task_records": 1200 // tasks}
+    work = replace(second, tasks=tasks, task_ms=3000.0, **each)
     return QueryWork((first, work), session={PARTITIONS: session} if session else {})
 
 

@@ -144,11 +144,12 @@ def measure_side(tables: Tables, run_by: RunBy, kept: Flags | None = None) -> Si
     run = np.where(usable, runs_of_queries(tables, run_by), -1)
     _, run = np.unique(run, return_inverse=True)
     run = run - (not usable.all())  # numbers without gaps; −1 for queries left out
+    turn = _turns(tables)
     recurring = np.where(usable, recurring_queries(tables), -1)
-    stages = _query_stages(tables, recurring)
+    stages = _query_stages(tables, recurring, turn)
     graph = stage_graph(tables, stages)
     execution = execution_rows(tables)
-    nodes, query_node, stage_node = _nodes(tables, recurring, stages, graph, execution)
+    nodes, query_node, stage_node = _nodes(tables, recurring, stages, graph, execution, turn)
     waits = measure_waits(tables)
     sums, skews = _stage_sums(tables, waits, stages, usable)
     node_runs = _node_runs(
@@ -199,14 +200,21 @@ class QueryStages(NamedTuple):
         return np.where(self.number >= 0, np.append(node, -1)[self.number], -1)
 
 
-def _query_stages(tables: Tables, recurring: Ints) -> QueryStages:
+def _turns(tables: Tables) -> Ints:
+    """Return each query's place in the order of starts, whatever the order of the logs was."""
+    start = tables.queries["start_ms"].to_numpy(np.float64)
+    ids = np.array(texts(tables.queries, "query_id"), str)
+    return np.argsort(np.lexsort((ids, start)))
+
+
+def _query_stages(tables: Tables, recurring: Ints, turn: Ints) -> QueryStages:
     query = tables.stages["query"].to_numpy(np.int64)
     number = np.full(len(query), -1)
     rows = np.flatnonzero(query >= 0)
     rows = rows[recurring[query[rows]] >= 0]
     stage_id = tables.stages["stage_id"].to_numpy(np.int64)[rows]
     attempt = tables.stages["attempt"].to_numpy(np.int64)[rows]
-    rows = rows[np.lexsort((attempt, stage_id, query[rows]))]
+    rows = rows[np.lexsort((attempt, stage_id, turn[query[rows]]))]
     key = np.column_stack([query[rows], tables.stages["stage_id"].to_numpy(np.int64)[rows]])
     new = np.ones(len(rows), bool)
     new[1:] = (key[1:] != key[:-1]).any(axis=1)
@@ -215,13 +223,20 @@ def _query_stages(tables: Tables, recurring: Ints) -> QueryStages:
 
 
 def _nodes(
-    tables: Tables, recurring: Ints, stages: QueryStages, graph: StageGraph, execution: list[int]
+    tables: Tables,
+    recurring: Ints,
+    stages: QueryStages,
+    graph: StageGraph,
+    execution: list[int],
+    turn: Ints,
 ) -> tuple[pd.DataFrame, Ints, Ints]:
-    """Make the nodes; returns them with the node of each query and each stage."""
-    _, first, place = np.unique(recurring, return_index=True, return_inverse=True)
-    dropped = int((recurring < 0).any())  # −1 sorts first
-    first = first[dropped:]
-    query_node = place - dropped
+    """Make the nodes, by first start; returns them with the node of each query and each stage."""
+    rows = np.flatnonzero(recurring >= 0)
+    rows = rows[np.argsort(turn[rows])]
+    _, first, place = np.unique(recurring[rows], return_index=True, return_inverse=True)
+    query_node = np.full(len(recurring), -1)
+    query_node[rows] = np.argsort(np.argsort(first))[place]
+    first = rows[np.sort(first)]
     n = len(first)
     scans, operators = (
         [*texts(tables.sql_executions, name), ""] for name in ("tables", "operators")
@@ -248,8 +263,8 @@ def _nodes(
     first_number: dict[int, int] = {}
     for number, node in enumerate(stage_node.tolist()):
         first_number.setdefault(node, number)
-    rows = [int(stages.row[number]) for number in first_number.values()]
-    of_stage = texts(tables.stages, "operators")
+    of_stage = [int(stages.row[number]) for number in first_number.values()]
+    did = texts(tables.stages, "operators")
     blank = [""] * n
     of = [query for query, _, _ in keys]
     count = np.bincount(stage_node, minlength=2 * n + len(keys)).astype(np.float64)
@@ -258,12 +273,12 @@ def _nodes(
         {
             "kind": ["query"] * n + ["driver"] * n + ["stage"] * len(keys),
             "query": [*range(n), *range(n), *of],
-            "name": [*of_query["name"], *blank, *(calls[row] for row in rows)],
+            "name": [*of_query["name"], *blank, *(calls[row] for row in of_stage)],
             **{
                 key: [*of_query[key], *blank, *([""] * len(keys))]
                 for key in ("fingerprint", "family", "scans")
             },
-            "operators": [*of_query["operators"], *blank, *(of_stage[row] for row in rows)],
+            "operators": [*of_query["operators"], *blank, *(did[row] for row in of_stage)],
             "label": [*blank, *blank, *(label for _, label, _ in keys)],
             "ordinal": [0] * (2 * n) + [ordinal for _, _, ordinal in keys],
             "order": order,
