@@ -82,6 +82,16 @@ def test_usage_during_a_target_is_the_sum_over_its_overlaps(tasks: Intervals) ->
 
 
 @examples(150)
+@given(random_intervals)
+def test_usage_by_an_owner_is_the_sum_over_overlaps_with_its_tasks(tasks: Intervals) -> None:
+    siblings = tasks.group[:, None] == tasks.group
+    expected = (tasks.overlap() * siblings) @ tasks.rate
+    every = np.ones(len(tasks.rate), dtype=bool)
+    found = usage_during(tasks.events(), tasks.rate, every, tasks.group)
+    np.testing.assert_allclose(found, expected)
+
+
+@examples(150)
 @given(random_intervals, st.booleans())
 def test_pairs_are_the_sums_over_all_overlaps_of_a_group_and_a_source(
     tasks: Intervals, every_group_has_its_domain: bool

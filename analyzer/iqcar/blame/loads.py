@@ -103,8 +103,8 @@ def _load(
     inside = busy * pieces.span
     every, events = np.ones(len(life), dtype=bool), agenda.schedule_of(Request.IO_READ)
     others, siblings = (
-        np.maximum(usage_during(of, busy, every) - inside, 0.0) / life
-        for of in (events, agenda.by_query())
+        np.maximum(usage_during(events, busy, every, owner) - inside, 0.0) / life
+        for owner in (None, pieces.of_task(columns.owner()))
     )
     taken = usage_below(events, speed, busy, levels)
     for start in range(0, len(life), AT_ONCE):  # in blocks: this is the analysis' largest array

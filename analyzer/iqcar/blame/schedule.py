@@ -8,7 +8,6 @@ import numpy as np
 
 from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.enums import Domain, Request, SourceUsage
-from iqcar.tables import NONE
 from iqcar.tables.arrays import schedule
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Agenda:
     def __init__(self, pieces: Pieces, source_usage: SourceUsage) -> None:
         self._pieces = pieces
         self._paper = source_usage is SourceUsage.PAPER
-        self._made: dict[Domain | None, Schedule] = {}
+        self._made: dict[Domain, Schedule] = {}
 
     def schedule_of(self, request: Request) -> Schedule:
         """Return the schedule of the request's contention domain."""
@@ -34,15 +33,6 @@ class Agenda:
         if domain not in self._made:
             self._made[domain] = self._make(request)
         return self._made[domain]
-
-    def by_query(self) -> Schedule:
-        """Return the schedule of the pieces of each query on each host."""
-        pieces = self._pieces
-        if None not in self._made:
-            owner, host = pieces.of_task(pieces.columns.owner()), pieces.domain(Request.IO_READ)
-            both = np.where(host >= 0, host * (owner.max(initial=0) + 1) + owner, NONE)
-            self._made[None] = _of_pieces(pieces, both)
-        return self._made[None]
 
     def _make(self, request: Request) -> Schedule:
         pieces, columns = self._pieces, self._pieces.columns

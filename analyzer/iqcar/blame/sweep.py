@@ -50,17 +50,18 @@ def pairs_of_groups(
     ndarray of shape (n_groups,), int64
         At least as many as :func:`pair_integrals` finds. O(events).
     """
-    met: Ints = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
+    row = events.row
+    columns = (rate[row], source[row], weight[row], group[row])
+    met: Ints = _room(events, columns, n_sources, n_groups)[3]
     return met
 
 
 def _room(
     events: Schedule, columns: tuple[Any, ...], n_sources: int, n_groups: int
 ) -> tuple[int, int, int, Ints]:
-    """Call :func:`_room_needed` for columns with one value per task."""
+    """Call :func:`_room_needed` for columns with one value per scheduled task."""
     count_steps(__name__, len(events.task))
-    arguments: list[Any] = [column[events.row] for column in columns]
-    arguments += np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)
+    arguments = [*columns, np.zeros(n_sources, np.int64), np.zeros(n_groups, np.int64)]
     found: tuple[int, int, int, Ints] = _room_needed(
         events.task, events.what, events.domain_start, *arguments
     )
@@ -103,9 +104,11 @@ def pair_integrals(
         the event; memory: groups alive × sources alive, plus the pairs alive together.
     """
     row = events.row
-    room = _room(events, (rate, source, weights[0], group), n_sources, n_groups)[:3]
+    rate, source, group = rate[row], source[row], group[row]
+    first, second = weights[0][row], weights[1][row]
+    room = _room(events, (rate, source, first, group), n_sources, n_groups)[:3]
     count_steps(__name__, len(events.task) * max(room[:2]))
-    columns = (rate[row], source[row], weights[0][row], weights[1][row], group[row])
+    columns = (rate, source, first, second, group)
     pair, sums = _pair_integrals(*events[1:], *columns, n_sources, n_groups, room)
     pairs = Pairs(pair[:, 0], pair[:, 1], sums[:, 0], sums[:, 1])
     return pairs if one_domain else _merged(pairs, n_sources)

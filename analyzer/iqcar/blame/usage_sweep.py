@@ -1,4 +1,4 @@
-"""Integrate the use of resources by all tasks over each task's life, by a sweep over time."""
+"""Integrate the use of resources by all tasks, or by siblings, over each task's life in a sweep."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from iqcar.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_ST
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats, Schedule
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 
-def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
+def usage_during(
+    events: Schedule, rate: Floats, is_target: Flags, owner: Ints | None = None
+) -> Floats:
     """Integrate the total rate of all sources in its domain over each target's interval.
 
     Parameters
@@ -22,13 +24,16 @@ def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     rate : ndarray of shape (n_tasks,)
         Rate as a source, ≥ 0.
     is_target : ndarray of shape (n_tasks,), bool
+    owner : ndarray of shape (n_tasks,), int64, optional
+        Number ≥ 0 of the owner of each task; only sources of the target's owner count then.
 
     Returns
     -------
     ndarray of shape (n_tasks,)
         ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
     """
-    return _integrate(events, rate, np.ones(len(rate)), np.array([np.inf]), is_target)[:, 0]
+    level = np.array([np.inf])
+    return _integrate(events, rate, np.ones(len(rate)), level, is_target, owner)[:, 0]
 
 
 def usage_below(events: Schedule, speed: Floats, busy: Floats, levels: Floats) -> Floats:
@@ -53,13 +58,25 @@ def usage_below(events: Schedule, speed: Floats, busy: Floats, levels: Floats) -
 
 
 def _integrate(
-    events: Schedule, speed: Floats, busy: Floats, levels: Floats, is_target: Flags
+    events: Schedule,
+    speed: Floats,
+    busy: Floats,
+    levels: Floats,
+    is_target: Flags,
+    owner: Ints | None = None,
 ) -> Floats:
     count_steps(__name__, len(events.task) * len(levels))
     row = events.row
     result = np.zeros((len(speed), len(levels)))
-    _usage_during(*events, speed[row], busy[row], levels, is_target[row], result)
+    owner = np.zeros(len(row), np.int64) if owner is None else owner[row]
+    sums = np.zeros((int(owner.max(initial=-1)) + 1, len(levels), 3))
+    columns = (speed[row], busy[row], levels, is_target[row])
+    _usage_during(*events, *columns, owner, sums, result)
     return result
+
+
+TOTAL, REST, RATE = range(3)
+"""Columns of the sums of an owner: its integral as two numbers, and its rate now."""
 
 
 @kernel()
@@ -73,35 +90,46 @@ def _usage_during(
     busy: Any,
     levels: Any,
     is_target: Any,
+    owner: Any,
+    sums: Any,
     result: Any,
 ) -> None:
     """Integrate the rates over each target, with each running integral as a sum of two doubles.
 
     The integral grows over the whole log, and a target takes the difference over milliseconds: with
     one double, the result of a short task late in a long log would be rounding error. The integrals
-    at the starts of targets are kept while these run, in places that others take over.
+    at the starts of targets are kept while these run, in places that others take over. The integral
+    of an owner is brought up to date at its own events only.
     """
     width = len(levels)
     at_start = np.zeros((16, width, 2))
     free, n_free, n_used = np.zeros(len(speed), np.int32), 0, 0
     place = np.full(len(speed), -1, np.int32)
-    total, rest, rate = np.zeros(width), np.zeros(width), np.zeros(width)
+    domain = np.full(len(sums), -1, np.int32)
+    active, now = np.zeros(len(sums), np.int32), np.zeros(len(sums))
     for d in range(len(domain_start) - 1):
-        total[:], rest[:], rate[:], active, now = 0.0, 0.0, 0.0, 0, 0.0
         for e in range(domain_start[d], domain_start[d + 1]):
-            i, kinds, passed = task[e], what[e], when[e] - now
-            now = when[e]
+            i, kinds = task[e], what[e]
+            o = owner[i]
+            if domain[o] != d:
+                domain[o], active[o], now[o] = d, 0, when[e]
+                sums[o] = 0.0
+            passed = when[e] - now[o]
+            now[o] = when[e]
             for k in range(width):
-                step = rate[k] * passed
-                moved = total[k] + step
-                gone = moved - total[k]
-                rest[k] += (total[k] - (moved - gone)) + (step - gone)
-                total[k] = moved
+                step = sums[o, k, RATE] * passed
+                total = sums[o, k, TOTAL]
+                moved = total + step
+                gone = moved - total
+                sums[o, k, REST] += (total - (moved - gone)) + (step - gone)
+                sums[o, k, TOTAL] = moved
             if is_target[i]:
                 if kinds & TARGET_ENDS and place[i] >= 0:
                     p = place[i]
                     for k in range(width):
-                        since = (total[k] - at_start[p, k, 0]) + (rest[k] - at_start[p, k, 1])
+                        since = (sums[o, k, TOTAL] - at_start[p, k, 0]) + (
+                            sums[o, k, REST] - at_start[p, k, 1]
+                        )
                         result[row[i], k] = max(since, 0.0)
                     free[n_free], place[i] = p, -1
                     n_free += 1
@@ -115,16 +143,17 @@ def _usage_during(
                         if p == len(at_start):
                             at_start = np.concatenate((at_start, np.zeros_like(at_start)))
                     place[i] = p
-                    at_start[p, :, 0] = total
-                    at_start[p, :, 1] = rest
+                    for k in range(width):
+                        at_start[p, k, 0] = sums[o, k, TOTAL]
+                        at_start[p, k, 1] = sums[o, k, REST]
             if speed[i] > 0.0 and busy[i] > 0.0:
                 if kinds & SOURCE_STARTS:
-                    active += 1
+                    active[o] += 1
                     for k in range(width):
-                        rate[k] += busy[i] * min(speed[i], levels[k])
+                        sums[o, k, RATE] += busy[i] * min(speed[i], levels[k])
                 if kinds & SOURCE_ENDS:
-                    active -= 1
+                    active[o] -= 1
                     # Exactly 0 without active sources: rounding must not become blame.
                     for k in range(width):
-                        less = rate[k] - busy[i] * min(speed[i], levels[k])
-                        rate[k] = less if active > 0 else 0.0
+                        less = sums[o, k, RATE] - busy[i] * min(speed[i], levels[k])
+                        sums[o, k, RATE] = less if active[o] > 0 else 0.0

@@ -82,22 +82,35 @@ def usable(load: Load, least: float = ENOUGH_BYTES) -> Ints:
     return rows
 
 
-def contention(load: Load, device: Device) -> tuple[Contention, StageRates]:
+def contention(
+    load: Load, device: Device, rows: Ints | None = None
+) -> tuple[Contention, StageRates]:
     """Compute what tasks lost to others, and the own rates of their stages.
 
     Parameters
     ----------
     load : Load
-        Of :func:`usable` tasks.
     device : Device
         Estimated from these tasks, or from more on the same hosts.
+    rows : ndarray of shape (n_rows,), optional
+        The :func:`usable` tasks; by default all are.
+
+    Returns
+    -------
+    Contention
+        Of these tasks.
+    StageRates
     """
+    every = load
+    if rows is not None:
+        load = every.without_shares(rows)
     names, stage = distinct(load.stage)
     if device.contended < NEGLIGIBLE:
         chance = device.own_rates_alone(load, stage, len(names))
         lost = others = np.zeros(len(stage))
     else:
-        speed, share = device.relative(load)
+        speed = load.log_speed() - device.slower[load.host]
+        share = device.relative_share(every, rows)
         chance = device.own_rates_of(speed, share, stage, len(names))
         capacity = np.full(len(share), device.log_capacity)
         lost = _expected_loss(share, capacity, device, chance, stage) * device.contended

@@ -97,8 +97,12 @@ class Device(NamedTuple):
     def relative(self, load: Load) -> tuple[Floats, Floats]:
         """Return log speed and log fair share of tasks, relative to the speed of their host."""
         slower = self.slower[load.host]
-        share = load.log_fair_share(np.exp(self.log_capacity + slower))
-        return load.log_speed() - slower, share - slower
+        return load.log_speed() - slower, self.relative_share(load)
+
+    def relative_share(self, load: Load, rows: Ints | None = None) -> Floats:
+        """Return the log fair share of some tasks, by default all, relative to their host."""
+        slower = self.slower[load.host if rows is None else load.host[rows]]
+        return load.log_fair_share(np.exp(self.log_capacity + slower), rows) - slower
 
     def own_rates_of(self, speed: Floats, share: Floats, stage: Ints, n_stages: int) -> OwnRates:
         """Return the probabilities of own rates of stages, from :meth:`relative` of their tasks."""
@@ -147,9 +151,11 @@ def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
     best, evidence = _compared(load, np.zeros(n_hosts), even, grid)
     if len(used) > 1:
         # Contention and a slow host look alike in one another's absence: both come first once.
+        tried = {best.slower.tobytes()}
         for contended in (best.contended, 0.0, 1.0):
             slower = _slower(load, best._replace(contended=contended), n_hosts, used)
-            if slower.any():
+            if slower.tobytes() not in tried:
+                tried.add(slower.tobytes())
                 other, found = _compared(load, slower, even, grid)
                 if found > evidence:
                     best, evidence = other, found
@@ -162,18 +168,23 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
     log_speed = load.log_speed() - slower[load.host]
     priors, log_prior = _priors(grid)
 
-    def likelihoods(errors: Errors) -> list[Floats]:
+    def likelihoods(errors: Errors) -> list[tuple[Floats, Floats]]:
         return [_averaged(errors.log_likelihood(noise), priors) for noise in NOISES]
 
     free = likelihoods(errors_of(log_speed, stage, len(names), grid))
-    quiet = np.array([one.sum(axis=0) for one in free]) + log_prior + np.log1p(-CONTENDED)
+    quiet = np.array([(top + np.log(part)).sum(axis=0) for top, part in free])
+    quiet += log_prior + np.log1p(-CONTENDED)
     loud = np.empty((len(even), len(NOISES), len(log_prior)))
     for at, log_capacity in enumerate(even):
         share = load.log_fair_share(np.exp(log_capacity + slower[load.host])) - slower[load.host]
         shared = likelihoods(errors_of(log_speed, stage, len(names), grid, share))
-        for noise, (one, other) in enumerate(zip(shared, free, strict=True)):
-            each = np.logaddexp(one + np.log1p(-FREE), other + np.log(FREE))
-            loud[at, noise] = each.sum(axis=0) + log_prior
+        for noise, ((top, part), (free_top, free_part)) in enumerate(
+            zip(shared, free, strict=True)
+        ):
+            highest = np.maximum(top, free_top)
+            each = (1 - FREE) * np.exp(top - highest) * part
+            each += FREE * np.exp(free_top - highest) * free_part
+            loud[at, noise] = (highest + np.log(each)).sum(axis=0) + log_prior
     # A capacity may be anywhere that an own rate may be: neither is free.
     possible = (even[-1] - even[0]) / (grid.rates[-1] - grid.rates[0])
     loud += np.log(CONTENDED / len(even)) + min(np.log(possible), 0.0)
@@ -206,11 +217,14 @@ def _priors(grid: Grid) -> tuple[Floats, Floats]:
     return every, logs
 
 
-def _averaged(logs: Floats, priors: Floats) -> Floats:
-    """Return log Σ_k prior_k · exp(logs_k), of shape (n_stages, n_priors)."""
+def _averaged(logs: Floats, priors: Floats) -> tuple[Floats, Floats]:
+    """Return t and p with ``p · exp(t) = Σ_k prior_k · exp(logs_k)``.
+
+    They are of shape (n_stages, 1) and (n_stages, n_priors).
+    """
     top = logs.max(axis=1, keepdims=True)
-    averaged: Floats = top + np.log(np.exp(logs - top) @ priors)
-    return averaged
+    part: Floats = np.exp(logs - top) @ priors
+    return top, part
 
 
 def log_sum(logs: Floats) -> float:

@@ -124,7 +124,7 @@ def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) 
     for request in (one for one in loads if one in devices):
         device, load = devices[request], loads[request]
         rows = usable(load, LEAST.get(request, ENOUGH_BYTES))
-        some, found.rates[request] = contention(load.some(rows), device)
+        some, found.rates[request] = contention(load, device, rows)
         whole = np.zeros((len(some), len(load.data)))
         whole[:, rows] = some
         found.contention[request] = Contention(*whole)

@@ -89,7 +89,11 @@ class Load(NamedTuple):
         speed: Floats = np.log(self.data / self.wait_ms)
         return speed
 
-    def log_fair_share(self, capacity: Floats) -> Floats:
+    def without_shares(self, rows: Ints) -> Load:
+        """Return the load of some tasks without ``taken``: a copy of the largest array is saved."""
+        return self._replace(levels=self.levels[..., :0], taken=self.taken[:, :0]).some(rows)
+
+    def log_fair_share(self, capacity: Floats, rows: Ints | None = None) -> Floats:
         """Return the logarithm of each task's fair share of a device.
 
         The share λ solves ``λ + Σ_others min(speed, λ) = C``; the sum is interpolated between
@@ -97,14 +101,17 @@ class Load(NamedTuple):
 
         Parameters
         ----------
-        capacity : ndarray of shape (n_tasks,), data units per ms
+        capacity : ndarray of shape (n_rows,), data units per ms
             C of each task's host.
+        rows : ndarray of shape (n_rows,), optional
+            Tasks to compute it for; by default all.
         """
         levels = np.broadcast_to(self.levels, self.taken.shape)
         share = np.empty(len(capacity))
         for start in range(0, len(share), AT_ONCE):
             some = slice(start, start + AT_ONCE)
-            share[some] = _fair_share(levels[some], self.taken[some], capacity[some])
+            at = some if rows is None else rows[some]
+            share[some] = _fair_share(levels[at], self.taken[at], capacity[some])
         return np.log(share, out=share)
 
 
