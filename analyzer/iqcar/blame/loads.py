@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, SHORTEST_MS, data_processed
-from iqcar.blame.usage_sweep import usage_below, usage_during
+from iqcar.blame.usage_sweep import mean_of_others
 from iqcar.demand.load import Load
 from iqcar.enums import Request
 from iqcar.tables.arrays import positive_or_zero, share_of
@@ -26,8 +26,6 @@ SPEEDS = (2.0**4, 2.0**24)
 """Speeds in bytes per ms within which they lie: 16 KB/s to 16 GB/s."""
 CORES = (2.0**-10, 1.0)
 """The same for the processor, in cores."""
-AT_ONCE = 2**14
-"""Tasks whose own part is subtracted together."""
 
 
 def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
@@ -100,19 +98,13 @@ def _load(
     busy = np.minimum(wait_ms / life, 1.0)
     speed = share_of(data, wait_ms)
     levels = _levels(speed[speed > 0], band)
-    inside = busy * pieces.span
-    every, events = np.ones(len(life), dtype=bool), agenda.schedule_of(Request.IO_READ)
+    events = agenda.schedule_of(Request.IO_READ)
+    one, count, owner = np.ones(len(life)), np.ones(1), pieces.of_task(columns.owner())
     others, siblings = (
-        np.maximum(usage_during(events, busy, every, owner) - inside, 0.0) / life
-        for owner in (None, pieces.of_task(columns.owner()))
+        mean_of_others(events, one, busy, pieces.span, life, count, of)[:, 0]
+        for of in (None, owner)
     )
-    taken = usage_below(events, speed, busy, levels)
-    for start in range(0, len(life), AT_ONCE):  # in blocks: this is the analysis' largest array
-        some = slice(start, start + AT_ONCE)
-        block = taken[some]
-        block -= np.minimum(speed[some, None], levels) * inside[some, None]
-        np.maximum(block, 0.0, out=block)
-        block /= life[some, None]
+    taken = mean_of_others(events, speed, busy, pieces.span, life, levels)
     total_wait = pieces.total(wait_ms)
     of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
     if not pieces.whole:

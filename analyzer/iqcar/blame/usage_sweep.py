@@ -32,12 +32,21 @@ def usage_during(
     ndarray of shape (n_tasks,)
         ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
     """
-    level = np.array([np.inf])
-    return _integrate(events, rate, np.ones(len(rate)), level, is_target, owner)[:, 0]
+    ones, level = np.ones(len(rate)), np.array([np.inf])
+    nothing = np.zeros(len(rate))
+    return _integrate(events, rate, ones, level, is_target, owner, nothing, ones)[:, 0]
 
 
-def usage_below(events: Schedule, speed: Floats, busy: Floats, levels: Floats) -> Floats:
-    """Integrate what all tasks move in a device during each task, if none was faster than a level.
+def mean_of_others(
+    events: Schedule,
+    speed: Floats,
+    busy: Floats,
+    span: Floats,
+    life: Floats,
+    levels: Floats,
+    owner: Ints | None = None,
+) -> Floats:
+    """Return what the others move in a device during each task, if none is faster than a level.
 
     Parameters
     ----------
@@ -46,15 +55,19 @@ def usage_below(events: Schedule, speed: Floats, busy: Floats, levels: Floats) -
         Speed of each task while it is in the device, ≥ 0.
     busy : ndarray of shape (n_tasks,)
         Share of its time that each task is in the device.
+    span, life : ndarray of shape (n_tasks,), ms
+        Duration of each task, and the time over which the mean is taken, > 0.
     levels : ndarray of shape (n_levels,), > 0
+    owner : ndarray of shape (n_tasks,), int64, optional
+        Number ≥ 0 of the owner of each task; only other tasks of its owner count then.
 
     Returns
     -------
     ndarray of shape (n_tasks, n_levels)
-        ``Σ_sources overlap · busy · min(speed, level)``, the task's own part included.
-        O(events · n_levels).
+        ``Σ_others overlap · busy · min(speed, level) / life``. O(events · n_levels).
     """
-    return _integrate(events, speed, busy, levels, np.ones(len(speed), dtype=bool))
+    every = np.ones(len(speed), dtype=bool)
+    return _integrate(events, speed, busy, levels, every, owner, busy * span, life)
 
 
 def _integrate(
@@ -63,14 +76,16 @@ def _integrate(
     busy: Floats,
     levels: Floats,
     is_target: Flags,
-    owner: Ints | None = None,
+    owner: Ints | None,
+    inside: Floats,
+    life: Floats,
 ) -> Floats:
     count_steps(__name__, len(events.task) * len(levels))
     row = events.row
     result = np.zeros((len(speed), len(levels)))
     owner = np.zeros(len(row), np.int64) if owner is None else owner[row]
     sums = np.zeros((int(owner.max(initial=-1)) + 1, len(levels), 3))
-    columns = (speed[row], busy[row], levels, is_target[row])
+    columns = (speed[row], busy[row], levels, is_target[row], inside[row], life[row])
     _usage_during(*events, *columns, owner, sums, result)
     return result
 
@@ -90,16 +105,19 @@ def _usage_during(
     busy: Any,
     levels: Any,
     is_target: Any,
+    inside: Any,
+    life: Any,
     owner: Any,
     sums: Any,
     result: Any,
 ) -> None:
-    """Integrate the rates over each target, with each running integral as a sum of two doubles.
+    """Integrate the rates over each target, less what the target itself moved, per ms of its life.
 
-    The integral grows over the whole log, and a target takes the difference over milliseconds: with
-    one double, the result of a short task late in a long log would be rounding error. The integrals
-    at the starts of targets are kept while these run, in places that others take over. The integral
-    of an owner is brought up to date at its own events only.
+    Each running integral is a sum of two doubles: it grows over the whole log, and a target takes
+    the difference over milliseconds. With one double, the result of a short task late in a long log
+    would be rounding error. The integrals at the starts of targets are kept while these run, in
+    places that others take over. The integral of an owner is brought up to date at its own events
+    only.
     """
     width = len(levels)
     at_start = np.zeros((16, width, 2))
@@ -130,7 +148,8 @@ def _usage_during(
                         since = (sums[o, k, TOTAL] - at_start[p, k, 0]) + (
                             sums[o, k, REST] - at_start[p, k, 1]
                         )
-                        result[row[i], k] = max(since, 0.0)
+                        others = since - min(speed[i], levels[k]) * inside[i]
+                        result[row[i], k] = max(others, 0.0) / life[i]
                     free[n_free], place[i] = p, -1
                     n_free += 1
                 if kinds & TARGET_STARTS:

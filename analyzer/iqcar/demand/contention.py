@@ -142,10 +142,11 @@ def _expected_loss(
     above[:, :-1] = chance.shared[:, ::-1].cumsum(axis=1)[:, ::-1]
     inverse[:, :-1] = (chance.shared * np.exp(-grid.rates))[:, ::-1].cumsum(axis=1)[:, ::-1]
     most = np.maximum(most, share)
-    first, last = grid.first_above(share), grid.first_above(most)
-    slower = inverse[stage, first] - inverse[stage, last]
-    lost = above[stage, first] - np.exp(share) * slower
-    lost -= np.exp(share - most) * above[stage, last]
+    row = stage * shape[1]
+    first, last = row + grid.first_above(share), row + grid.first_above(most)
+    slower = inverse.take(first) - inverse.take(last)
+    lost = above.take(first) - np.exp(share) * slower
+    lost -= np.exp(share - most) * above.take(last)
     clipped: Floats = np.clip(lost, 0.0, 1.0)
     return clipped
 

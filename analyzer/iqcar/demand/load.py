@@ -21,7 +21,7 @@ TASKS_OF_STAGE = 48
 """About how many tasks of each stage a device is estimated from; more tell little that is new."""
 AT_ONCE = 2**14
 """Tasks whose shares are computed together: their arrays fit into caches."""
-MOST_STAGES = 200
+MOST_STAGES = 100
 """Stages that the capacity is estimated from: those that spent most time in the device."""
 
 
