@@ -20,7 +20,7 @@ from typing import Any
 from arms import OUT, RESULTS, save
 from compare_live_arms import ARMS, BASE, Arm
 from compare_live_result import arm_result, quiet_results
-from compare_live_runs import run_once, write_tables
+from compare_live_runs import prepare, run_once
 from compare_live_table import compare_live
 
 import iqcar
@@ -62,27 +62,27 @@ def measure(arm: Arm, tables: dict[str, Any], folder: Path, runs: int) -> None:
                 f"{time.monotonic() - began:.1f} s in all",
                 flush=True,
             )
-    content = {"runs": runs, "spark": spark, "duration_s": took}
+    content = {"spark": spark, "duration_s": took}
     (folder / MEASURED).write_text(json.dumps(content), "utf-8")
 
 
 def compare_all(out: Path) -> dict[str, Any]:
     """Compare the arms that are measured, and those of their sets before that are alike."""
     found, alike = [], {}
-    runs, spark = 0, ""
+    spark = ""
     for arm in ARMS:
         file = out / arm.name / MEASURED
         if not file.is_file():
             continue
         measured = json.loads(file.read_text("utf-8"))
-        runs, spark = measured["runs"], measured["spark"]["after"]
+        spark = measured["spark"]["after"]
         before, after = (iqcar.read([out / arm.name / side / "eventlogs"]) for side in SIDES)
         took = measured["duration_s"]
         comparison = iqcar.compare(before, after)
         found.append(arm_result(arm, comparison, took["before"], took["after"]))
         if arm.before == BASE:
             alike[arm.name] = before
-    return {"runs": runs, "spark": spark, "arms": found, "quiet": quiet_results(alike)}
+    return {"spark": spark, "arms": found, "quiet": quiet_results(alike)}
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def main() -> None:
             shutil.rmtree(out / arm.name, ignore_errors=True)
     missing = [arm for arm in wanted if not (out / arm.name / MEASURED).is_file()]
     if missing and not chosen.again:
-        tables = write_tables(OUT / "compare_live_tables")
+        tables = prepare(OUT / "compare_live_tables")
         for arm in missing:
             measure(arm, tables, out / arm.name, 2 if chosen.quick else chosen.runs)
     save(EXPERIMENT, out if chosen.quick else chosen.results, compare_all(out), compare_live)

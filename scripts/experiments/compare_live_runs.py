@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from arms import REPO
 from compare_live_arms import (
     NEIGHBOUR,
@@ -31,6 +34,7 @@ from iqcar.attach.plugin_jar import listener_jar
 from iqcar.attach.spark_conf import SparkConf
 from iqcar.demo.data import make_data
 from iqcar.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
+from tests.support import quick_jvm
 
 SCALE = 0.2
 FILES = 8
@@ -44,7 +48,7 @@ STORE_SALES = {
 """Changed store sales."""
 CONF = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": quick_jvm.options(),
     "spark.memory.fraction": "0.13",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
@@ -63,14 +67,15 @@ LONGEST_S = 180.0
 Tables = dict[str, tuple[str, str]]
 
 
-def write_tables(folder: Path) -> dict[str, Any]:
-    """Divide the fact tables into even files, and read the queries.
+def prepare(folder: Path) -> dict[str, Any]:
+    """Divide the fact tables into even files, read the queries, and archive Spark's classes.
 
     Returns
     -------
     dict
         ``queries``: SQL by name; and by kind of data, path and schema of each table.
     """
+    quick_jvm.make_archive()
     data = make_data(REPO / "build" / "demo", SCALE)
     schemas = json.loads((data / "schemas.json").read_text("utf-8"))
     texts = json.loads((data / "queries.json").read_text("utf-8"))
@@ -122,7 +127,7 @@ def run_once(tables: dict[str, Any], setup: Setup, folder: Path, name: str) -> d
     Parameters
     ----------
     tables : dict
-        From :func:`write_tables`.
+        From :func:`prepare`.
     setup : Setup
     folder : Path
         Gets ``eventlogs/``.

@@ -37,14 +37,14 @@ def compare_live(result: dict[str, Any]) -> str:
     """What was found of each change, what was not, and what was said though nothing changed."""
     judged = [(arm, judge(arm)) for arm in result["arms"]]
     head = (
-        "change", "its queries", "found", "missed", "right cause", "false alarms",
+        "change", "runs", "its queries", "found", "missed", "right cause", "false alarms",
         "causes named first",
     )  # fmt: skip
     parts = [
-        f"{result['runs']} runs a side in turns, Spark {result['spark']}. Its queries: those that "
-        "the change concerns and whose mean time changed by 5 % and 50 ms by the driver's clock, "
-        "and new ones; found and false alarms are queries that are listed as changed. The cause is "
-        "right where the first one is it, or a setting named with the first one.",
+        f"Spark {result['spark']}; runs a side, in turns. Its queries: those that the change "
+        "concerns and whose mean time changed by 5 % and 50 ms by the driver's clock, and new "
+        "ones; found and false alarms are queries that are listed as changed. The cause is right "
+        "where the first one is it, or a setting named with the first one.",
         table(head, [_row(arm, of) for arm, of in judged]),
     ]
     missed = [_missed(arm, query) for arm, of in judged for query in of.missed]
@@ -109,6 +109,7 @@ def _row(arm: dict[str, Any], of: Judged) -> list[str]:
     )
     return [
         arm["change"],
+        str(max(len(query["before_s"]) for query in arm["queries"])),
         str(len(concerned)) if arm_is_planted(arm) else "–",
         str(len(of.found)) if arm_is_planted(arm) else "–",
         str(len(of.missed)) if arm_is_planted(arm) else "–",

@@ -45,7 +45,6 @@ def query(
 
 
 RESULT: dict[str, Any] = {
-    "runs": 2,
     "spark": "4.3.0",
     "arms": [
         {"arm": "nothing", "change": "nothing", "queries": [query("q1", after_s=1.0)]},
@@ -86,8 +85,8 @@ def test_queries_are_sorted_by_what_was_planted_and_what_was_said() -> None:
 def test_the_table_says_what_was_missed_and_what_was_said_wrongly() -> None:
     shown = load("compare_live_table").compare_live(RESULT)
     rows = [line for line in shown.splitlines() if line.startswith("|")]
-    assert rows[2] == "| nothing | – | – | – | – | 0 | – |"
-    assert rows[3].startswith("| twice the data | 4 | 3 | 1 | 1 of 2 | 1 | ")
+    assert rows[2] == "| nothing | 2 | – | – | – | – | 0 | – |"
+    assert rows[3].startswith("| twice the data | 2 | 4 | 3 | 1 | 1 of 2 | 1 | ")
     assert "data: q3, 1.00 → 2.00 s (+100%): cannot tell, needs 7 runs a side" in shown
     assert "data: q5, 1.00 → 2.00 s (+100%), by time: rate, why" in shown
     assert "of 2 such pairs 1 have a finding, 1 queries in all: rate (1)" in shown
