@@ -17,6 +17,7 @@ from iqcar.eventlog.events.operators import (
     Operators,
     operator_name,
     scope_name,
+    sources_of,
     stage_label,
 )
 from iqcar.eventlog.events.structs import PlanMetric, PlanNode
@@ -185,3 +186,13 @@ def test_real_logs_have_labels_that_no_run_changes(shared_logs: Path) -> None:
         labels = texts(read(shared_logs / name).stages, "label")
         assert all(labels)
         assert not any("(1)" in label or "#" in label for label in labels)
+
+
+def test_a_path_that_spark_cut_names_no_table() -> None:
+    """Its last part may be a folder, which differs between runs that read the same table."""
+    location = "FileScan parquet [id] Location: InMemoryFileIndex(1 paths)[file:/lake/night-7"
+    whole = PlanNode(name="Scan parquet ", text=f"{location}/sales], PartitionFilters: []")
+    cut = PlanNode(name="Scan parquet ", text=f"{location}..., PartitionFilters: []")
+    assert operator_name(whole) == "Scan parquet sales"
+    assert operator_name(cut) == "Scan parquet"
+    assert sources_of([whole, cut]) == "sales"

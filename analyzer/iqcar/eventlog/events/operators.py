@@ -44,6 +44,8 @@ _NO_OPERATORS = (
 )  # fmt: skip
 """How the names of nodes begin that wrap others, or that depend on what a run measured."""
 _CATALOG = "spark_catalog."
+_CUT = "..."
+"""Ends a path longer than `spark.sql.maxMetadataStringLength`: its last part may be a folder."""
 
 
 class _Scope(msgspec.Struct, gc=False):
@@ -109,13 +111,13 @@ def operator_name(node: PlanNode) -> str:
 
 
 def _source(node: PlanNode) -> str:
-    """Return what a leaf of a plan reads, without the date in its name."""
+    """Return what a leaf of a plan reads, without the date in its name; empty if Spark cut it."""
     return _without_date(source(node))
 
 
 @lru_cache(4096)
 def _without_date(read: str) -> str:
-    return family(read).replace(_CATALOG, "")
+    return "" if read.endswith(_CUT) else family(read).replace(_CATALOG, "")
 
 
 @lru_cache(4096)
