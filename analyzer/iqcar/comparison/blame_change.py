@@ -45,8 +45,19 @@ BLAME_CHANGES = TableSpec(
 )
 
 
-def blame_change(before: ComparedRows, after: ComparedRows) -> pd.DataFrame:
+def blame_change(
+    before: ComparedRows,
+    after: ComparedRows,
+    of: tuple[ComparedRows, ComparedRows] | None = None,
+) -> pd.DataFrame:
     """Return the change of lost time by query, resource and source.
+
+    Parameters
+    ----------
+    before, after : ComparedRows
+        What the work of the sources is summed from.
+    of : tuple of (ComparedRows, ComparedRows), optional
+        Rows with the tasks that blame is computed from; all by default.
 
     Returns
     -------
@@ -54,7 +65,7 @@ def blame_change(before: ComparedRows, after: ComparedRows) -> pd.DataFrame:
         Largest change of a query first. Per run of the query: its instances in one run are
         averaged, then its runs. A query that ran on one side only has rows, too.
     """
-    lost = [_lost_by_source(side) for side in (before, after)]
+    lost = [_lost_by_source(side) for side in of or (before, after)]
     keys = ["category", "resource", "kind", "source"]
     both = lost[0].merge(lost[1], on=keys, how="outer", suffixes=("_before", "_after"))
     was, now = (both[f"lost_ms_{when}"].fillna(0.0).to_numpy() for when in ("before", "after"))

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.comparison.blame_change import blame_change
-from iqcar.comparison.causes import LEAST_SHARE, Compared, Told, explain_changes, without_chance
+from iqcar.comparison.causes import (
+    LEAST_HANDED_OVER,
+    LEAST_SHARE,
+    Compared,
+    Told,
+    explain_changes,
+    without_chance,
+)
 from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES, PART_NAMES
-from iqcar.comparison.lone_queries import lone_rows
+from iqcar.comparison.concurrent_rows import concurrent_rows
 from iqcar.comparison.query_settings import own_differences
 from iqcar.comparison.shared_cause import per_byte, shared_cause
 from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
@@ -64,7 +71,8 @@ def explain_sides(
         blamed = _Blamed(before, after, _waits_changed(changes, means))
         usable = _same_work(matched.categories, means)
         shared = shared_cause(per_byte(before), per_byte(after), usable, blamed.whole)
-        own = blamed.of(changes["category"].to_numpy(np.int64))
+        changed = matched.categories["query_category"].to_numpy(np.int64)[changes["category"]]
+        own = blamed.of(np.unique(changed), _queries_moved(matched.categories, means))
         whole = blamed.known
     compared = Compared(
         categories=matched.categories,
@@ -93,15 +101,24 @@ class _Blamed:
             self.known = blame_change(*self._sides)
         return self.known
 
-    def of(self, categories: Ints) -> pd.DataFrame | None:
-        """Return what causes of some changes need of it."""
+    def of(self, queries: Ints, moved: Ints) -> pd.DataFrame | None:
+        """Return what causes of changes of some queries need of it.
+
+        Parameters
+        ----------
+        queries : ndarray of int64
+            Categories.
+        moved : ndarray of int64
+            Queries that, if they made one of these wait, hand the cause on.
+        """
         if not self._needed or self.known is not None:
             return self.known
-        wanted = np.unique(categories)
-        before, after = (lone_rows(side, wanted) for side in self._sides)
-        if before is None or after is None:
+        found = concurrent_rows(self._sides, queries, moved)
+        if found is None:
             return self.whole()
-        return blame_change(before, after)
+        *beside, complete = found
+        blame = blame_change(*self._sides, of=(beside[0], beside[1]))
+        return blame[np.isin(blame["category"].to_numpy(), complete)]
 
 
 def _waits_changed(changes: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> bool:
@@ -114,6 +131,14 @@ def _waits_changed(changes: pd.DataFrame, means: tuple[SideMeans, SideMeans]) ->
     change = np.abs(after - before)
     waits = change[:, [part in PART_RESOURCE for part in PART_NAMES]].sum(axis=1)
     return bool((waits > LEAST_SHARE * change.sum(axis=1)).any())
+
+
+def _queries_moved(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:
+    """Return the queries of both sides whose time differs so much that they may hand causes on."""
+    before, after = (side.measure["time_ms"] for side in means)
+    is_query = categories["kind"].to_numpy(object) == "query"
+    both = is_query & (before > 0) & (after > 0)
+    return np.flatnonzero(both & (np.abs(share_of(after, before) - 1) >= LEAST_HANDED_OVER))
 
 
 def _same_work(categories: pd.DataFrame, means: tuple[SideMeans, SideMeans]) -> Ints:

@@ -127,11 +127,18 @@ def find_shortages(
         patience = _patience(tables, own, tasks)
         for victim in members.tolist():
             waiting = tasks.get(victim)
-            if waiting is not None and (waiting.launch > waiting.asked).any():
+            if waiting is not None and _can_lack(victim, own, waiting):
                 shortage = _shortage(tables, victim, own, waiting, patience)
                 if shortage.short.any():
                     found[victim] = shortage
     return found
+
+
+def _can_lack(victim: int, offers: Offers, tasks: Waiting) -> bool:
+    """Tell whether a task waited, and others held executors between the first and the last one."""
+    others = (offers.app != victim) & (offers.since < tasks.finish.max())
+    others &= offers.until > tasks.asked.min()
+    return bool(others.any() and (tasks.launch > tasks.asked).any())
 
 
 def _patience(tables: Tables, offers: Offers, tasks: dict[int, Waiting]) -> float:
