@@ -60,7 +60,8 @@ def test_the_copies_are_what_they_are_called() -> None:
 @given(random_intervals)
 def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
     groups = int(max(tasks.group.max(initial=0), tasks.source.max(initial=0))) + 1
-    events, weights = tasks.events(), (tasks.weight, tasks.weight * np.arange(len(tasks.weight)))
+    events, life = tasks.events(), np.ones(len(tasks.rate))
+    device = tasks.weight, tasks.rate, life, life, np.array([0.1, 1.0]), tasks.group
     usage = [
         module.usage_during(events, tasks.rate, tasks.weight > 0)
         for module in (PLAIN_USAGE, usage_sweep)
@@ -68,17 +69,17 @@ def test_sums_over_overlaps_are_the_same(tasks: Intervals) -> None:
     pairs = [
         module.pair_integrals(
             events,
-            tasks.rate,
-            tasks.source,
-            weights,
-            tasks.group,
+            *tasks.in_order(events),
             n_sources=groups,
             n_groups=groups,
             one_domain=False,
         )
         for module in (PLAIN_SWEEP, sweep)
     ]
+    others = [module.mean_of_others(events, *device) for module in (PLAIN_USAGE, usage_sweep)]
     np.testing.assert_array_equal(*usage)
+    for plain, fast in zip(*others, strict=True):
+        np.testing.assert_array_equal(plain, fast)
     for plain, fast in zip(*pairs, strict=True):
         np.testing.assert_array_equal(plain, fast)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ from iqcar.blame.sweep import (
     TARGET_STARTS,
     pair_integrals,
 )
-from iqcar.blame.usage_sweep import usage_during
-from iqcar.tables.arrays import Schedule, schedule
+from iqcar.blame.usage_sweep import mean_of_others, usage_during
+from iqcar.tables.arrays import Schedule, by_time, schedule
 from tests.support.examples import examples
 
 
@@ -48,6 +48,13 @@ class Intervals(NamedTuple):
         same = (self.domain[:, None] == self.domain[None, :]) & (self.domain[:, None] >= 0)
         return np.where(same, np.maximum(end - begin, 0.0), 0.0)
 
+    def in_order(self, events: Schedule) -> tuple[Any, ...]:
+        """Columns of the pair sums; the second weight of a task is the first times its row."""
+        second = self.weight * np.arange(len(self.weight))
+        columns = (self.rate, self.source, self.weight, second, self.group)
+        rate, source, weight, second, group = (column[events.row] for column in columns)
+        return rate, source, (weight, second), group
+
 
 def intervals(n: int, domains: int, groups: int, seed: int, start: float = 1.7e12) -> Intervals:
     rng = np.random.default_rng(seed)
@@ -73,6 +80,19 @@ random_intervals = st.builds(
 )
 
 
+@examples(50)
+@given(random_intervals)
+def test_an_order_that_is_known_changes_nothing(tasks: Intervals) -> None:
+    moments = (tasks.launch, TARGET_STARTS), (tasks.finish, TARGET_ENDS)
+    order = by_time(tasks.launch, tasks.finish)
+    for found, expected in zip(
+        schedule(tasks.domain, *moments, order=order),
+        schedule(tasks.domain, *moments),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
 @examples(150)
 @given(random_intervals)
 def test_usage_during_a_target_is_the_sum_over_its_overlaps(tasks: Intervals) -> None:
@@ -83,12 +103,18 @@ def test_usage_during_a_target_is_the_sum_over_its_overlaps(tasks: Intervals) ->
 
 @examples(150)
 @given(random_intervals)
-def test_usage_by_an_owner_is_the_sum_over_overlaps_with_its_tasks(tasks: Intervals) -> None:
+def test_means_of_others_are_sums_over_overlaps_with_tasks_of_all_and_of_one_owner(
+    tasks: Intervals,
+) -> None:
+    speed, levels = tasks.weight, np.array([0.25, 1.0, 5.0])
+    life, overlap = np.arange(1.0, len(speed) + 1), tasks.overlap()
     siblings = tasks.group[:, None] == tasks.group
-    expected = (tasks.overlap() * siblings) @ tasks.rate
-    every = np.ones(len(tasks.rate), dtype=bool)
-    found = usage_during(tasks.events(), tasks.rate, every, tasks.group)
-    np.testing.assert_allclose(found, expected)
+    nothing = 0.0 * life
+    found = mean_of_others(tasks.events(), speed, tasks.rate, nothing, life, levels, tasks.group)
+    np.testing.assert_allclose(found.tasks, overlap @ tasks.rate / life)
+    np.testing.assert_allclose(found.siblings, (overlap * siblings) @ tasks.rate / life)
+    moved = tasks.rate[:, None] * np.minimum(speed[:, None], levels)
+    np.testing.assert_allclose(found.taken, overlap @ moved / life[:, None])
 
 
 @examples(150)
@@ -101,20 +127,17 @@ def test_pairs_are_the_sums_over_all_overlaps_of_a_group_and_a_source(
     if every_group_has_its_domain:
         group = tasks.group * 4 + tasks.domain + 1
         groups *= 4
-    second = tasks.weight * np.arange(len(group))
+    events = tasks.events()
     found = pair_integrals(
-        tasks.events(),
-        tasks.rate,
-        tasks.source,
-        (tasks.weight, second),
-        group,
+        events,
+        *tasks._replace(group=group).in_order(events),
         n_sources=groups,
         n_groups=groups,
         one_domain=every_group_has_its_domain,
     )
     each = tasks.overlap() * np.where(tasks.source >= 0, tasks.rate, 0.0)
     expected = np.zeros((2, groups, groups))
-    for k, weight in enumerate((tasks.weight, second)):
+    for k, weight in enumerate((tasks.weight, tasks.weight * np.arange(len(group)))):
         np.add.at(expected[k], (group[:, None], tasks.source[None, :]), each * weight[:, None])
     table = np.zeros_like(expected)
     assert len(set(zip(found.group, found.source, strict=True))) == len(found.group)
@@ -137,16 +160,8 @@ def test_more_groups_and_sources_alive_than_there_is_room_for_at_first() -> None
         group=np.arange(n),
         source=np.arange(n)[::-1].copy(),
     )
-    found = pair_integrals(
-        tasks.events(),
-        tasks.rate,
-        tasks.source,
-        (tasks.weight, tasks.weight),
-        tasks.group,
-        n,
-        n,
-        one_domain=True,
-    )
+    events = tasks.events()
+    found = pair_integrals(events, *tasks.in_order(events), n, n, one_domain=True)
     table = np.zeros((n, n))
     table[found.group, found.source] = found.first
     np.testing.assert_allclose(table, tasks.overlap()[:, ::-1])

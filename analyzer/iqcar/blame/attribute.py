@@ -254,12 +254,9 @@ def _share_out(
         lost = beta * share_of(loss.lost, loss.slowdown)
         to_others = places.total(beta), places.total(lost)
     group = pieces.of_task(places.group)
-    meeting = Meeting(
+    meeting = Meeting.from_tasks(
         events,
-        rate,
-        stage,
-        (beta_weight, lost_weight),
-        group,
+        (rate, stage, (beta_weight, lost_weight), group),
         one_domain=request.domain is not Domain.EXECUTOR,
     )
     return _Shares(

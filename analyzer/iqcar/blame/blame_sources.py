@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Input of the sweep for one request: events, rates as sources, weights as targets."""
+    """Input of the sweep for one request: events, rates as sources, weights as targets.
+
+    The columns are in the order of ``events.row``.
+    """
 
     events: Schedule
     rate: Floats
@@ -51,6 +54,21 @@ class Meeting:
     sources: int = 0
     """Numbers that sources can have; 0 for one per stage. Those beyond the stages are of the same
     stages again, with slots that were idle."""
+
+    @classmethod
+    def from_tasks(
+        cls,
+        events: Schedule,
+        columns: tuple[Floats, Ints, tuple[Floats, Floats], Ints],
+        *,
+        one_domain: bool,
+        sources: int = 0,
+    ) -> Meeting:
+        """Sort rate, source, weights and group of tasks, of shape (n_tasks,), like the events."""
+        rate, source, (first, second), group = columns
+        row = events.row
+        weights = first[row], second[row]
+        return cls(events, rate[row], source[row], weights, group[row], one_domain, sources)
 
 
 @dataclass(frozen=True)

@@ -86,12 +86,10 @@ def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:
         share_of(np.where(waits, amount[of], 0.0) if len(amount) else everyone, everyone)
         for amount in (loss.slowdown, loss.lost)
     )
-    return Meeting(
+    target = np.where(waits, group[of], 0) if len(group) else of
+    return Meeting.from_tasks(
         events,
-        every_rate,
-        np.concatenate(source),
-        (weights[0], weights[1]),
-        np.where(waits, group[of], 0) if len(group) else of,
+        (every_rate, np.concatenate(source), (weights[0], weights[1]), target),
         one_domain=True,
         sources=2 * stages,
     )

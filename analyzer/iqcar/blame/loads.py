@@ -99,12 +99,9 @@ def _load(
     speed = share_of(data, wait_ms)
     levels = _levels(speed[speed > 0], band)
     events = agenda.schedule_of(Request.IO_READ)
-    one, count, owner = np.ones(len(life)), np.ones(1), pieces.of_task(columns.owner())
-    others, siblings = (
-        mean_of_others(events, one, busy, pieces.span, life, count, of)[:, 0]
-        for of in (None, owner)
+    others, siblings, taken = mean_of_others(
+        events, speed, busy, pieces.span, life, levels, pieces.of_task(columns.owner())
     )
-    taken = mean_of_others(events, speed, busy, pieces.span, life, levels)
     total_wait = pieces.total(wait_ms)
     of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
     if not pieces.whole:

@@ -11,7 +11,7 @@ from iqcar.blame.slots import slot_times, slots_offered
 from iqcar.demand.capacity import best_seen, of_domain
 from iqcar.enums import Domain, Request, SourceUsage
 from iqcar.tables import LAST_PLAUSIBLE_MS
-from iqcar.tables.arrays import known_or_zero, share_of, sum_known
+from iqcar.tables.arrays import by_time, known_or_zero, share_of, sum_known
 from iqcar.waits import launch_wait, wait_column
 from iqcar.waits.executor_shortage import find_shortages
 
@@ -93,7 +93,9 @@ class TaskColumns:
     """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
 
     ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
-    implausible times; ``span`` is its duration in ms, 0 for such a task.
+    implausible times; ``span`` is its duration in ms, 0 for such a task. ``order`` is that of all
+    these times (:func:`iqcar.tables.arrays.by_time`), shape (3 · n_tasks,): a task whose wait is
+    unknown asked when it was launched.
     """
 
     tables: Tables
@@ -106,6 +108,7 @@ class TaskColumns:
     finish: Floats
     asked: Floats
     span: Floats
+    order: Ints
     slots: SlotTimes
     slots_offered: Floats
     shortages: dict[int, Shortage]
@@ -125,6 +128,9 @@ class TaskColumns:
         launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
         asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
         shortages = find_shortages(tables, asked, launch, finish)
+        known_asked = np.where(np.isnan(asked), launch, asked)
+        order = by_time(known_asked, launch, finish)
+        n = len(launch)
         app = _rows(tasks["app"], len(tables.applications))
         return cls(
             tables=tables,
@@ -137,10 +143,11 @@ class TaskColumns:
             finish=finish,
             asked=asked,
             span=np.where(sane, finish - launch, 0.0),
-            slots=slot_times(
-                tables, np.where(np.isnan(asked), launch, asked), launch, finish, shortages
+            order=order,
+            slots=slot_times(tables, known_asked, launch, finish, order, shortages),
+            slots_offered=slots_offered(
+                app, asked, launch, order[(order >= n) & (order < 2 * n)] - n
             ),
-            slots_offered=slots_offered(app, asked, launch),
             shortages=shortages,
         )
 

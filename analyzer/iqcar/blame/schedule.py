@@ -12,7 +12,7 @@ from iqcar.tables.arrays import schedule
 
 if TYPE_CHECKING:
     from iqcar.blame.task_intervals import Pieces
-    from iqcar.tables.arrays import Ints, Schedule
+    from iqcar.tables.arrays import Schedule
 
 
 class Agenda:
@@ -37,23 +37,25 @@ class Agenda:
     def _make(self, request: Request) -> Schedule:
         pieces, columns = self._pieces, self._pieces.columns
         if request.domain is not Domain.APPLICATION:
-            return _of_pieces(pieces, pieces.domain(request))
+            n, order = len(columns.launch), None
+            if pieces.whole:
+                order = columns.order[columns.order >= n] - n
+            return schedule(
+                pieces.domain(request),
+                (pieces.launch, TARGET_STARTS | SOURCE_STARTS),
+                (pieces.finish, TARGET_ENDS | SOURCE_ENDS),
+                order=order,
+            )
         slots = columns.slots
         asked, launched, finished = slots.asked, slots.launched, slots.finished
         if self._paper:
             launched, finished = columns.launch, columns.finish
             asked = np.where(np.isnan(columns.asked), launched, columns.asked)
+        # Slot clocks never run backwards: their order is that of the times.
         return schedule(
             columns.app,
             (asked, TARGET_STARTS),
             (launched, TARGET_ENDS | SOURCE_STARTS),
             (finished, SOURCE_ENDS),
+            order=columns.order,
         )
-
-
-def _of_pieces(pieces: Pieces, domain: Ints) -> Schedule:
-    return schedule(
-        domain,
-        (pieces.launch, TARGET_STARTS | SOURCE_STARTS),
-        (pieces.finish, TARGET_ENDS | SOURCE_ENDS),
-    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import by_group_and_time, most_at_once, running_total
+from iqcar.tables.arrays import by_group, by_time, most_at_once, running_total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +54,7 @@ def slot_times(
     asked: Floats,
     launch: Floats,
     finish: Floats,
+    order: Ints,
     shortages: Mapping[int, Shortage],
 ) -> SlotTimes:
     """Compute the slot clock readings of every task.
@@ -64,6 +65,8 @@ def slot_times(
         ``tasks``, ``executors`` and ``applications`` are used.
     asked, launch, finish : ndarray of shape (n_tasks,), ms
         Times since the epoch; a task with a time that is not finite is left out.
+    order : ndarray of shape (3 · n_tasks,), int64
+        :func:`iqcar.tables.arrays.by_time` of these three.
     shortages : mapping of application row to Shortage
         When other applications held the slots that it lacked.
 
@@ -73,7 +76,8 @@ def slot_times(
     """
     tasks, n = tables.tasks, len(tables.tasks)
     app = tasks["app"].to_numpy(np.int64)
-    rows = np.flatnonzero((app >= 0) & np.isfinite(asked + launch + finish))
+    usable = (app >= 0) & np.isfinite(asked + launch + finish)
+    rows = np.flatnonzero(usable)
     held = np.ones(n)
     if len(tables.applications):
         cpus = tables.applications["task_cpus"].to_numpy(np.float64)
@@ -90,7 +94,14 @@ def slot_times(
     gone = np.zeros(2 * len(offers.app))
     taken = np.concatenate([zero, takes, -takes, gone])
     offered = np.concatenate([zero, zero, zero, offers.cores, -offers.cores])
-    order = by_group_and_time(group, when)
+    if len(rows) < n:
+        place = np.cumsum(usable) - 1
+        order = order[usable[order % n]]
+        order = order // n * k + place[order % n]
+    changes = by_time(offers.added, offers.removed)
+    moment = when[3 * k + changes]
+    order = np.insert(order, np.searchsorted(when[order], moment, side="right"), 3 * k + changes)
+    order = order[by_group(group[order])]
     step = np.diff(when[order], append=0.0)
     step[np.diff(group[order], append=-1) != 0] = 0.0
     # A running task holds a slot even where its executor's event is missing or late.
@@ -160,8 +171,15 @@ def _offers(
     return _Offers(app[used], cores[used], added[used], removed[used], int(busy))
 
 
-def slots_offered(app: Ints, asked: Floats, launch: Floats) -> Floats:
+def slots_offered(app: Ints, asked: Floats, launch: Floats, by_launch: Ints) -> Floats:
     """Count the slots handed out in each task's application while it waited, itself included.
+
+    Parameters
+    ----------
+    app : ndarray of shape (n_tasks,), int64
+    asked, launch : ndarray of shape (n_tasks,), ms
+    by_launch : ndarray of shape (n_tasks,), int64
+        Rows in the order of launches.
 
     Returns
     -------
@@ -170,8 +188,8 @@ def slots_offered(app: Ints, asked: Floats, launch: Floats) -> Floats:
         unknown.
     """
     offered = np.full(len(app), np.nan)
-    rows = np.flatnonzero((app >= 0) & np.isfinite(asked + launch))
-    rows = rows[by_group_and_time(app[rows], launch[rows])]
+    rows = by_launch[((app >= 0) & np.isfinite(asked + launch))[by_launch]]
+    rows = rows[by_group(app[rows])]
     _, first = np.unique(app[rows], return_index=True)
     for at, after in itertools.pairwise([*first, len(rows)]):
         of_app = rows[at:after]

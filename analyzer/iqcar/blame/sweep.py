@@ -50,9 +50,7 @@ def pairs_of_groups(
     ndarray of shape (n_groups,), int64
         At least as many as :func:`pair_integrals` finds. O(events).
     """
-    row = events.row
-    columns = (rate[row], source[row], weight[row], group[row])
-    met: Ints = _room(events, columns, n_sources, n_groups)[3]
+    met: Ints = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
     return met
 
 
@@ -81,16 +79,18 @@ def pair_integrals(
 ) -> Pairs:
     """Sum ``overlap · rate · weight`` over all pairs of tasks, per target group and source.
 
+    The columns are in the order of ``events.row``.
+
     Parameters
     ----------
     events : Schedule
-    rate : ndarray of shape (n_tasks,)
+    rate : ndarray of shape (n_scheduled,)
         Rate as a source, ≥ 0.
-    source : ndarray of shape (n_tasks,), int64
+    source : ndarray of shape (n_scheduled,), int64
         Source that the task belongs to (its stage); −1 if it is no source.
-    weights : two ndarrays of shape (n_tasks,)
+    weights : two ndarrays of shape (n_scheduled,)
         Weights as a target, ≥ 0; a task with a zero first weight is no target.
-    group : ndarray of shape (n_tasks,), int64
+    group : ndarray of shape (n_scheduled,), int64
         Group that the task belongs to as a target.
     n_sources, n_groups : int
         Numbers of sources and groups.
@@ -103,12 +103,9 @@ def pair_integrals(
         Pairs of a task with itself are included. Time: events × sources alive in the domain at
         the event; memory: groups alive × sources alive, plus the pairs alive together.
     """
-    row = events.row
-    rate, source, group = rate[row], source[row], group[row]
-    first, second = weights[0][row], weights[1][row]
-    room = _room(events, (rate, source, first, group), n_sources, n_groups)[:3]
+    room = _room(events, (rate, source, weights[0], group), n_sources, n_groups)[:3]
     count_steps(__name__, len(events.task) * max(room[:2]))
-    columns = (rate, source, first, second, group)
+    columns = (rate, source, *weights, group)
     pair, sums = _pair_integrals(*events[1:], *columns, n_sources, n_groups, room)
     pairs = Pairs(pair[:, 0], pair[:, 1], sums[:, 0], sums[:, 1])
     return pairs if one_domain else _merged(pairs, n_sources)

@@ -1,8 +1,8 @@
-"""Integrate the use of resources by all tasks, or by siblings, over each task's life in a sweep."""
+"""Integrate the use of a resource by others over the life of each task, in a sweep over time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,23 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 
-def usage_during(
-    events: Schedule, rate: Floats, is_target: Flags, owner: Ints | None = None
-) -> Floats:
+class Others(NamedTuple):
+    """What the other tasks of its domain did in a device during each task, per ms of its life.
+
+    Attributes
+    ----------
+    tasks, siblings : ndarray of shape (n_tasks,)
+        Mean number of other tasks in the device, and of those of the same owner.
+    taken : ndarray of shape (n_tasks, n_levels)
+        What the others would move if none was faster than the level.
+    """
+
+    tasks: Floats
+    siblings: Floats
+    taken: Floats
+
+
+def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     """Integrate the total rate of all sources in its domain over each target's interval.
 
     Parameters
@@ -24,17 +38,18 @@ def usage_during(
     rate : ndarray of shape (n_tasks,)
         Rate as a source, ≥ 0.
     is_target : ndarray of shape (n_tasks,), bool
-    owner : ndarray of shape (n_tasks,), int64, optional
-        Number ≥ 0 of the owner of each task; only sources of the target's owner count then.
 
     Returns
     -------
     ndarray of shape (n_tasks,)
         ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
     """
-    ones, level = np.ones(len(rate)), np.array([np.inf])
-    nothing = np.zeros(len(rate))
-    return _integrate(events, rate, ones, level, is_target, owner, nothing, ones)[:, 0]
+    count_steps(__name__, len(events.task))
+    n, row, nobody = len(rate), events.row, np.zeros(0, np.int64)
+    total, ones = np.zeros(n), np.ones(len(row))
+    columns = (ones, rate[row], is_target[row], 0.0 * ones, ones, nobody)
+    _usage_during(*events, *columns, np.zeros(0), total, np.zeros(0), np.zeros((n, 0)))
+    return total
 
 
 def mean_of_others(
@@ -44,9 +59,9 @@ def mean_of_others(
     span: Floats,
     life: Floats,
     levels: Floats,
-    owner: Ints | None = None,
-) -> Floats:
-    """Return what the others move in a device during each task, if none is faster than a level.
+    owner: Ints,
+) -> Others:
+    """Return what the others did in a device during each task.
 
     Parameters
     ----------
@@ -58,40 +73,37 @@ def mean_of_others(
     span, life : ndarray of shape (n_tasks,), ms
         Duration of each task, and the time over which the mean is taken, > 0.
     levels : ndarray of shape (n_levels,), > 0
-    owner : ndarray of shape (n_tasks,), int64, optional
-        Number ≥ 0 of the owner of each task; only other tasks of its owner count then.
+    owner : ndarray of shape (n_tasks,), int64
+        Number ≥ 0 of the owner of each task.
 
     Returns
     -------
-    ndarray of shape (n_tasks, n_levels)
+    Others
+        ``Σ_others overlap · busy / life``, the same for others of one owner, and
         ``Σ_others overlap · busy · min(speed, level) / life``. O(events · n_levels).
     """
-    every = np.ones(len(speed), dtype=bool)
-    return _integrate(events, speed, busy, levels, every, owner, busy * span, life)
-
-
-def _integrate(
-    events: Schedule,
-    speed: Floats,
-    busy: Floats,
-    levels: Floats,
-    is_target: Flags,
-    owner: Ints | None,
-    inside: Floats,
-    life: Floats,
-) -> Floats:
-    count_steps(__name__, len(events.task) * len(levels))
-    row = events.row
-    result = np.zeros((len(speed), len(levels)))
-    owner = np.zeros(len(row), np.int64) if owner is None else owner[row]
-    sums = np.zeros((int(owner.max(initial=-1)) + 1, len(levels), 3))
-    columns = (speed[row], busy[row], levels, is_target[row], inside[row], life[row])
-    _usage_during(*events, *columns, owner, sums, result)
-    return result
+    count_steps(__name__, len(events.task) * (len(levels) + 2))
+    n, row = len(speed), events.row
+    found = Others(np.zeros(n), np.zeros(n), np.zeros((n, len(levels))))
+    columns = speed[row], busy[row], np.ones(len(row), bool), (busy * span)[row], life[row]
+    _usage_during(*events, *columns, owner[row], levels, *found)
+    return found
 
 
 TOTAL, REST, RATE = range(3)
-"""Columns of the sums of an owner: its integral as two numbers, and its rate now."""
+"""Rows of sums: the integral as two numbers, and the rate now."""
+
+
+@kernel()
+def _advance(sums: Any, passed: float) -> None:
+    """Add to each integral what its rate makes in some time; the rounding error is kept apart."""
+    for k in range(sums.shape[1]):
+        step = sums[RATE, k] * passed
+        total = sums[TOTAL, k]
+        moved = total + step
+        gone = moved - total
+        sums[REST, k] += (total - (moved - gone)) + (step - gone)
+        sums[TOTAL, k] = moved
 
 
 @kernel()
@@ -103,15 +115,19 @@ def _usage_during(
     domain_start: Any,
     speed: Any,
     busy: Any,
-    levels: Any,
     is_target: Any,
     inside: Any,
     life: Any,
     owner: Any,
-    sums: Any,
-    result: Any,
+    levels: Any,
+    tasks: Any,
+    siblings: Any,
+    taken: Any,
 ) -> None:
     """Integrate the rates over each target, less what the target itself moved, per ms of its life.
+
+    Column 0 of the sums adds up ``busy``, the others what is moved if none is faster than a level;
+    the sums of owners add up ``busy`` of their tasks, if there are owners.
 
     Each running integral is a sum of two doubles: it grows over the whole log, and a target takes
     the difference over milliseconds. With one double, the result of a short task late in a long log
@@ -119,37 +135,47 @@ def _usage_during(
     places that others take over. The integral of an owner is brought up to date at its own events
     only.
     """
-    width = len(levels)
-    at_start = np.zeros((16, width, 2))
+    width = len(levels) + 1
+    owners = owner.max() + 1 if len(owner) > 0 else 0
+    sums, of_owner = np.zeros((3, width)), np.zeros((owners, 3, 1))
+    at_start = np.zeros((16, 2, width + 1))
     free, n_free, n_used = np.zeros(len(speed), np.int32), 0, 0
     place = np.full(len(speed), -1, np.int32)
-    domain = np.full(len(sums), -1, np.int32)
-    active, now = np.zeros(len(sums), np.int32), np.zeros(len(sums))
+    domain, since = np.full(owners, -1, np.int32), np.zeros(owners)
+    active_of = np.zeros(owners, np.int32)
     for d in range(len(domain_start) - 1):
+        now, active, moving = 0.0, 0, 0
+        sums[:] = 0.0
         for e in range(domain_start[d], domain_start[d + 1]):
             i, kinds = task[e], what[e]
-            o = owner[i]
-            if domain[o] != d:
-                domain[o], active[o], now[o] = d, 0, when[e]
-                sums[o] = 0.0
-            passed = when[e] - now[o]
-            now[o] = when[e]
-            for k in range(width):
-                step = sums[o, k, RATE] * passed
-                total = sums[o, k, TOTAL]
-                moved = total + step
-                gone = moved - total
-                sums[o, k, REST] += (total - (moved - gone)) + (step - gone)
-                sums[o, k, TOTAL] = moved
+            _advance(sums, when[e] - now)
+            now = when[e]
+            o = -1
+            if owners > 0:
+                o = owner[i]
+                if domain[o] != d:
+                    domain[o], active_of[o], since[o] = d, 0, now
+                    of_owner[o] = 0.0
+                _advance(of_owner[o], now - since[o])
+                since[o] = now
             if is_target[i]:
                 if kinds & TARGET_ENDS and place[i] >= 0:
-                    p = place[i]
-                    for k in range(width):
-                        since = (sums[o, k, TOTAL] - at_start[p, k, 0]) + (
-                            sums[o, k, REST] - at_start[p, k, 1]
+                    p, r = place[i], row[i]
+                    used = (sums[TOTAL, 0] - at_start[p, TOTAL, 0]) + (
+                        sums[REST, 0] - at_start[p, REST, 0]
+                    )
+                    tasks[r] = max(used - inside[i], 0.0) / life[i]
+                    for k in range(1, width):
+                        used = (sums[TOTAL, k] - at_start[p, TOTAL, k]) + (
+                            sums[REST, k] - at_start[p, REST, k]
                         )
-                        others = since - min(speed[i], levels[k]) * inside[i]
-                        result[row[i], k] = max(others, 0.0) / life[i]
+                        others = used - min(speed[i], levels[k - 1]) * inside[i]
+                        taken[r, k - 1] = max(others, 0.0) / life[i]
+                    if o >= 0:
+                        used = (of_owner[o, TOTAL, 0] - at_start[p, TOTAL, width]) + (
+                            of_owner[o, REST, 0] - at_start[p, REST, width]
+                        )
+                        siblings[r] = max(used - inside[i], 0.0) / life[i]
                     free[n_free], place[i] = p, -1
                     n_free += 1
                 if kinds & TARGET_STARTS:
@@ -162,17 +188,33 @@ def _usage_during(
                         if p == len(at_start):
                             at_start = np.concatenate((at_start, np.zeros_like(at_start)))
                     place[i] = p
-                    for k in range(width):
-                        at_start[p, k, 0] = sums[o, k, TOTAL]
-                        at_start[p, k, 1] = sums[o, k, REST]
-            if speed[i] > 0.0 and busy[i] > 0.0:
+                    for part in (TOTAL, REST):
+                        for k in range(width):
+                            at_start[p, part, k] = sums[part, k]
+                        if o >= 0:
+                            at_start[p, part, width] = of_owner[o, part, 0]
+            if busy[i] > 0.0:
+                moves = speed[i] > 0.0
                 if kinds & SOURCE_STARTS:
-                    active[o] += 1
-                    for k in range(width):
-                        sums[o, k, RATE] += busy[i] * min(speed[i], levels[k])
+                    active += 1
+                    sums[RATE, 0] += busy[i]
+                    if moves:
+                        moving += 1
+                        for k in range(1, width):
+                            sums[RATE, k] += busy[i] * min(speed[i], levels[k - 1])
+                    if o >= 0:
+                        active_of[o] += 1
+                        of_owner[o, RATE, 0] += busy[i]
                 if kinds & SOURCE_ENDS:
-                    active[o] -= 1
                     # Exactly 0 without active sources: rounding must not become blame.
-                    for k in range(width):
-                        less = sums[o, k, RATE] - busy[i] * min(speed[i], levels[k])
-                        sums[o, k, RATE] = less if active[o] > 0 else 0.0
+                    active -= 1
+                    sums[RATE, 0] = sums[RATE, 0] - busy[i] if active > 0 else 0.0
+                    if moves:
+                        moving -= 1
+                        for k in range(1, width):
+                            less = sums[RATE, k] - busy[i] * min(speed[i], levels[k - 1])
+                            sums[RATE, k] = less if moving > 0 else 0.0
+                    if o >= 0:
+                        active_of[o] -= 1
+                        less = of_owner[o, RATE, 0] - busy[i]
+                        of_owner[o, RATE, 0] = less if active_of[o] > 0 else 0.0

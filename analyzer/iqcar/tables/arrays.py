@@ -16,10 +16,23 @@ if TYPE_CHECKING:
 
 def by_group_and_time(group: Ints, when: Floats) -> Ints:
     """Return the order by group, then time, then position."""
-    order = np.argsort(when, kind="stable")
-    small = group[order].astype(np.int16) if len(group) and group.max() < 2**15 else group[order]
+    order = by_time(when)
+    return order[by_group(group[order])]
+
+
+def by_time(*moments: Floats) -> Ints:
+    """Return the order of one or several arrays' times, then position; NaN comes last.
+
+    The moment ``k`` of row ``i`` has the position ``k · n + i``.
+    """
+    return np.argsort(np.concatenate(moments), kind="stable")
+
+
+def by_group(group: Ints) -> Ints:
+    """Return the order by group, then position."""
     # numpy sorts 16-bit integers by radix: several times faster than comparing.
-    return order[np.argsort(small, kind="stable")]
+    small = group.astype(np.int16) if len(group) and group.max() < 2**15 else group
+    return np.argsort(small, kind="stable")
 
 
 def running_total(steps: Floats) -> Floats:
@@ -102,7 +115,7 @@ class Schedule(NamedTuple):
     domain_start: Ints
 
 
-def schedule(domain: Ints, *moments: tuple[Floats, int]) -> Schedule:
+def schedule(domain: Ints, *moments: tuple[Floats, int], order: Ints | None = None) -> Schedule:
     """Sort the events of all tasks by domain and time.
 
     Parameters
@@ -112,30 +125,35 @@ def schedule(domain: Ints, *moments: tuple[Floats, int]) -> Schedule:
     moments : tuples of (ndarray of shape (n_tasks,), ms; int)
         Times of one event of every task, and the bits of that event; a task's events from
         earliest to latest. A task with a NaN in any of them is left out.
+    order : ndarray of shape (n_moments · n_tasks,), int64, optional
+        :func:`by_time` of the moments, if it is known.
 
     Returns
     -------
     Schedule
     """
+    n = len(domain)
     usable = domain >= 0
     for when, _ in moments:
         usable &= np.isfinite(when)
-    rows = np.flatnonzero(usable)
-    when = np.concatenate([moment[rows] for moment, _ in moments])
-    group = np.tile(domain[rows], len(moments))
-    order = by_group_and_time(group, when)
-    group, when = group[order], when[order]
-    _, first = np.unique(group, return_index=True)
-    start = np.append(first, len(group)).astype(np.int64)
-    what = np.repeat(np.array([bits for _, bits in moments], dtype=np.uint8), len(rows))
-    task = order % max(len(rows), 1)
-    first_seen = task[order < len(rows)]
-    place = np.empty(len(rows), dtype=np.int32)
-    place[first_seen] = np.arange(len(rows), dtype=np.int32)
+    if order is None:
+        order = by_time(*(when for when, _ in moments))
+    task = np.tile(np.arange(n, dtype=np.int32), len(moments))
+    if not usable.all():
+        order = order[usable[task[order]]]
+    order = order[by_group(domain[task[order]])]
+    task = task[order]
+    group = domain[task]
+    when = np.concatenate([moment for moment, _ in moments])[order]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    start = np.append(first, len(group))
+    row = task[order < n].astype(np.int64)
+    place = np.empty(n, dtype=np.int32)
+    place[row] = np.arange(len(row), dtype=np.int32)
     return Schedule(
-        row=rows[first_seen],
+        row=row,
         task=place[task],
-        what=what[order],
+        what=np.repeat(np.array([bits for _, bits in moments], dtype=np.uint8), n)[order],
         when=when - np.repeat(when[first], np.diff(start)),
         domain_start=start,
     )
