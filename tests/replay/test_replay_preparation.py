@@ -14,7 +14,8 @@ def preparation(tasks: list[tuple[float, float]], submitted: float, launched: fl
     launch, finish = (np.array(side, np.float64) for side in zip(*tasks, strict=True))
     zeros = np.zeros(len(tasks), np.int64)
     ran = Ran(zeros, zeros, launch, finish, np.ones(len(tasks), bool))
-    slots = Slots(np.zeros(1), np.array([2]), np.zeros(1, bool), 0.0)
+    zero = np.zeros(1, np.int64)
+    slots = Slots(np.zeros(1), np.array([2]), np.zeros(1, bool), zero, zero, np.zeros(1))
     return float(preparations_of(ran, slots, np.array([submitted]), np.array([launched]))[0])
 
 

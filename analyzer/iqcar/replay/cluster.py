@@ -71,12 +71,22 @@ def slots_of(
     goes = np.isfinite(removed) & (removed > added)
     when = np.concatenate([added, removed[goes]])
     change = np.concatenate([slots, -slots[goes]]).astype(np.int64)
+    host = executors["host"].to_numpy(np.int64)[of_app]
+    host = np.maximum(np.concatenate([host, host[goes]]), 0)
     idle = np.concatenate(
         [np.zeros(len(of_app), bool), (last < removed - IDLE_BEFORE_REMOVAL_MS)[goes]]
     )
     order = np.lexsort((-change, when))
     handover = _handover(ran, of_app, slots, stage_first_launch)
-    return Slots(np.maximum(when[order], 0.0), change[order], idle[order], handover)
+    return Slots(
+        np.maximum(when[order], 0.0),
+        change[order],
+        idle[order],
+        np.zeros(len(order), np.int64),
+        host[order],
+        np.array([handover]),
+        max(len(tables.hosts), 1),
+    )
 
 
 def _handover(ran: Ran, executor: Ints, slots: Floats, stage_first_launch: Floats) -> float:

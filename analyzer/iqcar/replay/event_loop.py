@@ -1,49 +1,95 @@
 """The event loop of the replay: tasks get slots as Spark's TaskSchedulerImpl hands them out.
 
-At one moment executors change first, then tasks end, slots become free, attempts become
-available, and steps are released, become ready and are done; within each kind in the order of
-their numbers. So the outcome depends on what is replayed, never on the order of rows.
+A task then takes as long as it took, or, where devices are shared, as long as it needs in the disk,
+the network and the processors of its host beside the tasks that use them at that moment.
+
+At one moment devices come first, then executors change, tasks end, slots become free, attempts
+become available, and steps are released, become ready and are done; within each kind in the order
+of their numbers. So the outcome depends on what is replayed, never on the order of rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from iqcar.replay.loop_input import no_devices
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
-    from iqcar.replay.loop_input import Shares, Slots, Steps, Work
-    from iqcar.tables.arrays import Floats
+    from iqcar.replay.loop_input import Devices, Shares, Slots, Steps, Work
+    from iqcar.tables.arrays import Floats, Ints
 
-EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE = range(7)
-"""Kinds of events, in the order in which they happen at one moment."""
+EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE, WAITED = range(8)
+"""Kinds of events, in the order in which they happen at one moment. WAITED: a task has waited for
+what is no shared device."""
 KIND = 1 << 40
 """An event is its kind times this, plus its number."""
-FREE_SLOTS, ACTIVE, OFFERED, OWED, POSTPONED, EVENTS, NOT_ADDED = range(7)
-"""Numbers of the state: slots free; task sets with pending tasks; slots offered; slots to give
-back when they become free; slots to give back when nothing waits; events; executors to come."""
+FREE_SLOTS, ACTIVE, OFFERED, POSTPONED, NOT_ADDED, FREE_HOSTS = range(6)
+"""State of an application: slots free; task sets with pending tasks; slots offered; slots to give
+back when nothing waits; executors to come; hosts with free slots."""
+FREE_THERE, OWED, POSTPONED_THERE, PLACE = range(4)
+"""State of an application on a host: slots free; slots to give back when they become free; slots to
+give back when nothing waits; position in the list of hosts with free slots, −1 if none is free."""
+PHASES = 5
+"""Phases of a task in each round: read, fetch, compute, wait for what is not shared, write."""
+NO_DEVICE = -1
+DEVICES = 3
+"""Shared devices of a host: its disk, its network, its processors."""
+DEVICE = np.array([0, 1, 2, NO_DEVICE, 0])
+"""Device of each phase."""
+ENOUGH = 1.0 + 1e-9
+"""Factor by which the fair share must grow for another round of sharing."""
 
 
-def run(steps: Steps, work: Work, slots: Slots, shares: Shares) -> tuple[Floats, Floats, Floats]:
-    """Replay one application.
+class Run(NamedTuple):
+    """What happened, on the clock of the input; NaN for what never happened for want of slots.
+
+    Attributes
+    ----------
+    released, done : ndarray of shape (n_steps,), ms
+    launched, ended : ndarray of shape (n_tasks,), ms
+    spent : ndarray of shape (n_tasks, 5) or (0, 5), ms
+        Time of each task in each phase, where devices are shared.
+    host : ndarray of shape (n_tasks,), int64
+        Where each task ran; −1 if it did not.
+    """
+
+    released: Floats
+    done: Floats
+    launched: Floats
+    ended: Floats
+    spent: Floats
+    host: Ints
+
+
+def run(
+    steps: Steps, work: Work, slots: Slots, shares: Shares, devices: Devices | None = None
+) -> Run:
+    """Replay one application, or several that share hosts.
+
+    Parameters
+    ----------
+    steps, work, slots, shares
+    devices : Devices, optional
+        By default nothing but slots is shared: every task takes ``work.duration``.
 
     Returns
     -------
-    released, done : ndarray of float64, one per step
-    launched : ndarray of float64, one per task
-        On the clock of the input; NaN for what never happened because there were no slots.
+    Run
     """
-    count_steps(__name__, 2 * len(steps.delay) + 3 * len(work.duration) + len(slots.when))
-    return _run(steps, work, slots, shares)  # type: ignore[no-any-return]
+    of_tasks = 3 if devices is None else 3 + 2 * PHASES * devices.rounds
+    n = len(work.duration)
+    count_steps(__name__, 2 * len(steps.delay) + of_tasks * n + len(slots.when))
+    return Run(*_run(steps, work, slots, shares, devices or no_devices(slots.hosts)))
 
 
 @kernel()
-def _push(times: Any, events: Any, state: Any, time: float, event: int) -> None:
+def _push(times: Any, events: Any, size: Any, time: float, event: int) -> None:
     """Add an event to the heap."""
-    at = state[EVENTS]
-    state[EVENTS] += 1
+    at = size[0]
+    size[0] += 1
     while at > 0:
         above = (at - 1) >> 1
         if times[above] < time or (times[above] == time and events[above] <= event):
@@ -56,19 +102,19 @@ def _push(times: Any, events: Any, state: Any, time: float, event: int) -> None:
 
 
 @kernel()
-def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
+def _pop(times: Any, events: Any, size: Any) -> tuple[float, int]:
     """Take the earliest event off the heap."""
     first_time, first_event = times[0], events[0]
-    state[EVENTS] -= 1
-    size = state[EVENTS]
-    time, event = times[size], events[size]
+    size[0] -= 1
+    last = size[0]
+    time, event = times[last], events[last]
     at = 0
     while True:
         below = 2 * at + 1
-        if below >= size:
+        if below >= last:
             break
         right = below + 1
-        if right < size and (
+        if right < last and (
             times[right] < times[below]
             or (times[right] == times[below] and events[right] < events[below])
         ):
@@ -86,9 +132,9 @@ def _pop(times: Any, events: Any, state: Any) -> tuple[float, int]:
 @kernel()
 def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any) -> bool:
     """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
-    if not shares.fair:
-        return bool(by_job[a] < by_job[b])
     p, q = shares.pool[a], shares.pool[b]
+    if not shares.fair[shares.pool_app[p]]:
+        return bool(by_job[a] < by_job[b])
     if p != q:
         needy_p = pool_running[p] < shares.pool_min_share[p]
         needy_q = pool_running[q] < shares.pool_min_share[q]
@@ -140,48 +186,173 @@ def _settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -
 
 
 @kernel()
-def _give_back(state: Any, slots: int) -> None:
+def _free(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
+    """Make slots of an application free on a host; a negative number takes them."""
+    app[FREE_SLOTS] += slots
+    here[host, FREE_THERE] += slots
+    if here[host, FREE_THERE] > 0:
+        if here[host, PLACE] < 0:
+            here[host, PLACE] = app[FREE_HOSTS]
+            hosts[app[FREE_HOSTS]] = host
+            app[FREE_HOSTS] += 1
+    elif here[host, PLACE] >= 0:
+        app[FREE_HOSTS] -= 1
+        last = hosts[app[FREE_HOSTS]]
+        hosts[here[host, PLACE]] = last
+        here[last, PLACE] = here[host, PLACE]
+        here[host, PLACE] = -1
+
+
+@kernel()
+def _give_back(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
     """Take slots away: free ones at once, the others when their tasks end."""
-    at_once = min(slots, state[FREE_SLOTS])
-    state[OFFERED] -= slots
-    state[FREE_SLOTS] -= at_once
-    state[OWED] += slots - at_once
+    at_once = min(slots, here[host, FREE_THERE])
+    app[OFFERED] -= slots
+    here[host, OWED] += slots - at_once
+    _free(app, here, hosts, host, -at_once)
 
 
 @kernel()
-def _one_free(state: Any) -> None:
-    if state[OWED] > 0:
-        state[OWED] -= 1
+def _one_free(app: Any, here: Any, hosts: Any, host: int) -> None:
+    if here[host, OWED] > 0:
+        here[host, OWED] -= 1
     else:
-        state[FREE_SLOTS] += 1
+        _free(app, here, hosts, host, 1)
 
 
 @kernel()
-def _change_executors(state: Any, change: int, when_idle: bool) -> None:
+def _change_executors(
+    app: Any, here: Any, hosts: Any, host: int, change: int, when_idle: bool
+) -> None:
     if change >= 0:
-        state[NOT_ADDED] -= 1
-        state[OFFERED] += change
-        paid = min(change, state[OWED])
-        state[OWED] -= paid
-        state[FREE_SLOTS] += change - paid
+        app[NOT_ADDED] -= 1
+        app[OFFERED] += change
+        paid = min(change, here[host, OWED])
+        here[host, OWED] -= paid
+        _free(app, here, hosts, host, change - paid)
         return
     going = -change
-    if state[OFFERED] - state[POSTPONED] - going < 1 and state[NOT_ADDED] == 0:
+    if app[OFFERED] - app[POSTPONED] - going < 1 and app[NOT_ADDED] == 0:
         return  # The last slots stay: in another order of work they are needed for longer.
-    if when_idle and state[ACTIVE] > 0:
-        state[POSTPONED] += going
+    if when_idle and app[ACTIVE] > 0:
+        app[POSTPONED] += going
+        here[host, POSTPONED_THERE] += going
     else:
-        _give_back(state, going)
+        _give_back(app, here, hosts, host, going)
+
+
+@kernel()
+def _share_out(p: int, now: float, pools: Any, devices: Any) -> None:
+    """Divide a device among those who use it now, and find out who is done first.
+
+    Max–min: who wants less than the fair share gets what it wants, the others divide the rest.
+    """
+    _, left, want, speed, size, start, clock, due, first_out, order, place = pools
+    first, last, capacity = start[p], start[p] + size[p], devices.capacity[p]
+    clock[p] = now
+    total = 0.0
+    for k in range(first, last):
+        total += want[k]
+    level = np.inf
+    if total > capacity:
+        level = capacity / size[p]
+        while not devices.proportional:
+            slow, fast = 0.0, 0
+            for k in range(first, last):
+                if want[k] <= level:
+                    slow += want[k]
+                else:
+                    fast += 1
+            if fast == 0 or (capacity - slow) / fast <= level * ENOUGH:
+                break
+            level = (capacity - slow) / fast
+    soonest = np.inf
+    for k in range(first, last):
+        speed[k] = 1.0
+        if total > capacity:
+            speed[k] = capacity / total if devices.proportional else min(1.0, level / want[k])
+        lasts = left[k] / speed[k]
+        if lasts < soonest:
+            soonest = lasts
+            first_out[p] = k
+    due[p] = now + max(soonest, 0.0)
+    # The heap of devices, who is done first on top.
+    at = place[p]
+    while at > 0:
+        above = order[(at - 1) >> 1]
+        if due[above] < due[p] or (due[above] == due[p] and above < p):
+            break
+        order[at], place[above] = above, at
+        at = (at - 1) >> 1
+    while True:
+        below = 2 * at + 1
+        if below >= len(order):
+            break
+        one = order[below]
+        if below + 1 < len(order):
+            other = order[below + 1]
+            if due[other] < due[one] or (due[other] == due[one] and other < one):
+                below, one = below + 1, other
+        if due[p] < due[one] or (due[p] == due[one] and p < one):
+            break
+        order[at], place[one] = one, at
+        at = below
+    order[at], place[p] = p, at
+
+
+@kernel()
+def _advance(p: int, now: float, pools: Any) -> None:
+    """Let those who use a device move on until now."""
+    left, speed, clock = pools[1], pools[3], pools[6]
+    passed = now - clock[p]
+    for k in range(pools[5][p], pools[5][p] + pools[4][p]):
+        left[k] -= passed * speed[k]
+
+
+@kernel()
+def _leave(p: int, now: float, pools: Any, devices: Any) -> int:
+    """Let the one who is done leave a device."""
+    member, left, want, _, size, start = pools[:6]
+    _advance(p, now, pools)
+    size[p] -= 1
+    k, last = pools[8][p], start[p] + size[p]
+    i = member[k]
+    member[k], left[k], want[k] = member[last], left[last], want[last]
+    _share_out(p, now, pools, devices)
+    return int(i)
+
+
+@kernel()
+def _next_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) -> float:
+    """Begin the next phase of a task; returns how long it lasts, −1 where a device tells."""
+    phase, since, host = progress[0], progress[1], progress[2]
+    n = PHASES * devices.rounds
+    since[i] = now
+    while phase[i] < n:
+        which = phase[i] % PHASES
+        phase[i] += 1
+        lasts = devices.alone[i, which] / devices.rounds
+        if lasts <= 0.0:
+            continue
+        if DEVICE[which] == NO_DEVICE:
+            return float(lasts)
+        p = host[i] * DEVICES + DEVICE[which]
+        _advance(p, now, pools)
+        k = pools[5][p] + pools[4][p]
+        pools[0][k], pools[1][k], pools[2][k] = i, lasts, devices.use[i, which]
+        pools[4][p] += 1
+        _share_out(p, now, pools, devices)
+        return -1.0
+    return 0.0
 
 
 @kernel(nogil=True)
-def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
+def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
     n_steps, n_tasks = len(steps.delay), len(work.duration)
     room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
-    times, events = np.empty(room), np.empty(room, np.int64)
-    state = np.zeros(7, np.int64)
+    times, events, size = np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64)
     released, done = np.full(n_steps, np.nan), np.full(n_steps, np.nan)
-    launched = np.full(n_tasks, np.nan)
+    launched, ended = np.full(n_tasks, np.nan), np.full(n_tasks, np.nan)
     missing, counted = steps.missing.copy(), steps.counted.copy()
     cursor = steps.first_task[:-1].copy()
     is_ready = np.zeros(n_steps, np.bool_)
@@ -191,51 +362,106 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
     running = np.zeros(n_steps, np.int64)
     n_pools = len(shares.pool_weight)
     pool_running = np.zeros(n_pools, np.int64)
+    # Slots of each application, in all and on each host.
+    n_apps = len(shares.fair)
+    state = np.zeros((n_apps, 6), np.int64)
+    here, hosts = np.zeros((n_apps, slots.hosts, 4), np.int64), np.zeros((n_apps, slots.hosts), np.int64)
+    here[:, :, PLACE] = -1
     # Steps with pending tasks, the one to be served first on top: a heap per pool.
-    queue = shares.pool if shares.fair else np.zeros(n_steps, np.int64)
+    queue = np.empty(n_steps, np.int64)
+    for s in range(n_steps):
+        queue[s] = shares.pool[s]
+        if not shares.fair[shares.pool_app[queue[s]]]:
+            queue[s] = shares.first_pool[shares.pool_app[queue[s]]]
     first, waiting = np.zeros(n_pools + 1, np.int64), np.zeros(n_pools, np.int64)
     first[1:] = np.cumsum(np.bincount(queue, minlength=n_pools))
     heap, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
     by_job, jobs = np.full(n_steps, -1), 0
     order = (shares, by_job, pool_running, running)
     picked, taken = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
+    # Task sets at their cap are set aside in a list per cap.
+    capped = np.zeros(len(shares.cap), np.int64)
+    aside, next_aside = np.full(len(shares.cap), -1), np.full(n_steps, -1)
+    is_aside = np.zeros(n_steps, np.bool_)
+    # What tasks are at, and who uses each device of each host.
+    shared = len(devices.alone) > 0
+    phase, since = np.zeros(n_tasks, np.int64), np.zeros(n_tasks)
+    host = np.full(n_tasks, -1)
+    progress = (phase, since, host)
+    spent = np.zeros((n_tasks if shared else 0, PHASES))
+    n_pairs = len(devices.capacity)
+    seats = devices.seats[-1]
+    pools = (
+        np.empty(seats, np.int64), np.empty(seats), np.empty(seats), np.empty(seats),
+        np.zeros(n_pairs, np.int64), devices.seats, np.zeros(n_pairs),
+        np.full(n_pairs, np.inf), np.zeros(n_pairs, np.int64),
+        np.arange(n_pairs), np.arange(n_pairs),
+    )  # fmt: skip
+    due, device_order = pools[7], pools[9]
 
     for x in range(len(slots.when)):
-        _push(times, events, state, slots.when[x], EXECUTORS * KIND + x)
+        _push(times, events, size, slots.when[x], EXECUTORS * KIND + x)
         if slots.change[x] >= 0:
-            state[NOT_ADDED] += 1
+            state[slots.app[x], NOT_ADDED] += 1
     for s in range(n_steps):
         if missing[s] == 0:
-            _push(times, events, state, steps.delay[s], RELEASED * KIND + s)
+            _push(times, events, size, steps.delay[s], RELEASED * KIND + s)
     finished, now = 0, 0.0
     while finished < n_steps:
-        if state[EVENTS] == 0:
+        if shared and due[device_order[0]] < np.inf:
+            p = device_order[0]
+            if size[0] == 0 or due[p] <= times[0]:
+                now = due[p]
+                i = _leave(p, now, pools, devices)
+                spent[i, (phase[i] - 1) % PHASES] += now - since[i]
+                lasts = _next_phase(i, now, progress, pools, devices)
+                if lasts > 0.0:
+                    _push(times, events, size, now + lasts, WAITED * KIND + i)
+                elif lasts == 0.0:
+                    _push(times, events, size, now, END * KIND + i)
+                continue
+        if size[0] == 0:
             stuck = -1
-            if state[ACTIVE] == 0:
+            if state[:, ACTIVE].sum() == 0:
                 for s in range(n_steps):
                     if missing[s] > 0 and (stuck < 0 or steps.recorded[s] < steps.recorded[stuck]):
                         stuck = s
             if stuck < 0:
                 break
             missing[stuck] = 0
-            _push(times, events, state, now, RELEASED * KIND + stuck)
-        now, event = _pop(times, events, state)
+            _push(times, events, size, now, RELEASED * KIND + stuck)
+        now, event = _pop(times, events, size)
         kind, number = event // KIND, event % KIND
         offer = False
         added = -1
+        a = 0
+        if kind == WAITED:
+            spent[number, (phase[number] - 1) % PHASES] += now - since[number]
+            lasts = _next_phase(number, now, progress, pools, devices)
+            if lasts > 0.0:
+                _push(times, events, size, now + lasts, WAITED * KIND + number)
+            elif lasts == 0.0:
+                _push(times, events, size, now, END * KIND + number)
+            continue
         if kind == EXECUTORS:
-            _change_executors(state, slots.change[number], slots.when_idle[number])
+            a = slots.app[number]
+            change, idle = slots.change[number], slots.when_idle[number]
+            _change_executors(state[a], here[a], hosts[a], slots.host[number], change, idle)
             offer = True
         elif kind == END:
+            ended[number] = now
             s = work.step[number]
             heir = work.heir[number]
             # A slot is handed on before its task is booked: a retry comes after that.
             if heir >= 0 and not work.heir_at_launch[number]:
-                _push(times, events, state, now + work.heir_wait[number], AVAILABLE * KIND + heir)
+                _push(times, events, size, now + work.heir_wait[number], AVAILABLE * KIND + heir)
             if work.counts[number]:
                 counted[s] -= 1
                 if counted[s] == 0:
-                    _push(times, events, state, now + steps.tail[s], DONE * KIND + s)
+                    _push(times, events, size, now + steps.tail[s], DONE * KIND + s)
+            handover = slots.handover[shares.pool_app[shares.pool[s]]]
+            if shared and handover > 0.0:
+                _push(times, events, size, now + handover, FREE * KIND + number)
         elif kind == AVAILABLE:
             s = work.step[number]
             below[number] = returned[s]
@@ -250,9 +476,9 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
             if steps.job[number] != number:
                 by_job[number] = by_job[steps.job[number]] + shares.by_stage[number]
             if steps.counted[number] == 0:
-                _push(times, events, state, now + steps.tail[number], DONE * KIND + number)
+                _push(times, events, size, now + steps.tail[number], DONE * KIND + number)
             if steps.first_task[number + 1] > steps.first_task[number]:
-                _push(times, events, state, now + steps.ready[number], READY * KIND + number)
+                _push(times, events, size, now + steps.ready[number], READY * KIND + number)
         elif kind == READY:
             is_ready[number] = True
             pending[number] += steps.first_late[number] - steps.first_task[number]
@@ -264,33 +490,51 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                 s = steps.follower[f]
                 missing[s] -= 1
                 if missing[s] == 0:
-                    _push(times, events, state, now + steps.delay[s], RELEASED * KIND + s)
-        if added >= 0 and is_ready[added] and pending[added] > 0:
-            if place[added] < 0:
-                q = queue[added]
-                heap[first[q] + waiting[q]] = added
-                waiting[q] += 1
-                state[ACTIVE] += 1
-                _settle(heap, first[q], waiting[q], waiting[q] - 1, place, order)
-            offer = True
+                    _push(times, events, size, now + steps.delay[s], RELEASED * KIND + s)
 
         # TaskSchedulerImpl.statusUpdate: a task counts as running until its slot is free.
-        if kind == FREE or (kind == END and slots.handover == 0.0):
+        back = -1
+        if kind == FREE or kind == END:
             s = work.step[number]
-            running[s] -= 1
-            pool_running[shares.pool[s]] -= 1
-            if place[s] >= 0:
-                _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
-            _one_free(state)
+            a = shares.pool_app[shares.pool[s]]
+            handover = slots.handover[a]
+            if kind == FREE or handover == 0.0 or (shared and handover < 0.0):
+                running[s] -= 1
+                pool_running[shares.pool[s]] -= 1
+                if place[s] >= 0:
+                    _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
+                _one_free(state[a], here[a], hosts[a], host[number])
+                offer = True
+                if shares.cap_of[s] >= 0:
+                    capped[shares.cap_of[s]] -= 1
+                    back = aside[shares.cap_of[s]]
+                    aside[shares.cap_of[s]] = -1
+        if added >= 0 and is_ready[added] and pending[added] > 0:
+            a = shares.pool_app[shares.pool[added]]
             offer = True
+            if place[added] < 0 and not is_aside[added]:
+                next_aside[added] = back
+                back = added
+        while back >= 0:
+            s, back = back, next_aside[back]
+            next_aside[s], is_aside[s] = -1, False
+            q = queue[s]
+            heap[first[q] + waiting[q]] = s
+            waiting[q] += 1
+            state[a, ACTIVE] += 1
+            _settle(heap, first[q], waiting[q], waiting[q] - 1, place, order)
         # One round of offers: Spark sorts the task sets once, then serves them in that order.
         picks = 0
-        while offer and state[FREE_SLOTS] > 0 and state[ACTIVE] > 0:
+        while offer and state[a, FREE_SLOTS] > 0 and state[a, ACTIVE] > 0:
             s = -1
-            for q in range(n_pools):
+            for q in range(shares.first_pool[a], shares.first_pool[a + 1]):
                 if waiting[q] > 0 and (s < 0 or _goes_before(heap[first[q]], s, *order)):
                     s = heap[first[q]]
-            k = min(state[FREE_SLOTS], pending[s])
+            k = min(state[a, FREE_SLOTS], pending[s])
+            cap = shares.cap_of[s]
+            if cap >= 0:
+                k = min(k, max(shares.cap[cap] - capped[cap], 0))
+                capped[cap] += k
             for _ in range(k):
                 if returned[s] >= 0:
                     i = returned[s]
@@ -299,23 +543,36 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
                     i = cursor[s]
                     cursor[s] += 1
                 launched[i] = now
-                _push(times, events, state, now + work.duration[i], END * KIND + i)
-                if slots.handover != 0.0:
-                    held = max(work.duration[i] + slots.handover, 0.0)
-                    _push(times, events, state, now + held, FREE * KIND + i)
+                h = work.host[i] if slots.hosts > 1 else 0
+                if h < 0 or here[a, h, FREE_THERE] <= 0:
+                    h = hosts[a, (i * 7919 + slots.luck * 104729) % state[a, FREE_HOSTS]]
+                host[i] = h
+                _free(state[a], here[a], hosts[a], h, -1)
+                if shared:
+                    lasts = _next_phase(i, now, progress, pools, devices)
+                    if lasts >= 0.0:
+                        what = WAITED if lasts > 0.0 else END
+                        _push(times, events, size, now + lasts, what * KIND + i)
+                else:
+                    _push(times, events, size, now + work.duration[i], END * KIND + i)
+                    if slots.handover[a] != 0.0:
+                        held = max(work.duration[i] + slots.handover[a], 0.0)
+                        _push(times, events, size, now + held, FREE * KIND + i)
                 if work.heir[i] >= 0 and work.heir_at_launch[i]:
                     at = now + work.heir_wait[i]
-                    _push(times, events, state, at, AVAILABLE * KIND + work.heir[i])
-            state[FREE_SLOTS] -= k
+                    _push(times, events, size, at, AVAILABLE * KIND + work.heir[i])
             pending[s] -= k
-            if pending[s] == 0:
+            if pending[s] == 0 or (cap >= 0 and capped[cap] >= shares.cap[cap]):
                 q = queue[s]
-                state[ACTIVE] -= 1
+                state[a, ACTIVE] -= 1
                 waiting[q] -= 1
                 place[s] = -1
                 heap[first[q]] = heap[first[q] + waiting[q]]
                 if waiting[q] > 0:
                     _settle(heap, first[q], waiting[q], 0, place, order)
+                if pending[s] > 0:
+                    next_aside[s], is_aside[s] = aside[cap], True
+                    aside[cap] = s
             picked[picks] = s
             taken[picks] = k
             picks += 1
@@ -326,7 +583,10 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any) -> Any:
         if picks > 0 and place[picked[picks - 1]] >= 0:
             s = picked[picks - 1]
             _settle(heap, first[queue[s]], waiting[queue[s]], place[s], place, order)
-        if state[POSTPONED] > 0 and state[ACTIVE] == 0:
-            _give_back(state, state[POSTPONED])
-            state[POSTPONED] = 0
-    return released, done, launched
+        if state[a, POSTPONED] > 0 and state[a, ACTIVE] == 0:
+            for h in range(slots.hosts):
+                if here[a, h, POSTPONED_THERE] > 0:
+                    _give_back(state[a], here[a], hosts[a], h, here[a, h, POSTPONED_THERE])
+                    here[a, h, POSTPONED_THERE] = 0
+            state[a, POSTPONED] = 0
+    return released, done, launched, ended, spent, host

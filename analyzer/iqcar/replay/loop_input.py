@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -50,6 +52,8 @@ class Work(NamedTuple):
     heir_at_launch: Flags
     """Whether the heir comes some time after the launch (a speculative copy), not at the end."""
     heir_wait: Floats
+    host: Ints
+    """Where each is to run if a slot is free there; −1 if anywhere."""
 
 
 class Slots(NamedTuple):
@@ -60,15 +64,29 @@ class Slots(NamedTuple):
     """Slots that come, or go (negative)."""
     when_idle: Flags
     """Whether they only go when nothing waits for a slot."""
-    handover: float
-    """Time from a task's end to the next launch in its slot. Below 0 where Spark hands the slot
-    on before it has booked the end."""
+    app: Ints
+    """Application that each change is of."""
+    host: Ints
+    handover: Floats
+    """Time of each application from a task's end to the next launch in its slot. Below 0 where
+    Spark hands the slot on before it has booked the end."""
+    hosts: int = 1
+    luck: int = 0
+    """Decides which of the free hosts takes a task whose own is not free."""
+
+    def anywhere(self) -> Slots:
+        """Return the same slots as if all were on one host."""
+        return self._replace(host=np.zeros(len(self.host), np.int64), hosts=1)
 
 
 class Shares(NamedTuple):
-    """Who goes first: the scheduler's mode, and the pool of each step."""
+    """Who goes first: each application's scheduler mode, and the pool of each step."""
 
-    fair: bool
+    fair: Flags
+    pool_app: Ints
+    """Application of each pool, ascending."""
+    first_pool: Ints
+    """Position of each application's first pool, and one more."""
     pool: Ints
     by_stage: Ints
     """Rank of each step by stage id and attempt, which orders the task sets of a job."""
@@ -78,3 +96,36 @@ class Shares(NamedTuple):
     pool_weight: Floats
     pool_min_share: Floats
     pool_by_name: Ints
+    cap_of: Ints
+    """Which cap each step's tasks count towards; −1 if none. Steps of one cap are of one
+    application."""
+    cap: Ints
+    """Most tasks that run at once under each cap."""
+
+
+class Devices(NamedTuple):
+    """What tasks need in the devices of their hosts, and what these can do.
+
+    A task goes ``rounds`` times through five phases: it reads, fetches, computes, waits for what
+    is not shared, and writes.
+    """
+
+    alone: Floats
+    """(tasks, 5) ms in each phase if nobody else used the device; no rows: nothing is shared."""
+    use: Floats
+    """(tasks, 5) what it takes of the device then: bytes per ms, or cores."""
+    capacity: Floats
+    """(hosts · 3,) bytes per ms or cores of each host's disk, network and processors."""
+    seats: Ints
+    """(hosts · 3 + 1,) where the places of each device begin: as many as its host has slots."""
+    rounds: int
+    proportional: bool
+    """Whether a device that is short slows all by one factor, instead of max–min fairly."""
+
+
+def no_devices(hosts: int) -> Devices:
+    """Return the devices of a run in which nothing but slots is shared."""
+    nothing = np.zeros((0, 5))
+    return Devices(
+        nothing, nothing, np.zeros(3 * hosts), np.zeros(3 * hosts + 1, np.int64), 1, False
+    )

@@ -28,7 +28,8 @@ class Workload:
     origin : ms since the epoch that its clock counts from.
     order : its steps; stages as FIFO orders them.
     task : (tasks,) row of each task of ``work``.
-    steps, work, slots : what the event loop takes.
+    steps, work : what the event loop takes.
+    slots : with the hosts that they are on.
     """
 
     app: int
@@ -110,6 +111,7 @@ def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
         heir,
         at_launch,
         np.maximum(wait, 0.0),
+        tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
     )
     last = np.full(len(order.begin), -np.inf)
     np.maximum.at(last, work.step[counts], ran.finish[in_order][counts])

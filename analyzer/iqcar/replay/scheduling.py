@@ -9,7 +9,7 @@ import numpy as np
 from iqcar.replay.loop_input import Shares
 from iqcar.rules.pool_plan import Pool
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
-from iqcar.tables import texts
+from iqcar.tables import NONE, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,7 +170,9 @@ def _shares(
     pool = np.zeros(len(order.by_stage), np.int64)
     pool[workload.order.stage_step] = [number[name] for name in stage_pool]
     return Shares(
-        fair,
+        np.array([fair]),
+        np.zeros(len(names), np.int64),
+        np.array([0, len(names)]),
         pool,
         order.by_stage,
         order.by_name,
@@ -178,4 +180,6 @@ def _shares(
         np.array([each.weight for each in declared], np.float64),
         np.array([each.min_share for each in declared], np.float64),
         np.arange(len(names)),
+        np.full(len(pool), NONE, np.int64),
+        np.zeros(0, np.int64),
     )
