@@ -1,0 +1,161 @@
+"""Fit capacities and tasks' demands so that a replay of the recorded launches gives recorded waits.
+
+The loop is open: every task starts when and where it did, only the devices are shared. Hosts are
+then independent of each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay.event_loop import DEVICES, PHASES, run
+from iqcar.replay.loop_input import Devices, Shares, Slots, Steps, Work
+from iqcar.replay.task_demands import DISK, FETCH, INFERRED, MEASURED, READ, COMPUTE, NETWORK, PROCESSOR, WAIT, WRITE, TaskDemands
+from iqcar.tables.arrays import share_of
+
+if TYPE_CHECKING:
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
+
+ROUNDS = 4
+"""Times that a task is taken to go through its phases."""
+SAMPLED = 20_000
+"""About how many tasks capacities are fitted on."""
+FACTORS = np.exp(np.arange(-4, 7) * 0.06)
+"""Capacities that are tried, relative to the estimate: underestimates are more usual."""
+STEPS = 4
+POWER = 0.35
+"""How far each step of the fit goes, in log; more oscillates where devices are nearly full."""
+LEAST_MS = 5.0
+"""Time in a phase below which the error of a replay means nothing."""
+PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
+
+
+def open_loop(demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int) -> Floats:
+    """Return the time of each task in each phase if it starts when and where it did.
+
+    Parameters
+    ----------
+    demands : TaskDemands
+        Of these tasks.
+    launch : ndarray of shape (n_tasks,), ms
+    host : ndarray of shape (n_tasks,), int64
+
+    Returns
+    -------
+    ndarray of shape (n_tasks, 5), ms
+    """
+    n = len(launch)
+    order = np.arange(n)
+    zero, one, none = np.zeros(n), np.ones(n, np.int64), np.full(n, -1)
+    places = np.bincount(host, minlength=n_hosts)
+    used = np.flatnonzero(places)
+    steps = Steps(
+        np.zeros(n, np.int64), launch - launch.min(), zero, zero, one, np.arange(n + 1),
+        np.arange(1, n + 1), np.zeros(n + 1, np.int64), np.zeros(0, np.int64), order, launch,
+    )  # fmt: skip
+    work = Work(order, zero, one > 0, none, none > 0, zero, host)
+    slots = Slots(
+        np.zeros(len(used)), places[used], np.zeros(len(used), bool),
+        np.zeros(len(used), np.int64), used, np.zeros(1), n_hosts,
+    )  # fmt: skip
+    nothing = np.zeros(0, np.int64)
+    shares = Shares(
+        np.array([False]), np.zeros(1, np.int64), np.array([0, 1]), np.zeros(n, np.int64),
+        order, order, np.array([False]), np.ones(1), np.zeros(1), np.zeros(1, np.int64), none,
+        nothing,
+    )  # fmt: skip
+    seats = np.zeros(DEVICES * n_hosts + 1, np.int64)
+    np.cumsum(np.repeat(places + 1, DEVICES), out=seats[1:])
+    devices = Devices(
+        demands.alone, demands.use, demands.capacity.ravel(), seats, ROUNDS, False
+    )
+    return run(steps, work, slots, shares, devices).spent
+
+
+def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Floats]:
+    """Fit capacities that were inferred, then each task's time alone.
+
+    Returns
+    -------
+    TaskDemands
+    ndarray of shape (n_tasks,)
+        Error of each task before its own time was fitted: log of replayed by recorded duration.
+    """
+    tasks = tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    host = tasks["host"].to_numpy(np.int64)
+    n_hosts = len(tables.hosts)
+    rows = np.flatnonzero(np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0))
+    if len(rows) == 0:
+        return demands, np.zeros(len(tasks))
+    demands = _fit_capacities(demands, launch, host, n_hosts, rows)
+    error = np.zeros(len(tasks))
+    part = _rows(demands, rows)
+    best, least = part, np.inf
+    for step in range(STEPS + 1):
+        spent = open_loop(part, launch[rows], host[rows], n_hosts)
+        off = np.abs(_log_error(spent, part.spent))
+        if step == 0:
+            error[rows] = np.log(
+                np.maximum(spent.sum(axis=1), 1.0) / np.maximum(part.spent.sum(axis=1), 1.0)
+            )
+        loss = float((off * part.spent).sum() / max(part.spent.sum(), 1.0))
+        if loss < least:
+            best, least = part, loss
+        if step < STEPS:
+            ratio = np.where(
+                (part.spent > 0) & (spent > 0), share_of(part.spent, np.maximum(spent, 1e-6)), 1.0
+            )
+            ratio[:, WAIT] = 1.0
+            # A task is never alone for longer than it took, nor faster than the device.
+            alone = np.minimum(part.alone * ratio**POWER, part.spent)
+            part = replace(part, alone=alone, use=share_of(part.alone * part.use, alone))
+    alone, use = demands.alone.copy(), demands.use.copy()
+    alone[rows], use[rows] = best.alone, best.use
+    return replace(demands, alone=alone, use=use), error
+
+
+def _rows(demands: TaskDemands, rows: Ints) -> TaskDemands:
+    return replace(
+        demands,
+        spent=demands.spent[rows],
+        alone=demands.alone[rows],
+        use=demands.use[rows],
+        gc=demands.gc[rows],
+    )
+
+
+def _log_error(spent: Floats, recorded: Floats) -> Floats:
+    return np.where(
+        recorded >= LEAST_MS, np.log(np.maximum(spent, 0.1) / np.maximum(recorded, 0.1)), 0.0
+    )
+
+
+def _fit_capacities(
+    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rows: Ints
+) -> TaskDemands:
+    """Scale each kind of device so that replayed waits are nearest to the recorded ones."""
+    # Hosts are independent: some of them tell what all can do.
+    sizes = np.bincount(host[rows], minlength=n_hosts)
+    by_size = np.argsort(-sizes, kind="stable")
+    few = by_size[: max(1, int(np.searchsorted(np.cumsum(sizes[by_size]), SAMPLED)))]
+    sample = rows[np.isin(host[rows], few)]
+    sample = sample[np.argsort(launch[sample], kind="stable")][: 2 * SAMPLED]
+    part = _rows(demands, sample)
+    capacity = demands.capacity.copy()
+    for device, phases in PHASES_OF.items():
+        if not (demands.evidence[:, device] == INFERRED).any():
+            continue
+        losses = []
+        for factor in FACTORS:
+            tried = capacity.copy()
+            tried[:, device] *= factor
+            spent = open_loop(replace(part, capacity=tried), launch[sample], host[sample], n_hosts)
+            off = np.abs(_log_error(spent, part.spent))[:, phases]
+            losses.append(float((off * part.spent[:, phases]).sum()))
+        capacity[:, device] *= FACTORS[int(np.argmin(losses))]
+    return replace(demands, capacity=capacity)

@@ -1,0 +1,79 @@
+"""Tables of a simulated run that are complete enough to be replayed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from iqcar.tables import JOBS, SAMPLES, STAGE_PARENTS, Tables
+from tests.support.cluster_simulator import Simulation
+from tests.support.random_tables import EPOCH_MS, frame
+
+
+def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.DataFrame]:
+    """Tables and waits with jobs, parents of stages, pools and, unless plain, the hosts' cores."""
+    tables, waits = run.emit(plain=plain)
+    keys = sorted(run.stage_end)
+    row_of = {key: row for row, key in enumerate(keys)}
+    query = np.array([q for q, _ in keys])
+    edges = [
+        (row_of[q, s], row_of[q, parent])
+        for q, s in keys
+        for parent in run.plans[q].stages[s].parents
+    ]
+    stage_of_task = tables.tasks["stage"].to_numpy()
+    launch = tables.tasks["launch_ms"].to_numpy()
+    first = np.full(len(keys), np.inf)
+    np.minimum.at(first, stage_of_task, launch)
+    n, m = len(run.plans), len(keys)
+    index = np.zeros(len(launch), int)
+    for stage in range(m):
+        mine = np.flatnonzero(stage_of_task == stage)
+        index[mine] = np.arange(len(mine))
+    jobs = frame(
+        JOBS,
+        n,
+        app=[plan.app for plan in run.plans],
+        job_id=np.arange(n),
+        query=np.arange(n),
+        pool=[f"pool-{q:03d}" for q in range(n)],
+        submission_ms=tables.queries["start_ms"],
+        completion_ms=tables.queries["end_ms"],
+        succeeded=np.ones(n, bool),
+    )
+    c = run.cluster
+    samples = frame(
+        SAMPLES,
+        c.hosts,
+        app=np.zeros(c.hosts, int),
+        host=np.arange(c.hosts),
+        time_ms=np.full(c.hosts, EPOCH_MS + 1000.0),
+        duration_ms=np.full(c.hosts, 1000.0),
+        cores=np.full(c.hosts, c.cores),
+    )
+    tables = tables.with_(
+        applications=tables.applications.assign(
+            application_id=[f"app-{a}" for a in range(c.apps)],
+            scheduler_mode="FAIR" if c.fair else "FIFO",
+        ),
+        queries=tables.queries.assign(
+            ended=True, tasks=np.bincount(tables.tasks["query"], minlength=n)
+        ),
+        jobs=jobs,
+        stages=tables.stages.assign(
+            stage_id=np.arange(m),
+            attempt=0,
+            job=query,
+            pool=[f"pool-{q:03d}" for q in query],
+            first_launch_ms=first,
+            completed=True,
+        ),
+        stage_parents=STAGE_PARENTS.frame(
+            {"stage": [a for a, _ in edges], "parent": [b for _, b in edges]}
+        ),
+        tasks=tables.tasks.assign(
+            index=index, task_id=np.arange(len(launch)), attempt=0, status="success"
+        ),
+        **({} if plain else {"samples": samples}),
+    )
+    return tables, waits
