@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
-from iqcar.errors import UsageError
+from iqcar.errors import IqcarError, UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
     from iqcar.blame.attribute import Blame
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats
     from iqcar.topics import Topics
     from iqcar.wasted import WastedWork
+    from iqcar.whatif.model import Model
+    from iqcar.whatif.question import Question
+    from iqcar.whatif.what_if import WhatIf
+
+    Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,54 @@ class Diagnosis:
 
         return Plots(self)
 
+    @cached_property
+    def what_if_model(self) -> Model:
+        """The causal model of the run: what tasks need and devices can do, fitted to the record.
+
+        Raises
+        ------
+        IqcarError
+            If nothing of the run can be replayed.
+        """
+        from iqcar.whatif.model import build_model
+
+        model = build_model(self.tables, self.waits, self.blame.demand)
+        if model is None:
+            raise IqcarError(
+                "nothing can be asked: no application ran tasks in slots that the log tells",
+                advice="record with spark.eventLog.enabled=true from the start of the application",
+            )
+        return model
+
+    def what_if(
+        self, question: Question | None = None, progress: Progress | None = None, **changes: Any
+    ) -> WhatIf:
+        """Predict each query's duration if something had been different.
+
+        Parameters
+        ----------
+        question : Question, optional
+        progress : callable, optional
+            Called with the replays done and the replays in all, after each.
+        **changes
+            In place of a question: what :func:`iqcar.whatif.question.ask` takes, such as
+            ``remove="etl_heavy"``, ``slots=+8``, ``start={"x": "+10m"}``, ``disk="2x"``.
+
+        Raises
+        ------
+        UsageError
+            If a query or host is not there, or values are absurd or contradict each other.
+        """
+        from iqcar.whatif.question import ask
+        from iqcar.whatif.what_if import answer
+
+        wanted = question if question is not None else ask(**changes)
+        return answer(self.what_if_model, wanted, self._find_for, progress)
+
+    def _find_for(self, wanted: str, option: str) -> tuple[int, ...]:
+        """Rows of the queries that an option names."""
+        return find_query(self.tables.queries, wanted, option)
+
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.
 
@@ -151,7 +206,9 @@ class Diagnosis:
         return notebook_html(self)
 
 
-def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:
+def find_query(
+    queries: pd.DataFrame, wanted: str, option: str = "--target"
+) -> tuple[int, ...]:
     """Rows of the queries with this id, id's last part, name or fingerprint."""
     ids = texts(queries, "query_id")
     for column in (
@@ -169,4 +226,4 @@ def find_query(queries: pd.DataFrame, wanted: str) -> tuple[int, ...]:
     known = dict.fromkeys([*texts(queries, "name"), *ids])
     near = get_close_matches(wanted, known, n=3, cutoff=0.4)
     advice = f"did you mean {' or '.join(near)}" if near else "see `iqcar queries`"
-    raise UsageError(f"no query is called {wanted!r}", "--target", advice)
+    raise UsageError(f"no query is called {wanted!r}", option, advice)

@@ -13,7 +13,7 @@ PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
     "errors → files → enums → formatting → limits → tables → eventlog → queries → waits → demand →"
-    " blame → wasted → graph → stragglers → topics → rules → replay → doubts → verdict → plots →"
+    " blame → wasted → graph → stragglers → topics → rules → replay → whatif → doubts → verdict → plots →"
     " diagnosis → pipeline → comparison → fleet → report → serve → attach → inject → demo → cli →"
     " __main__"
 )

@@ -76,14 +76,16 @@ def open_loop(demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int) ->
     return run(steps, work, slots, shares, devices).spent
 
 
-def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Floats]:
+def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, TaskDemands]:
     """Fit capacities that were inferred, then each task's time alone.
 
     Returns
     -------
     TaskDemands
-    ndarray of shape (n_tasks,)
-        Error of each task before its own time was fitted: log of replayed by recorded duration.
+        With capacities and times alone fitted.
+    TaskDemands
+        With capacities fitted only: how well these reproduce the run is a check, the others do so
+        by construction.
     """
     tasks = tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -91,18 +93,13 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Floa
     n_hosts = len(tables.hosts)
     rows = np.flatnonzero(np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0))
     if len(rows) == 0:
-        return demands, np.zeros(len(tasks))
+        return demands, demands
     demands = _fit_capacities(demands, launch, host, n_hosts, rows)
-    error = np.zeros(len(tasks))
     part = _rows(demands, rows)
     best, least = part, np.inf
     for step in range(STEPS + 1):
         spent = open_loop(part, launch[rows], host[rows], n_hosts)
         off = np.abs(_log_error(spent, part.spent))
-        if step == 0:
-            error[rows] = np.log(
-                np.maximum(spent.sum(axis=1), 1.0) / np.maximum(part.spent.sum(axis=1), 1.0)
-            )
         loss = float((off * part.spent).sum() / max(part.spent.sum(), 1.0))
         if loss < least:
             best, least = part, loss
@@ -116,7 +113,7 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Floa
             part = replace(part, alone=alone, use=share_of(part.alone * part.use, alone))
     alone, use = demands.alone.copy(), demands.use.copy()
     alone[rows], use[rows] = best.alone, best.use
-    return replace(demands, alone=alone, use=use), error
+    return replace(demands, alone=alone, use=use), demands
 
 
 def _rows(demands: TaskDemands, rows: Ints) -> TaskDemands:

@@ -62,7 +62,7 @@ def recorded_shares(tables: Tables, workload: Workload, order: StageOrder) -> Sh
     Weights are those that the plugin saw last; without it, Spark's defaults.
     """
     fair = is_fair(tables, workload.app)
-    return _shares(workload, order, fair, order.pools, ran_in_pools(tables, workload.order.stage))
+    return shares_of_pools(workload, order, fair, order.pools, ran_in_pools(tables, workload.order.stage))
 
 
 def planned_shares(
@@ -83,7 +83,7 @@ def planned_shares(
     pools = {**order.pools, **{pool.name: pool for pool in plan.pools}}
     stages = zip(order.query, order.asked, strict=True)
     after = [chosen.get(query, pool or DEFAULT_POOL) for query, pool in stages]
-    return _shares(workload, order, True, pools, after)
+    return shares_of_pools(workload, order, True, pools, after)
 
 
 def chosen_pools(tables: Tables, plan: PoolPlan) -> dict[int, str]:
@@ -155,14 +155,30 @@ def ran_in_pools(tables: Tables, stage: Ints) -> list[str]:
     ]
 
 
-def _shares(
+def shares_of_pools(
     workload: Workload,
     order: StageOrder,
     fair: bool,
     pools: Mapping[str, Pool],
     stage_pool: list[str],
+    weights: Mapping[str, int] | None = None,
 ) -> Shares:
-    """Number the pools."""
+    """Number the pools.
+
+    Parameters
+    ----------
+    workload : Workload
+    order : StageOrder
+    fair : bool
+        Whether pools divide slots by their weights.
+    pools : mapping of name to Pool
+        Those that are declared.
+    stage_pool : list of str
+        Pool of each stage that runs.
+    weights : mapping of name to int, optional
+        Further pools, with their weights.
+    """
+    pools = {**pools, **{name: Pool(name, weight) for name, weight in (weights or {}).items()}}
     names = sorted({*stage_pool, DEFAULT_POOL})
     number = {name: at for at, name in enumerate(names)}
     # A pool that nobody declared is made by Spark with its defaults: FIFO, weight 1, no minShare.

@@ -1,0 +1,1 @@
+"""Answer what would have happened to a recorded run if something had been different."""

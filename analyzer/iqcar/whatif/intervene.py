@@ -1,0 +1,204 @@
+"""Apply a question to a scenario: which edits it means, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from iqcar.errors import UsageError
+from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, PROCESSOR
+from iqcar.whatif import edit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iqcar.whatif.question import Question
+    from iqcar.whatif.scenario import Scenario
+
+    FindQuery = Callable[[str, str], Sequence[int]]
+
+T = TypeVar("T")
+DEVICE_NAMES = {DISK: "disk", NETWORK: "network", PROCESSOR: "processors"}
+ENDS = (1.0 / HEADROOM, HEADROOM)
+"""Factors of an assumed capacity that bound it: the most that was seen, and much more."""
+
+
+@dataclass(frozen=True)
+class Intervened:
+    """A scenario after an intervention.
+
+    Attributes
+    ----------
+    scenario : Scenario
+    ends : tuple of Scenario
+        The same with other capacities, where the question needs one that is only assumed.
+    assumptions : tuple of str
+    """
+
+    scenario: Scenario
+    ends: tuple[Scenario, ...]
+    assumptions: tuple[str, ...]
+
+
+def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Intervened:
+    """Edit what is given as the question says.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    question : Question
+    find : callable
+        Rows of the queries that a name means; called with the name and the option.
+
+    Raises
+    ------
+    UsageError
+        If a query or host is not there, or too little would be left.
+    """
+    needed = [
+        device
+        for device, factor in _factors(question).items()
+        if factor is not None and (scenario.evidence[_hosts(scenario), device] == ASSUMED).any()
+    ]
+    ends = [
+        _edited(_other_capacity(scenario, needed, by), question, find) for by in ENDS if needed
+    ]
+    return Intervened(
+        _edited(scenario, question, find),
+        tuple(ends),
+        tuple(_assumptions(scenario, question, needed)),
+    )
+
+
+def _factors(question: Question) -> dict[int, float | None]:
+    return {
+        DISK: question.disk,
+        NETWORK: question.network,
+        PROCESSOR: question.cpu if question.host_cores is None else question.host_cores,
+    }
+
+
+def _hosts(scenario: Scenario) -> Sequence[int]:
+    hosts: Sequence[int] = edit.used_hosts(scenario.slots).tolist()
+    return hosts
+
+
+def _other_capacity(scenario: Scenario, devices: list[int], by: float) -> Scenario:
+    capacity = scenario.capacity.copy()
+    for device in devices:
+        assumed = scenario.evidence[:, device] == ASSUMED
+        capacity[assumed, device] *= by
+    return replace(scenario, capacity=capacity)
+
+
+def _edited(one: Scenario, question: Question, find: FindQuery) -> Scenario:
+    """Apply all edits; those of tasks first, then those of the cluster."""
+    if question.remove:
+        one = edit.remove(one, _rows(question.remove, "--remove", find))
+        if len(one.work.step) == 0:
+            raise UsageError("nothing would be left to run", "--remove", "keep a query")
+    if question.partitions:
+        one = edit.repartition(one, _each(question.partitions, "--partitions", find))
+    if question.scale:
+        one = edit.scale_work(one, _each(question.scale, "--scale", find))
+    if question.no_skew:
+        one = edit.without_skew(one, _rows(question.no_skew, "--no-skew", find))
+    if question.no_gc:
+        one = edit.without_gc(one)
+    if question.start:
+        one = edit.start_later(one, _each(question.start, "--start", find))
+    if question.cap:
+        one = edit.cap_tasks(one, _each(question.cap, "--cap", find))
+    if question.mode is not None:
+        one = edit.set_mode(one, question.mode == "FAIR")
+    if question.pool:
+        one = edit.own_pools(one, _each(question.pool, "--pool", find))
+    for host in question.host_loss:
+        one = _without_host(one, host)
+    if question.hosts is not None:
+        if -question.hosts >= len(_hosts(one)):
+            raise UsageError(
+                f"the run had {len(_hosts(one))} hosts with slots", "--hosts", "keep one of them"
+            )
+        one = edit.add_hosts(one, question.hosts)
+    for device, factor in ((DISK, question.disk), (NETWORK, question.network), (PROCESSOR, question.cpu)):
+        if factor is not None:
+            one = edit.faster_device(one, device, factor)
+    if question.host_cores is not None:
+        one = edit.set_cores(one, question.host_cores)
+    return _with_slots(one, question)
+
+
+def _with_slots(one: Scenario, question: Question) -> Scenario:
+    apps = len(one.slots.handover)
+    if question.executors is not None:
+        return edit.set_executors(one, question.executors)
+    total = question.slots_in_all
+    if question.slots is not None:
+        total = edit.slots_at_most(one.slots) + question.slots
+    if total is None:
+        return one
+    if total < apps:
+        raise UsageError(
+            f"leaves {max(total, 0)} slots of {edit.slots_at_most(one.slots)}", "--slots",
+            "keep one for each application",
+        )  # fmt: skip
+    return edit.set_slots(one, total)
+
+
+def _without_host(one: Scenario, name: str) -> Scenario:
+    hosts = [one.hosts[host] for host in _hosts(one)]
+    if name not in hosts:
+        raise UsageError(
+            f"no host with slots is called {name!r}", "--host-loss", f"the run had {_list(hosts)}"
+        )
+    after = edit.lose_host(one, one.hosts.index(name))
+    lost = set(one.slots.app.tolist()) - set(after.slots.app[after.slots.change > 0].tolist())
+    if lost:
+        raise UsageError(f"{name} held all slots of an application", "--host-loss", "keep one")
+    return after
+
+
+def _list(names: list[str], most: int = 5) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _rows(names: Iterable[str], option: str, find: FindQuery) -> list[int]:
+    return [row for name in names for row in find(name, option)]
+
+
+def _each(values: dict[str, T], option: str, find: FindQuery) -> dict[int, T]:
+    return {row: value for name, value in values.items() for row in find(name, option)}
+
+
+def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> Iterable[str]:
+    yield "queries start when they did, and the driver takes as long between jobs and stages"
+    if question.slots is None and question.slots_in_all is None and question.executors is None:
+        yield "executors come and go as they did"
+    else:
+        yield "slots are there from the first to the last task, spread evenly over the hosts"
+    if question.hosts or question.host_loss or question.slots or question.executors:
+        yield "tasks do the same work on another host"
+    for device in needed:
+        yield (
+            f"the {DEVICE_NAMES[device]} of the hosts never were short, so what they can do is not "
+            f"known: assumed {HEADROOM:g} × the most that was seen; the range covers other values"
+        )
+    assumed = [
+        name
+        for device, name in DEVICE_NAMES.items()
+        if device not in needed
+        and np.any(scenario.evidence[_hosts(scenario), device] == ASSUMED)
+        and np.isfinite(scenario.capacity[_hosts(scenario), device]).any()
+    ]
+    if assumed:
+        yield f"what {' and '.join(assumed)} can do is assumed: nobody was seen waiting for another there"
+    if question.scale:
+        yield "twice the work means twice the data and twice the time alone in every phase"
+    if question.partitions:
+        yield "work is divided evenly among the new tasks, without a cost for each"
+    if question.no_gc:
+        yield "what is not collected costs nothing elsewhere"

@@ -1,0 +1,88 @@
+"""The causal model of a recorded run with its check, replayed once for all questions about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.whatif.scenario import Member, build_scenario, replay_scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.demand.estimate import Demand
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats
+    from iqcar.whatif.scenario import Outcome, Scenario
+
+REFUSED = 0.15
+"""Error of the check, as a share of the recorded duration, from which a query is not answered; and
+the median from which the run is not."""
+WAYS = ((4, False), (1, False), (4, True))
+"""Rounds, and whether devices are shared in proportion: what is not known about tasks and devices."""
+LUCKS = 3
+FEW_TASKS, MANY_TASKS = 20_000, 200_000
+"""Tasks up to which all ways and lucks are replayed, and up to which all ways are."""
+
+
+@dataclass
+class Model:
+    """A scenario, how well it reproduces the run, and its replays as it was.
+
+    Attributes
+    ----------
+    scenario : Scenario
+    unfitted : Scenario
+        The same with no task fitted by itself, for the check.
+    """
+
+    scenario: Scenario
+    unfitted: Scenario
+    _bases: dict[Member, Outcome] = field(default_factory=dict)
+
+    @cached_property
+    def recorded_ms(self) -> Floats:
+        """Recorded duration of each query; NaN where it did not end."""
+        queries = self.scenario.tables.queries
+        lasted = queries["duration_ms"].to_numpy(np.float64)
+        known = queries["ended"].to_numpy(bool) & (lasted > 0)
+        return np.where(known, lasted, np.nan)
+
+    @cached_property
+    def error(self) -> Floats:
+        """(replayed − recorded) / recorded of each query before tasks were fitted; NaN unknown."""
+        found: Floats = replay_scenario(self.unfitted).duration_ms / self.recorded_ms - 1.0
+        ran = self.scenario.tables.queries["tasks"].to_numpy(np.int64) > 0
+        return np.where(ran, found, np.nan)
+
+    @property
+    def median_error(self) -> float:
+        """Median of the errors without their signs; NaN where no query is known."""
+        known = np.abs(self.error[np.isfinite(self.error)])
+        return float(np.median(known)) if len(known) else float("nan")
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Ways to replay; fewer of a large run."""
+        n = len(self.scenario.work.step)
+        if n > MANY_TASKS:
+            return (Member(),)
+        lucks = range(LUCKS) if n <= FEW_TASKS else range(1)
+        return tuple(
+            Member(rounds, proportional, luck) for rounds, proportional in WAYS for luck in lucks
+        )
+
+    def base(self, member: Member) -> Outcome:
+        """Replay the run as it was."""
+        if member not in self._bases:
+            self._bases[member] = replay_scenario(self.scenario, member)
+        return self._bases[member]
+
+
+def build_model(tables: Tables, waits: pd.DataFrame, demand: Demand) -> Model | None:
+    """Build the model of a recorded run; None where nothing can be replayed."""
+    built = build_scenario(tables, waits, demand)
+    return None if built is None else Model(*built)

@@ -1,0 +1,280 @@
+"""A recorded run as a causal model: what is given, and a replay that computes what follows from it.
+
+Given are what tasks need, what devices can do, slots, shares, and when queries start. Waits, hosts,
+launches and durations follow. An intervention edits what is given (:mod:`iqcar.whatif.edit`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay import record
+from iqcar.replay.event_loop import DEVICES, DEVICE, PHASES, run
+from iqcar.replay.joint_workload import joint_shares, joint_workload
+from iqcar.replay.loop_input import Devices
+from iqcar.replay.open_loop import ROUNDS, fit_demands
+from iqcar.replay.scheduling import (
+    ran_in_pools,
+    shares_of_pools,
+    is_fair,
+    stage_order,
+)
+from iqcar.replay.task_demands import task_demands
+from iqcar.rules.priorities import DEFAULT_POOL
+from iqcar.tables.arrays import sum_by
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.demand.estimate import Demand
+    from iqcar.replay.loop_input import Shares, Slots, Steps, Work
+    from iqcar.replay.recorded_workload import Workload
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
+
+JITTER = 0.01
+"""Log-normal spread of tasks' work between replays of one question: slots are handed out by luck."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One way to replay: how often tasks go through their phases, and how devices are shared."""
+
+    rounds: int = ROUNDS
+    proportional: bool = False
+    luck: int = 0
+
+
+@dataclass(frozen=True)
+class PoolChoice:
+    """Mode and pools of the scheduler; None: as recorded."""
+
+    fair: bool | None = None
+    weights: dict[int, int] = field(default_factory=dict)
+    """Weight of a pool of its own for each of these queries."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is given in a run; rows of tasks as in ``work``.
+
+    Attributes
+    ----------
+    tables : Tables
+        As recorded.
+    workloads : tuple of Workload
+        Of the applications that can be replayed.
+    query, query_start, query_end : ndarray of shape (n_queries,)
+        Rows of the queries, and their steps.
+    query_of_step : ndarray of shape (n_steps,)
+        Row of the query of each stage; −1 for a moment.
+    stage_of_step : ndarray of shape (n_steps,)
+    steps, work, slots : what the event loop takes.
+    alone, use : ndarray of shape (n_tasks, 5)
+        As in :class:`iqcar.replay.task_demands.TaskDemands`.
+    gc : ndarray of shape (n_tasks,), ms
+    capacity : ndarray of shape (n_hosts, 3)
+    evidence : ndarray of shape (n_hosts, 3)
+    hosts : tuple of str
+    pools : PoolChoice
+    cap_of : ndarray of shape (n_steps,)
+    cap : ndarray of shape (n_caps,)
+    """
+
+    tables: Tables
+    workloads: tuple[Workload, ...]
+    origin: float
+    query: Ints
+    query_start: Ints
+    query_end: Ints
+    query_of_step: Ints
+    stage_of_step: Ints
+    steps: Steps
+    work: Work
+    slots: Slots
+    alone: Floats
+    use: Floats
+    gc: Floats
+    capacity: Floats
+    evidence: np.ndarray
+    hosts: tuple[str, ...]
+    pools: PoolChoice
+    cap_of: Ints
+    cap: Ints
+    doubts: tuple[str, ...]
+
+    @property
+    def query_of_task(self) -> Ints:
+        """Row of the query of each task."""
+        return self.query_of_step[self.work.step]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What followed; rows of queries as in ``tables.queries``, NaN where one was not replayed.
+
+    Attributes
+    ----------
+    start_ms, end_ms : ndarray of shape (n_queries,), ms since the epoch
+    wait_ms : ndarray of shape (n_queries, 4), ms of task time
+        Waited for disk, network, processors and slots.
+    task_ms : ndarray of shape (n_queries,), ms
+        Time that tasks of the query ran or waited for a slot.
+    busy : ndarray of shape (n_hosts, 3)
+        U = X · D: share of the makespan in which each device was used, in units of its capacity.
+    """
+
+    start_ms: Floats
+    end_ms: Floats
+    wait_ms: Floats
+    task_ms: Floats
+    busy: Floats
+
+    @property
+    def duration_ms(self) -> Floats:
+        """End less start."""
+        lasted: Floats = self.end_ms - self.start_ms
+        return lasted
+
+
+def build_scenario(
+    tables: Tables, waits: pd.DataFrame, demand: Demand
+) -> tuple[Scenario, Scenario] | None:
+    """Build the causal model of a recorded run; None where nothing can be replayed.
+
+    The second one is for the check: in it no task was fitted by itself.
+
+    Parameters
+    ----------
+    tables : Tables
+    waits : DataFrame
+        From :func:`iqcar.waits.measure_waits`.
+    demand : Demand
+        From :func:`iqcar.blame.attribute.attribute`.
+    """
+    recording = record(tables)
+    workloads = tuple(recording.workloads.values())
+    if not workloads:
+        return None
+    demands, unfitted = fit_demands(tables, task_demands(tables, waits, demand))
+    joint = joint_workload(workloads)
+    stages = tables.stages["query"].to_numpy(np.int64)
+    n_steps = len(joint.steps.delay)
+    query = np.full(n_steps, -1, np.int64)
+    is_stage = joint.stage >= 0
+    query[is_stage] = stages[joint.stage[is_stage]]
+    fitted = Scenario(
+        tables=tables,
+        workloads=workloads,
+        origin=joint.origin,
+        query=joint.query,
+        query_start=joint.query_start,
+        query_end=joint.query_end,
+        query_of_step=query,
+        stage_of_step=joint.stage,
+        steps=joint.steps,
+        work=joint.work,
+        slots=joint.slots,
+        alone=demands.alone[joint.task],
+        use=demands.use[joint.task],
+        gc=demands.gc[joint.task],
+        capacity=demands.capacity,
+        evidence=demands.evidence,
+        hosts=tuple(tables.hosts["host"].astype(str)),
+        pools=PoolChoice(),
+        cap_of=np.full(n_steps, -1, np.int64),
+        cap=np.zeros(0, np.int64),
+        doubts=recording.doubts,
+    )
+    return fitted, replace(
+        fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task]
+    )
+
+
+def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
+    """Compute what follows from what is given.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    member : Member, optional
+        How to replay; by default as :class:`Member` says.
+    """
+    how = member or Member()
+    one = scenario
+    alone = one.alone
+    if how.luck:
+        alone = alone * _luck(one, how.luck)[:, None]
+    came = one.slots.change > 0
+    places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
+    seats = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
+    np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=seats[1:])
+    devices = Devices(
+        alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional
+    )
+    slots = one.slots._replace(luck=how.luck)
+    shares = scenario_shares(one)
+    found = run(one.steps, one.work, slots, shares, devices)
+    n = len(one.tables.queries)
+    start, end = np.full(n, np.nan), np.full(n, np.nan)
+    start[one.query] = found.done[one.query_start] + one.origin
+    end[one.query] = found.done[one.query_end] + one.origin
+    query = one.query_of_task
+    ran = np.isfinite(found.ended) & (query >= 0)
+    lost = np.maximum(found.spent - alone, 0.0)
+    ready = (found.released + one.steps.ready)[one.work.step]
+    slot = np.maximum(found.launched - ready, 0.0)
+    wait = np.zeros((n, DEVICES + 1))
+    for phase in range(PHASES):
+        if DEVICE[phase] >= 0:
+            wait[:, DEVICE[phase]] += sum_by(query[ran], lost[ran, phase], n)
+    wait[:, DEVICES] = sum_by(query[ran], slot[ran], n)
+    lasted = found.ended - found.launched + slot
+    used = np.zeros((one.slots.hosts, DEVICES))
+    on = np.flatnonzero(found.host >= 0)
+    for phase in range(PHASES):
+        if DEVICE[phase] >= 0:
+            moved = alone[on, phase] * one.use[on, phase]
+            used[:, DEVICE[phase]] += sum_by(found.host[on], moved, one.slots.hosts)
+    lasts = np.nanmax(found.ended, initial=0.0) - np.nanmin(found.launched, initial=np.inf)
+    with np.errstate(invalid="ignore"):
+        busy = used / one.capacity / max(lasts, 1.0)
+    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), np.nan_to_num(busy))
+
+
+def _luck(scenario: Scenario, luck: int) -> Floats:
+    """Factor of each task's work, the same for a task in every question."""
+    place = np.arange(len(scenario.work.step)) - scenario.steps.first_task[scenario.work.step]
+    rng_of = np.random.default_rng([luck, 1])
+    table = rng_of.standard_normal(4096)
+    key = (scenario.stage_of_step[scenario.work.step] * 257 + place * 31) % len(table)
+    return np.exp(JITTER * table[key])
+
+
+def scenario_shares(scenario: Scenario) -> Shares:
+    """Lay out the scheduler's modes and pools of all applications, and the caps."""
+    parts = []
+    for workload in scenario.workloads:
+        order = stage_order(scenario.tables, workload)
+        pools = dict(order.pools)
+        names = ran_in_pools(scenario.tables, workload.order.stage)
+        fair = is_fair(scenario.tables, workload.app)
+        own = scenario.pools.weights.keys() & set(order.query)
+        if scenario.pools.fair is not None or own:
+            fair = True if own else bool(scenario.pools.fair)
+            names = [
+                f"\0{query}" if query in own else name or DEFAULT_POOL
+                for query, name in zip(order.query, names, strict=True)
+            ]
+        parts.append(
+            shares_of_pools(
+                workload, order, fair, pools, names,
+                {f"\0{query}": scenario.pools.weights[query] for query in own},
+            )  # fmt: skip
+        )
+    return joint_shares(parts)._replace(cap_of=scenario.cap_of, cap=scenario.cap)
+
+
