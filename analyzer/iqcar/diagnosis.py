@@ -206,9 +206,7 @@ class Diagnosis:
         return notebook_html(self)
 
 
-def find_query(
-    queries: pd.DataFrame, wanted: str, option: str = "--target"
-) -> tuple[int, ...]:
+def find_query(queries: pd.DataFrame, wanted: str, option: str = "--target") -> tuple[int, ...]:
     """Rows of the queries with this id, id's last part, name or fingerprint."""
     ids = texts(queries, "query_id")
     for column in (

@@ -22,6 +22,7 @@ from iqcar.cli.schema import schema
 from iqcar.cli.serve import serve
 from iqcar.cli.stragglers import stragglers
 from iqcar.cli.topics import topics
+from iqcar.cli.whatif import whatif
 from iqcar.errors import DEBUG, ExitCode, IqcarError, explain_bug
 from iqcar.version import __version__
 
@@ -51,6 +52,7 @@ app.command(short_help="The same as one HTML file to explore.")(report)
 app.command(short_help="Which queries ran, and what they lost.")(queries)
 app.command(short_help="One query, level by level.")(blame)
 app.command(short_help="What changed between two sets of runs.")(compare)
+app.command(short_help="What if something had been different.")(whatif)
 app.command(short_help="Why each slow task was slow.")(stragglers)
 app.command(short_help="What keeps making tasks slow.")(topics)
 app.command(short_help="JSON Schema of results, rules and checks.")(schema)

@@ -9,16 +9,20 @@ import typer
 
 def schema(
     of: Annotated[
-        str, typer.Argument(metavar="[result|rules|check|compare]", help="Which file to describe.")
+        str,
+        typer.Argument(
+            metavar="[result|rules|check|compare|whatif]", help="Which file to describe."
+        ),
     ] = "result",
 ) -> None:
-    """Print the JSON Schema of the result, a rules file, `iqcar rules check` or `iqcar compare`.
+    """Print the JSON Schema of the result, a rules file, or what another command writes.
 
     Example: iqcar schema > result.schema.json
     """
     from iqcar.errors import UsageError
     from iqcar.report.json.analyze import check_schema, result_schema
     from iqcar.report.json.compare import compare_schema
+    from iqcar.report.json.whatif import whatif_schema
     from iqcar.rules.vocabulary.data_files import rule_schema
 
     schemas = {
@@ -26,9 +30,10 @@ def schema(
         "rules": rule_schema,
         "check": check_schema,
         "compare": compare_schema,
+        "whatif": whatif_schema,
     }
     if of not in schemas:
         raise UsageError(
-            f"there is no schema of {of!r}", "iqcar schema", "use result, rules, check or compare"
+            f"there is no schema of {of!r}", "iqcar schema", f"use {', '.join(schemas)}"
         )
     typer.echo(schemas[of]())

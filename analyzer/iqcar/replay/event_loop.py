@@ -365,7 +365,10 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
     # Slots of each application, in all and on each host.
     n_apps = len(shares.fair)
     state = np.zeros((n_apps, 6), np.int64)
-    here, hosts = np.zeros((n_apps, slots.hosts, 4), np.int64), np.zeros((n_apps, slots.hosts), np.int64)
+    here, hosts = (
+        np.zeros((n_apps, slots.hosts, 4), np.int64),
+        np.zeros((n_apps, slots.hosts), np.int64),
+    )
     here[:, :, PLACE] = -1
     # Steps with pending tasks, the one to be served first on top: a heap per pool.
     queue = np.empty(n_steps, np.int64)
@@ -494,7 +497,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
 
         # TaskSchedulerImpl.statusUpdate: a task counts as running until its slot is free.
         back = -1
-        if kind == FREE or kind == END:
+        if kind in (FREE, END):
             s = work.step[number]
             a = shares.pool_app[shares.pool[s]]
             handover = slots.handover[a]

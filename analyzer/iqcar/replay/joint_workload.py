@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.replay.event_loop import DEVICES
-from iqcar.replay.loop_input import Devices, Shares, Slots, Steps, Work
-from iqcar.tables.arrays import running_total
+from iqcar.replay.loop_input import Shares, Slots, Steps, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iqcar.replay.recorded_workload import Workload
-    from iqcar.replay.task_demands import TaskDemands
-    from iqcar.tables.arrays import Flags, Floats, Ints
+    from iqcar.tables.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,6 @@ class JointWorkload:
     stage : (n_steps,) row of the stage of each step, −1 for a moment.
     task : (n_tasks,) row of each task of ``work``.
     steps, work, slots : what the event loop takes.
-    first_launch : (n_tasks,) recorded launch on the clock.
     """
 
     origin: float
@@ -59,20 +55,13 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
     steps_before = _before([len(one.steps.delay) for one in workloads])
     tasks_before = _before([len(one.work.duration) for one in workloads])
     edges_before = _before([len(one.steps.follower) for one in workloads])
-    steps = Steps(
-        *(
-            np.concatenate(parts)
-            for parts in zip(
-                *(
-                    _steps(one.steps, *moved)
-                    for one, *moved in zip(
-                        workloads, late, steps_before, tasks_before, edges_before, strict=True
-                    )
-                ),
-                strict=True,
-            )
+    moved = [
+        _steps(one.steps, *by)
+        for one, by in zip(
+            workloads, zip(late, steps_before, tasks_before, edges_before, strict=True), strict=True
         )
-    )
+    ]
+    steps = Steps(*(np.concatenate(parts) for parts in zip(*moved, strict=True)))
     steps = steps._replace(
         first_task=np.append(steps.first_task, sum(len(one.work.duration) for one in workloads)),
         follower_start=np.append(
@@ -83,7 +72,9 @@ def joint_workload(workloads: Sequence[Workload]) -> JointWorkload:
         np.where(one.work.heir >= 0, one.work.heir + before, -1)
         for one, before in zip(workloads, tasks_before, strict=True)
     ]
-    work = Work(*(np.concatenate(parts) for parts in zip(*(w.work for w in workloads), strict=True)))
+    work = Work(
+        *(np.concatenate(parts) for parts in zip(*(w.work for w in workloads), strict=True))
+    )
     work = work._replace(
         step=_moved([one.work.step for one in workloads], steps_before),
         heir=np.concatenate(heirs),
@@ -150,36 +141,9 @@ def joint_shares(shares: Sequence[Shares]) -> Shares:
         first_pool=np.append(before, sum(sizes)),
         pool=_moved([one.pool for one in shares], before),
         cap_of=np.concatenate(
-            [np.where(one.cap_of >= 0, one.cap_of + by, -1) for one, by in zip(shares, caps, strict=True)]
+            [
+                np.where(one.cap_of >= 0, one.cap_of + by, -1)
+                for one, by in zip(shares, caps, strict=True)
+            ]
         ),
     )
-
-
-def devices_of(
-    work: Work, slots: Slots, demands: TaskDemands, task: Ints, *, rounds: int, proportional: bool
-) -> Devices:
-    """Lay out what tasks need in the devices of their hosts.
-
-    Parameters
-    ----------
-    work : Work
-    slots : Slots
-    demands : TaskDemands
-    task : ndarray of shape (n_tasks,), int64
-        Row of each task of ``work`` in the demands.
-    rounds, proportional
-        As in :class:`iqcar.replay.loop_input.Devices`.
-    """
-    came = slots.change > 0
-    places = np.bincount(slots.host[came], slots.change[came], slots.hosts).astype(np.int64)
-    seats = np.zeros(DEVICES * slots.hosts + 1, np.int64)
-    np.cumsum(np.repeat(places + 1, DEVICES), out=seats[1:])
-    alone = demands.alone[task]
-    return Devices(alone, demands.use[task], demands.capacity.ravel(), seats, rounds, proportional)
-
-
-def used_hosts(slots: Slots) -> Flags:
-    """Mark the hosts that ever had slots."""
-    return np.bincount(slots.host[slots.change > 0], minlength=slots.hosts) > 0
-
-

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.replay.event_loop import DEVICES, PHASES, run
+from iqcar.replay.event_loop import DEVICES, run
 from iqcar.replay.loop_input import Devices, Shares, Slots, Steps, Work
-from iqcar.replay.task_demands import DISK, FETCH, INFERRED, MEASURED, READ, COMPUTE, NETWORK, PROCESSOR, WAIT, WRITE, TaskDemands
+from iqcar.replay.task_demands import (
+    COMPUTE,
+    DISK,
+    FETCH,
+    INFERRED,
+    NETWORK,
+    PROCESSOR,
+    READ,
+    WAIT,
+    WRITE,
+    TaskDemands,
+)
 from iqcar.tables.arrays import share_of
 
 if TYPE_CHECKING:
@@ -70,9 +81,7 @@ def open_loop(demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int) ->
     )  # fmt: skip
     seats = np.zeros(DEVICES * n_hosts + 1, np.int64)
     np.cumsum(np.repeat(places + 1, DEVICES), out=seats[1:])
-    devices = Devices(
-        demands.alone, demands.use, demands.capacity.ravel(), seats, ROUNDS, False
-    )
+    devices = Devices(demands.alone, demands.use, demands.capacity.ravel(), seats, ROUNDS, False)
     return run(steps, work, slots, shares, devices).spent
 
 

@@ -62,7 +62,9 @@ def recorded_shares(tables: Tables, workload: Workload, order: StageOrder) -> Sh
     Weights are those that the plugin saw last; without it, Spark's defaults.
     """
     fair = is_fair(tables, workload.app)
-    return shares_of_pools(workload, order, fair, order.pools, ran_in_pools(tables, workload.order.stage))
+    return shares_of_pools(
+        workload, order, fair, order.pools, ran_in_pools(tables, workload.order.stage)
+    )
 
 
 def planned_shares(

@@ -8,11 +8,12 @@ that alone the task needs ``A = W · (1 − c)`` and takes ``B / A`` of the devi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from iqcar.blame.ratp import data_processed
+from iqcar.demand.contention import ENOUGH_MS
 from iqcar.enums import Request
 from iqcar.replay.event_loop import DEVICES, PHASES
 from iqcar.replay.host_cores import cores_of_hosts
@@ -22,7 +23,7 @@ from iqcar.waits import ESTIMATED, evidence_column, wait_column
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iqcar.blame.ratp import TaskColumns
+    from iqcar.blame.ratp import Users
     from iqcar.demand.estimate import Demand
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats
@@ -87,7 +88,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     columns, host = _Columns(tables), tables.tasks["host"].to_numpy(np.int64)
     for phase, request in REQUEST.items():
         wait = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64))
-        moved = positive_or_zero(data_processed(columns, request))
+        moved = positive_or_zero(data_processed(cast("Users", columns), request))
         quickest = np.zeros(n)
         if request in demand.devices and demand.devices[request].identified:
             quickest = moved / demand.devices[request].per_host[host]
@@ -145,10 +146,14 @@ def _capacities(
     ran = np.isfinite(launch + finish) & (host >= 0) & (duration > 0)
     for device, phases in ((DISK, (READ, WRITE)), (NETWORK, (FETCH,))):
         found = demand.devices.get(REQUEST[phases[0]])
-        moved = sum(alone[:, phase] * use[:, phase] for phase in phases)
+        moved = (alone[:, phases] * use[:, phases]).sum(axis=1)
         rate = share_of(moved, duration)
-        most = most_at_once(host[ran], launch[ran], finish[ran], rate[ran], n_hosts)
-        capacity[:, device] = np.where(most > 0, HEADROOM * most, np.inf)
+        at_once = most_at_once(host[ran], launch[ran], finish[ran], rate[ran], n_hosts)
+        # Hosts are alike, and none was short of what a single task had.
+        fastest = use[:, phases][alone[:, phases] >= ENOUGH_MS]
+        fast = float(np.quantile(fastest, 0.98)) if len(fastest) else 0.0
+        most = max(float(at_once.max(initial=0.0)), fast)
+        capacity[:, device] = HEADROOM * most if most > 0 else np.inf
         if found is not None and found.identified:
             capacity[:, device] = found.per_host
             evidence[:, device] = INFERRED

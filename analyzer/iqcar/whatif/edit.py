@@ -54,9 +54,7 @@ def cap_tasks(scenario: Scenario, most: Mapping[int, int]) -> Scenario:
 def own_pools(scenario: Scenario, weights: Mapping[int, int]) -> Scenario:
     """Give queries FAIR pools of their own with these weights."""
     pools = scenario.pools
-    return replace(
-        scenario, pools=PoolChoice(pools.fair, {**pools.weights, **weights})
-    )
+    return replace(scenario, pools=PoolChoice(pools.fair, {**pools.weights, **weights}))
 
 
 def set_mode(scenario: Scenario, fair: bool) -> Scenario:
@@ -69,9 +67,7 @@ def scale_work(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:
     factor = np.ones(len(scenario.gc))
     for query, by in factors.items():
         factor[scenario.query_of_task == query] *= by
-    return replace(
-        scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor
-    )
+    return replace(scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor)
 
 
 def without_gc(scenario: Scenario, queries: Sequence[int] | None = None) -> Scenario:
@@ -101,7 +97,7 @@ def without_skew(scenario: Scenario, queries: Sequence[int]) -> Scenario:
 
 def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
     """Divide the work of stages that read a shuffle among another number of tasks."""
-    step, query = scenario.work.step, scenario.query_of_task
+    step, _query = scenario.work.step, scenario.query_of_task
     n = len(scenario.steps.delay)
     fetched = sum_by(step, scenario.alone[:, FETCH] * scenario.use[:, FETCH], n)
     fetches = (fetched > 0) | np.isin(np.arange(n), _readers(scenario))
@@ -147,7 +143,7 @@ def faster_device(scenario: Scenario, device: int, factor: float) -> Scenario:
         return replace(scenario, capacity=capacity)
     host = np.maximum(scenario.work.host, 0)
     alone, use = scenario.alone.copy(), scenario.use.copy()
-    for phase in np.flatnonzero(DEVICE == device):
+    for phase in np.flatnonzero(device == DEVICE):
         limit = scenario.capacity[host, device]
         fills = np.isfinite(limit) & (use[:, phase] >= FILLS * limit)
         if factor < 1:
@@ -247,7 +243,7 @@ def used_hosts(slots: Slots) -> Ints:
 
 
 def slots_at_most(slots: Slots) -> int:
-    """Return the most slots that all applications together were offered at once, each at its most."""
+    """Return the sum over applications of the most slots that each was offered at once."""
     return int(_most_slots(slots)[1].sum())
 
 
@@ -332,6 +328,6 @@ def _with_tasks(scenario: Scenario, rows: Ints, again: Flags | None = None) -> S
 
 def unshared(scenario: Scenario, device: int) -> bool:
     """Whether no task uses a device."""
-    phases = np.flatnonzero((DEVICE == device) & (DEVICE != NO_DEVICE))
+    phases = np.flatnonzero((device == DEVICE) & (DEVICE != NO_DEVICE))
     total: Floats = scenario.alone[:, phases].sum()
     return bool(total <= 0)

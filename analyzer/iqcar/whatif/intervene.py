@@ -62,9 +62,7 @@ def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Interv
         for device, factor in _factors(question).items()
         if factor is not None and (scenario.evidence[_hosts(scenario), device] == ASSUMED).any()
     ]
-    ends = [
-        _edited(_other_capacity(scenario, needed, by), question, find) for by in ENDS if needed
-    ]
+    ends = [_edited(_other_capacity(scenario, needed, by), question, find) for by in ENDS if needed]
     return Intervened(
         _edited(scenario, question, find),
         tuple(ends),
@@ -123,7 +121,11 @@ def _edited(one: Scenario, question: Question, find: FindQuery) -> Scenario:
                 f"the run had {len(_hosts(one))} hosts with slots", "--hosts", "keep one of them"
             )
         one = edit.add_hosts(one, question.hosts)
-    for device, factor in ((DISK, question.disk), (NETWORK, question.network), (PROCESSOR, question.cpu)):
+    for device, factor in (
+        (DISK, question.disk),
+        (NETWORK, question.network),
+        (PROCESSOR, question.cpu),
+    ):
         if factor is not None:
             one = edit.faster_device(one, device, factor)
     if question.host_cores is not None:
@@ -184,8 +186,8 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
         yield "tasks do the same work on another host"
     for device in needed:
         yield (
-            f"the {DEVICE_NAMES[device]} of the hosts never were short, so what they can do is not "
-            f"known: assumed {HEADROOM:g} × the most that was seen; the range covers other values"
+            f"nobody was seen waiting for {DEVICE_NAMES[device]}, so the capacity is not known: "
+            f"assumed {HEADROOM:g} × the most that was seen; the range covers half and twice that"
         )
     assumed = [
         name
@@ -195,7 +197,10 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
         and np.isfinite(scenario.capacity[_hosts(scenario), device]).any()
     ]
     if assumed:
-        yield f"what {' and '.join(assumed)} can do is assumed: nobody was seen waiting for another there"
+        yield (
+            f"what {' and '.join(assumed)} can do is assumed: nobody was seen waiting for another "
+            "there"
+        )
     if question.scale:
         yield "twice the work means twice the data and twice the time alone in every phase"
     if question.partitions:

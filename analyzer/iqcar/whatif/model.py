@@ -22,7 +22,7 @@ REFUSED = 0.15
 """Error of the check, as a share of the recorded duration, from which a query is not answered; and
 the median from which the run is not."""
 WAYS = ((4, False), (1, False), (4, True))
-"""Rounds, and whether devices are shared in proportion: what is not known about tasks and devices."""
+"""Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
 LUCKS = 3
 FEW_TASKS, MANY_TASKS = 20_000, 200_000
 """Tasks up to which all ways and lucks are replayed, and up to which all ways are."""

@@ -72,9 +72,7 @@ class Question:
             if getattr(self, name) is not None
         ]
         if len(amounts) > 1:
-            raise UsageError(
-                "both set the number of slots", _options(amounts), "give one of them"
-            )
+            raise UsageError("both set the number of slots", _options(amounts), "give one of them")
         if self.cpu is not None and self.host_cores is not None:
             raise UsageError(
                 "both set the processors of hosts", "--cpu and --host-cores", "give one of them"
@@ -221,7 +219,8 @@ def ask(
             for q, v in _pairs("--partitions", partitions, "Q=400").items()
         },
         scale={
-            q: _known(_factor(f"--scale {q}", v)) for q, v in _pairs("--scale", scale, "Q=2x").items()
+            q: _known(_factor(f"--scale {q}", v))
+            for q, v in _pairs("--scale", scale, "Q=2x").items()
         },
         no_skew=_names(no_skew),
         no_gc=no_gc,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.replay import record
-from iqcar.replay.event_loop import DEVICES, DEVICE, PHASES, run
+from iqcar.replay.event_loop import DEVICE, DEVICES, PHASES, run
 from iqcar.replay.joint_workload import joint_shares, joint_workload
 from iqcar.replay.loop_input import Devices
 from iqcar.replay.open_loop import ROUNDS, fit_demands
 from iqcar.replay.scheduling import (
+    is_fair,
     ran_in_pools,
     shares_of_pools,
-    is_fair,
     stage_order,
 )
 from iqcar.replay.task_demands import task_demands
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats, Ints
 
 JITTER = 0.01
-"""Log-normal spread of tasks' work between replays of one question: slots are handed out by luck."""
+"""Log-normal spread of tasks' work between replays of one question: slots are given by luck."""
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,7 @@ def build_scenario(
         cap=np.zeros(0, np.int64),
         doubts=recording.doubts,
     )
-    return fitted, replace(
-        fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task]
-    )
+    return fitted, replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
 
 
 def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
@@ -212,9 +210,7 @@ def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome
     places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
     seats = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
     np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=seats[1:])
-    devices = Devices(
-        alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional
-    )
+    devices = Devices(alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional)
     slots = one.slots._replace(luck=how.luck)
     shares = scenario_shares(one)
     found = run(one.steps, one.work, slots, shares, devices)
@@ -251,7 +247,8 @@ def _luck(scenario: Scenario, luck: int) -> Floats:
     rng_of = np.random.default_rng([luck, 1])
     table = rng_of.standard_normal(4096)
     key = (scenario.stage_of_step[scenario.work.step] * 257 + place * 31) % len(table)
-    return np.exp(JITTER * table[key])
+    luck_of: Floats = np.exp(JITTER * table[key])
+    return luck_of
 
 
 def scenario_shares(scenario: Scenario) -> Shares:
@@ -271,10 +268,12 @@ def scenario_shares(scenario: Scenario) -> Shares:
             ]
         parts.append(
             shares_of_pools(
-                workload, order, fair, pools, names,
+                workload,
+                order,
+                fair,
+                pools,
+                names,
                 {f"\0{query}": scenario.pools.weights[query] for query in own},
-            )  # fmt: skip
+            )
         )
     return joint_shares(parts)._replace(cap_of=scenario.cap_of, cap=scenario.cap)
-
-

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from iqcar.whatif.question import Question
     from iqcar.whatif.scenario import Outcome, Scenario
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = "1"
+"""Changes when a reader of the JSON would have to change."""
 NEAR = 0.2
 """Change, as a share of the recorded duration, at which the difference of two replays and the
 replay itself count about alike: near the recorded run the error of both replays is the same."""
@@ -169,7 +170,7 @@ def answer(
     queries = queries[~queries.index.isin(gone)]
     refused = _refusals(model, queries)
     if refused and not np.isfinite(queries["predicted_ms"]).any():
-        queries = queries.assign(**{name: np.nan for name in ("low_ms", "high_ms", "change_percent")})
+        queries = queries.assign(**dict.fromkeys(("low_ms", "high_ms", "change_percent"), np.nan))
     return WhatIf(
         question,
         queries,
@@ -239,8 +240,8 @@ def _query_frame(
 def _refusals(model: Model, queries: pd.DataFrame) -> tuple[str, ...]:
     if not model.median_error <= REFUSED:
         return (
-            f"no answer: the replay of the run as it was is off by {100 * model.median_error:.0f} % "
-            "(median), so nothing that it says can be trusted",
+            "no answer: the replay of the run as it was is off by "
+            f"{100 * model.median_error:.0f} % (median), so nothing that it says can be trusted",
         )
     some = queries[queries["refused"] != ""]
     return tuple(
