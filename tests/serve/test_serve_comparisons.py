@@ -11,7 +11,7 @@ import pytest
 import iqcar
 from iqcar.report.json.compare import compare_to_json
 from tests.support.compared_runs import SUITE, suite_with, write_runs
-from tests.support.served import Served, served, until
+from tests.support.served import Served, large_log, served, until
 
 Sets = dict[str, list[str]]
 
@@ -71,6 +71,66 @@ def test_a_result_is_what_iqcar_compare_writes(server: Served, folder: Path) -> 
     assert all(one["found"] is None for one in server.read())
     swapped = {"before": chosen["after"], "after": chosen["before"]}
     assert server.client.get("/api/comparisons", params=swapped).json()["state"] is None
+
+
+def test_a_log_that_grows_is_told_and_compared_again(tmp_path: Path) -> None:
+    logs = write_runs(write_runs(tmp_path / "logs", SUITE, 1), SUITE, 1, first_day=20)
+    growing = (logs / "app-20").rename(logs / "app-20.inprogress")
+    lines = growing.read_bytes().splitlines(keepends=True)
+    most = len(lines) * 2 // 3
+    growing.write_bytes(b"".join(lines[:most]))
+    with served(logs, cache=tmp_path / "cache", rescan=0.2) as server:
+        by_start = sorted(server.read(), key=lambda one: one["start_ms"])
+        chosen = {"before": [by_start[0]["key"]], "after": [by_start[1]["key"]]}
+        assert server.client.post("/api/comparisons", json=chosen).json()["grown"] is False
+        assert ended(server, chosen)["state"] == "done"
+        with growing.open("ab") as file:
+            file.write(b"".join(lines[most:]))
+
+        def now() -> dict[str, object]:
+            return server.client.get("/api/comparisons", params=chosen).json()
+
+        until(lambda: now()["grown"])
+        assert now()["state"] is None
+        old = server.client.get("/api/comparisons/result", params=chosen)
+        assert (old.status_code, old.headers["iqcar-log-grown"]) == (200, "true")
+        page = server.client.get(str(now()["address"])).text
+        assert "has grown since these were compared" in page
+        assert "Compare again" in page
+        swapped = {"before": chosen["after"], "after": chosen["before"]}
+        assert not server.client.get("/api/comparisons", params=swapped).json()["grown"]
+        server.client.post("/api/comparisons", json=chosen)
+        done = ended(server, chosen)
+        assert (done["state"], done["grown"]) == ("done", False)
+        new = server.client.get("/api/comparisons/result", params=chosen)
+        assert new.headers["iqcar-log-grown"] == "false"
+        assert new.json()["doubts"] != old.json()["doubts"]
+
+
+@pytest.mark.slow
+def test_a_comparison_is_stopped_on_demand(tmp_path: Path) -> None:
+    large_log(tmp_path / "app-20240101000000-0001")
+    large_log(tmp_path / "app-20240101000000-0002", 10)
+    with served(tmp_path, cache=tmp_path / "cache") as server:
+        first, second = (one["key"] for one in server.read())
+        for chosen, stop in (
+            ({"before": [first], "after": [second]}, "/api/comparisons/cancel"),
+            ({"before": [second], "after": [first]}, "/compare/stop"),
+        ):
+            server.client.post("/api/comparisons", json=chosen)
+            (process,) = until(lambda: server.workers() or None)
+            if stop.startswith("/api"):
+                assert server.client.post(stop, json=chosen).status_code == 202
+            else:
+                data = {key: side for side in chosen for key in chosen[side]}
+                assert server.client.post(stop, data=data).status_code == 303
+            now = ended(server, chosen)
+            assert now["state"] == "cancelled"
+            assert process not in server.workers()
+            page = server.client.get(str(now["address"])).text
+            assert "The comparison was stopped." in page
+            assert "Try again" in page
+        assert not list(server.cache.glob("unfinished-*"))
 
 
 def test_a_form_asks_which_are_before_and_leads_to_the_page(server: Served) -> None:

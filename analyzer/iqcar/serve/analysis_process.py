@@ -21,7 +21,7 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog.find.log_parts import EventLog, LogPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from iqcar.eventlog import ReadProgress
     from iqcar.tables import Tables
@@ -129,7 +129,8 @@ def _compare(task: Task, tell: Callable[..., None]) -> None:
     compared = compare(before, after)
     tell(phase="writing", share=0.0)
     page = render_comparison(compared, home=HOME).encode("utf-8", "replace")
-    summary = summarize_comparison(compared, comparison_policy())
+    about = comparison_text(task.settings, task.keys, task.before)
+    summary = summarize_comparison(compared, about, comparison_policy())
     write_entry(Path(task.folder), [compare_to_json(compared)], page, summary)
 
 
@@ -157,6 +158,12 @@ def _read(task: Task, logs: tuple[EventLog, ...], tell: Callable[..., None]) -> 
 def settings_text(settings: dict[str, Any]) -> str:
     """Write settings as text that is the same for the same settings."""
     return json.dumps({name: str(value) for name, value in settings.items()}, sort_keys=True)
+
+
+def comparison_text(settings: dict[str, Any], keys: Sequence[str], before: int) -> str:
+    """Write the settings of a comparison as text: which of the applications it is about, too."""
+    sides = sorted(keys[:before]), sorted(keys[before:])
+    return json.dumps([settings_text(settings), *sides])
 
 
 def _part(fields: dict[str, Any]) -> LogPart:

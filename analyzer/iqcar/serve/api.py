@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import io
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
-from urllib.parse import parse_qsl
+from typing import TYPE_CHECKING
 
 import msgspec
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from iqcar.errors import UsageError
-from iqcar.serve.analyses import FullError, State
+from iqcar.serve.analyses import State
 from iqcar.serve.cache import RESULT as RESULT_FILE
-from iqcar.serve.endpoints import COMPARISON, OPENAPI, RESULT, Endpoint, openapi
+from iqcar.serve.comparison_api import COMPARISON_ENDPOINTS
+from iqcar.serve.endpoints import (
+    GONE,
+    GROWN,
+    OPENAPI,
+    REFUSED,
+    RESULT,
+    RESULT_HEADERS,
+    Endpoint,
+    openapi,
+)
+from iqcar.serve.handling import answering, compressed, read_query, service_of
 from iqcar.serve.responses import JSONResponse, Problem, problem
 from iqcar.serve.schemas import (
     AnalysisId,
     ApplicationAbout,
     ApplicationList,
-    ComparisonProgress,
     Key,
     Progress,
-    Sets,
     Together,
     Wish,
     about,
-    comparison_progress,
     list_of,
     progress_of,
 )
@@ -37,65 +41,9 @@ from iqcar.serve.selection import Wanted, select
 from iqcar.serve.service import GoneError, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.requests import Request
 
-    from iqcar.serve.service import Service
-
-PIECE_BYTES = 128 << 10
-"""Bytes of an answer made at once (128 KiB): twice what is held for a client before it reads."""
-
-GROWN = "Iqcar-Log-Grown"
-"""Header of a result: whether a log has grown since it was made."""
-
 _NOT_ANALYSED = "not analysed yet: POST its key to /api/analyses, then ask for the progress"
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-def service_of(request: Request) -> Service:
-    """Return what the server holds."""
-    service: Service = request.app.state.service
-    return service
-
-
-def read_query(request: Request, kind: type[T]) -> T:
-    """Read query parameters, empty ones as not given; raises UsageError with what is wrong."""
-    given: dict[str, Any] = {}
-    several = {f.encode_name for f in msgspec.structs.fields(kind) if _is_list(f.type)}
-    for name, value in parse_qsl(request.url.query):
-        given[name] = [*given.get(name, ()), value] if name in several else value
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise UsageError(str(error)) from error
-
-
-def _is_list(kind: Any) -> bool:
-    """Tell whether a field holds several values: a list, with or without constraints."""
-    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
-
-
-def answering(
-    handle: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Turn a handler's errors into the answers that are documented."""
-
-    @wraps(handle)
-    async def answer(request: Request) -> Response:
-        try:
-            return await handle(request)
-        except GoneError as error:
-            return problem(404, error.what)
-        except FullError as error:
-            refused = problem(503, str(error))
-            refused.headers["Retry-After"] = "30"
-            return refused
-        except UsageError as error:
-            return problem(400, str(error))
-
-    return answer
 
 
 @answering
@@ -168,39 +116,6 @@ async def cancel(request: Request) -> Response:
     return JSONResponse(progress_of(standing, service), 202)
 
 
-@answering
-async def comparison(request: Request) -> Response:
-    """Answer with how far a comparison is."""
-    service = service_of(request)
-    service.look_again()
-    sets = read_query(request, Sets)
-    return JSONResponse(comparison_progress(service.compared(sets.before, sets.after), service))
-
-
-@answering
-async def start_comparison(request: Request) -> Response:
-    """Ask for a comparison."""
-    try:
-        sets = msgspec.json.decode(await request.body(), type=Sets)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"the body does not say what to compare: {error}") from error
-    service = service_of(request)
-    progress = comparison_progress(service.compare(sets.before, sets.after), service)
-    return JSONResponse(progress, 200 if progress.state is State.DONE else 202)
-
-
-@answering
-async def comparison_result(request: Request) -> Response:
-    """Answer with the result of a comparison."""
-    service = service_of(request)
-    sets = read_query(request, Sets)
-    digest = service.compared(sets.before, sets.after).digest
-    content = await asyncio.to_thread(service.cache.read, digest, RESULT_FILE)
-    if content is None:
-        return problem(409, "not compared yet: POST the sets to /api/comparisons, then ask again")
-    return await compressed(request, content, "application/json", {})
-
-
 async def document(request: Request) -> Response:
     """Answer with the OpenAPI document."""
     return JSONResponse(openapi(ENDPOINTS))
@@ -236,27 +151,6 @@ async def _result(request: Request, standing: Standing) -> Response:
     return await compressed(request, content, "application/json", headers)
 
 
-async def compressed(
-    request: Request, content: bytes, media_type: str, headers: dict[str, str]
-) -> Response:
-    """Answer with what is stored compressed; it is decompressed for who cannot.
-
-    In pieces, so that a client that reads slowly, or never, holds one of them in memory.
-    """
-    headers = {**headers, "Vary": "Accept-Encoding"}
-    stored = io.BytesIO(content)
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(content))}
-        pieces = iter(partial(stored.read, PIECE_BYTES), b"")
-    else:
-        decoded = gzip.GzipFile(fileobj=stored)
-        pieces = iter(partial(decoded.read, PIECE_BYTES), b"")
-    return StreamingResponse(pieces, media_type=media_type, headers=headers)
-
-
-_GONE: tuple[str, Any] = ("There is none of that key, or not any more.", Problem)
-_RESULT_HEADERS = {GROWN: "`true` if a log has grown since, so that this is out of date."}
-
 ENDPOINTS = (
     Endpoint(
         "GET",
@@ -274,9 +168,9 @@ ENDPOINTS = (
         "The newest result of analysing one application alone, as `iqcar analyze --json` "
         "writes it.",
         application,
-        {200: ("The result.", RESULT), 404: _GONE, 409: ("It was not analysed yet.", Problem)},
+        {200: ("The result.", RESULT), 404: GONE, 409: ("It was not analysed yet.", Problem)},
         variables={"key": Key},
-        headers=_RESULT_HEADERS,
+        headers=RESULT_HEADERS,
     ),
     Endpoint(
         "GET",
@@ -284,7 +178,7 @@ ENDPOINTS = (
         "getApplication",
         "One application: its row of the list, its analysis, and what ran beside it.",
         application_about,
-        {200: ("What is known about it.", ApplicationAbout), 404: _GONE},
+        {200: ("What is known about it.", ApplicationAbout), 404: GONE},
         variables={"key": Key},
     ),
     Endpoint(
@@ -294,7 +188,7 @@ ENDPOINTS = (
         "How the analysis of one or several applications together stands, for their logs as they "
         "are now.",
         together,
-        {200: ("How far it is; its state is null if nobody asked for it.", Progress), 404: _GONE},
+        {200: ("How far it is; its state is null if nobody asked for it.", Progress), 404: GONE},
         query=Together,
     ),
     Endpoint(
@@ -307,10 +201,7 @@ ENDPOINTS = (
         {
             202: ("It waits or runs.", Progress),
             200: ("It was done before; its result is there.", Progress),
-            403: ("The request comes from a page of another site.", Problem),
-            404: _GONE,
-            413: ("The body is too large.", Problem),
-            503: ("Too many analyses wait already; ask again later.", Problem),
+            **REFUSED,
         },
         body=Wish,
     ),
@@ -320,7 +211,7 @@ ENDPOINTS = (
         "getProgress",
         "How far an analysis is.",
         analysis,
-        {200: ("How far it is.", Progress), 404: _GONE},
+        {200: ("How far it is.", Progress), 404: GONE},
         variables={"id": AnalysisId},
     ),
     Endpoint(
@@ -329,9 +220,9 @@ ENDPOINTS = (
         "getAnalysisResult",
         "The result of an analysis, as `iqcar analyze --json` writes it.",
         analysis_result,
-        {200: ("The result.", RESULT), 404: _GONE, 409: ("It is not done.", Problem)},
+        {200: ("The result.", RESULT), 404: GONE, 409: ("It is not done.", Problem)},
         variables={"id": AnalysisId},
-        headers=_RESULT_HEADERS,
+        headers=RESULT_HEADERS,
     ),
     Endpoint(
         "POST",
@@ -342,45 +233,11 @@ ENDPOINTS = (
         {
             202: ("It is being stopped.", Progress),
             403: ("The request comes from a page of another site.", Problem),
-            404: _GONE,
+            404: GONE,
         },
         variables={"id": AnalysisId},
     ),
-    Endpoint(
-        "GET",
-        "/api/comparisons",
-        "getComparison",
-        "How the comparison of two sets of applications stands, for their logs as they are now.",
-        comparison,
-        {200: ("How far it is.", ComparisonProgress), 404: _GONE},
-        query=Sets,
-    ),
-    Endpoint(
-        "POST",
-        "/api/comparisons",
-        "startComparison",
-        "Compare two sets of applications; joins a comparison that is under way. One that nobody "
-        "asks about for 2 minutes is stopped.",
-        start_comparison,
-        {
-            202: ("It waits or runs.", ComparisonProgress),
-            200: ("It was done before; its result is there.", ComparisonProgress),
-            403: ("The request comes from a page of another site.", Problem),
-            404: _GONE,
-            413: ("The body is too large.", Problem),
-            503: ("Too many analyses wait already; ask again later.", Problem),
-        },
-        body=Sets,
-    ),
-    Endpoint(
-        "GET",
-        "/api/comparisons/result",
-        "getComparisonResult",
-        "The result of a comparison, as `iqcar compare --json` writes it.",
-        comparison_result,
-        {200: ("The result.", COMPARISON), 404: _GONE, 409: ("It is not done.", Problem)},
-        query=Sets,
-    ),
+    *COMPARISON_ENDPOINTS,
     Endpoint(
         "GET",
         "/api/openapi.json",

@@ -29,6 +29,19 @@ COMPARISON = "comparison"
 OPENAPI = "openapi"
 """Stands for an OpenAPI document."""
 
+GROWN = "Iqcar-Log-Grown"
+"""Header of a result: whether a log has grown since it was made."""
+
+RESULT_HEADERS = {GROWN: "`true` if a log has grown since, so that this is out of date."}
+GONE: tuple[str, Any] = ("There is none of that key, or not any more.", Problem)
+REFUSED: dict[int, tuple[str, Any]] = {
+    403: ("The request comes from a page of another site.", Problem),
+    404: GONE,
+    413: ("The body is too large.", Problem),
+    503: ("Too many analyses wait already; ask again later.", Problem),
+}
+"""Answers to who asks for work that is not begun."""
+
 
 @dataclass(frozen=True)
 class Endpoint:

@@ -19,9 +19,10 @@ from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import printable
 from iqcar.report.html.files import plotly
 from iqcar.serve.analyses import FullError
-from iqcar.serve.api import ENDPOINTS, compressed, read_query, service_of
+from iqcar.serve.api import ENDPOINTS
 from iqcar.serve.cache import PAGE
 from iqcar.serve.endpoints import parameters_of
+from iqcar.serve.handling import compressed, read_query, service_of
 from iqcar.serve.neighbours import neighbours_of
 from iqcar.serve.report_banner import policy_with_bar, with_bar
 from iqcar.serve.responses import TITLES, error_page, problem, render
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from iqcar.serve.applications import Application
+    from iqcar.serve.service import Service
 
 STATIC = {
     "serve.css": "text/css",
@@ -192,16 +194,24 @@ async def _about(request: Request, keys: list[str]) -> Response:
         "statuses": STATUS_WORDS,
         "title": _title(standing.applications),
     }
-    content = None
-    summary = service.cache.summary(standing.result) if standing.result else None
-    if standing.result is not None:
-        content = await asyncio.to_thread(service.cache.read, standing.result, PAGE)
-    if content is None or summary is None:
+    barred = await _barred(service, standing.result, "bar.html", known)
+    if barred is None:
         return HTMLResponse(render("application.html", **known))
-    bar = render("bar.html", **known)
-    barred = await asyncio.to_thread(with_bar, content, bar)
-    headers = {"Content-Security-Policy": policy_with_bar(summary.policy)}
-    return await compressed(request, barred, "text/html", headers)
+    return await compressed(request, *barred)
+
+
+async def _barred(
+    service: Service, result: str | None, bar: str, known: dict[str, object]
+) -> tuple[bytes, str, dict[str, str]] | None:
+    """Return a report with a bar above it, its media type and headers; None if there is none."""
+    summary = service.cache.summary(result) if result else None
+    if result is None or summary is None:
+        return None
+    content = await asyncio.to_thread(service.cache.read, result, PAGE)
+    if content is None:
+        return None
+    barred = await asyncio.to_thread(with_bar, content, render(bar, **known))
+    return barred, "text/html", {"Content-Security-Policy": policy_with_bar(summary.policy)}
 
 
 def _title(applications: tuple[Application, ...]) -> str:
@@ -224,10 +234,23 @@ async def choose_sides(request: Request) -> Response:
 @page
 async def start_comparison(request: Request) -> Response:
     """Start the comparison that a form asks for, and go on to its page."""
+    before, after = await _sides(request)
+    return RedirectResponse(service_of(request).compare(before, after).address, 303)
+
+
+@page
+async def stop_comparison(request: Request) -> Response:
+    """Stop the comparison that a form names, and go back to its page."""
+    service, sides = service_of(request), await _sides(request)
+    found = service.compared(*sides)
+    service.analyses.cancel(found.digest)
+    return RedirectResponse(found.address, 303)
+
+
+async def _sides(request: Request) -> tuple[list[str], list[str]]:
     given = parse_qsl((await request.body()).decode("utf-8", "replace"))
     before, after = ([key for key, side in given if side == word] for word in SIDES)
-    compared = service_of(request).compare(before, after)
-    return RedirectResponse(f"/compared?{compared.query}", 303)
+    return before, after
 
 
 @page
@@ -237,15 +260,11 @@ async def compared(request: Request) -> Response:
     service.look_again()
     sets = read_query(request, Sets)
     found = service.compared(sets.before, sets.after)
-    content = None
-    summary = service.cache.summary(found.digest)
-    if summary is not None:
-        content = await asyncio.to_thread(service.cache.read, found.digest, PAGE)
-    if content is None or summary is None:
-        progress = comparison_progress(found, service)
-        return HTMLResponse(render("compared.html", compared=found, progress=progress))
-    policy = f"{summary.policy}; frame-ancestors 'none'"
-    return await compressed(request, content, "text/html", {"Content-Security-Policy": policy})
+    known = {"compared": found, "progress": comparison_progress(found, service)}
+    barred = await _barred(service, found.result, "compared_bar.html", known)
+    if barred is None:
+        return HTMLResponse(render("compared.html", **known))
+    return await compressed(request, *barred)
 
 
 @page
@@ -326,6 +345,7 @@ def routes() -> list[Route]:
         Route("/together", together),
         Route("/compare", choose_sides),
         Route("/compare", start_comparison, methods=["POST"]),
+        Route("/compare/stop", stop_comparison, methods=["POST"]),
         Route("/compared", compared),
         Route("/analyse", start, methods=["POST"]),
         Route("/stop", stop, methods=["POST"]),

@@ -35,9 +35,10 @@ def with_bar(page: bytes, bar: str) -> bytes:
 
 
 def policy_with_bar(policy: str) -> str:
-    """Extend a report's policy by what the bar needs: our style, questions to us and forms."""
+    """Extend a report's policy by what the bar needs: our style and program, questions, forms."""
     parts = dict(part.strip().partition(" ")[::2] for part in policy.split(";"))
-    parts["style-src"] = f"'self' {parts.get('style-src', '')}".strip()
+    for name in ("style-src", "script-src", "img-src"):
+        own = [value for value in parts.get(name, "").split() if value != "'self'"]
+        parts[name] = " ".join(["'self'", *own])
     parts |= {"connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'"}
-    parts["img-src"] = f"'self' {parts.get('img-src', '')}".strip()
     return "; ".join(f"{name} {values}" for name, values in parts.items())

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
     from iqcar.diagnosis import Diagnosis
 
-COMPARISON = "comparison"
-"""Stands for the settings of a comparison, so that nobody takes it for an analysis."""
-
 MAX_TEXT = 500
 """Characters kept of a name."""
 
@@ -81,12 +78,15 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
     )
 
 
-def summarize_comparison(comparison: Comparison, policy: str) -> Summary:
-    """Describe a comparison: it is about no application alone, and the list shows none."""
+def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> Summary:
+    """Describe a comparison: it is about no application alone, and the list shows none.
+
+    ``settings`` names the sets, too, so that nobody takes it for another one or for an analysis.
+    """
     return Summary(
         keys=(),
         iqcar_version=__version__,
-        settings=COMPARISON,
+        settings=settings,
         policy=policy,
         queries=len(comparison.common),
         lost_ms=0.0,

@@ -189,6 +189,13 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
     share: Annotated[float, Meta(ge=0, le=1, description="How far the reading of a set is.")]
     running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
     message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
+    grown: Annotated[
+        bool,
+        Meta(
+            description="Whether there is a result, but of an earlier state of a log: "
+            "it has grown since, compare again."
+        ),
+    ]
     address: Annotated[str, Meta(description="Path of its page.")]
 
 
@@ -204,7 +211,8 @@ def comparison_progress(compared: Compared, service: Service) -> ComparisonProgr
         share=analysis.share if analysis else 0.0,
         running_ms=analysis.running_ms if analysis else 0.0,
         message=analysis.message if analysis else "",
-        address=f"/compared?{compared.query}",
+        grown=compared.grown,
+        address=compared.address,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iqcar.errors import UsageError
 from iqcar.serve.analyses import Analyses, Analysis, State
-from iqcar.serve.analysis_process import Task, settings_text
+from iqcar.serve.analysis_process import Task, comparison_text, settings_text
 from iqcar.serve.cache import digest_of
 from iqcar.serve.listing import Listing
 
@@ -94,8 +94,8 @@ class Compared:
     before, after : tuple of Application
     digest : str
         Name of its result.
-    done : bool
-        Whether the result is there.
+    result : str or None
+        Name of the newest result about these sets; None if there is none.
     analysis : Analysis or None
         The work on it, if it was asked for.
     """
@@ -103,22 +103,31 @@ class Compared:
     before: tuple[Application, ...]
     after: tuple[Application, ...]
     digest: str
-    done: bool
+    result: str | None
     analysis: Analysis | None
+
+    @property
+    def grown(self) -> bool:
+        """Whether a log has changed since the result was made."""
+        return self.result is not None and self.result != self.digest
 
     @property
     def state(self) -> State | None:
         """How far it is; None if nobody has asked for it yet."""
-        if self.done:
-            return State.DONE
-        ended = self.analysis is not None and self.analysis.state is State.DONE
-        return None if self.analysis is None or ended else self.analysis.state
+        if self.analysis is not None and self.analysis.state is not State.DONE:
+            return self.analysis.state
+        return State.DONE if self.result == self.digest else None
 
     @property
     def query(self) -> str:
         """Its sets as parameters of an address."""
         sides = (("before", self.before), ("after", self.after))
         return "&".join(f"{word}={one.key}" for word, side in sides for one in side)
+
+    @property
+    def address(self) -> str:
+        """Where its page is."""
+        return f"/compared?{self.query}"
 
 
 class Service:
@@ -246,19 +255,25 @@ class Service:
                 for one in side
             ]
         )
-        done = self.cache.summary(digest) is not None
-        return Compared(sides[0], sides[1], digest, done, self.analyses.get(digest))
+        result: str | None = digest
+        if self.cache.summary(digest) is None:
+            keys = [one.key for side in sides for one in side]
+            about = comparison_text(self._diagnose, keys, len(sides[0]))
+            result = self.cache.latest((), about)
+        return Compared(sides[0], sides[1], digest, result, self.analyses.get(digest))
 
     def compare(self, before: Sequence[str], after: Sequence[str]) -> Compared:
         """Ask for a comparison, unless its result is there already; raises as :meth:`analyse`."""
         compared = self.compared(before, after)
-        if compared.done:
+        if compared.result == compared.digest:
             return compared
-        logs = self._logs((*compared.before, *compared.after))
+        every = (*compared.before, *compared.after)
+        keys, logs = tuple(one.key for one in every), self._logs(every)
 
         def task(folder: Path) -> Task:
-            # No keys: its result is about no application alone, nor about all of them together.
-            return Task((), logs, self._diagnose, str(folder), len(compared.before))
+            return Task(keys, logs, self._diagnose, str(folder), len(compared.before))
+
+        # No keys: its result is about no application alone, nor about all of them together.
 
         self.analyses.start(compared.digest, (), task)
         return self.compared(before, after)

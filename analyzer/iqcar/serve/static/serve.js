@@ -116,7 +116,7 @@ async function follow(box) {
     await sleep(busy ? PROGRESS_MS : GROWTH_MS);
     if (!busy && document.hidden) continue;
     try {
-      const now = await ask(box.dataset.ask ?? `/api/together?${box.dataset.keys}`);
+      const now = await ask(box.dataset.ask);
       if (!now) return location.reload(); // the log is gone: its page says so
       if (now.state !== (box.dataset.state || null) || Boolean(now.grown) !== (box.dataset.grown === "yes")) {
         return location.reload();
