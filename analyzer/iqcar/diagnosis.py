@@ -11,7 +11,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pandas as pd
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from iqcar.topics import Topics
     from iqcar.wasted import WastedWork
     from iqcar.whatif.model import Model
+    from iqcar.whatif.plan import Plan
     from iqcar.whatif.question import Question
+    from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
 
     Progress = Callable[[int, int], None]
@@ -167,6 +169,62 @@ class Diagnosis:
 
         wanted = question if question is not None else ask(**changes)
         return answer(self.what_if_model, wanted, self._find_for, progress)
+
+    def plan(
+        self,
+        *,
+        executors: Iterable[int] | None = None,
+        slots: Iterable[int] | None = None,
+        price: float | None = None,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """Predict the run with each of some numbers of executors, or of slots.
+
+        Parameters
+        ----------
+        executors, slots : iterable of int
+            One of them.
+        price : float, optional
+            Of one executor or slot for an hour.
+        progress : callable, optional
+            Called with the values done and the values in all, after each.
+
+        Raises
+        ------
+        UsageError
+            If neither or both are given, or a value is absurd.
+        """
+        from iqcar.whatif.plan import plan_capacity
+
+        if (executors is None) == (slots is None):
+            raise UsageError("needs executors or slots", "plan", "give one of them")
+        values = slots if executors is None else executors
+        of_what = "slots" if executors is None else "executors"
+        return plan_capacity(self.what_if_model, of_what, values or (), price, progress)
+
+    def blame_by_removal(self, wanted: str, progress: Progress | None = None) -> RemovalBlame:
+        """Find who made a query wait by replays without the others: their Shapley values.
+
+        Parameters
+        ----------
+        wanted : str
+            As of :meth:`find_query`.
+        progress : callable, optional
+            Called with the replays done and the replays in all, after each.
+
+        Raises
+        ------
+        UsageError
+            If there is no such query, it did not end, or the replay does not reproduce it.
+        """
+        from iqcar.whatif.removal_blame import blame_by_removal
+
+        rows = self._find_for(wanted, "--blame")
+        hurts = self.graph.who_hurts_whom()
+        to_it = hurts[hurts["target_query"].isin(rows) & (hurts["source_query"] >= 0)]
+        lost = to_it.groupby("source_query")["lost_ms"].sum()
+        attributed = {int(row): float(ms) for row, ms in lost.items()}
+        return blame_by_removal(self.what_if_model, rows, attributed, progress)
 
     def _find_for(self, wanted: str, option: str) -> tuple[int, ...]:
         """Rows of the queries that an option names."""

@@ -46,6 +46,22 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a progress bar on standard error, if it is a terminal; called with done and all."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def exit_code(tables: Tables) -> ExitCode:
     """Return ``PARTIAL`` if some input failed or was truncated, else ``OK``."""
     bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}

@@ -65,6 +65,24 @@ def whatif(
         Names, _several("--no-skew", "Q", "Equal work for all tasks of a stage.")
     ] = None,
     no_gc: Annotated[bool, typer.Option("--no-gc", help="No garbage collection.")] = False,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            metavar="executors=4..64",
+            help="Ask about each number of executors (or slots) instead: what it takes and costs.",
+        ),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="0.4/h", help="Price of one executor (or slot) for --plan."),
+    ] = None,
+    blame: Annotated[
+        str | None,
+        typer.Option(
+            metavar="Q",
+            help="Ask who made this query wait, by replays without the others (Shapley values).",
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, max=1000, help="How many queries to show.")] = 10,
     json: options.JsonFile = None,
     query_by: options.Queries = QueryBy.SQL,
@@ -78,11 +96,12 @@ def whatif(
 
     Example: iqcar whatif spark-events/ --remove etl_heavy --slots +8
     """
-    from iqcar.cli.reading import exit_code, read_for, working
+    from iqcar.cli.reading import counting, exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
     from iqcar.report.json.whatif import whatif_to_json
-    from iqcar.report.terminal.whatif import print_what_if
+    from iqcar.report.terminal.whatif import print_plan, print_removal_blame, print_what_if
+    from iqcar.whatif.plan import parse_plan, parse_price, plan_capacity
     from iqcar.whatif.question import ask
 
     check_writable(json, force)
@@ -105,16 +124,37 @@ def whatif(
         no_skew=no_skew or (),
         no_gc=no_gc,
     )
-    if not question:
+    each = parse_price(price)
+    if each is not None and plan is None:
+        raise UsageError("is the price in a plan", "--price", "give --plan executors=4..64")
+    values = None if plan is None else parse_plan(plan)
+    if not question and values is None and blame is None:
         raise UsageError(
             "nothing to change", "iqcar whatif", "give --remove QUERY, --slots +8 or another option"
         )
+    if question and values is not None:
+        raise UsageError("a plan is asked alone", "--plan", "leave the other changes out")
     tables = read_for(paths, query_by)
-    with working("fitting what tasks need, and replaying"):
+    found, planned, blamed = None, None, None
+    with working("fitting what tasks need"):
         diagnosis = diagnose(tables, query_by=query_by, expected=False)
-        found = diagnosis.what_if(question)
+        model = diagnosis.what_if_model
+    if question:
+        with counting("replaying") as progress:
+            found = diagnosis.what_if(question, progress)
+    if values is not None:
+        with counting("replaying") as progress:
+            planned = plan_capacity(model, *values, price=each, progress=progress)
+    if blame is not None:
+        with counting("replaying") as progress:
+            blamed = diagnosis.blame_by_removal(blame, progress)
     if json != "-":
-        print_what_if(found, top)
+        if found is not None:
+            print_what_if(found, top)
+        if planned is not None:
+            print_plan(planned)
+        if blamed is not None:
+            print_removal_blame(blamed, top)
     if json is not None:
-        write_result(json, whatif_to_json(found))
+        write_result(json, whatif_to_json(found, planned, blamed))
     raise typer.Exit(exit_code(diagnosis.tables))

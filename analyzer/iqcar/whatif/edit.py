@@ -178,10 +178,22 @@ def set_slots(scenario: Scenario, total: int) -> Scenario:
 
 
 def set_executors(scenario: Scenario, count: int) -> Scenario:
-    """Offer the slots of so many executors of the usual size, in turn on the hosts."""
-    slots = scenario.slots
-    size = int(np.median(slots.change[slots.change > 0]))
+    """Offer the slots of so many executors of the usual size, no more of them per host than usual.
+
+    More than the hosts hold run on further hosts like these.
+    """
+    size = executor_size(scenario.slots)
+    hosts, each = _most_slots(scenario.slots)
+    per_host = max(round(int(each.sum()) / size / len(hosts)), 1)
+    more = -(-count // per_host) - len(hosts)
+    if more > 0:
+        scenario = add_hosts(scenario, more)
     return set_slots(scenario, size * count)
+
+
+def executor_size(slots: Slots) -> int:
+    """Return the slots of a usual executor."""
+    return max(int(np.median(slots.change[slots.change > 0])), 1)
 
 
 def add_hosts(scenario: Scenario, count: int) -> Scenario:

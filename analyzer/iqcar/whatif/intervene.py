@@ -136,6 +136,15 @@ def _edited(one: Scenario, question: Question, find: FindQuery) -> Scenario:
 def _with_slots(one: Scenario, question: Question) -> Scenario:
     apps = len(one.slots.handover)
     if question.executors is not None:
+        if _is_local(one):
+            raise UsageError(
+                "the run was in local mode, without executors", "executors", "change slots instead"
+            )
+        if question.executors < apps:
+            raise UsageError(
+                f"leaves {question.executors} for {apps} applications", "--executors",
+                "keep one for each",
+            )  # fmt: skip
         return edit.set_executors(one, question.executors)
     total = question.slots_in_all
     if question.slots is not None:
@@ -148,6 +157,13 @@ def _with_slots(one: Scenario, question: Question) -> Scenario:
             "keep one for each application",
         )  # fmt: skip
     return edit.set_slots(one, total)
+
+
+def _is_local(one: Scenario) -> bool:
+    executors = one.tables.executors
+    apps = [workload.app for workload in one.workloads]
+    mine = executors["app"].isin(apps).to_numpy()
+    return bool((executors["executor_id"].astype(str).to_numpy()[mine] == "driver").any())
 
 
 def _without_host(one: Scenario, name: str) -> Scenario:
@@ -182,6 +198,10 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
         yield "executors come and go as they did"
     else:
         yield "slots are there from the first to the last task, spread evenly over the hosts"
+    if question.slots is not None or question.slots_in_all is not None:
+        yield "hosts keep their processors, disks and networks"
+    if question.executors is not None:
+        yield "executors that the hosts have no room for run on further hosts like these"
     if question.hosts or question.host_loss or question.slots or question.executors:
         yield "tasks do the same work on another host"
     for device in needed:

@@ -11,7 +11,7 @@ import pandas as pd
 from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.tables import texts
 from iqcar.tables.arrays import share_of
-from iqcar.whatif.edit import used_hosts
+from iqcar.whatif.edit import slots_at_most, used_hosts
 from iqcar.whatif.intervene import DEVICE_NAMES, intervene
 from iqcar.whatif.model import REFUSED
 from iqcar.whatif.scenario import replay_scenario
@@ -60,7 +60,8 @@ class WhatIf:
         its tasks spent waiting, in proportion to all their time.
     total : dict
         ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``, ``change_percent``
-        of the queries that are predicted, and ``makespan_before_ms``, ``makespan_after_ms``.
+        of the queries that are predicted, ``makespan_before_ms``, ``makespan_after_ms``, and
+        ``slot_use_before``, ``slot_use_after``: share of all slots' time in which tasks ran.
     self_check : dict
         ``median`` and ``worst`` error of the replay of the run as it was, as shares, before single
         tasks were fitted, and the ``query`` that is worst.
@@ -174,7 +175,11 @@ def answer(
     return WhatIf(
         question,
         queries,
-        _total(queries, before, after),
+        {
+            **_total(queries, before, after),
+            "slot_use_before": slot_use(model.scenario, before),
+            "slot_use_after": slot_use(done.scenario, after),
+        },
         self_check(model),
         _capacities(model.scenario, before, after),
         done.assumptions,
@@ -286,6 +291,15 @@ def _total(queries: pd.DataFrame, before: list[Outcome], after: list[Outcome]) -
 def _makespan(outcomes: list[Outcome]) -> float | None:
     lasted = [float(np.nanmax(one.end_ms) - np.nanmin(one.start_ms)) for one in outcomes]
     return float(np.mean(lasted)) if lasted else None
+
+
+def slot_use(scenario: Scenario, outcomes: list[Outcome]) -> float | None:
+    """Share of the time of all slots, as many as there were at most, in which tasks ran."""
+    lasted = _makespan(outcomes)
+    if not lasted:
+        return None
+    ran = np.mean([(one.task_ms - one.wait_ms[:, -1]).sum() for one in outcomes])
+    return float(ran) / (lasted * slots_at_most(scenario.slots))
 
 
 def _capacities(scenario: Scenario, before: list[Outcome], after: list[Outcome]) -> pd.DataFrame:

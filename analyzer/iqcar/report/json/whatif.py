@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from iqcar.version import __version__
+from iqcar.whatif.what_if import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from iqcar.whatif.plan import Plan
+    from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
 
 
@@ -18,7 +21,15 @@ def whatif_schema() -> str:
     return Path(__file__).with_name("whatif.schema.json").read_text(encoding="utf-8")
 
 
-def whatif_to_json(answer: WhatIf) -> bytes:
-    """Encode an answer; numbers nobody knows become null."""
-    fields = {"iqcar_version": __version__, **answer.to_dict()}
+def whatif_to_json(
+    answer: WhatIf | None, plan: Plan | None = None, blame: RemovalBlame | None = None
+) -> bytes:
+    """Encode what was asked for; numbers nobody knows become null."""
+    fields = {
+        "iqcar_version": __version__,
+        "schema_version": SCHEMA_VERSION,
+        **({} if answer is None else answer.to_dict()),
+        **({} if plan is None else {"plan": plan.to_dict()}),
+        **({} if blame is None else {"removal_blame": blame.to_dict()}),
+    }
     return msgspec.json.format(msgspec.json.encode(fields), indent=1) + b"\n"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.text import Text
 
-from iqcar.formatting import duration, percent, printable, short, size
-from iqcar.report.terminal.layout import plain_table, print_section, terminal
+from iqcar.formatting import duration, percent, printable, short, signed, size
+from iqcar.report.terminal.layout import plain_table, print_doubts, print_section, terminal
 from iqcar.whatif.what_if import RESOURCES, SLOWER
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from iqcar.whatif.plan import Plan
+    from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
 
 NOTICED = 0.01
@@ -26,7 +28,7 @@ MOST_WAITS = 3
 def print_what_if(answer: WhatIf, top: int, console: Console | None = None) -> None:
     """Print the check, capacities, the queries that change most, totals, and what it rests on."""
     console = console or terminal()
-    console.print(Text(printable(check_sentence(answer))))
+    console.print(Text(printable(check_sentence(answer.self_check))))
     console.print(Text(printable(f"capacities: {_capacities(answer)}")))
     for refused in answer.refused:
         console.print(Text(printable(refused), style="bold"))
@@ -39,9 +41,67 @@ def print_what_if(answer: WhatIf, top: int, console: Console | None = None) -> N
     console.print(Text(printable(f"assumed: {'; '.join(answer.assumptions)}")))
 
 
-def check_sentence(answer: WhatIf) -> str:
+def print_plan(plan: Plan, console: Console | None = None) -> None:
+    """Print the check, one row per value, and what it rests on."""
+    console = console or terminal()
+    console.print(Text(printable(check_sentence(plan.self_check))))
+    for refused in plan.refused:
+        console.print(Text(printable(refused), style="bold"))
+    titles = (f">{plan.of_what}", ">all queries", "(80 %)", ">p80", ">first to last", ">slots used")
+    table = plain_table(*titles, *([] if plan.price is None else [">cost"]), "")
+    for row in plan.values.to_dict("records"):
+        notes = []
+        if row["value"] == plan.knee:
+            notes.append("knee: more gains little")
+        if row["value"] == plan.recorded:
+            notes.append("as recorded")
+        table.add_row(
+            str(row["value"]),
+            duration(row["total_ms"]),
+            f"({duration(row['low_ms'])} … {duration(row['high_ms'])})",
+            duration(row["p80_ms"]),
+            duration(row["makespan_ms"]),
+            "unknown" if row["slot_use"] is None else percent(row["slot_use"]),
+            *([] if plan.price is None else [f"{row['cost']:.4g}"]),
+            ", ".join(notes),
+        )
+    print_section(console, f"each number of {plan.of_what}", table)
+    console.print()
+    if plan.knee is None:
+        console.print(Text(f"more {plan.of_what} gain nothing"))
+    console.print(Text(f"recorded with {plan.recorded} {plan.of_what} at most"))
+    console.print(Text(printable(f"assumed: {'; '.join(plan.assumptions)}")))
+
+
+def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None = None) -> None:
+    """Print whom a query waited for, by replay and by attribution."""
+    console = console or terminal()
+    cost = blame.duration_ms - blame.alone_ms
+    table = plain_table("", ">cost", ">gain without it", ">attributed", "")
+    for row in blame.sources.head(top).to_dict("records"):
+        table.add_row(
+            short(row["name"]),
+            signed(row["shapley_ms"]),
+            signed(row["without_ms"]),
+            duration(row["attributed_ms"]),
+            "the two disagree" if row["disagrees"] else "",
+        )
+    print_section(
+        console,
+        printable(
+            f"{short(blame.target)}: {duration(blame.duration_ms)}, without the others "
+            f"{duration(blame.alone_ms)}; they cost {signed(cost)}"
+        ),
+        table,
+    )
+    hidden = len(blame.sources) - top
+    if hidden > 0:
+        console.print(Text(f"   and {hidden} more (--top)"))
+    print_doubts((f"{doubt}." for doubt in blame.doubts), console)
+
+
+def check_sentence(check: dict[str, Any]) -> str:
     """Say how well the replay of the run as it was reproduces it."""
-    check = answer.self_check
     if check["median"] is None:
         return "self-check: no query ended, so nothing can be held against the replay"
     worst = ""
