@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iqcar.topics import Topics
     from iqcar.wasted import WastedWork
     from iqcar.whatif.model import Model
-    from iqcar.whatif.plan import Plan
+    from iqcar.whatif.plan_capacity import Plan
     from iqcar.whatif.question import Question
     from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
@@ -194,7 +194,7 @@ class Diagnosis:
         UsageError
             If neither or both are given, or a value is absurd.
         """
-        from iqcar.whatif.plan import plan_capacity
+        from iqcar.whatif.plan_capacity import plan_capacity
 
         if (executors is None) == (slots is None):
             raise UsageError("needs executors or slots", "plan", "give one of them")

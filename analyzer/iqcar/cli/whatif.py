@@ -101,7 +101,7 @@ def whatif(
     from iqcar.pipeline import diagnose
     from iqcar.report.json.whatif import whatif_to_json
     from iqcar.report.terminal.whatif import print_plan, print_removal_blame, print_what_if
-    from iqcar.whatif.plan import parse_plan, parse_price, plan_capacity
+    from iqcar.whatif.plan_capacity import parse_plan, parse_price, plan_capacity
     from iqcar.whatif.question import ask
 
     check_writable(json, force)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iqcar.plots.drawing import Drawing
     from iqcar.tables.arrays import Floats
-    from iqcar.whatif.plan import Plan
+    from iqcar.whatif.plan_capacity import Plan
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 680, 240
 TOP = 24
@@ -70,8 +70,11 @@ def capacity_plan(plan: Plan) -> Drawing:
         found.append(
             text(LEFT + PLANE + 14, up(cost[-1] / cost.max() * most) + 4, f"cost {cost[-1]:.4g}")
         )
-    for value, words in ((plan.knee, "knee"), (plan.recorded, "recorded")):
-        if value is not None and low <= value <= high:
+    marked: dict[int, str] = {plan.recorded: "recorded"}
+    if plan.knee is not None:
+        marked[plan.knee] = "knee, recorded" if plan.knee == plan.recorded else "knee"
+    for value, words in marked.items():
+        if low <= value <= high:
             found.append(line(across(value), TOP, across(value), TOP + HEIGHT, faint=False))
             found.append(text(across(value) + 4, TOP - 8, words))
     found.append(text(LEFT + PLANE / 2, TOP + HEIGHT + 38, plan.of_what, anchor="middle"))

@@ -11,7 +11,7 @@ from iqcar.version import __version__
 from iqcar.whatif.what_if import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from iqcar.whatif.plan import Plan
+    from iqcar.whatif.plan_capacity import Plan
     from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
 

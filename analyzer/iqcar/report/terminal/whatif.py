@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from iqcar.whatif.plan import Plan
+    from iqcar.whatif.plan_capacity import Plan
     from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
 
