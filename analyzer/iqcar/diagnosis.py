@@ -230,6 +230,12 @@ class Diagnosis:
         """Rows of the queries that an option names."""
         return find_query(self.tables.queries, wanted, option)
 
+    def phases(self, method: str = "merge") -> pd.DataFrame:
+        """Phases of tasks that the plugin profiled: :func:`iqcar.waits.phases.phases_of`."""
+        from iqcar.waits.phases import phases_of
+
+        return phases_of(self.tables, method)
+
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import iqcar
+from iqcar.plots.palette import PHASE_COLOURS
 from iqcar.plots.timeline import Timeline
 from tests.support.browsing import Watched, needs_chromium
+from tests.support.interval_profiles import intervals_of
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import HOSTILE, diagnosis_of, nothing_read
 from tests.support.random_tables import RandomInput, random_input
@@ -116,6 +120,55 @@ def test_the_page_tells_a_tasks_numbers_under_the_pointer(browser, tmp_path: Pat
     assert (f"{ran / 1e3:.1f} s" if ran >= 1000 else f"{ran:.0f} ms") in said
     assert "executor 0 on host-00" in said
     assert "not recorded: executors, memory" in said
+
+
+def test_tasks_are_drawn_as_their_phases(browser, tmp_path: Path) -> None:
+    """Each reads in the first third of its life and computes in the rest."""
+    diagnosis = many_tasks(40, hosts=1, executors=1, cores=1, queries=2)
+    tasks = diagnosis.tables.tasks
+    launch, finish = tasks["launch_ms"], tasks["finish_ms"]
+    third = launch + (finish - launch) / 3
+    intervals = intervals_of(
+        [
+            {"task": row, "start_ms": a, "end_ms": b, name: b - a}
+            for row in range(len(tasks))
+            for a, b, name in (
+                (launch[row], third[row], "io_read_ms"),
+                (third[row], finish[row], "cpu_ms"),
+            )
+        ]
+    )
+    tables = diagnosis.tables.with_(intervals=intervals)
+    shown = iqcar.plots.lanes(tables, diagnosis.waits, "phase")
+    shown.write_html(tmp_path / "page.html")
+    watched = opened(browser, tmp_path / "page.html")
+    page = watched.page
+    whole = state_of(watched)
+    assert whole["mode"] == "phase"
+    box = page.locator(".iqt-lanes").bounding_box()
+    left = min(170, round(box["width"] * 0.2))
+    one = int(np.argmax(finish - launch))
+
+    def pointed(part: float) -> str:
+        at = launch[one] + part * (finish[one] - launch[one]) - shown.payload["origin_ms"]
+        x = left + at / whole["to_ms"] * (box["width"] - left - 8)
+        page.mouse.move(box["x"] + x, box["y"] + 26)
+        pixel = page.evaluate(
+            "([x, y]) => { const c = document.querySelector('.iqt-lanes');"
+            " const k = c.width / c.clientWidth;"
+            " return [...c.getContext('2d').getImageData(x * k, y * k, 1, 1).data]; }",
+            [x, 26],
+        )
+        colour = "#" + "".join(f"{value:02X}" for value in pixel[:3])
+        (name,) = (n for n, c in PHASE_COLOURS.items() if c == colour)
+        assert f"phase: {name}" in page.locator(".iqt-tip").inner_text()
+        return name
+
+    assert [pointed(0.15), pointed(0.7)] == ["read", "compute"]
+    assert "no profile recorded" in page.locator(".iqt-legend").inner_text()
+    watched.screenshot("timeline-phases")
+    # Reading pixels is what this test does, not the page.
+    assert [error for error in watched.errors if "getImageData" not in error] == []
 
 
 def test_the_table_holds_the_same_and_chooses_by_keyboard(browser, tmp_path: Path) -> None:

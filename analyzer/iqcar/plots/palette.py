@@ -43,6 +43,16 @@ OTHERS = "#8A9099"
 MISSING = "#9AA0A6"
 """Hatching of what nobody recorded."""
 
+PHASE_COLOURS = {
+    "read": "#E69F00",
+    "compute": COMPUTING,
+    "fetch": "#009E73",
+    "write": "#8C5A00",
+    "spill": "#CC79A7",
+    "wait": "#D55E00",
+}
+"""Phases of tasks, like the resources that dominate in them; writing is darker than reading."""
+
 BEFORE, AFTER = "#6F7BB8", "#D07A1E"
 """The sides of a comparison."""
 SLOWER, FASTER = "#C8443A", "#2A86C8"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iqcar.graph import IQCGraph
     from iqcar.tables import Tables
 
-COLOURS = ("query", "wait")
+COLOURS = ("query", "wait", "phase")
 HEIGHT_PX = 760
 """Height in a notebook: a laptop's screen; what is beyond scrolls, and a corner resizes it."""
 
@@ -71,7 +71,8 @@ class Timeline:
     selected : str
         Id of the query that is chosen first; none by default.
     mode : str
-        Colours of tasks: ``query``, or ``wait`` for what each waited for most.
+        Colours of tasks: ``query``, ``wait`` for what each waited for most, or ``phase`` for what
+        it did when, where profiles were recorded.
     dark : bool
         Whether it has the dark look.
     """
@@ -168,7 +169,7 @@ def lanes(
     Parameters
     ----------
     colour : str
-        ``query``, or ``wait`` for what each task waited for most.
+        ``query``, ``wait`` for what each task waited for most, or ``phase`` for what it did when.
     by_host : bool
         One lane per host even where there are few executors.
     graph : IQCGraph, optional
@@ -177,11 +178,15 @@ def lanes(
     Raises
     ------
     UsageError
-        If ``colour`` is neither.
+        If ``colour`` is none of these, or phases are asked for and none were recorded.
     """
     if colour not in COLOURS:
-        raise UsageError(f"tasks have no colour by {colour!r}", "lanes", "take query or wait")
+        raise UsageError(
+            f"tasks have no colour by {colour!r}", "lanes", "take query, wait or phase"
+        )
     payload = timeline_payload(tables, task_waits, graph, by_host=by_host)
+    if colour == "phase" and "phases" not in payload:
+        raise UsageError("no profiles of tasks were recorded", "lanes", "take query or wait")
     return Timeline(payload, mode=colour, dark=dark)
 
 

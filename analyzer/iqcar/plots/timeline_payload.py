@@ -16,11 +16,12 @@ from iqcar.plots.bins import Bins
 from iqcar.plots.host_series import QUANTITIES, host_series, span_of
 from iqcar.plots.lane_rows import Lanes, lanes_of, rows_within
 from iqcar.plots.main_wait import MAIN_WAITS, RESOURCES, main_waits, resource_waits
-from iqcar.plots.palette import OTHERS, RESOURCE_COLOURS, query_colours
+from iqcar.plots.palette import OTHERS, PHASE_COLOURS, RESOURCE_COLOURS, query_colours
 from iqcar.plots.timeline_bins import task_bins
 from iqcar.plots.timeline_columns import Clock, packed, packed_shares
 from iqcar.plots.waiting import query_waiting
 from iqcar.tables import texts
+from iqcar.waits.phases import PHASE_NAMES, phases_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,8 @@ MOST_TASKS = 100_000
 """Tasks that travel one by one: 15 bytes each make 2 MB of text."""
 MOST_WITH_SHARES = 50_000
 """Tasks that travel with what they waited for, 9 bytes more each."""
+MOST_PHASES = 200_000
+"""Phases of tasks that travel, 5 bytes each; tasks with more of them have none."""
 MOST_LANES = 400
 """Lanes; where there are more executors, a host is a lane."""
 MOST_QUERIES = 1_000
@@ -115,6 +118,10 @@ def timeline_payload(
     query = number[tables.tasks["query"].to_numpy(np.int64)]
     if len(tables.tasks) <= MOST_TASKS:
         payload["tasks"] = _tasks(tables, task_waits, lanes, query, clock)
+        if "phases" in payload["tasks"]:
+            payload["phases"] = [
+                {"name": name, "colour": PHASE_COLOURS[name]} for name in PHASE_NAMES
+            ]
     else:
         code = main_waits(task_waits)
         payload["bins"] = [
@@ -319,4 +326,30 @@ def _tasks(
         columns["shares"] = [
             packed_shares(share[shown, r], 1.0)["v"] for r in range(len(RESOURCES))
         ]
+    columns.update(_phases(tables, shown, clock))
     return columns
+
+
+def _phases(tables: Tables, shown: Ints, clock: Clock) -> dict[str, Any]:
+    """Phases of the tasks that have a recorded profile: how many, when each begins, its kind.
+
+    A profile is by the executor's clock: its first phase begins with the task.
+    """
+    phases = phases_of(tables)
+    if not 0 < len(phases) <= MOST_PHASES:
+        return {}
+    task = phases["task"].to_numpy(np.int64)
+    position = np.full(len(tables.tasks), -1, np.int64)
+    position[shown] = np.arange(len(shown))
+    kept = np.flatnonzero(position[task] >= 0)
+    kept = kept[np.argsort(position[task[kept]], kind="stable")]
+    task = task[kept]
+    launch = tables.tasks["launch_ms"].to_numpy(np.float64)[task]
+    start = phases["start_ms"].to_numpy(np.float64)[kept]
+    is_first = np.diff(task, prepend=-1) != 0
+    begin = start[is_first][np.cumsum(is_first) - 1]
+    return {
+        "phases": packed(np.bincount(position[task], minlength=len(shown)), "u2"),
+        "phase_start": clock.column(launch + start - begin),
+        "phase": packed(phases["phase"].to_numpy()[kept], "u1"),
+    }

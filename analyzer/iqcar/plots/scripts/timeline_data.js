@@ -73,6 +73,13 @@ function openTasks(packed) {
   for (const name of ['lane', 'row', 'launch', 'end', 'query', 'wait']) tasks[name] = decode(packed[name]);
   tasks.shares = packed.shares ? packed.shares.map(decode) : null;
   tasks.slotMs = packed.slot_ms ? decode(packed.slot_ms) : null;
+  if (packed.phases) {
+    const counts = decode(packed.phases);
+    tasks.phaseStart = decode(packed.phase_start);
+    tasks.phase = decode(packed.phase);
+    tasks.firstPhase = new Uint32Array(tasks.count + 1);
+    for (let i = 0; i < tasks.count; i += 1) tasks.firstPhase[i + 1] = tasks.firstPhase[i] + counts[i];
+  }
   tasks.segments = [];
   for (let i = 0; i < tasks.count; i += 1) {
     const last = tasks.segments[tasks.segments.length - 1];

@@ -123,7 +123,9 @@ function drawTasks(ctx, view, model, state, row, y) {
         flush();
         pixel = -1;
         paint.as(colourOf(model, state, tasks.query[i], tasks.wait[i]), strength(state, tasks.query[i]));
-        ctx.fillRect(x, top, Math.max(width - (width > 4 ? 0.7 : 0), 1), high);
+        const wide = Math.max(width - (width > 4 ? 0.7 : 0), 1);
+        if (state.mode === 'phase') drawPhases(ctx, paint, view, model, i, top, high, wide);
+        else ctx.fillRect(x, top, wide, high);
         drawn += 1;
       } else {
         const at = Math.floor(x);
@@ -135,6 +137,30 @@ function drawTasks(ctx, view, model, state, row, y) {
   }
   ctx.globalAlpha = 1;
   return drawn;
+}
+
+// A task as its phases, one after another; without a profile it is pale.
+function drawPhases(ctx, paint, view, model, i, top, high, wide) {
+  const { tasks } = model;
+  const begin = view.x(tasks.launch[i]);
+  if (tasks.firstPhase[i] === tasks.firstPhase[i + 1]) {
+    paint.as(model.others_colour, 0.25);
+    ctx.fillRect(begin, top, wide, high);
+    return;
+  }
+  for (let k = tasks.firstPhase[i]; k < tasks.firstPhase[i + 1]; k += 1) {
+    const until = k + 1 < tasks.firstPhase[i + 1] ? view.x(tasks.phaseStart[k + 1]) : begin + wide;
+    const from = Math.min(view.x(tasks.phaseStart[k]), begin + wide);
+    paint.as(model.phases[tasks.phase[k]].colour, 1);
+    ctx.fillRect(from, top, Math.max(Math.min(until, begin + wide) - from, 0.5), high);
+  }
+}
+
+// What a task is at, at a moment.
+function phaseAt(tasks, i, moment) {
+  let k = tasks.firstPhase[i];
+  while (k + 1 < tasks.firstPhase[i + 1] && tasks.phaseStart[k + 1] <= moment) k += 1;
+  return k;
 }
 
 // One row for a whole lane: as high as its slots are in use, in the colour of what used them most.
@@ -256,7 +282,7 @@ function pointLanes(view, model, state, x, y) {
   for (const segment of state.segments.get(row.lane) ?? []) {
     if (slot >= 0 && segment.row !== slot) continue;
     const i = firstAfter(model.tasks, segment, at - slack);
-    if (i < segment.end && model.tasks.launch[i] <= at + slack) return { query: known(model, model.tasks.query[i]), lines: taskLines(model, i, where) };
+    if (i < segment.end && model.tasks.launch[i] <= at + slack) return { query: known(model, model.tasks.query[i]), lines: taskLines(model, i, where, at) };
   }
   return null;
 }
@@ -281,7 +307,7 @@ function binUnder(model, row, where, view, at) {
   };
 }
 
-function taskLines(model, i, where) {
+function taskLines(model, i, where, at) {
   const { tasks } = model;
   const query = known(model, tasks.query[i]);
   const ran = (tasks.end[i] - tasks.launch[i]) * model.tick_ms;
@@ -289,6 +315,7 @@ function taskLines(model, i, where) {
     query >= 0 ? model.queries.name[query] : 'a query without a bar', where,
     `ran ${duration(ran)} from ${utc(model.origin_ms + tasks.launch[i] * model.tick_ms)}`,
   ];
+  if (tasks.phase && tasks.firstPhase[i] < tasks.firstPhase[i + 1]) lines.push(`phase: ${model.phases[tasks.phase[phaseAt(tasks, i, at)]].name}`);
   if (!tasks.shares) return [...lines, `waited most for: ${model.main_waits[tasks.wait[i]].name}`];
   const life = ran + tasks.slotMs[i];
   const waited = model.resources.map((resource, r) => [resource.name, tasks.shares[r][i]]);

@@ -14,10 +14,12 @@ function build(element, model, first) {
   };
   const [byQuery, byQueryLabel] = mode('query', 'by query');
   const [byWait, byWaitLabel] = mode('wait', 'by what they waited for most');
+  const [byPhase, byPhaseLabel] = mode('phase', 'by phase');
+  const hasPhases = Boolean(model.phases) && layLanes(model).exact;
   const button = (act, text, label) => el('button', { type: 'button', 'data-act': act, 'aria-label': label, title: label }, text);
   const buttons = [button('in', '+', 'Zoom in'), button('out', '−', 'Zoom out'), button('all', 'whole time', 'Show the whole time')];
   const parts = {
-    modes: [byQuery, byWait], buttons,
+    modes: hasPhases ? [byQuery, byWait, byPhase] : [byQuery, byWait], buttons,
     top: el('canvas', { role: 'img', class: 'iqt-top' }),
     lanes: el('canvas', { role: 'img', class: 'iqt-lanes', 'aria-label': lanesLabel(model) }),
     spacer: el('div', { class: 'iqt-spacer' }),
@@ -36,7 +38,7 @@ function build(element, model, first) {
   const recorder = model.recorded ? '`iqcar sample`' : 'the iqcar plugin or `iqcar sample`';
   const unsampled = model.sampled ? '' : ` What hosts did (CPU, disk, network) was not recorded: ${recorder} records it.`;
   element.replaceChildren(
-    el('div', { class: 'iqt-bar' }, el('span', { class: 'iqt-switch', role: 'radiogroup', 'aria-label': 'Colour tasks' }, 'Colour tasks ', byQueryLabel, byWaitLabel),
+    el('div', { class: 'iqt-bar' }, el('span', { class: 'iqt-switch', role: 'radiogroup', 'aria-label': 'Colour tasks' }, 'Colour tasks ', byQueryLabel, byWaitLabel, ...(hasPhases ? [byPhaseLabel] : [])),
       el('span', { class: 'iqt-buttons' }, ...buttons)),
     parts.legend, parts.area, parts.said,
     el('p', { class: 'iqt-hint' }, `Times are after ${utc(model.origin_ms)}, the start of this input. Drag to move; click, then turn the wheel to zoom; keys: arrows, +, −, 0. Click a bar to choose its query.${unsampled}`),
@@ -60,6 +62,10 @@ function fillLegend(parts, model, state) {
   };
   if (state.mode === 'wait') {
     parts.legend.replaceChildren(...model.main_waits.map((one) => item(one.colour, one.name)));
+    return;
+  }
+  if (state.mode === 'phase') {
+    parts.legend.replaceChildren(...model.phases.map((one) => item(one.colour, one.name)), item(model.others_colour, 'no profile recorded'));
     return;
   }
   const size = model.tasks ? (i) => model.tasks.time[i] : (i) => model.queries.end[i] - model.queries.start[i];
