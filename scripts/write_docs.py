@@ -72,6 +72,7 @@ from iqcar.topics import (
 )
 from iqcar.waits import WAITS
 from iqcar.waits.by_query import QUERY_WAITS
+from iqcar.waits.phases import PHASES
 from iqcar.wasted import WASTED_TASKS, WASTED_WORK
 
 EXIT_CODES = {
@@ -162,7 +163,7 @@ def tables_page() -> str:
         "from them. An integer column with unit `row` holds a row number",
         "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
     ]
-    derived = (WAITS, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
+    derived = (WAITS, PHASES, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
     for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES):
         lines += ["", f"## {spec.name}", "", spec.sentence, ""]
         lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]

@@ -10,6 +10,7 @@ import numpy as np
 from iqcar.errors import UsageError
 from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, PROCESSOR
 from iqcar.whatif import edit
+from iqcar.whatif.operational_laws import DEVICE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     FindQuery = Callable[[str, str], Sequence[int]]
 
 T = TypeVar("T")
-DEVICE_NAMES = {DISK: "disk", NETWORK: "network", PROCESSOR: "processors"}
 ENDS = (1.0 / HEADROOM, HEADROOM)
 """Factors of an assumed capacity that bound it: the most that was seen, and much more."""
 

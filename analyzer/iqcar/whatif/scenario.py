@@ -7,7 +7,7 @@ launches and durations follow. An intervention edits what is given (:mod:`iqcar.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.demand.estimate import Demand
+    from iqcar.replay.event_loop import Run
     from iqcar.replay.loop_input import Shares, Slots, Steps, Work
     from iqcar.replay.recorded_workload import Workload
     from iqcar.tables import Tables
@@ -112,6 +113,25 @@ class Scenario:
         return self.query_of_step[self.work.step]
 
 
+class DeviceUse(NamedTuple):
+    """Use of each host's disk, network and processors, ndarrays of shape (n_hosts, 3).
+
+    Attributes
+    ----------
+    tasks : tasks that used the device.
+    alone_ms, spent_ms : sums over these of the time that they needed alone, and that they took.
+    utilisation : share of ``lasted_ms`` in which the whole capacity would have been used.
+    lasted_ms : float
+        From the first launch to the last end of a task.
+    """
+
+    tasks: Floats
+    alone_ms: Floats
+    spent_ms: Floats
+    utilisation: Floats
+    lasted_ms: float
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What followed; rows of queries as in ``tables.queries``, NaN where one was not replayed.
@@ -123,15 +143,14 @@ class Outcome:
         Waited for disk, network, processors and slots.
     task_ms : ndarray of shape (n_queries,), ms
         Time that tasks of the query ran or waited for a slot.
-    busy : ndarray of shape (n_hosts, 3)
-        U = X · D: share of the makespan in which each device was used, in units of its capacity.
+    devices : DeviceUse
     """
 
     start_ms: Floats
     end_ms: Floats
     wait_ms: Floats
     task_ms: Floats
-    busy: Floats
+    devices: DeviceUse
 
     @property
     def duration_ms(self) -> Floats:
@@ -229,16 +248,27 @@ def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome
             wait[:, DEVICE[phase]] += sum_by(query[ran], lost[ran, phase], n)
     wait[:, DEVICES] = sum_by(query[ran], slot[ran], n)
     lasted = found.ended - found.launched + slot
-    used = np.zeros((one.slots.hosts, DEVICES))
-    on = np.flatnonzero(found.host >= 0)
-    for phase in range(PHASES):
-        if DEVICE[phase] >= 0:
-            moved = alone[on, phase] * one.use[on, phase]
-            used[:, DEVICE[phase]] += sum_by(found.host[on], moved, one.slots.hosts)
-    lasts = np.nanmax(found.ended, initial=0.0) - np.nanmin(found.launched, initial=np.inf)
+    use = _device_use(one, found, alone)
+    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use)
+
+
+def _device_use(scenario: Scenario, found: Run, alone: Floats) -> DeviceUse:
+    hosts = scenario.slots.hosts
+    tasks, needed, spent, used = (np.zeros((hosts, DEVICES)) for _ in range(4))
+    on = np.flatnonzero((found.host >= 0) & np.isfinite(found.ended))
+    host = found.host[on]
+    for device in range(DEVICES):
+        phases = np.flatnonzero(device == DEVICE)
+        mine = alone[on][:, phases]
+        tasks[:, device] = sum_by(host, np.where((mine > 0).any(axis=1), 1.0, 0.0), hosts)
+        needed[:, device] = sum_by(host, np.sum(mine, axis=1), hosts)
+        spent[:, device] = sum_by(host, found.spent[on][:, phases].sum(axis=1), hosts)
+        used[:, device] = sum_by(host, (mine * scenario.use[on][:, phases]).sum(axis=1), hosts)
+    ends, launches = found.ended, found.launched
+    lasted = max(float(np.nanmax(ends, initial=0.0) - np.nanmin(launches, initial=np.inf)), 1.0)
     with np.errstate(invalid="ignore"):
-        busy = used / one.capacity / max(lasts, 1.0)
-    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), np.nan_to_num(busy))
+        utilisation = np.nan_to_num(used / scenario.capacity / lasted)
+    return DeviceUse(tasks, needed, spent, utilisation, lasted)
 
 
 def _luck(scenario: Scenario, luck: int) -> Floats:

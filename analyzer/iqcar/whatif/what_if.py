@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iqcar.limits import MOST_HOSTS
 from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.tables import texts
 from iqcar.tables.arrays import share_of
 from iqcar.whatif.edit import slots_at_most, used_hosts
-from iqcar.whatif.intervene import DEVICE_NAMES, intervene
+from iqcar.whatif.intervene import intervene
 from iqcar.whatif.model import REFUSED
+from iqcar.whatif.operational_laws import DEVICE_NAMES, before_and_after, operational_laws
 from iqcar.whatif.scenario import replay_scenario
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ WIDENED = 1.4
 """Factor of the half width that covers 80 % on worlds that break the model."""
 OF_CHANGE, OF_ERROR, AT_LEAST = 0.15, 0.3, 0.01
 """Parts of the half width: of the change, of the check's error, and a share of the duration."""
+MOST_DEVICES = 3 * MOST_HOSTS
+"""Devices in the JSON, those in use most."""
 SLOWER = 0.05
 """Change from which a query is said to get slower."""
 RESOURCES = (*DEVICE_NAMES.values(), "slots")
@@ -69,6 +73,8 @@ class WhatIf:
         ``resource``, ``value`` per host (median), ``unit``, ``evidence``, ``identified``, and the
         share of the time that the busiest host's device was in use, ``busy_before`` and
         ``busy_after``.
+    devices : DataFrame
+        Operational laws of each host's devices, before and after: :func:`operational_laws`.
     assumptions : tuple of str
     refused : tuple of str
         Why there is no answer, or none for some queries.
@@ -79,6 +85,7 @@ class WhatIf:
     total: dict[str, Any]
     self_check: dict[str, Any]
     capacities: pd.DataFrame
+    devices: pd.DataFrame
     assumptions: tuple[str, ...]
     refused: tuple[str, ...]
 
@@ -89,6 +96,7 @@ class WhatIf:
             "do": self.question.to_dict(),
             "self_check": self.self_check,
             "capacities": self.capacities.to_dict("records"),
+            "devices": self.devices.head(MOST_DEVICES).to_dict("records"),
             "queries": [
                 {
                     **{name: row[name] for name in QUERY_COLUMNS[:8]},
@@ -182,6 +190,9 @@ def answer(
         },
         self_check(model),
         _capacities(model.scenario, before, after),
+        before_and_after(
+            operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
+        ),
         done.assumptions,
         refused,
     )
@@ -333,4 +344,5 @@ def _capacities(scenario: Scenario, before: list[Outcome], after: list[Outcome])
 
 
 def _busiest(outcomes: list[Outcome], device: int) -> float:
-    return float(np.mean([one.busy[:, device].max(initial=0.0) for one in outcomes]))
+    used = [one.devices.utilisation[:, device].max(initial=0.0) for one in outcomes]
+    return float(np.mean(used))
