@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from iqcar.errors import UsageError
 from iqcar.plots.capacity_plan import capacity_plan
+from iqcar.whatif import edit
 from iqcar.whatif.plan_capacity import find_knee, parse_plan, parse_price, plan_capacity
 from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
 from tests.whatif.test_predictions import model_of
@@ -85,3 +88,14 @@ def test_the_picture_shows_every_value_the_knee_and_the_cost(plan) -> None:
     assert picture.count("<circle") == len(plan.values)
     assert f"the knee is at {plan.knee}" in picture
     assert all(word in picture for word in ("cost", "\u2068knee\u2069", "\u2068recorded\u2069"))
+
+
+def test_every_application_keeps_a_slot() -> None:
+    """One of two has a tenth of the slots: of three it keeps one."""
+    wide = StagePlan(20, sleep=1000.0, cpu=1.0)
+    plans = [QueryPlan("a", (wide,)), QueryPlan("b", (wide,), app=1)]
+    scenario = model_of(Simulation(Cluster(hosts=1, slots=9, apps=2), plans, 1)).scenario
+    slots = scenario.slots
+    few = slots._replace(change=np.where(slots.app == 1, 1, slots.change))
+    after = edit.set_slots(replace(scenario, slots=few), 3).slots
+    assert np.bincount(after.app, after.change).tolist() == [2, 1]

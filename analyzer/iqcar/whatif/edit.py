@@ -167,13 +167,15 @@ def set_cores(scenario: Scenario, cores: float) -> Scenario:
 def set_slots(scenario: Scenario, total: int) -> Scenario:
     """Offer so many slots in all from the beginning to the end, spread evenly over the hosts.
 
-    Several applications keep the proportion of their slots.
+    Several applications keep the proportion of their slots, and each at least one.
     """
     hosts, each = _most_slots(scenario.slots)
     share = each / each.sum()
-    parts = np.floor(share * total).astype(np.int64)
-    for app in np.argsort(-(share * total - parts), kind="stable")[: total - int(parts.sum())]:
-        parts[app] += 1
+    parts = np.maximum(np.floor(share * total).astype(np.int64), 1)
+    while parts.sum() < total:
+        parts[np.argmax(share * total - parts)] += 1
+    while parts.sum() > total and parts.max() > 1:
+        parts[np.argmax(parts)] -= 1
     return _with_slots(scenario, [_spread(int(part), hosts) for part in parts])
 
 

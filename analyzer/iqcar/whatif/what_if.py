@@ -254,6 +254,10 @@ def _query_frame(
 
 
 def _refusals(model: Model, queries: pd.DataFrame) -> tuple[str, ...]:
+    if not np.isfinite(model.median_error):
+        return (
+            "no answer: no query ended that ran tasks, so nothing tells how well a replay does",
+        )
     if not model.median_error <= REFUSED:
         return (
             "no answer: the replay of the run as it was is off by "
