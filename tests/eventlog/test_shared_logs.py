@@ -12,6 +12,7 @@ import pytest
 import iqcar
 from iqcar.replay import record, replay_errors
 from iqcar.report.json.analyze import result_schema, to_json
+from iqcar.report.json.whatif import whatif_schema, whatif_to_json
 from tests.conftest import shared_logs_folder
 from tests.support.independent_count import count
 
@@ -29,12 +30,28 @@ def validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema)
 
 
+def check_what_if(diagnosis: iqcar.Diagnosis) -> None:
+    """A question about any log is answered or refused, and the same run is the same."""
+    schema = jsonschema.Draft202012Validator(json.loads(whatif_schema()))
+    same = diagnosis.what_if(scale=dict.fromkeys(diagnosis.tables.queries["query_id"][:3], "1x"))
+    said = same.queries[same.queries["refused"] == ""]
+    assert said["predicted_ms"].tolist() == pytest.approx(said["recorded_ms"].tolist())
+    more = diagnosis.what_if(slots=+4, disk="2x")
+    schema.validate(json.loads(whatif_to_json(more)))
+    told = more.queries
+    assert (told["refused"] != "").tolist() == told["predicted_ms"].isna().tolist()
+    assert ((told["low_ms"] <= told["predicted_ms"]) | told["predicted_ms"].isna()).all()
+    assert more.assumptions
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_counts_and_accounts_of_a_real_log(name: str, shared_logs: Path, validator) -> None:
     log = shared_logs / name
-    result = json.loads(to_json(iqcar.diagnose(iqcar.read(log))))
+    diagnosis = iqcar.diagnose(iqcar.read(log))
+    result = json.loads(to_json(diagnosis))
     validator.validate(result)
+    check_what_if(diagnosis)
     (read,) = result["inputs"]
     counted = count(log)
     assert {key: read[key] for key in counted} == counted

@@ -59,8 +59,8 @@ def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Interv
     """
     needed = [
         device
-        for device, factor in _factors(question).items()
-        if factor is not None and (scenario.evidence[_hosts(scenario), device] == ASSUMED).any()
+        for device in _capacities_asked(question)
+        if (scenario.evidence[_hosts(scenario), device] == ASSUMED).any()
     ]
     ends = [_edited(_other_capacity(scenario, needed, by), question, find) for by in ENDS if needed]
     return Intervened(
@@ -70,12 +70,21 @@ def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Interv
     )
 
 
-def _factors(question: Question) -> dict[int, float | None]:
-    return {
+def _capacities_asked(question: Question) -> list[int]:
+    """Devices whose capacity decides the answer; more slots need processors."""
+    asked = {
         DISK: question.disk,
         NETWORK: question.network,
-        PROCESSOR: question.cpu if question.host_cores is None else question.host_cores,
+        PROCESSOR: next(
+            (
+                change
+                for change in (question.cpu, question.slots, question.slots_in_all)
+                if change is not None
+            ),
+            None,
+        ),
     }
+    return [device for device, change in asked.items() if change is not None]
 
 
 def _hosts(scenario: Scenario) -> Sequence[int]:
@@ -87,7 +96,8 @@ def _other_capacity(scenario: Scenario, devices: list[int], by: float) -> Scenar
     capacity = scenario.capacity.copy()
     for device in devices:
         assumed = scenario.evidence[:, device] == ASSUMED
-        capacity[assumed, device] *= by
+        # As many tasks as processors ran at once: there are no fewer.
+        capacity[assumed, device] *= max(by, 1.0) if device == PROCESSOR else by
     return replace(scenario, capacity=capacity)
 
 
@@ -205,20 +215,23 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
     if question.hosts or question.host_loss or question.slots or question.executors:
         yield "tasks do the same work on another host"
     for device in needed:
+        assumed, others = f"{HEADROOM:g} × the most that was seen", "half and twice that"
+        if device == PROCESSOR:
+            assumed, others = "as many as tasks that ran at once", "twice as many"
         yield (
             f"nobody was seen waiting for {DEVICE_NAMES[device]}, so the capacity is not known: "
-            f"assumed {HEADROOM:g} × the most that was seen; the range covers half and twice that"
+            f"assumed {assumed}; the range covers {others}"
         )
-    assumed = [
+    unseen = [
         name
         for device, name in DEVICE_NAMES.items()
         if device not in needed
         and np.any(scenario.evidence[_hosts(scenario), device] == ASSUMED)
         and np.isfinite(scenario.capacity[_hosts(scenario), device]).any()
     ]
-    if assumed:
+    if unseen:
         yield (
-            f"what {' and '.join(assumed)} can do is assumed: nobody was seen waiting for another "
+            f"what {' and '.join(unseen)} can do is assumed: nobody was seen waiting for another "
             "there"
         )
     if question.scale:
