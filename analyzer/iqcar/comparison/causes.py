@@ -21,7 +21,7 @@ from iqcar.enums import ChangeKind
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     import pandas as pd
 
@@ -97,6 +97,7 @@ class _Cause(NamedTuple):
     share: float
     sentence: str
     symptom: Symptom | None = None
+    root: int = -1
 
 
 def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
@@ -116,7 +117,12 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
     for of, above in zip(category, parent, strict=True):
         if above >= 0:
             inside.setdefault(category[above], []).append(of)
-    told = _Told(compared, dict(zip(category, evidence, strict=True)), inside)
+    other_work = {
+        compared.categories["query_category"].iloc[of]
+        for of, what, by in zip(category, kind, evidence, strict=True)
+        if what or WORK_TESTS & set(by.split(", "))
+    }
+    told = _Told(compared, dict(zip(category, evidence, strict=True)), inside, other_work)
     few = changes[["runs_before", "runs_after"]].min(axis=1).to_numpy() < FEW_RUNS
     before, after = (changes[name].to_numpy(np.float64) for name in ("before_ms", "after_ms"))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,7 +142,9 @@ def explain_changes(changes: pd.DataFrame, compared: Compared) -> Explained:
             or str(causes[0].kind if causes else ChangeKind.RATE)
         )
         only_time = evidence[row] in ("time", "") and not kind[row]
-        by_chance[row] = few[row] and small[row] and only_time and all(map(is_wait, causes))
+        by_chance[row] = (
+            few[row] and small[row] and only_time and all(map(told.may_be_chance, causes))
+        )
         for cause in causes[:MOST_CAUSES]:
             columns["change"].append(row)
             columns["cause"].append(cause.cause)
@@ -154,9 +162,14 @@ class _Told:
     """Causes of stages and queries, each told once."""
 
     def __init__(
-        self, compared: Compared, evidence: Mapping[int, str], inside: Mapping[int, list[int]]
+        self,
+        compared: Compared,
+        evidence: Mapping[int, str],
+        inside: Mapping[int, list[int]],
+        other_work: Set[int],
     ) -> None:
         self.compared, self.evidence, self.inside = compared, evidence, inside
+        self.other_work = other_work
         categories = compared.categories
         names = texts(categories, "name_after"), texts(categories, "name_before")
         self.names = [after or before for after, before in zip(*names, strict=True)]
@@ -169,9 +182,19 @@ class _Told:
                 self.stages.setdefault(query, []).append(category)
         self.blame: dict[int, pd.DataFrame] = {}
         if compared.blame is not None:
-            self.blame = dict(list(compared.blame.groupby("category")))
+            blame = compared.blame
+            # Another plan holds the same slots at other times: others can wait longer for it.
+            named = blame["named"] | ((blame["change_ms"] != 0) & blame["source"].isin(other_work))
+            self.blame = dict(list(blame.assign(named=named).groupby("category")))
         self._stage: dict[int, list[tuple[StageCause, float]]] = {}
         self.chains = HandOvers(self._reasons)
+
+    def may_be_chance(self, cause: _Cause) -> bool:
+        """Tell whether a cause is a wait for nobody, or for a query that does what it did before.
+
+        Equal runs meet differently: some query then waits longer for another one that is the same.
+        """
+        return is_wait(cause) or 0 <= cause.root not in self.other_work
 
     def one_sided(self, stage: int) -> str:
         """Return the kind of a stage that its query has on one side only; else nothing."""
@@ -227,9 +250,9 @@ class _Told:
         stages = self.stages.get(query, [])
         if query in self.inside and "time" not in self.evidence.get(query, ""):
             stages = self.inside[query]  # the query's own time varies too much to tell
-            # Work is trusted before time.
+            # Work is trusted before time; beside the chain a stage has no time of its own.
             by_work = [of for of in stages if self._other_work(of)]
-            change = {of: abs(float(after[of] - before[of])) for of in by_work or stages}
+            change = {of: abs(float(after[of] - before[of])) or 1.0 for of in by_work or stages}
             whole = sum(change.values())
         else:
             change = {of: float(after[of] - before[of]) for of in stages}
@@ -287,7 +310,8 @@ class _Told:
             names = [self.names[of] for of in path]
             text = f"{cause.sentence}: waits for {', which waits for '.join(names)}"
             if root.shared is None:
-                found.append(_Cause(cause.kind, f"query:{names[-1]}", share * part, text))
+                named = f"query:{names[-1]}"
+                found.append(_Cause(cause.kind, named, share * part, text, None, root.query))
             else:
                 text += f" ({root.shared.sentence})"
                 shared = root.shared

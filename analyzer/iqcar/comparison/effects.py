@@ -15,7 +15,7 @@ from iqcar.comparison.comparison_tables import EFFECTS, PART_NAMES
 from iqcar.comparison.shrunken_t import Prior, judge
 from iqcar.comparison.side_means import side_means
 from iqcar.enums import VERDICTS, Verdict
-from iqcar.tables.arrays import share_of
+from iqcar.tables.arrays import known_or_zero, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,8 @@ def effects(
     )
     kind = pd.factorize(categories["kind"])[0].astype(np.int64)
     tested = [_judge(runs, family, kind, margin, alpha) for family in FAMILIES]
-    passed = _passed(tested, sides, margin)
+    root = categories["query_category"].to_numpy(np.int64)
+    passed = _passed(tested, sides, margin, _computing(sides, root))
     time = tested[0]
     change = instances * (after - before)
     # The scale that makes a difference of logarithms one of times, whichever side comes first.
@@ -160,14 +161,29 @@ def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha:
     )
 
 
+def _computing(sides: tuple[SideMeans, SideMeans], root: Ints) -> Floats:
+    """Return the change of time that each category's change of CPU time stands for.
+
+    Besides what it changed on the chain that held the query up, the part of a stage beside the
+    chain: it takes the slots and processors that the chain then waits for, at the query's mean
+    number of processors.
+    """
+    cpu0, cpu1 = (side.measure["cpu_ms"] + side.measure["python_cpu_ms"] for side in sides)
+    compute0, compute1 = (side.measure["compute_ms"] for side in sides)
+    per_cpu = share_of(compute0 + compute1, cpu0 + cpu1)[root]
+    on_chain = share_of(compute0 + compute1, (cpu0 + cpu1) * per_cpu)
+    change = compute1 - compute0 + np.maximum(1 - on_chain, 0.0) * (cpu1 - cpu0) * per_cpu
+    stages = np.flatnonzero(root != np.arange(len(root)))
+    of_query = np.bincount(root[stages], known_or_zero(change[stages]), minlength=len(root))
+    return np.where(root == np.arange(len(root)), of_query, change)
+
+
 def _passed(
-    tested: list[Verdicts], sides: tuple[SideMeans, SideMeans], margin: float
+    tested: list[Verdicts], sides: tuple[SideMeans, SideMeans], margin: float, compute: Floats
 ) -> list[Flags]:
     """Tell which tests say that a category changed by as much as matters."""
     before, after = (side.measure["time_ms"] for side in sides)
-    compute, work = (
-        sides[1].measure[name] - sides[0].measure[name] for name in ("compute_ms", "time_ms")
-    )
+    work = after - before
     for name in NOT_WORK:
         work = work - (sides[1].measure[name] - sides[0].measure[name])
     least = np.maximum(margin * np.minimum(before, after), LEAST_EFFECT_MS)
