@@ -15,8 +15,17 @@ def compare_pairs(result: dict[str, Any]) -> str:
     first, last = result["seeds"]
     rows = result["rows"]
     by_runs = [row for row in rows if row["group"] == "all" or "runs a side" in row["group"]]
-    by_kind = [row for row in rows if row not in by_runs and row["method"] == "ours"]
+    quiet = {row["method"]: row for row in rows if row["group"] == "more quiet pairs"}
+    kinds = [row for row in rows if row not in by_runs and row not in quiet.values()]
+    by_kind = [row for row in kinds if row["method"] == "ours"]
     pairs = sum(row["pairs"] for row in by_kind)
+    alarms = ""
+    if quiet:
+        counts = {method: round(row["alarms"] * row["pairs"]) for method, row in quiet.items()}
+        alarms = (
+            f"In {quiet['ours']['pairs']} more quiet pairs ours raised an alarm in "
+            f"{counts['ours']}, the printed method in {counts['printed']}."
+        )
     return "\n".join(
         [
             f"Seeds {first} to {last}, {pairs} pairs; means over pairs. A query is relevant if a "
@@ -30,6 +39,7 @@ def compare_pairs(result: dict[str, Any]) -> str:
                 [(f"{row['method']}, {row['group']}", *_cells(row)) for row in by_runs],
             ),
             "",
+            *([alarms, ""] if alarms else []),
             "Ours by kind of change:",
             "",
             table(("planted", "pairs", *HEAD), [(row["group"], *_cells(row)) for row in by_kind]),

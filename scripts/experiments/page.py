@@ -66,8 +66,8 @@ SECTIONS = (
         "the runs of a side, and the root of its tree as cause.",
         compare_pairs,
         "The rules and the simulator have one author: the causes are a ceiling, not what a cluster "
-        "will show. With one run a side a slow host is missed where its effect is not larger than "
-        "what equal runs differ by. Weakest are the causes of what follows from a change of plan.",
+        "will show. With one run a side a slow host is missed where time grows by less than about "
+        "three times. Weakest are the causes where a neighbour runs in the same application.",
     ),
     Section(
         "compare_live",
