@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from iqcar.eventlog import ingest, read_logs
-from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.tasks import block_pool
 from iqcar.eventlog.tasks.block_pool import BlockPool
 from iqcar.eventlog.tasks.task_lines import TaskBlock, TaskDecoder
@@ -22,7 +21,7 @@ BARE = b'{"Event":"SparkListenerTaskEnd","Stage ID":0}\n'
 """A line that is shorter than what is decoded of it."""
 
 
-def blocks(count: int = 40, tasks: int = 20) -> list[Block]:
+def blocks(count: int = 40, tasks: int = 20) -> list[bytes]:
     """Blocks of different tasks; every seventh is bare, every ninth not of tasks."""
     draw = random.Random(3).randrange
     found = []
@@ -32,18 +31,18 @@ def blocks(count: int = 40, tasks: int = 20) -> list[Block]:
             metrics = task_metrics(Executor_Run_Time=draw(10**6))
             log.task_start(task).task(task, metrics=metrics, host=f"h{draw(9)}")
         text = BARE * 9 if number % 7 == 3 else log.bytes()
-        found.append(Block.of(b'{"Event":"Other"}\n' if number % 9 == 5 else text))
+        found.append(b'{"Event":"Other"}\n' if number % 9 == 5 else text)
     return found
 
 
-def pooled(found: list[Block], helpers: int) -> list[TaskBlock]:
+def pooled(found: list[bytes], helpers: int) -> list[TaskBlock]:
     with BlockPool(helpers) as pool:
         decoded = list(pool.decoded(iter(found), lambda: True))
     assert [block for block, _ in decoded] == found
     return [tasks for _, tasks in decoded]
 
 
-def alone(found: list[Block]) -> list[TaskBlock]:
+def alone(found: list[bytes]) -> list[TaskBlock]:
     decoder = TaskDecoder()
     return [decoder.decode(block) for block in found]
 
@@ -106,7 +105,7 @@ def test_a_block_that_no_slot_holds_is_decoded_here(
 ) -> None:
     monkeypatch.setattr(block_pool, "SLOT_BYTES", 16 << 10)
     found = [*blocks(4, 2), *blocks(4, 40)]
-    assert len(found[0].text) < 16 << 10 < max(len(block.text) for block in found)
+    assert len(found[0]) < 16 << 10 < max(map(len, found))
     assert pooled(found, 1) == alone(found)
     assert True in given
     assert False in given
@@ -154,7 +153,7 @@ def test_a_large_log_is_read_the_same_in_the_end(
             log.raw(log.lines[-1].replace(b'"Index":0', b'"Index": "x"')).raw(b"no event")
     log.task_start(9999)
     path = log.end().write(tmp_path / "app-1")
-    monkeypatch.setattr("iqcar.eventlog.decode.codecs.CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("iqcar.eventlog.events.lines.CHUNK_BYTES", 100_000)
     small = read_logs([path], processes=1)
     monkeypatch.setattr(ingest, "COMPILED_FROM_BYTES", 0)
     monkeypatch.setattr(ingest, "LARGE_LOG_BYTES", 0)

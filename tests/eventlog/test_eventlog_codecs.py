@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.eventlog.decode import codecs
-from iqcar.eventlog.decode.codecs import Codec, check_ratio, decoded_chunks, detect
+from iqcar.eventlog.decode.codecs import Codec, check_ratio, decoded_pieces, detect
 from iqcar.eventlog.decode.streams import BombError, DamageError, StoredStream, UnfinishedError
 from iqcar.eventlog.events.lines import LineTally, read_blocks
 from iqcar.eventlog.find.locate import EventLog, locate
 from tests.support import block_codecs as enc
+from tests.support.block_lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]
@@ -36,7 +37,7 @@ def decode(stored: bytes) -> tuple[bytes, DamageError | None]:
     out = []
     with StoredStream(io.BytesIO(stored)) as stream:
         try:
-            out.extend(decoded_chunks(stream))
+            out.extend(decoded_pieces(stream))
         except DamageError as damage:
             return b"".join(out), damage
     return b"".join(out), None
@@ -264,11 +265,11 @@ def test_only_a_high_ratio_of_much_data_is_a_bomb() -> None:
         check_ratio(2 * ratio * floor, 2 * floor - 1)
 
 
-def lines_of(path: Path) -> tuple[list[bytes], LineTally, EventLog]:
+def lines_of_log(path: Path) -> tuple[list[bytes], LineTally, EventLog]:
     (log,) = locate([path])
     assert isinstance(log, EventLog)
     tally = LineTally()
-    return [line for block in read_blocks(log, tally) for line in block.lines()], tally, log
+    return lines_of(read_blocks(log, tally)), tally, log
 
 
 @pytest.mark.spark
@@ -287,7 +288,7 @@ def test_what_spark_writes_is_read_as_spark_reads_it(
 ) -> None:
     path = spark_logs.log(name)
     assert detect(path.read_bytes()[: codecs.HEAD_BYTES]) is codec
-    got, tally, log = lines_of(path)
+    got, tally, log = lines_of_log(path)
     assert got == spark_logs.expected(name)
     assert (tally.damage, tally.last_line_cut, log.in_progress_hint) == ("", False, False)
     assert b'"Event":"SparkListenerTaskEnd"' in b"".join(got)
@@ -298,7 +299,7 @@ def test_what_spark_writes_is_read_as_spark_reads_it(
 def test_a_log_that_spark_is_writing_is_read_as_far_as_it_is_written(
     spark_logs: SparkLogs, name: str
 ) -> None:
-    got, tally, log = lines_of(spark_logs.running(name))
+    got, tally, log = lines_of_log(spark_logs.running(name))
     assert log.in_progress_hint
     assert tally.damage == ""
     expected = spark_logs.expected(name)
@@ -309,14 +310,14 @@ def test_a_log_that_spark_is_writing_is_read_as_far_as_it_is_written(
 
 @pytest.mark.spark
 def test_a_log_that_spark_rolled_is_read_in_order(spark_logs: SparkLogs) -> None:
-    got, _, log = lines_of(spark_logs.log("rolling"))
+    got, _, log = lines_of_log(spark_logs.log("rolling"))
     assert len(log.parts) > 2
     assert got == spark_logs.expected("rolling")
 
 
 @pytest.mark.spark
 def test_a_log_that_spark_compacted_is_read_from_the_compact_file(spark_logs: SparkLogs) -> None:
-    got, _, log = lines_of(spark_logs.log("compacted"))
+    got, _, log = lines_of_log(spark_logs.log("compacted"))
     assert log.parts[0].path.endswith(".compact")
     assert log.problem == ""
     assert got == spark_logs.expected("compacted")
@@ -342,6 +343,6 @@ def test_all_lines_of_other_peoples_logs_are_read(shared_logs: Path) -> None:
     for log in logs:
         assert isinstance(log, EventLog)
         tally = LineTally()
-        count = sum(map(len, read_blocks(log, tally)))
+        count = len(lines_of(read_blocks(log, tally)))
         assert count == independent_count(log), log.path
         assert tally.damage == ""

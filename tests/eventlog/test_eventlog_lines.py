@@ -16,6 +16,7 @@ from iqcar.eventlog.events import lines as reader
 from iqcar.eventlog.events.lines import LineTally, read_blocks
 from iqcar.eventlog.find.log_parts import EventLog, LogPart
 from tests.support.block_codecs import zstd_zeros
+from tests.support.block_lines import lines_of
 
 EVENT = (
     b'{"Event":"SparkListenerTaskEnd","Stage ID":0,"Stage Attempt ID":0,"Task Type":"ResultTask"}'
@@ -30,8 +31,7 @@ def log_of(*files: Path, in_progress: bool = False) -> EventLog:
 def read(*files: Path, in_progress: bool = False) -> tuple[list[bytes], LineTally]:
     tally = LineTally()
     blocks = list(read_blocks(log_of(*files, in_progress=in_progress), tally))
-    assert all(map(len, blocks))
-    return [line for block in blocks for line in block.lines()], tally
+    return lines_of(blocks), tally
 
 
 def stored(tmp_path: Path, content: bytes, name: str = "log") -> Path:
@@ -160,7 +160,7 @@ def test_progress_counts_stored_bytes_up_to_the_size(tmp_path: Path) -> None:
 def test_blocks_are_small(tmp_path: Path) -> None:
     path = stored(tmp_path, gzip.compress((EVENT + b"\n") * 100_000))
     for block in read_blocks(log_of(path), LineTally()):
-        assert len(block.text) <= 2 * CHUNK_BYTES
+        assert len(block) <= 2 * CHUNK_BYTES
 
 
 def test_zeros_that_unpack_to_10_gb_stop_early(tmp_path: Path) -> None:

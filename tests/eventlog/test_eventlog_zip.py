@@ -13,6 +13,7 @@ import zstandard
 from iqcar.eventlog.events.lines import LineTally, read_blocks
 from iqcar.eventlog.find import archive
 from iqcar.eventlog.find.locate import EventLog
+from tests.support.block_lines import lines_of
 from tests.support.log_places import APP, LOG, logs, text, unreadable, zipped
 
 
@@ -76,7 +77,7 @@ def test_a_zip_with_too_many_members_is_refused(
 
 def damage_of(log: EventLog) -> tuple[int, LineTally]:
     tally = LineTally()
-    return sum(map(len, read_blocks(log, tally))), tally
+    return len(lines_of(read_blocks(log, tally))), tally
 
 
 def test_a_damaged_member_is_read_as_far_as_possible(tmp_path: Path) -> None:

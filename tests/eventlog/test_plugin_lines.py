@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.tasks.task_lines import TaskDecoder
 from tests.support.synthetic_log import SyntheticLog, sql_update
@@ -26,7 +25,7 @@ def carrier(update: Any = RECORD, name: str = "iqcar.task", **more: Any) -> dict
 
 def read(log: SyntheticLog, compiled: bool) -> Collector:
     found = Collector()
-    block = Block.of(log.bytes())
+    block = log.bytes()
     found.add(block, TaskDecoder().decode(block), compiled)
     return found
 

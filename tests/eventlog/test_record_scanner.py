@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from iqcar.eventlog.assemble.plugin_records import read_tables
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.plugin import record_fields
 from iqcar.eventlog.plugin.record_columns import RecordColumns
 from iqcar.eventlog.plugin.record_fields import FIELDS, SERIES, TEXTS, WAITS
@@ -190,7 +189,7 @@ def test_records_stay_in_the_order_of_the_log_whoever_reads_them() -> None:
     frames = []
     for compiled in (True, False):
         found = Collector()
-        block = Block.of(log.bytes())
+        block = log.bytes()
         found.add(block, TaskDecoder().decode(block), compiled)
         frames.append(read_tables(found.task_records, pd.Series([1, 2], dtype="int64")))
     for one in frames:

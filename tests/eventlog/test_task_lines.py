@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.events.event_names import TASK_RECORD
 from iqcar.eventlog.tasks import task_lines as reader
 from iqcar.eventlog.tasks.task_columns import TaskColumns
@@ -27,8 +26,8 @@ from tests.support.synthetic_log import (
 )
 
 
-def block_of(lines: list[bytes]) -> Block:
-    return Block.of(b"".join(line + b"\n" for line in lines))
+def block_of(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
 
 
 def columns(lines: list[bytes], cut: bool, nanoseconds: bool = False) -> dict[str, Any]:

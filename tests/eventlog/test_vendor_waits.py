@@ -10,7 +10,6 @@ import pytest
 
 from iqcar.enums import Request
 from iqcar.eventlog import read_logs
-from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.events.wait_metrics import EVERY, Wait, find_waits
 from iqcar.eventlog.tasks.task_lines import TaskDecoder
 from iqcar.tables import Tables
@@ -190,7 +189,7 @@ def test_each_task_of_a_block_has_its_own_metrics_whatever_stands_between(tmp_pa
         log.task(number, accumulables=[sql_update(key, "scan time", update)], more=more)
     text = b"".join(line + b"\n" for line in log.end().bytes().splitlines())
     assert read(log, tmp_path).tasks["scan_ms"].tolist() == [20, 30, 40, 50]
-    waits = np.frombuffer(TaskDecoder().decode(Block.of(text)).waits).reshape(-1, 4)
+    waits = np.frombuffer(TaskDecoder().decode(text).waits).reshape(-1, 4)
     rows = {int(row): (int(key), int(update)) for row, _, key, update in waits}
     assert rows == dict(enumerate(other_ids))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from iqcar.eventlog.events.lines import LineTally, read_blocks
 from iqcar.eventlog.find.locate import EventLog, Unreadable, locate
+from tests.support.block_lines import lines_of
 
 LOG = b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n'
 APP = "application_1713000000000_0001"
@@ -44,7 +45,7 @@ def unreadable(paths: Sequence[str | Path]) -> str:
 
 def text(log: EventLog) -> bytes:
     tally = LineTally()
-    lines = [line for block in read_blocks(log, tally) for line in block.lines()]
+    lines = lines_of(read_blocks(log, tally))
     assert tally.damage == ""
     return b"".join(line + b"\n" for line in lines)
 

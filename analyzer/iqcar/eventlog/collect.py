@@ -32,7 +32,6 @@ from iqcar.eventlog.text.redact import redact_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iqcar.eventlog.events.blocks import Block
     from iqcar.eventlog.tasks.task_lines import TaskBlock
 
 LINES_TO_JUDGE = 200
@@ -131,13 +130,13 @@ class Collector:
         """Events taken in."""
         return self.other_events + self.task_intake.starts + self.task_intake.ends
 
-    def add(self, block: Block, tasks: TaskBlock, compiled: bool = False) -> None:
+    def add(self, text: bytes, tasks: TaskBlock, compiled: bool = False) -> None:
         """Take in a block of lines.
 
         Parameters
         ----------
-        block : Block
-            In the order of the log.
+        text : bytes
+            The lines, in the order of the log.
         tasks : TaskBlock
             The tasks decoded from it.
         compiled : bool
@@ -149,13 +148,13 @@ class Collector:
             If none of the first lines is an event.
         """
         if not self.first_line:
-            self.first_line = block.line(0)[:MAX_NAME]
-        no_tasks = len(tasks.others) == len(block)
-        for number in tasks.others:
-            self._other(block.line(number))
+            self.first_line = text.lstrip()[:MAX_NAME].partition(b"\n")[0]
+        no_tasks = not (tasks.rows or tasks.starts)
+        for start, end in tasks.others:
+            self._other(text[start:end].removesuffix(b"\r"))
             if self.malformed == LINES_TO_JUDGE and no_tasks and not self.events:
                 raise NotAnEventLogError
-        self.task_intake.take(block.text, tasks, compiled)
+        self.task_intake.take(text, tasks, compiled)
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""

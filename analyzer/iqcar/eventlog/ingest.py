@@ -67,7 +67,7 @@ def ingest(
 
 def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int) -> tb.Tables:
     tally, collector = LineTally(), Collector()
-    last_line: bytes | None = None
+    text = b""
     size = sum(part.size_bytes for part in log.parts)
 
     def is_large(least: int) -> bool:
@@ -77,16 +77,17 @@ def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int
     with _no_garbage_collection(), BlockPool(helpers) as pool:
         try:
             blocks = read_blocks(log, tally, on_progress)
-            for block, tasks in pool.decoded(blocks, lambda: is_large(LARGE_LOG_BYTES)):
-                collector.add(block, tasks, compiled=is_large(COMPILED_FROM_BYTES))
-                last_line = block.line(-1)
+            for text, tasks in pool.decoded(blocks, lambda: is_large(LARGE_LOG_BYTES)):
+                collector.add(text, tasks, compiled=is_large(COMPILED_FROM_BYTES))
         except NotAnEventLogError:
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
         if collector.events == 0:
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
         assembled = assemble(collector, log.path, log.attempt_id)
     frames = assembled.frames
-    verdict = judge(log, tally, collector, last_line=last_line, bad_times=assembled.bad_times)
+    verdict = judge(
+        log, tally, collector, last_line=_last_line(text), bad_times=assembled.bad_times
+    )
     counts = {
         "events": collector.events,
         "skipped_events": collector.skipped,
@@ -112,6 +113,10 @@ def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int
     tables = tb.Tables(**frames)
     check_tables(tables)
     return tables
+
+
+def _last_line(text: bytes) -> bytes:
+    return text.rstrip().rpartition(b"\n")[2]
 
 
 def failed(path: str, message: str, malformed: int = 0) -> tb.Tables:

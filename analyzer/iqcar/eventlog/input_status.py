@@ -27,7 +27,7 @@ class Verdict:
 
 
 def judge(
-    log: EventLog, tally: LineTally, read: Collector, *, last_line: bytes | None, bad_times: int
+    log: EventLog, tally: LineTally, read: Collector, *, last_line: bytes, bad_times: int
 ) -> Verdict:
     """Tell what became of a log that was read.
 
@@ -39,7 +39,7 @@ def judge(
     """
     if read.events == 0:
         return Verdict(InputStatus.FAILED, nothing_read(tally, read))
-    last_is_cut = bool(read.malformed) and last_line is not None and not read.is_event(last_line)
+    last_is_cut = bool(read.malformed) and not read.is_event(last_line)
     in_middle = read.malformed - last_is_cut
     lost = [log.problem, tally.damage]
     if tally.too_long:

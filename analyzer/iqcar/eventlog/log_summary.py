@@ -16,7 +16,7 @@ import msgspec
 from iqcar.enums import InputStatus
 from iqcar.eventlog.collect import MAX_NAME
 from iqcar.eventlog.decode.codecs import HEAD_BYTES as CODEC_BYTES
-from iqcar.eventlog.decode.codecs import Codec, decoded_chunks, detect
+from iqcar.eventlog.decode.codecs import Codec, decoded_pieces, detect
 from iqcar.eventlog.decode.streams import DamageError
 from iqcar.eventlog.events import lenient
 from iqcar.eventlog.events import structs as ev
@@ -193,7 +193,7 @@ def _read_head(part: LogPart, lines: _Lines) -> str:
     held, size, after = b"", 0, 0
     try:
         with open_part(part) as stream:
-            for chunk in decoded_chunks(stream):
+            for chunk in decoded_pieces(stream):
                 size += len(chunk)
                 *whole, held = (held + chunk).split(b"\n")
                 for line in whole:
@@ -217,7 +217,7 @@ def _read_tail(part: LogPart, lines: _Lines) -> bool:
                 tail = _stored_tail(part)
             elif part.size_bytes <= WHOLE_BYTES:
                 tail, size = b"", 0
-                for chunk in decoded_chunks(stream):
+                for chunk in decoded_pieces(stream):
                     size += len(chunk)
                     if size > MAX_DECODED_BYTES:
                         return False

@@ -17,7 +17,6 @@ from iqcar.eventlog.decode.streams import (
     DamageError,
     StoredStream,
     damaged,
-    gathered,
     unfinished,
 )
 
@@ -85,7 +84,7 @@ def detect(head: bytes) -> Codec:
     return next((codec for magic, codec in magics.items() if head.startswith(magic)), Codec.PLAIN)
 
 
-def decoded_chunks(stream: StoredStream) -> Iterator[bytes]:
+def decoded_pieces(stream: StoredStream) -> Iterator[bytes]:
     """Decode a stream of any codec, in bounded memory.
 
     Parameters
@@ -96,7 +95,7 @@ def decoded_chunks(stream: StoredStream) -> Iterator[bytes]:
     Yields
     ------
     bytes
-        About 1 MiB each, at most the largest block of the codec (32 MiB).
+        Of any size, usually 32 KiB to 1 MiB, at most the largest block of the codec (32 MiB).
 
     Raises
     ------
@@ -113,7 +112,7 @@ def decoded_chunks(stream: StoredStream) -> Iterator[bytes]:
                     f"it is compressed as {name}, which Spark never writes; decompress it first"
                 )
         return plain_chunks(stream)
-    return gathered(_pieces(codec, stream))
+    return map(bytes, _pieces(codec, stream))
 
 
 def _pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
+    from collections.abc import Buffer  # type: ignore[attr-defined]
 
 CHUNK_BYTES = 1 << 20
 """Bytes read or decoded at a time (1 MiB): large enough that the cost per chunk vanishes, small
@@ -150,22 +150,3 @@ def unfinished(codec: str) -> UnfinishedError:
 def damaged(codec: str) -> DamageError:
     """Say that a compressed stream cannot be decoded any further."""
     return DamageError(f"the {codec} data is damaged; what comes after the damage is lost")
-
-
-def gathered(blocks: Iterable[Buffer]) -> Iterator[bytes]:
-    """Join small blocks to chunks of about :data:`CHUNK_BYTES`; damage comes after its chunk."""
-    held: list[Buffer] = []
-    size = 0
-    try:
-        for block in blocks:
-            held.append(block)
-            size += len(block)
-            if size >= CHUNK_BYTES:
-                yield b"".join(held)
-                held, size = [], 0
-    except DamageError:
-        if held:
-            yield b"".join(held)
-        raise
-    if held:
-        yield b"".join(held)

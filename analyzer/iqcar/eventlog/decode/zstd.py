@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import zstandard
 
-from iqcar.eventlog.decode.streams import CHUNK_BYTES, DamageError, damaged, unfinished
+from iqcar.eventlog.decode.streams import DamageError, damaged, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,8 @@ MAX_WINDOW_BYTES = 128 << 20
 0.5 MiB, the highest level for 128 MiB)."""
 
 _CODEC = "zstd"
+_MOST_BYTES = 128 << 10
+"""Bytes of a piece at most (128 KiB, a zstd block): it stays in the processor's cache."""
 _MARK = b"\n"
 _PROBE = b"\x01\0\0" + zstandard.ZstdCompressor().compress(_MARK)
 """An empty last block, and a frame. Behind a whole frame it is no frame; between two blocks it ends
@@ -60,7 +62,7 @@ def zstd_pieces(raw: Readable, piece_bytes: int) -> Iterator[bytes]:
         cast("BinaryIO", source), read_size=piece_bytes, read_across_frames=True
     )
     try:
-        while last := reader.read1(CHUNK_BYTES):
+        while last := reader.read1(_MOST_BYTES):
             if source.ended and last.endswith(_MARK):
                 yield last[: -len(_MARK)]
                 return

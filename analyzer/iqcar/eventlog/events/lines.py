@@ -1,5 +1,6 @@
-"""The lines of an event log, in blocks: decoded, divided, and never more than one line at a time
-in memory beyond the block.
+"""The lines of an event log, in blocks: decompressed, and cut at a newline.
+
+A block is text; who takes it finds its lines. Never is more than one line in memory beyond it.
 """
 
 from __future__ import annotations
@@ -8,9 +9,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iqcar.eventlog.decode.codecs import check_ratio, decoded_chunks
-from iqcar.eventlog.decode.streams import BombError, DamageError, UnfinishedError
-from iqcar.eventlog.events.blocks import Block
+from iqcar.eventlog.decode.codecs import check_ratio, decoded_pieces
+from iqcar.eventlog.decode.streams import CHUNK_BYTES, BombError, DamageError, UnfinishedError
 from iqcar.eventlog.find.storage import open_part
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ takes about 50 bytes, a task's end some thousand."""
 
 MANY_LINES = 1_000_000
 """Lines after which their mean length is checked."""
+
+COUNTED_BYTES = 64 << 10
+"""Bytes of a block in which lines are counted (64 KiB), as a sample of those of all the block."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -59,7 +62,7 @@ class LineTally:
 
 def read_blocks(
     log: EventLog, tally: LineTally, on_progress: Callable[[int], None] | None = None
-) -> Iterator[Block]:
+) -> Iterator[bytes]:
     """Read a log's lines.
 
     Parameters
@@ -73,12 +76,12 @@ def read_blocks(
 
     Yields
     ------
-    Block
-        Lines of about 1 MiB in the order of the log, none of them blank or longer than
-        :data:`MAX_LINE_BYTES`; never without a line. Bad content never raises: ``tally.damage``
-        says why a part was left early. A damaged part of a rolling log does not keep the later
-        parts from being read. A log that is marked as in progress may end within compressed data:
-        that is no damage.
+    bytes
+        A block: lines of about 1 MiB in the order of the log, none of them longer than
+        :data:`MAX_LINE_BYTES`, not all of them blank; the last one ends in a newline, too. Bad
+        content never raises: ``tally.damage`` says why a part was left early. A damaged part of a
+        rolling log does not keep the later parts from being read. A log that is marked as in
+        progress may end within compressed data: that is no damage.
 
     Raises
     ------
@@ -111,87 +114,105 @@ def _whole_part(
     tally: LineTally,
     splitter: _Splitter,
     on_progress: Callable[[int], None] | None,
-) -> Generator[Block, None, DamageError | None]:
+) -> Generator[bytes, None, DamageError | None]:
     """Yield the lines of one part; return what kept it from being read to its end."""
     stored_before = tally.bytes_stored
     damage = None
     splitter.start()
     try:
         with open_part(part) as stream:
-            for chunk in decoded_chunks(stream):
+            for piece in decoded_pieces(stream):
                 tally.bytes_stored = stored_before + stream.stored_bytes
-                tally.bytes_decoded += len(chunk)
-                if block := splitter.split(chunk):
-                    yield block
-                if on_progress is not None:
-                    on_progress(tally.bytes_stored)
+                tally.bytes_decoded += len(piece)
                 check_ratio(tally.bytes_decoded, tally.bytes_stored)
+                if block := splitter.add(piece):
+                    yield block
+                    if on_progress is not None:
+                        on_progress(tally.bytes_stored)
                 splitter.check_mean()
     except DamageError as error:
         damage = error
     if block := splitter.finish():
         yield block
+    if on_progress is not None:
+        on_progress(tally.bytes_stored)
     return damage
 
 
 class _Splitter:
-    """Cuts chunks after their last newline and keeps what follows for the next chunk."""
+    """Joins the pieces of a part to blocks that end in a newline."""
 
     def __init__(self, tally: LineTally) -> None:
         self._tally = tally
-        self._seen = 0
+        self._lines_seen = 0.0
         self.start()
 
     def start(self) -> None:
         """Begin a part: it starts with a new line, and may start with a byte order mark."""
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._lines: list[bytes | memoryview] = []
+        self._line_bytes = 0
+        self._open: list[bytes] = []
+        self._open_bytes = 0
         self._skipping = False
         self._first = True
 
-    def split(self, chunk: bytes) -> Block | None:
-        """Return the lines that end in the chunk, if any is worth it."""
-        first = chunk.find(b"\n")
-        if first < 0:
-            self._hold(chunk)
-            return None
-        self._hold(chunk[:first])
-        first += self._skipping
-        last = chunk.rfind(b"\n") + 1
-        block = Block.of(self._take(memoryview(chunk)[first:last]))
-        self._hold(chunk[last:])
-        self._seen += block.newlines
-        return block if len(block) else None
+    def add(self, piece: bytes) -> bytes | None:
+        """Take in a piece; return the lines that have ended if they are enough for a block."""
+        after = piece.rfind(b"\n") + 1
+        if after:
+            if self._skipping or self._open_bytes + len(piece) > MAX_LINE_BYTES:
+                first = piece.find(b"\n")
+                if not self._skipping and self._open_bytes + first > MAX_LINE_BYTES:
+                    self._drop_open_line()
+                if self._skipping:
+                    piece, after = piece[first + 1 :], after - first - 1
+                    self._skipping = False
+            self._lines += (*self._open, memoryview(piece)[:after])
+            self._line_bytes += self._open_bytes + after
+            self._open, self._open_bytes = [], 0
+        if not self._skipping:
+            self._open.append(piece[after:])
+            self._open_bytes += len(piece) - after
+            if self._open_bytes > MAX_LINE_BYTES:
+                self._drop_open_line()
+        return self._take() if self._line_bytes >= CHUNK_BYTES else None
 
-    def finish(self) -> Block | None:
-        """Return what comes after the last newline, if anything."""
-        line = self._take(b"").rstrip()
+    def finish(self) -> bytes | None:
+        """Return what is left, as a block; a last line without a newline gets one."""
+        line = b"".join(self._open)
+        if self._first and not self._lines:
+            line = line.removeprefix(_BOM)
+        line = line.rstrip()
         self._tally.last_line_cut = bool(line)
-        return Block.of(line + b"\n") if line else None
+        if line:
+            self._lines += (line, b"\n")
+        return self._take()
 
     def check_mean(self) -> None:
         """Stop a file of countless lines that are too short to be events."""
-        if self._seen > MANY_LINES and self._tally.bytes_decoded < MIN_MEAN_LINE_BYTES * self._seen:
-            mean = self._tally.bytes_decoded // self._seen
+        seen = self._lines_seen
+        if seen > MANY_LINES and self._tally.bytes_decoded < MIN_MEAN_LINE_BYTES * seen:
+            mean = int(self._tally.bytes_decoded / seen)
             raise BombError(
                 f"more than {MANY_LINES:,} lines of about {mean} bytes, not Spark events; "
                 "reading stopped"
             )
 
-    def _hold(self, piece: bytes) -> None:
-        """Add to the line that has no end yet; give it up when it gets too long."""
-        if self._skipping or not piece:
-            return
-        self._held.append(piece)
-        self._held_bytes += len(piece)
-        if self._held_bytes > MAX_LINE_BYTES:
-            self._tally.too_long += 1
-            self._held, self._held_bytes, self._skipping = [], 0, True
+    def _drop_open_line(self) -> None:
+        """Give up the line that has no end yet: it is too long."""
+        self._tally.too_long += 1
+        self._open, self._open_bytes = [], 0
+        self._skipping, self._first = True, self._first and bool(self._lines)
 
-    def _take(self, more: memoryview | bytes) -> bytes:
-        """Return the held line, nothing if it was too long, and more; start the next one."""
-        text = b"".join((*self._held, more))
-        if self._first and not self._skipping:
+    def _take(self) -> bytes | None:
+        """Return the lines that have ended, None if they are blank; start the next block."""
+        text = b"".join(self._lines)
+        if self._first:
             text = text.removeprefix(_BOM)
-        self._held, self._held_bytes, self._skipping, self._first = [], 0, False, False
+        self._lines, self._line_bytes, self._first = [], 0, False
+        if not text or text.isspace():
+            self._lines_seen += text.count(b"\n")
+            return None
+        counted = min(len(text), COUNTED_BYTES)
+        self._lines_seen += text.count(b"\n", 0, counted) * len(text) / counted
         return text

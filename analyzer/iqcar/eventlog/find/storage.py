@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from iqcar.errors import IqcarError
-from iqcar.eventlog.decode.codecs import decoded_chunks
+from iqcar.eventlog.decode.codecs import decoded_pieces
 from iqcar.eventlog.decode.streams import DamageError, StoredStream, why
 from iqcar.eventlog.find import archive
 from iqcar.eventlog.find.remote import is_url, open_url
@@ -74,7 +74,7 @@ def looks_like_log(part: LogPart) -> bool:
     text = b""
     try:
         with open_part(part) as stream:
-            for chunk in decoded_chunks(stream):
+            for chunk in decoded_pieces(stream):
                 text += chunk[:SNIFF_BYTES]
                 if len(text) >= SNIFF_BYTES:
                     break

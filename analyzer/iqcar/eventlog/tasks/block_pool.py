@@ -25,8 +25,6 @@ from iqcar.eventlog.tasks.task_lines import TaskBlock, TaskDecoder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from iqcar.eventlog.events.blocks import Block
-
 SLOT_BYTES = 4 << 20
 """Largest block handed out (4 MiB); usual ones have 1 MiB."""
 SLOTS = 3
@@ -43,8 +41,8 @@ _START = (
 class _Slot:
     """A block that was handed out, or decoded, and waits for its turn."""
 
-    def __init__(self, block: Block, tasks: TaskBlock | None = None) -> None:
-        self.block = block
+    def __init__(self, text: bytes, tasks: TaskBlock | None = None) -> None:
+        self.text = text
         self.tasks = tasks
 
 
@@ -77,7 +75,7 @@ class _Helper:
 
     def give(self, slot: _Slot, memory: mmap.mmap) -> bool:
         """Hand out a block; return False if there is no room, or nobody to take it."""
-        text = slot.block.text
+        text = slot.text
         if not self.free or len(text) > SLOT_BYTES:
             return False
         start = self.free.pop()
@@ -138,33 +136,33 @@ class BlockPool:
             self._memory.close()
 
     def decoded(
-        self, blocks: Iterable[Block], is_large: Callable[[], bool]
-    ) -> Iterator[tuple[Block, TaskBlock]]:
+        self, blocks: Iterable[bytes], is_large: Callable[[], bool]
+    ) -> Iterator[tuple[bytes, TaskBlock]]:
         """Yield blocks and their tasks.
 
         Parameters
         ----------
-        blocks : iterable of Block
+        blocks : iterable of bytes
             In the order of the log.
         is_large : callable
             Tells, after the first block, whether helpers are worth their start.
         """
         waiting: deque[_Slot] = deque()
-        for block in blocks:
+        for text in blocks:
             if self._count and is_large():
                 self._start()
-            slot = _Slot(block)
+            slot = _Slot(text)
             if not any(helper.give(slot, self._memory) for helper in self._helpers):
-                slot.tasks = self._decoder.decode(block)
+                slot.tasks = self._decoder.decode(text)
             waiting.append(slot)
             self._take(None if len(waiting) > MOST_WAITING else 0.0, waiting)
             while waiting and waiting[0].tasks is not None:
                 done = waiting.popleft()
-                yield done.block, done.tasks  # type: ignore[misc]
+                yield done.text, done.tasks  # type: ignore[misc]
         while waiting:
             self._take(None, waiting)
             done = waiting.popleft()
-            yield done.block, done.tasks  # type: ignore[misc]
+            yield done.text, done.tasks  # type: ignore[misc]
 
     def _start(self) -> None:
         count, self._count = self._count, 0
@@ -198,12 +196,12 @@ class BlockPool:
             self._helpers.remove(helper)
             helper.end()
             for slot, _ in helper.given:
-                slot.tasks = self._decoder.decode(slot.block)
+                slot.tasks = self._decoder.decode(slot.text)
         elif not helper.started:
             helper.start()
         else:
             slot, start = helper.taken()
             if length < 0:
-                slot.tasks = self._decoder.decode(slot.block)
+                slot.tasks = self._decoder.decode(slot.text)
             else:
                 slot.tasks = self._decode_tasks(self._memory[start : start + length])

@@ -12,7 +12,6 @@ import sys
 
 import msgspec
 
-from iqcar.eventlog.events.blocks import Block
 from iqcar.eventlog.tasks.task_lines import TaskDecoder
 
 ORDER = struct.Struct("<qq")
@@ -29,7 +28,7 @@ def main() -> None:
     os.write(1, ANSWER.pack(0))
     while len(order := os.read(0, ORDER.size)) == ORDER.size:
         start, length = ORDER.unpack(order)
-        answer = encode(decoder.decode(Block.of(memory[start : start + length])))
+        answer = encode(decoder.decode(memory[start : start + length]))
         fits = len(answer) <= length
         if fits:
             memory[start : start + len(answer)] = answer

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import struct
 from math import isnan, nan
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,15 +18,13 @@ from iqcar.eventlog.events import task_structs as ev
 from iqcar.eventlog.events.event_names import TASK_END, TASK_RECORD, TASK_START
 from iqcar.eventlog.events.wait_metrics import Place, find_waits, value_of, wait_of
 
-if TYPE_CHECKING:
-    from iqcar.eventlog.events.blocks import Block
-
 END_START = b'{"Event":"' + TASK_END.encode() + b'"'
 START_START = b'{"Event":"' + TASK_START.encode() + b'"'
 _INFO = b'"Reason":"Success"},"Task Info":{'
 _ACCUMULABLES = b',"Accumulables":['
-_METRICS = b',"Task Metrics":{'
-"""No text within a string can look like these: its quotes would be escaped."""
+_METRICS = b'},"Task Metrics":{'
+"""No text within a string can look like these: its quotes would be escaped. The bracket ends the
+object before, which is cut out or is the info; for what is left of the line it ends the info."""
 _INFO_FROM, _INFO_TO = 60, 250
 _LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
 """Where a task's info is looked for, and its length at least and at most; else lines are decoded
@@ -41,7 +38,7 @@ _INTERNAL_NAME = "internal.metrics."
 _PEAK = f'"Name":"{_PEAK_NAME}"'.encode()
 _INTERNAL = f'"{_INTERNAL_NAME}'.encode()
 RECORD = f'"Name":"{TASK_RECORD}","Update":"'.encode()
-_ESCAPE = b"\\"
+_NEWLINE, _SPACE, _ESCAPE = b"\n", 32, b"\\"
 """A record is an object with keys, and the quotes of keys are escaped within its text: where no
 letter is escaped is no record, and one letter is found much faster than a text."""
 _END_OF_RECORD = b'","'
@@ -105,8 +102,8 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
         Task id of each start without an end in the block, start and end of its line.
     starts : int
         Number of task starts.
-    others : list of int
-        Numbers of the lines that are of no task in a usual spelling.
+    others : list of tuple
+        Start and end of the lines that are of no task in a usual spelling.
     bad_numbers : int
         Numbers of tasks that could not be read.
     """
@@ -119,7 +116,7 @@ class TaskBlock(msgspec.Struct, array_like=True, gc=False):
     failures: list[tuple[int, str, str]]
     started: list[tuple[float, int, int]]
     starts: int
-    others: list[int]
+    others: list[tuple[int, int]]
     bad_numbers: int
 
 
@@ -142,7 +139,7 @@ class TaskDecoder:
         self._bad_numbers = 0
 
     def _taken(
-        self, started: dict[float, tuple[int, int]], starts: int, others: list[int]
+        self, started: dict[float, tuple[int, int]], starts: int, others: list[tuple[int, int]]
     ) -> TaskBlock:
         block = TaskBlock(
             b"".join(self._rows),
@@ -165,16 +162,16 @@ class TaskDecoder:
             self._add_whole(task)
         return self._taken({}, 0, [])
 
-    def decode(self, block: Block) -> TaskBlock:
-        """Decode the tasks of a block; lines that do not fit are left to the caller."""
-        text = block.text
+    def decode(self, text: bytes) -> TaskBlock:
+        """Decode the tasks of a block of lines; lines that do not fit are left to the caller."""
         find, startswith = text.find, text.startswith
         decode, decode_start, add = self._decode, self._decode_start, self._add
         rows, place = self._rows, self._places.append
         started: dict[float, tuple[int, int]] = {}
-        starts, before, size, tail = 0, _INFO_FROM, _LEAST_INFO_BYTES, 0
-        others: list[int] = []
-        for number, (start, end) in enumerate(zip(block.starts, block.ends, strict=True)):
+        starts, before, size, tail, escape = 0, _INFO_FROM, _LEAST_INFO_BYTES, 0, -1
+        others: list[tuple[int, int]] = []
+        start, end = 0, find(_NEWLINE)
+        while end >= 0:
             try:
                 if startswith(END_START, start):
                     info = start + before
@@ -182,10 +179,12 @@ class TaskDecoder:
                         info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
                     first = last = -1
                     if info >= 0:
-                        near, least = info + size, info + _LEAST_INFO_BYTES
+                        near = info + size
                         first = find(_ACCUMULABLES, near - _SLACK, near + _SLACK)
                         if first < 0:
-                            first = find(_ACCUMULABLES, least, info + _INFO_BYTES)
+                            first = find(
+                                _ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES
+                            )
                     if first >= 0:
                         last = end - tail - _SLACK
                         last = find(_METRICS, last, end) if tail and last > first else -1
@@ -195,9 +194,14 @@ class TaskDecoder:
                         self._add_whole(task)
                     else:
                         before, size, tail = info - start, first - info, end - last
-                        task = decode(text[start:first] + b"}" + text[last:end])
-                        if find(_ESCAPE, first, last) >= 0:
-                            at = find(RECORD, first, last)
+                        task = decode(text[start:first] + text[last:end])
+                        if escape < first:
+                            escape = find(_ESCAPE, first)
+                            escape = escape if escape >= 0 else len(text)
+                        if escape < last:
+                            at = escape - len(RECORD) - 1
+                            if at < first or not startswith(RECORD, at):
+                                at = find(RECORD, first, last)
                             if at >= 0:
                                 self._records.append(_place(len(rows), at, last))
                         m = task.metrics
@@ -209,12 +213,14 @@ class TaskDecoder:
                 elif startswith(START_START, start):
                     started[decode_start(text[start:end]).info.task_id] = (start, end)
                     starts += 1
-                else:
-                    others.append(number)
+                elif text[start] > _SPACE or text[start:end].strip():
+                    others.append((start, end))
             except ev.NOT_FITTING:
                 line = text[start:end]
                 if not (startswith(END_START, start) and self._add_damaged(line)):
-                    others.append(number)
+                    others.append((start, end))
+            start = end + 1
+            end = find(_NEWLINE, start)
         self._waits.append(find_waits(text, self._places).tobytes())
         return self._taken(started, starts, others)
 
