@@ -76,17 +76,20 @@ class Operators:
         functions: list[list[str] | None] = [None]
         """The compiled function around each of the next nodes, the last one first."""
         for node in nodes:
+            name, may_tell_more, around = _name(node.name[:MAX_OPERATOR])
             compiled = functions.pop()
-            if node.name.startswith(_AROUND):
-                compiled = [] if node.name.startswith(_COMPILED) else None
-            if node.children:
-                functions += [compiled] * len(node.children)
-            if node.metrics and node.metrics[0].id not in known:
-                name = operator_name(node)
+            if around:
+                compiled = [] if around == _COMPILED else None
+            children, metrics = node.children, node.metrics
+            if children:
+                functions += [compiled] * len(children)
+            if metrics and metrics[0].id not in known:
+                if may_tell_more and not children:
+                    name = _with_source(name, node)
                 together = [] if compiled is None else compiled
                 if name and len(together) < MOST_OPERATORS:
                     together.append(name)
-                for metric in node.metrics:
+                for metric in metrics:
                     known.setdefault(metric.id, together)
 
     def fed_by(self, accumulators: Iterable[float]) -> list[str]:
@@ -103,11 +106,13 @@ class Operators:
 
 def operator_name(node: PlanNode) -> str:
     """Return a node's name without numbers, and the source it scans; empty for one that wraps."""
-    name, may_tell_more = _name(node.name[:MAX_OPERATOR])
-    if may_tell_more and not node.children:
-        read = _source(node)
-        return name if not read or name.endswith(f" {read}") else f"{name} {read}"
-    return name
+    name, may_tell_more, _ = _name(node.name[:MAX_OPERATOR])
+    return _with_source(name, node) if may_tell_more and not node.children else name
+
+
+def _with_source(name: str, node: PlanNode) -> str:
+    read = _source(node)
+    return name if not read or name.endswith(f" {read}") else f"{name} {read}"
 
 
 def _source(node: PlanNode) -> str:
@@ -121,12 +126,23 @@ def _without_date(read: str) -> str:
 
 
 @lru_cache(4096)
-def _name(name: str) -> tuple[str, bool]:
-    """Return an operator's name, and whether it is a scan that does not name its source."""
+def _name(name: str) -> tuple[str, bool, str]:
+    """Return what the name of a node tells.
+
+    Returns
+    -------
+    str
+        The name of its operator, empty for one that wraps.
+    bool
+        Whether it is a scan that does not name its source.
+    str
+        Which of :data:`_AROUND` it is; empty if it is none.
+    """
+    around = next((one for one in _AROUND if name.startswith(one)), "")
     if name.startswith(_NO_OPERATORS):
-        return "", False
+        return "", False, around
     name = normalise(without_number(redact_text(name))).replace(_CATALOG, "")
-    return name, name.startswith("Scan ") and len(name.split()) == 2
+    return name, name.startswith("Scan ") and len(name.split()) == 2, around
 
 
 def operators_of(nodes: Sequence[PlanNode]) -> str:

@@ -33,6 +33,10 @@ nodes that do it, Photon's and RAPIDS' too."""
 
 _REMEMBERED, _SHORT = 4096, 300
 """So many names of up to so many characters are remembered with what they tell. 5 MB at most."""
+_SHORT_TEXT = 1000
+"""Characters of a scan's text up to which it is remembered: every plan is gone through more than
+once. 5 MB at most."""
+_LOCATION = "Location: "
 _ROWS = {"LocalTableScan": "local rows", "Range": "range", "OneRowRelation": "one row"}
 
 
@@ -55,7 +59,11 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
 def source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads: a table, else the last part of a path, else its kind."""
     name, by_path = _remembered(node.name) if len(node.name) <= _SHORT else _named(node.name)
-    return redact_text((_folder(node.text) if by_path else "") or name, MAX_SOURCE)
+    if by_path and len(node.text) <= _SHORT_TEXT:
+        name = _folder(node.text) or name
+    elif by_path:
+        name = _folder_of(node.text) or name
+    return redact_text(name, MAX_SOURCE)
 
 
 def _named(name: str) -> tuple[str, bool]:
@@ -72,11 +80,18 @@ def _named(name: str) -> tuple[str, bool]:
 _remembered = lru_cache(_REMEMBERED)(_named)
 
 
-def _folder(text: str) -> str:
+def _folder_of(text: str) -> str:
     """Return the last part of the first path that a scan's text names; empty if there is none."""
-    paths = text.partition("Location: ")[2].partition("[")[2]
-    path = paths.partition(",")[0].partition("]")[0]
+    location = text.find(_LOCATION)
+    start = text.find("[", location + len(_LOCATION)) + 1 if location >= 0 else 0
+    if not start:
+        return ""
+    end = text.find("]", start)
+    path = text[start : end if end >= 0 else len(text)].partition(",")[0]
     words = path.split(maxsplit=1)
     if not words or not path.startswith(words[0]):
         return ""
     return words[0].rstrip("/").rpartition("/")[2]
+
+
+_folder = lru_cache(_REMEMBERED)(_folder_of)

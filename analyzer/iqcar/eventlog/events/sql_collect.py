@@ -109,6 +109,8 @@ class SqlCollector:
     """Execution ids that SQL events named; jobs may name more."""
     declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
     operators: Operators = field(default_factory=Operators)
+    _declared: set[float] = field(default_factory=set)
+    """Accumulators that a plan has declared; a plan that was changed declares most again."""
 
     def execution(self, number: float, *, seen: bool = True) -> Execution | None:
         """Return the execution of a number, made if new; None if it is no number."""
@@ -184,14 +186,18 @@ class SqlCollector:
                     metric.stages = value
 
     def _add_metrics(self, number: int, nodes: Iterable[PlanNode]) -> None:
-        known = self.metrics
+        known, seen = self.metrics, self._declared
         name = of_node = ""
         for node in nodes:
             for metric in node.metrics:
-                wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
-                if wait is None or not metric.id >= 0:
+                identity = metric.id
+                if identity in seen:
                     continue
-                key = int(metric.id)
+                seen.add(identity)
+                wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
+                if wait is None or not identity >= 0:
+                    continue
+                key = int(identity)
                 if wait.tells_wait:
                     self.declared_waits.add(key, metric.name, metric.type, node.name)
                 if key not in known and wait.unit:
