@@ -135,24 +135,26 @@ def find_waits(text: bytes, tasks: Sequence[Place]) -> array[float]:
     found: list[float] = []
     find, startswith = text.find, text.startswith
     end_of_tasks = tasks[-1][4] if tasks else 0
-    for name, kind in _held_by(text, tasks).items():
-        needle = name + _UPDATE_START
+    for name, wait in _held_by(text, tasks).items():
+        needle, kind = name + _UPDATE_START, float(wait)
         width, spelled, number = len(needle), _ID_START, nan
-        rest = iter(tasks)
-        row, _, _, start, end = next(rest)
-        at = find(needle, start, end_of_tasks)
-        while at >= 0:
-            while at >= end:
-                row, _, _, start, end = next(rest)
-            if at >= start:  # else it is between the accumulables of two tasks
-                if not startswith(spelled, at - len(spelled)):
-                    spelled, number = _id_before(text, at, start)
-                stop = find(b",", at + width, at + width + _DIGITS + 1)
-                update = text[at + width : stop].strip(b'"') if stop >= 0 else b""
-                value = float(update) if update.isdigit() else _value_at(text, at)
-                if value is not None:
-                    found += (row, kind, number, value)
-            at = find(needle, at + width, end_of_tasks)
+        before = len(spelled)
+        at = find(needle, tasks[0][3], end_of_tasks)
+        for row, _, _, start, end in tasks:
+            if at < 0:
+                break
+            while 0 <= at < end:
+                if at >= start:  # else it is between the accumulables of two tasks
+                    if not startswith(spelled, at - before):
+                        spelled, number = _id_before(text, at, start)
+                        before = len(spelled)
+                    after = at + width
+                    stop = find(b",", after, after + _DIGITS + 1)
+                    update = text[after:stop].strip(b'"') if stop >= 0 else b""
+                    value = float(update) if update.isdigit() else _value_at(text, at)
+                    if value is not None:
+                        found += row, kind, number, value
+                at = find(needle, at + width, end_of_tasks)
     return array("d", found)
 
 

@@ -30,8 +30,8 @@ _LEAST_INFO_BYTES, _INFO_BYTES = 100, 800
 """Where a task's info is looked for, and its length at least and at most; else lines are decoded
 whole."""
 _SLACK = 48
-"""The info of a task, and the end of its line, from the metrics on, are about as long as those of
-the line before; each is looked for so many bytes off, then anywhere."""
+"""What stands before a task's accumulables, and the end of its line, from the metrics on, are about
+as long as those of the line before; each is looked for so many bytes off, then anywhere."""
 
 _PEAK_NAME = "internal.metrics.peakExecutionMemory"
 _INTERNAL_NAME = "internal.metrics."
@@ -168,32 +168,22 @@ class TaskDecoder:
         decode, decode_start, add = self._decode, self._decode_start, self._add
         rows, place = self._rows, self._places.append
         started: dict[float, tuple[int, int]] = {}
-        starts, before, size, tail, escape = 0, _INFO_FROM, _LEAST_INFO_BYTES, 0, -1
+        starts, before, head, tail, escape = 0, 0, 0, 0, -1
         others: list[tuple[int, int]] = []
         start, end = 0, find(_NEWLINE)
         while end >= 0:
             try:
                 if startswith(END_START, start):
-                    info = start + before
-                    if not startswith(_INFO, info):
-                        info = find(_INFO, start + _INFO_FROM, start + _INFO_TO)
-                    first = last = -1
-                    if info >= 0:
-                        near = info + size
-                        first = find(_ACCUMULABLES, near - _SLACK, near + _SLACK)
-                        if first < 0:
-                            first = find(
-                                _ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES
-                            )
-                    if first >= 0:
-                        last = end - tail - _SLACK
-                        last = find(_METRICS, last, end) if tail and last > first else -1
-                        last = last if last >= 0 else find(_METRICS, first, end)
+                    first = find(_ACCUMULABLES, start + head - _SLACK, start + head + _SLACK)
+                    last = find(_METRICS, end - tail - _SLACK, end)
+                    if not (start < first < last and startswith(_INFO, start + before)):
+                        info, first, last = _pieces(text, start, end)
+                        before = info - start
                     if last < 0:
                         task = decode(text[start:end])
                         self._add_whole(task)
                     else:
-                        before, size, tail = info - start, first - info, end - last
+                        head, tail = first - start, end - last
                         task = decode(text[start:first] + text[last:end])
                         if escape < first:
                             escape = find(_ESCAPE, first)
@@ -287,6 +277,18 @@ class TaskDecoder:
         self._add_whole(fit(ev.TaskEnd, event, bad))
         self._bad_numbers += bad.count
         return True
+
+
+def _pieces(text: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Return where a task's info, its accumulables and what follows them start in a line.
+
+    The last is -1 where the line is in another spelling, or of a task that did not succeed.
+    """
+    info = text.find(_INFO, start + _INFO_FROM, start + _INFO_TO)
+    if info < 0:
+        return start, -1, -1
+    first = text.find(_ACCUMULABLES, info + _LEAST_INFO_BYTES, info + _INFO_BYTES)
+    return info, first, text.find(_METRICS, first, end) if first >= 0 else -1
 
 
 def _settled(metrics: ev.Metrics) -> ev.Metrics:
