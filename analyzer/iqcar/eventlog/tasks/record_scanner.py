@@ -131,7 +131,7 @@ class RecordScanner:
         Returns
         -------
         Chunk
-            The records that could be read.
+            The records that could be read; valid until the next call.
         (records,) array of bool
             Which those are.
         """
@@ -153,9 +153,10 @@ class RecordScanner:
             bounds = spans[row].reshape(-1, 2).tolist()
             found = tuple(text[first:last].decode() for first, last in bounds)
             texts[row] = codes.setdefault(found, len(codes))
-        numbers = self._numbers[:count][read, : len(NUMBERS)]
-        runs, values = self._runs[:used].copy(), self._values[:used].copy()
-        return Chunk(numbers, texts, run_counts[read], runs, values), read
+        numbers = self._numbers[:count, : len(NUMBERS)]
+        if not read.all():
+            numbers, run_counts = numbers[read], run_counts[read]
+        return Chunk(numbers, texts, run_counts, self._runs[:used], self._values[:used]), read
 
     def _make_room(self, records: int, runs: int) -> None:
         if records > len(self._numbers):
