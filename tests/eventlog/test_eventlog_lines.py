@@ -116,6 +116,22 @@ def test_a_line_of_exactly_the_limit_is_kept(
     assert (got, tally.too_long) == ([b"b"], 1)
 
 
+@given(st.lists(st.integers(1, 40), max_size=20), st.integers(1, 7), st.integers(1, 99))
+def test_long_lines_are_left_out_wherever_pieces_and_blocks_end(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], piece: int, block: int
+) -> None:
+    lines = [b"%d" % (number % 10) * size for number, size in enumerate(sizes)]
+    content = gzip.compress(b"\n".join([*lines, b""]))
+    path = stored(tmp_path_factory.mktemp("lines"), content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("iqcar.eventlog.decode.codecs.CHUNK_BYTES", piece)
+        patch.setattr(reader, "CHUNK_BYTES", block)
+        patch.setattr(reader, "MAX_LINE_BYTES", 30)
+        got, tally = read(path)
+    assert got == [line for line in lines if len(line) <= 30]
+    assert tally.too_long == len(lines) - len(got)
+
+
 def test_each_part_starts_a_line(tmp_path: Path) -> None:
     parts = [stored(tmp_path, b"a\nb", "1"), stored(tmp_path, b"\xef\xbb\xbfc\n", "2")]
     got, tally = read(*parts)
