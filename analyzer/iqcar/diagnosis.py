@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats
     from iqcar.topics import Topics
     from iqcar.wasted import WastedWork
+    from iqcar.whatif.curves import Curve
     from iqcar.whatif.model import Model
     from iqcar.whatif.plan_capacity import Plan
     from iqcar.whatif.question import Question
@@ -88,6 +89,8 @@ class Diagnosis:
     """What the user chose."""
     rejected_rules: tuple[RejectedRule, ...] = ()
     """Scheduler rules that are predicted to harm; they are not in ``rules``."""
+    curves: tuple[Curve, ...] = ()
+    """Own rates of stages that ``iqcar experiment`` measured, for what-if questions."""
 
     @cached_property
     def queries(self) -> pd.DataFrame:
@@ -137,13 +140,30 @@ class Diagnosis:
         """
         from iqcar.whatif.model import build_model
 
-        model = build_model(self.tables, self.waits, self.blame.demand)
+        model = build_model(self.tables, self.waits, self.blame.demand, self.curves)
         if model is None:
             raise IqcarError(
                 "nothing can be asked: no application ran tasks in slots that the log tells",
                 advice="record with spark.eventLog.enabled=true from the start of the application",
             )
         return model
+
+    def with_curves(self, path: str) -> Diagnosis:
+        """Return the same with what-if questions answered by measured own rates of stages.
+
+        Parameters
+        ----------
+        path : str
+            A file that ``iqcar experiment`` wrote.
+
+        Raises
+        ------
+        UsageError
+            If it cannot be read or is no such file.
+        """
+        from iqcar.whatif.curves import read_curves
+
+        return replace(self, curves=tuple(read_curves(path)))
 
     def what_if(
         self, question: Question | None = None, progress: Progress | None = None, **changes: Any

@@ -13,6 +13,7 @@ from iqcar.cli.blame import blame
 from iqcar.cli.compare import compare
 from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
+from iqcar.cli.experiment import experiment
 from iqcar.cli.inject import app as inject
 from iqcar.cli.queries import queries
 from iqcar.cli.report import report
@@ -59,6 +60,7 @@ app.command(short_help="JSON Schema of results, rules and checks.")(schema)
 app.command(short_help="Applications and reports in a browser.")(serve)
 app.command(short_help="What to tell Spark to attach the plugin.")(conf)
 app.command(short_help="Sample this host once a second.")(sample)
+app.command(short_help="Run queries under load, and fit how much it slows them.")(experiment)
 app.command(short_help="Try it all on an embedded Spark.")(demo)
 app.add_typer(rules, name="rules", short_help="Compile rules to pools; check what they did.")
 app.add_typer(inject, name="inject", short_help="Load this host on purpose, and log it.")

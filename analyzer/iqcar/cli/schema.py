@@ -11,7 +11,8 @@ def schema(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="[result|rules|check|compare|whatif]", help="Which file to describe."
+            metavar="[result|rules|check|compare|whatif|experiment|curves]",
+            help="Which file to describe.",
         ),
     ] = "result",
 ) -> None:
@@ -22,6 +23,7 @@ def schema(
     from iqcar.errors import UsageError
     from iqcar.report.json.analyze import check_schema, result_schema
     from iqcar.report.json.compare import compare_schema
+    from iqcar.report.json.experiment import curves_schema, experiment_schema
     from iqcar.report.json.whatif import whatif_schema
     from iqcar.rules.vocabulary.data_files import rule_schema
 
@@ -31,6 +33,8 @@ def schema(
         "check": check_schema,
         "compare": compare_schema,
         "whatif": whatif_schema,
+        "experiment": experiment_schema,
+        "curves": curves_schema,
     }
     if of not in schemas:
         raise UsageError(

@@ -83,6 +83,9 @@ def whatif(
             help="Ask who made this query wait, by replays without the others (Shapley values).",
         ),
     ] = None,
+    curves: Annotated[
+        str, typer.Option(metavar="FILE", help="Own rates that `iqcar experiment` measured.")
+    ] = "",
     top: Annotated[int, typer.Option(min=1, max=1000, help="How many queries to show.")] = 10,
     json: options.JsonFile = None,
     query_by: options.Queries = QueryBy.SQL,
@@ -96,15 +99,19 @@ def whatif(
 
     Example: iqcar whatif spark-events/ --remove etl_heavy --slots +8
     """
+    from dataclasses import replace
+
     from iqcar.cli.reading import counting, exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.pipeline import diagnose
     from iqcar.report.json.whatif import whatif_to_json
     from iqcar.report.terminal.whatif import print_plan, print_removal_blame, print_what_if
+    from iqcar.whatif.curves import read_curves
     from iqcar.whatif.plan_capacity import parse_plan, parse_price, plan_capacity
     from iqcar.whatif.question import ask
 
     check_writable(json, force)
+    measured = tuple(read_curves(curves)) if curves else ()
     question = ask(
         remove=remove or (),
         start=start or (),
@@ -138,6 +145,7 @@ def whatif(
     found, planned, blamed = None, None, None
     with working("fitting what tasks need"):
         diagnosis = diagnose(tables, query_by=query_by, expected=False)
+        diagnosis = replace(diagnosis, curves=measured)
         model = diagnosis.what_if_model
     if question:
         with counting("replaying") as progress:

@@ -234,6 +234,8 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
             f"what {' and '.join(unseen)} can do is assumed: nobody was seen waiting for another "
             "there"
         )
+    if scenario.own_rates:
+        yield scenario.own_rates
     if question.scale:
         yield "twice the work means twice the data and twice the time alone in every phase"
     if question.partitions:

@@ -11,11 +11,14 @@ import numpy as np
 from iqcar.whatif.scenario import Member, build_scenario, replay_scenario
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from iqcar.demand.estimate import Demand
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats
+    from iqcar.whatif.curves import Curve
     from iqcar.whatif.scenario import Outcome, Scenario
 
 REFUSED = 0.15
@@ -82,7 +85,9 @@ class Model:
         return self._bases[member]
 
 
-def build_model(tables: Tables, waits: pd.DataFrame, demand: Demand) -> Model | None:
+def build_model(
+    tables: Tables, waits: pd.DataFrame, demand: Demand, curves: Sequence[Curve] = ()
+) -> Model | None:
     """Build the model of a recorded run; None where nothing can be replayed."""
-    built = build_scenario(tables, waits, demand)
+    built = build_scenario(tables, waits, demand, curves)
     return None if built is None else Model(*built)

@@ -25,8 +25,11 @@ from iqcar.replay.scheduling import (
 from iqcar.replay.task_demands import task_demands
 from iqcar.rules.priorities import DEFAULT_POOL
 from iqcar.tables.arrays import sum_by
+from iqcar.whatif.curves import set_own_rates
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from iqcar.demand.estimate import Demand
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from iqcar.replay.recorded_workload import Workload
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
+    from iqcar.whatif.curves import Curve
 
 JITTER = 0.01
 """Log-normal spread of tasks' work between replays of one question: slots are given by luck."""
@@ -106,6 +110,8 @@ class Scenario:
     cap_of: Ints
     cap: Ints
     doubts: tuple[str, ...]
+    own_rates: str = ""
+    """What was measured of stages' own rates, as a sentence."""
 
     @property
     def query_of_task(self) -> Ints:
@@ -160,7 +166,7 @@ class Outcome:
 
 
 def build_scenario(
-    tables: Tables, waits: pd.DataFrame, demand: Demand
+    tables: Tables, waits: pd.DataFrame, demand: Demand, curves: Sequence[Curve] = ()
 ) -> tuple[Scenario, Scenario] | None:
     """Build the causal model of a recorded run; None where nothing can be replayed.
 
@@ -173,12 +179,16 @@ def build_scenario(
         From :func:`iqcar.waits.measure_waits`.
     demand : Demand
         From :func:`iqcar.blame.attribute.attribute`.
+    curves : sequence of Curve
+        Own rates that were measured.
     """
     recording = record(tables)
     workloads = tuple(recording.workloads.values())
     if not workloads:
         return None
     demands, unfitted = fit_demands(tables, task_demands(tables, waits, demand))
+    demands, own_rates = set_own_rates(demands, tables, curves)
+    unfitted, _ = set_own_rates(unfitted, tables, curves)
     joint = joint_workload(workloads)
     stages = tables.stages["query"].to_numpy(np.int64)
     n_steps = len(joint.steps.delay)
@@ -207,6 +217,7 @@ def build_scenario(
         cap_of=np.full(n_steps, -1, np.int64),
         cap=np.zeros(0, np.int64),
         doubts=recording.doubts,
+        own_rates=own_rates,
     )
     return fitted, replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
 

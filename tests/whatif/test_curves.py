@@ -1,0 +1,127 @@
+"""Measured curves set the own rates of stages, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iqcar.blame.attribute import attribute
+from iqcar.errors import UsageError
+from iqcar.replay.task_demands import COMPUTE, DISK, READ, TaskDemands, task_demands
+from iqcar.tables import Tables
+from iqcar.whatif.curves import Curve, read_curves, set_own_rates
+from iqcar.whatif.model import build_model
+from iqcar.whatif.question import Question
+from iqcar.whatif.what_if import answer
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_log import replayable
+from tests.support.simulated_truth import FAMILIES
+
+SHARE = 0.3
+
+
+def curve(label: str, resource: str = "disk", share: float = SHARE, known: bool = True) -> Curve:
+    return Curve(
+        "stage", "q", label, resource, 100.0, 2.0, 2 * share, share, 3 * share, known, share, 0.0, 4
+    )
+
+
+@pytest.fixture(scope="module")
+def run() -> Tables:
+    cluster, plans = FAMILIES["two culprits"](np.random.default_rng(5))
+    tables, _ = replayable(Simulation(cluster, plans, 5))
+    labels = [f"stage {row % 3}" for row in range(len(tables.stages))]
+    return tables.with_(stages=tables.stages.assign(label=labels))
+
+
+@pytest.fixture(scope="module")
+def demands(run: Tables) -> TaskDemands:
+    cluster, plans = FAMILIES["two culprits"](np.random.default_rng(5))
+    _, waits = replayable(Simulation(cluster, plans, 5))
+    return task_demands(run, waits, attribute(run, waits).demand)
+
+
+def rows_of(run: Tables, label: str) -> np.ndarray:
+    stages = np.flatnonzero(run.stages["label"] == label)
+    return np.flatnonzero(np.isin(run.tasks["stage"], stages))
+
+
+def test_a_measured_stage_goes_at_the_measured_rate_and_does_the_same_work(
+    run: Tables, demands: TaskDemands
+) -> None:
+    after, said = set_own_rates(demands, run, [curve("stage 1")])
+    rows = rows_of(run, "stage 1")
+    np.testing.assert_allclose(after.alone * after.use, demands.alone * demands.use, rtol=1e-9)
+    host = run.tasks["host"].to_numpy()[rows]
+    reads = (demands.alone[rows, READ] > 0) & (after.alone[rows, READ] < demands.spent[rows, READ])
+    assert reads.any()
+    moved = after.alone[rows, READ] * after.use[rows, READ]
+    stage = run.tasks["stage"].to_numpy()[rows]
+    for one in np.unique(stage[reads]):
+        mine = stage == one
+        if (after.alone[rows, READ] >= demands.spent[rows, READ])[mine].any():
+            continue  # some task would have been alone for longer than it took
+        rate = moved[mine].sum() / after.alone[rows, READ][mine].sum()
+        assert rate == pytest.approx(SHARE * demands.capacity[host[mine][0], DISK], rel=1e-6)
+    assert (after.alone <= demands.spent + 1e-9).all()
+    assert "own rates of" in said and "iqcar experiment" in said
+
+
+def test_other_stages_and_phases_stay(run: Tables, demands: TaskDemands) -> None:
+    after, _ = set_own_rates(demands, run, [curve("stage 1")])
+    others = np.setdiff1d(np.arange(len(run.tasks)), rows_of(run, "stage 1"))
+    np.testing.assert_array_equal(after.alone[others], demands.alone[others])
+    np.testing.assert_array_equal(after.alone[:, COMPUTE], demands.alone[:, COMPUTE])
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [curve("no such stage"), curve("stage 1", known=False), curve("stage 1", "memory")],
+    ids=["another label", "not identified", "no device"],
+)
+def test_a_curve_that_says_nothing_of_the_run_changes_nothing(
+    run: Tables, demands: TaskDemands, useless: Curve
+) -> None:
+    after, said = set_own_rates(demands, run, [useless])
+    np.testing.assert_array_equal(after.alone, demands.alone)
+    np.testing.assert_array_equal(after.use, demands.use)
+    assert said.startswith("own rates of 0 of")
+
+
+def test_an_answer_says_that_curves_were_used(run: Tables) -> None:
+    cluster, plans = FAMILIES["two culprits"](np.random.default_rng(5))
+    _, waits = replayable(Simulation(cluster, plans, 5))
+    demand = attribute(run, waits).demand
+    said = []
+    for curves in ([], [curve("stage 1")]):
+        model = build_model(run, waits, demand, curves)
+        assert model is not None
+        found = answer(model, Question(disk=2.0), lambda name, _: ())
+        said.append([line for line in found.assumptions if "iqcar experiment" in line])
+    assert [len(lines) for lines in said] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", '{"schema_version": "9", "curves": []}', '{"schema_version": "1", "curves": [{}]}'],
+)
+def test_what_is_no_file_of_curves_is_refused(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "curves.json"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=str(file)):
+        read_curves(str(file))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_curves(str(tmp_path / "none.json"))
+
+
+def test_an_absurd_share_is_refused(tmp_path: Path) -> None:
+    import msgspec
+
+    file = tmp_path / "curves.json"
+    absurd = msgspec.to_builtins(curve("stage 1", share=7.0))
+    file.write_text(json.dumps({"schema_version": "1", "curves": [absurd]}))
+    with pytest.raises(UsageError, match="own_rate_share"):
+        read_curves(str(file))
