@@ -147,10 +147,10 @@ class Simulation:
     def _run(self) -> None:
         arrivals = sorted((plan.submit, q) for q, plan in enumerate(self.plans))
         now, unfinished = 0.0, sum(len(p.stages) for p in self.plans)
-        everything = [shared for host in self._shared for shared in host]
+        everything = [shared.classes for host in self._shared for shared in host]
         while unfinished:
             step, chosen = np.inf, None
-            running = [own for shared in everything for own in shared.busy()]
+            running = [own for classes in everything for own in classes.values() if own.queue]
             for own in running:
                 wait = (own.queue[0][0] - own.clock) / own.rate
                 if wait < step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 
@@ -23,21 +24,23 @@ class Shared:
     capacity: float
     most_each: float
     classes: dict[float, OneRate] = field(default_factory=dict)
+    rising: list[tuple[float, OneRate]] = field(default_factory=list)
+    """The classes from the slowest rate to the fastest."""
 
     def enter(self, work: float, own_rate: float, number: int, task: Any) -> None:
-        own = self.classes.setdefault(min(own_rate, self.most_each), OneRate())
+        rate = min(own_rate, self.most_each)
+        if rate not in self.classes:
+            self.classes[rate] = OneRate()
+            self.rising = sorted(self.classes.items(), key=itemgetter(0))
+        own = self.classes[rate]
         heapq.heappush(own.queue, (own.clock + work, number, task))
         self.share_out()
 
     def share_out(self) -> None:
         """Give the slow ones their own rate, and the others equal parts of what is left."""
-        left, tasks = self.capacity, sum(len(own.queue) for own in self.classes.values())
-        for rate in sorted(self.classes):
-            own = self.classes[rate]
-            if own.queue:
-                own.rate = min(rate, left / tasks)
-                left -= own.rate * len(own.queue)
-                tasks -= len(own.queue)
-
-    def busy(self) -> list[OneRate]:
-        return [own for own in self.classes.values() if own.queue]
+        waiting = [(rate, own, len(own.queue)) for rate, own in self.rising if own.queue]
+        left, tasks = self.capacity, sum([many for _, _, many in waiting])
+        for rate, own, many in waiting:
+            own.rate = min(rate, left / tasks)
+            left -= own.rate * many
+            tasks -= many
