@@ -11,7 +11,7 @@ import numpy as np
 
 from iqcar.topics.analyse_job import lot
 from iqcar.topics.topic_result import VALIDATION
-from iqcar.topics.validate import SIGNIFICANT, mutual_information
+from iqcar.topics.validate import SIGNIFICANT, Binned, in_bins, mutual_information
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,16 +89,18 @@ def information_of(
         named = {j for group in inside for j in group}
         varies = [j for j in range(metrics.shape[1]) if metrics[:, j].min() < metrics[:, j].max()]
         outside = [j for j in varies if j not in named][:MOST_METRICS]
-        _mean(found["metrics_latency"], [(metrics[:, j], latency) for j in named])
-        _mean(found["others_latency"], [(metrics[:, j], latency) for j in outside])
+        of_latency = in_bins(latency)
+        binned = {j: in_bins(metrics[:, j]) for j in (*named, *outside)}
+        _mean(found["metrics_latency"], [(binned[j], of_latency) for j in named])
+        _mean(found["others_latency"], [(binned[j], of_latency) for j in outside])
         pairs = [(a, b) for group in inside for i, a in enumerate(group) for b in group[:i]]
-        _mean(found["metrics_metrics"], [(metrics[:, a], metrics[:, b]) for a, b in pairs])
+        _mean(found["metrics_metrics"], [(binned[a], binned[b]) for a, b in pairs])
         across = [(a, b) for a in named for b in outside]
-        _mean(found["metrics_others"], [(metrics[:, a], metrics[:, b]) for a, b in across])
+        _mean(found["metrics_others"], [(binned[a], binned[b]) for a, b in across])
     return {name: float(np.mean(v)) if v else float("nan") for name, v in found.items()}
 
 
-def _mean(into: list[float], pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
+def _mean(into: list[float], pairs: list[tuple[Binned, Binned]]) -> None:
     if pairs:
         into.append(float(np.mean([mutual_information(a, b) for a, b in pairs])))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -11,7 +11,7 @@ from numba import njit
 from iqcar.topics.kernels.copula import rank_bins
 
 if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats
+    from iqcar.tables.arrays import Floats, Ints
 
 SIGNIFICANT = 0.05
 """Stragglers and others differ where chance does so less often (§5.2)."""
@@ -99,12 +99,25 @@ def differences(order: Any, ordered: Any, slow: Any) -> Any:
     return found
 
 
-def mutual_information(one: Floats, other: Floats) -> float:
-    """Shannon's mutual information in nats of two variables in bins of equal ranks (appendix E)."""
-    bins = max(min(INFORMATION_BINS, math.isqrt(len(one))), 2)
-    a, u, wu = rank_bins(one, bins)
-    b, v, wv = rank_bins(other, bins)
-    both = np.bincount(a * len(v) + b, minlength=len(u) * len(v)) / len(one)
-    alone = np.outer(wu, wv).ravel()
+class Binned(NamedTuple):
+    """A variable in bins of equal ranks: (tasks,) bin of each task, and (bins,) share of each."""
+
+    codes: Ints
+    shares: Floats
+
+
+def in_bins(values: Floats) -> Binned:
+    """Put the (tasks,) values of a variable into bins of equal ranks (appendix E)."""
+    bins = max(min(INFORMATION_BINS, math.isqrt(len(values))), 2)
+    codes, _, shares = rank_bins(values, bins)
+    return Binned(codes, shares)
+
+
+def mutual_information(one: Binned, other: Binned) -> float:
+    """Shannon's mutual information in nats of two variables of the same tasks (appendix E)."""
+    bins = len(one.shares) * len(other.shares)
+    codes = one.codes * len(other.shares) + other.codes
+    both = np.bincount(codes, minlength=bins) / len(codes)
+    alone = np.outer(one.shares, other.shares).ravel()
     seen = both > 0
     return max(float((both[seen] * np.log(both[seen] / alone[seen])).sum()), 0.0)
