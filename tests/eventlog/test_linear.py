@@ -56,6 +56,8 @@ BACKTRACKING = {
     "serve/report_banner.py": "our own page",
     "stragglers/trace_columns.py": "one class of letters",
     "waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
+    "whatif/plan_capacity.py": "what the user typed",
+    "whatif/question.py": "what the user typed",
 }
 """Modules that may use Python's `re`, and why it costs no more there than the text's length."""
 
