@@ -1,7 +1,8 @@
 """Time blame, and with --truth score it against the effect of removing sources.
 
-With --truth: how it ranks the sources that are worth removing, and how the amounts that it says
-were lost compare with what all others together cost, on quiet clusters and on loud ones.
+With --truth: how it ranks the sources that are worth removing, beside the best that can be had, and
+how the amounts that it says were lost compare with what all others together cost, on quiet clusters
+and on loud ones.
 
 scripts/bench blame [--full] [--truth]: seconds for n, n/2 and n/4 tasks (linear?) and the ratio
 to enumerating pairs at the largest size where that is possible; all in one run, after compiling.
@@ -168,7 +169,7 @@ def naive(tables: Tables, waits: pd.DataFrame) -> None:
         loss = measure_loss(columns, request, demand.contention, SourceUsage.ACTIVE)
         if not loss.lost.any():
             continue
-        rate = used_share(columns, request, demand.devices, SourceUsage.ACTIVE)
+        rate = used_share(columns, request, demand, SourceUsage.ACTIVE)
         slots = request.domain is Domain.APPLICATION
         begin = columns.slots.asked if slots else columns.launch
         end, p, q = (
@@ -221,10 +222,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.truth:
         from tests.support.quiet_clusters import print_amounts
+        from tests.support.ranking_ceiling import print_rankings
         from tests.support.simulated_truth import print_scores
 
         seeds = range(24 if options.full else 8)
         print_scores(seeds)
+        print_rankings(seeds)
         print_amounts(seeds)
     else:
         speed(*((1_000_000, NAIVE_TASKS_FULL) if options.full else (200_000, NAIVE_TASKS)))

@@ -167,7 +167,11 @@ EVIDENCES: tuple[Evidence, ...] = tuple(Evidence)
 class SourceUsage(Kind):
     """How much of a resource a source used while it overlapped a target (eq. 6's source term)."""
 
-    ACTIVE = "active", "The share of its duration for which the source used the resource."
+    ACTIVE = (
+        "active",
+        "The part of the resource that the source used over its duration; of a disk or network "
+        "whose capacity is unknown, the share of its duration for which it used it.",
+    )
     RATE = "rate", "Data the source processed per unit of its duration."
     PAPER = "paper", "Data the source processed per unit of its wait, as eq. 6 is printed."
 

@@ -15,7 +15,7 @@ from bigroots_table import bigroots
 from compare_live_table import compare_live
 from compare_pairs_table import compare_pairs
 from induced_table import induced_contention, induced_memory
-from quiet_table import quiet_clusters, quiet_formats
+from quiet_table import loud_ranking, quiet_clusters, quiet_formats
 from tables import rules_efficacy, source_elimination
 from topics_live_table import topics_live
 
@@ -54,6 +54,23 @@ SECTIONS = (
         "as was lost, on average; of a single query 8 % of its run too much or too little, most "
         "beside a hog and where tasks differ much in size. From a plain log, sleeping beside a "
         "processor hog hides most of what the hog costs.",
+    ),
+    Section(
+        "loud_ranking",
+        "Who is blamed first on loud clusters, and what can be had",
+        "Figure 8 of iQCAR removes sources in the order of their blame. Here every query is "
+        "removed from every loud cluster above; its gain is the truth. Most culprits there are "
+        "alike, and which costs a little more is luck. So the truth is compared with another "
+        "truth: the same queries with other sizes of tasks. An oracle knows own rates, "
+        "capacities, and what every task moved in which device at every moment, and attributes "
+        "what was lost in proportion to it; what it misses no attribution can tell, only a "
+        "simulation of the removal.",
+        loud_ranking,
+        "Blame ranks as the oracle does, and no worse than a second truth. Of culprits that are "
+        "ahead by more than luck, 96 % come first; of pairs that differ by more, the oracle "
+        "orders a few more rightly, most beside a slow host. Before sources counted by what "
+        "they moved instead of their time in the device, τ was 0.64, and 0.37 where slow "
+        "formats stood beside a hog.",
     ),
     Section(
         "compare_pairs",

@@ -56,6 +56,43 @@ def _scores(row: dict[str, Any]) -> tuple[str, ...]:
     return (*shares, slope, f"{row['error']:.1%}")
 
 
+def loud_ranking(result: dict[str, Any]) -> str:
+    """Rankings by blame, by another truth and by the oracle, in all and by family."""
+    first, last = result["seeds"]
+    names = list(dict.fromkeys(row["ranked_by"] for row in result["rows"]))
+    every = [
+        (
+            row["ranked_by"],
+            *(f"{row[score]:.2f}" for score in ("tau", "top", "false_blame")),
+            f"{row['clear_tau']:.2f} ({row['clear_pairs']})",
+            f"{row['clear_top']:.2f} ({row['clear_tops']})",
+        )
+        for row in result["rows"]
+        if not row["family"]
+    ]
+    plain = {(row["family"], row["ranked_by"]): row for row in result["rows"] if row["family"]}
+    families = [
+        (family, *(f"{plain[family, name]['tau']:.2f}, {plain[family, name]['top']:.2f}"
+                   for name in names))
+        for family in dict.fromkeys(family for family, _ in plain)
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            f"Seeds {first} to {last}; every query of a run is a target. τ: Kendall's τ-b with the "
+            "gains; top-1: how often the worst culprit comes first; false: share of the blame on "
+            "queries that cost less than 2 %. Clear: only pairs, and first culprits, whose gains "
+            f"differ by more than {result['luck']:.1%} of the run, which is what other luck moves "
+            "such a difference by (root mean square); in brackets how many.",
+            "",
+            table(("ranked by", "τ", "top-1", "false", "τ, clear", "top-1, clear"), every),
+            "",
+            "τ and top-1 by family:",
+            "",
+            table(("family", *names), families),
+        ]
+    )
+
+
 def quiet_formats(result: dict[str, Any]) -> str:
     """Share lost to others by query and evidence: the range over runs."""
     rows = []

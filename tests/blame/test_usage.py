@@ -11,7 +11,8 @@ from iqcar.blame.attribute import OWN, QUERY, UNATTRIBUTED, attribute
 from iqcar.blame.blame_doubts import doubts_of
 from iqcar.blame.ratp import TaskColumns, measure_loss
 from iqcar.blame.source_usage import most_explicable, used_share
-from iqcar.demand.contention import Contention
+from iqcar.demand.contention import Contention, StageRates
+from iqcar.demand.estimate import Demand
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.waits import ESTIMATED, MEASURED
 from tests.support.hand_cluster import cluster, known_device, parts
@@ -20,9 +21,11 @@ from tests.support.tiny_tables import tiny_tables
 # --- use
 
 
+DEVICES = {Request.SHUFFLE_FETCH: known_device(2e4), Request.IO_WRITE: known_device(1e5)}
+
+
 def used(request: Request, usage: SourceUsage, *data: Any) -> np.ndarray:
-    devices = {Request.SHUFFLE_FETCH: known_device(2e4), Request.IO_WRITE: known_device(1e5)}
-    return used_share(TaskColumns.from_tables(*data), request, devices, usage)
+    return used_share(TaskColumns.from_tables(*data), request, Demand(DEVICES), usage)
 
 
 def test_reads_and_writes_keep_one_disk_busy() -> None:
@@ -49,6 +52,21 @@ def test_an_unknown_time_in_the_resource_is_told_from_its_data() -> None:
     )
 
 
+def test_of_a_contended_device_a_source_used_what_it_moved_unless_it_bypassed_it() -> None:
+    data = cluster(
+        {Request.SHUFFLE_FETCH: [90.0, 90.0, np.nan]},
+        launch=[0] * 3,
+        finish=[100] * 3,
+        remote_bytes=[1e6, 1e6, 5e5],
+    )
+    one = np.ones(2)
+    rates = StageRates(np.arange(2), one, one, one, one, one > 0, np.array([1.0, 0.1]))
+    demand = Demand(DEVICES, rates={Request.SHUFFLE_FETCH: rates})
+    columns = TaskColumns.from_tables(*data)
+    share = used_share(columns, Request.SHUFFLE_FETCH, demand, SourceUsage.ACTIVE)
+    np.testing.assert_allclose(share, [0.5, 0.05, 0.25])
+
+
 def test_by_rate_a_source_used_what_it_moved_at_the_speed_of_the_device() -> None:
     data = cluster(
         {Request.SHUFFLE_FETCH: [90.0]}, launch=[0], finish=[100], remote_bytes=[1e6]
@@ -69,7 +87,7 @@ def test_who_moved_data_in_a_device_of_which_nothing_is_known_used_it_while_it_w
         remote_bytes=[1e6, 1e6],
     )
     columns = TaskColumns.from_tables(*data)
-    share = used_share(columns, Request.SHUFFLE_FETCH, {}, SourceUsage.ACTIVE)
+    share = used_share(columns, Request.SHUFFLE_FETCH, Demand(), SourceUsage.ACTIVE)
     np.testing.assert_allclose(share, [0.9, 0.0])
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from iqcar.blame.loads import CORES, SPEEDS
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS
+from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.demand.device import Device
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.tables import Tables
@@ -80,6 +80,7 @@ class NaiveBlame(NaivePieces):
         self.pieces = [self.cut(i) for i in range(len(self.tasks))]
         self.memory = {e: self.most_memory(e) for e in range(len(self.executors))}
         self.cores = [self.executor_cores(e) for e in range(len(self.executors))]
+        self.shared: dict[Request, dict[int, float]] = {}
         self.lost = {} if usage is SourceUsage.PAPER else self.losses_in_devices()
 
     # --- eq. 2
@@ -123,6 +124,7 @@ class NaiveBlame(NaivePieces):
             if r is not Request.RUN_QUEUE or self.has_estimates():
                 least = ENOUGH_MS if r is Request.RUN_QUEUE else ENOUGH_BYTES
                 found[r] = naive_demand.losses(uses, device, least)
+                self.shared[r] = naive_demand.shared(uses, device, least)
         return found
 
     def has_estimates(self) -> bool:
@@ -255,14 +257,17 @@ class NaiveBlame(NaivePieces):
         begin, end, _ = self.pieces[i][piece]
         life = max(end - begin, 1.0) if task["ok"] else 1.0
         mine = self.part(i, piece, f"{part}_ms")
-        if self.usage is SourceUsage.ACTIVE and self.wait(i, part) * mine > 0:
+        active = self.usage is SourceUsage.ACTIVE
+        contended = part in self.devices and self.devices[part].contended >= NEGLIGIBLE
+        if active and not contended and self.wait(i, part) * mine > 0:
             return self.wait(i, part) * mine / life
         device = next((self.devices[p] for p in (part, *pool) if p in self.devices), None)
         if task["host"] < 0 or device is None:
             return 0.0
         best = device.log_capacity if device.contended >= 0.5 else device.log_fastest
         speed = math.exp(best + device.slower[task["host"]])
-        return min(known(self.data(i, part) * mine / speed) / life, 1.0)
+        used = min(known(self.data(i, part) * mine / speed) / life, 1.0)
+        return used * self.shared[part].get(task["stage"], 1.0) if active and contended else used
 
     # --- of an estimated CPU wait others explain no more than the load of the processor does
 
@@ -281,6 +286,7 @@ class NaiveBlame(NaivePieces):
 
     def run(self) -> dict[tuple[int, Request, int], NaiveDemand]:
         demands: dict[tuple[int, Request, int], NaiveDemand] = {}
+        named = all(task["stage"] >= 0 for task in self.tasks)
         for r in REQUESTS:
             if r is Request.EXECUTOR_WAIT:
                 continue  # tests/blame/test_executor_blame.py has a reference for it
@@ -306,11 +312,13 @@ class NaiveBlame(NaivePieces):
                 raw = self.raw_blame(i, r, used, stretch, span)
                 room = min(slowdown - known_part, self.explicable(i, r))
                 total = sum(raw.values())
-                scale = min(1.0, room / total) if total > 0 else 0.0
+                scale = room / total if total > 0 else 0.0
+                if r not in BYTES or r not in self.lost or not named:
+                    scale = min(scale, 1.0)
                 if total > 0 and r in self.lost and self.lost[r][i][0] > 0:
                     lost_to = self.lost[r][i][1] / self.lost[r][i][0]
-                    demand.of_others += min(total, room) * lost_to
-                    demand.of_others_lost += min(total, room) * lost_to * lost / slowdown
+                    demand.of_others += total * scale * lost_to
+                    demand.of_others_lost += total * scale * lost_to * lost / slowdown
                 for stage, beta in raw.items():
                     demand.beta[stage] += beta * scale
                     demand.beta_lost[stage] += beta * scale * lost / slowdown

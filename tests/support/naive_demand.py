@@ -173,6 +173,13 @@ def own_rate_chances(
     return found
 
 
+def shared(uses: Sequence[Use], device: Device, least: float = ENOUGH_BYTES) -> dict[int, float]:
+    """Per stage, the probability that its tasks share the device."""
+    some = [use for use in uses if usable(use, least)]
+    chances = own_rate_chances(some, device, {id(use): log_share(use, device) for use in some})
+    return {stage: sum(rates) for stage, (rates, _) in chances.items()}
+
+
 def losses(
     uses: Sequence[Use], device: Device, least: float = ENOUGH_BYTES
 ) -> list[tuple[float, float, float]]:

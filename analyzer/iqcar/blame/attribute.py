@@ -36,7 +36,7 @@ from iqcar.blame.executor_blame import executor_meeting
 from iqcar.blame.folding import MOST_SOURCES, Reach
 from iqcar.blame.loads import find_loads
 from iqcar.blame.outside_waits import share_of_executors
-from iqcar.blame.ratp import ROUNDING, TaskColumns, measure_loss
+from iqcar.blame.ratp import BYTES_REQUESTS, ROUNDING, TaskColumns, measure_loss
 from iqcar.blame.schedule import Agenda
 from iqcar.blame.source_usage import most_explicable, used_share
 from iqcar.blame.stage_losses import stage_losses
@@ -151,7 +151,7 @@ def attribute(
             count += len(frame)
             continue
         parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
-        rate = used_share(parts_of_tasks, request, demand.devices, source_usage)
+        rate = used_share(parts_of_tasks, request, demand, source_usage)
         events = agenda.schedule_of(request)
         shares = _share_out(parts_of_tasks, loss, rate, events, places, demand, source_usage)
         frame, ledger = _account(columns, loss, shares, places, waited, count)
@@ -245,12 +245,15 @@ def _share_out(
         room = room * share_of_executors(pieces, request, source_usage)
     raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
     raw = pieces.total(raw_parts)
-    scale = np.minimum(1.0, np.divide(room, raw, out=np.ones(len(raw)), where=raw > 0))
+    scale = share_of(room, raw)
+    # What was lost in a device is what others cost: they explain all of it, if all can be named.
+    if found is None or request not in BYTES_REQUESTS or (stage < 0).any():
+        scale = np.minimum(scale, 1.0)
     beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
     lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
     to_others = None
     if found is not None:
-        beta = np.minimum(raw, room) * share_of(found.to_others, found.to_tasks)
+        beta = raw * scale * share_of(found.to_others, found.to_tasks)
         lost = beta * share_of(loss.lost, loss.slowdown)
         to_others = places.total(beta), places.total(lost)
     group = pieces.of_task(places.group)

@@ -45,6 +45,10 @@ class Users(Protocol):
     """Users of resources: tasks (:class:`TaskColumns`) or pieces of them."""
 
     @property
+    def stage(self) -> Ints:
+        """Stage, −1 if unknown."""
+
+    @property
     def host(self) -> Ints:
         """Machine, −1 if unknown."""
 

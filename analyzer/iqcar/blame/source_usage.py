@@ -8,21 +8,22 @@ import numpy as np
 
 from iqcar.blame.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
 from iqcar.demand.capacity import best_seen, of_domain
+from iqcar.demand.contention import NEGLIGIBLE
 from iqcar.enums import Request, SourceUsage
 from iqcar.tables.arrays import most_at_once, positive_or_zero, share_of
 from iqcar.waits import ESTIMATED, evidence_column
 
 if TYPE_CHECKING:
     from iqcar.blame.ratp import Loss, TaskColumns, Users
-    from iqcar.demand.contention import Contention
-    from iqcar.demand.device import Device
-    from iqcar.tables.arrays import Floats
+    from iqcar.demand.contention import Contention, StageRates
+    from iqcar.demand.estimate import Demand
+    from iqcar.tables.arrays import Floats, Ints
 
 
 def used_share(
     columns: Users,
     request: Request,
-    devices: dict[Request, Device],
+    demand: Demand,
     source_usage: SourceUsage,
 ) -> Floats:
     """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
@@ -32,8 +33,8 @@ def used_share(
     columns : TaskColumns or Pieces
     request : Request
         What the target waits for.
-    devices : dict
-        From :func:`iqcar.demand.estimate.fit_devices`.
+    demand : Demand
+        Devices, and own rates of stages in them.
     source_usage : SourceUsage
         How the use is measured.
 
@@ -48,7 +49,7 @@ def used_share(
     if request is Request.SLOT_WAIT:
         return columns.slots.held
     if request in ONE_DEVICE:
-        return _device_share(columns, request, devices, source_usage)
+        return _device_share(columns, request, demand, source_usage)
     life = np.maximum(columns.span, SHORTEST_MS)
     if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
         return _memory_share(columns)
@@ -89,12 +90,14 @@ def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) 
 
 
 def _device_share(
-    columns: Users,
-    request: Request,
-    devices: dict[Request, Device],
-    source_usage: SourceUsage,
+    columns: Users, request: Request, demand: Demand, source_usage: SourceUsage
 ) -> Floats:
-    life = np.maximum(columns.span, SHORTEST_MS)
+    """Return the used part of the capacity of a device; reads and writes share a disk.
+
+    Where nobody is likely to have waited for another, the capacity is unknown: a source then counts
+    by its time in the device.
+    """
+    life, devices = np.maximum(columns.span, SHORTEST_MS), demand.devices
     known = [part for part in ONE_DEVICE[request] if part in devices]
     share = np.zeros(len(life))
     for part in ONE_DEVICE[request]:
@@ -103,14 +106,23 @@ def _device_share(
         if known:
             speeds = devices[part if part in known else known[0]].per_host
         ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
-        by_rate = np.minimum(positive_or_zero(ideal) / life, 1.0)
-        time = columns.wait(part)
-        active = positive_or_zero(time) / life
+        used = np.minimum(positive_or_zero(ideal) / life, 1.0)
         if source_usage is SourceUsage.ACTIVE:
-            share += np.where(time > 0, active, by_rate)
-        else:
-            share += by_rate
+            if part in demand.rates and devices[part].contended >= NEGLIGIBLE:
+                used *= _shared(demand.rates[part], columns.stage)
+            else:
+                time = columns.wait(part)
+                used = np.where(time > 0, positive_or_zero(time) / life, used)
+        share += used
     return np.minimum(share, 1.0)
+
+
+def _shared(rates: StageRates, stage: Ints) -> Floats:
+    """Return the probability that each user shares the device; 1 where its stage is unknown."""
+    last = max(int(stage.max(initial=0)), int(rates.stage.max(initial=0)))
+    shared = np.ones(last + 2)
+    shared[rates.stage] = rates.shared
+    return shared[stage]
 
 
 def _memory_share(columns: Users) -> Floats:

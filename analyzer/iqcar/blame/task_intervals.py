@@ -158,6 +158,11 @@ class Pieces:
     # --- the protocol iqcar.blame.ratp.Users, as for whole tasks
 
     @property
+    def stage(self) -> Ints:
+        """Stage of each piece's task."""
+        return self.of_task(self.columns.stage)
+
+    @property
     def host(self) -> Ints:
         """Machine of each piece's task."""
         return self.columns.host[self.task]

@@ -65,6 +65,9 @@ class StageRates(NamedTuple):
         Median of the probable own rates, and the bounds of the middle 80 %.
     identified : ndarray of shape (n,), bool
         Whether the data tell the rate; else the bounds are mostly those of the prior.
+    shared : ndarray of shape (n,)
+        Probability that the stage's tasks share the device, and do not bypass it (page cache); 0
+        where nobody is likely to have waited for another.
     """
 
     stage: Ints
@@ -73,6 +76,7 @@ class StageRates(NamedTuple):
     low: Floats
     high: Floats
     identified: Flags
+    shared: Floats
 
 
 def usable(load: Load, least: float = ENOUGH_BYTES) -> Ints:
@@ -162,4 +166,5 @@ def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> 
     mean = chances @ rates
     spread = np.sqrt(np.maximum(chances @ rates**2 - mean**2, 0.0))
     tasks = np.bincount(stage, minlength=len(names))
-    return StageRates(names, tasks, rate, low, high, spread <= UNSURE)
+    shared = chance.shared.sum(axis=1)
+    return StageRates(names, tasks, rate, low, high, spread <= UNSURE, shared)
