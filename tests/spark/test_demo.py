@@ -19,19 +19,19 @@ PATIENCE_S = 900
 COMMAND = """
 import sys
 from iqcar.demo import mix
-mix.HEAVY_COPIES = 1
+mix.HEAVY_COPIES = 0.5
 from iqcar.cli.main import main
 sys.argv[0] = "iqcar"
 main()
 """
-"""The command, with a heavy hitter that does a tenth of its work: still more than all others."""
+"""The command, with a heavy hitter that does a twentieth of its work: still more than all others."""
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command leaves; with little data, so that it takes a minute."""
     folder = tmp_path_factory.mktemp("demo") / "with a space"
-    command = [sys.executable, "-c", COMMAND, "demo", "--scale", "0.05", "--out", str(folder)]
+    command = [sys.executable, "-c", COMMAND, "demo", "--scale", "0.02", "--out", str(folder)]
     result = folder.parent / "demo.json"
     done = subprocess.run(
         [*command, "--json", str(result)], capture_output=True, text=True, timeout=PATIENCE_S
