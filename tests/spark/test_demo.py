@@ -24,7 +24,7 @@ from iqcar.cli.main import main
 sys.argv[0] = "iqcar"
 main()
 """
-"""The command, with a heavy hitter that does a twentieth of its work: still more than all others."""
+"""The command, with a heavy hitter that does a twentieth of its work: still the most of all."""
 
 
 @pytest.fixture(scope="module")
