@@ -136,3 +136,15 @@ def test_a_cap_bounds_the_tasks_of_a_query(crowd: Model) -> None:
     of_query = scenario.query_of_task == 1
     alone = scenario.alone[of_query].sum()
     assert slow.duration_ms[1] >= alone * 0.999
+
+
+def test_waits_for_processors_that_no_task_explains_stay() -> None:
+    """A JVM compiles, collects and plans on the processors, too: tasks wait, but not for tasks."""
+    cluster, plans = FAMILIES["two culprits"](np.random.default_rng(5))
+    tables, waits = replayable(Simulation(cluster, plans, 5))
+    half = waits["compute_ms"] / 2
+    busy = waits.assign(compute_ms=half, run_queue_ms=waits["run_queue_ms"] + half)
+    model = build_model(tables, busy, attribute(tables, busy).demand)
+    assert model is not None
+    assert half.sum() > 0.1 * waits["duration_ms"].sum()
+    assert model.median_error < 0.02

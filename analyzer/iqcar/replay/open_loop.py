@@ -25,7 +25,7 @@ from iqcar.replay.task_demands import (
     WRITE,
     TaskDemands,
 )
-from iqcar.tables.arrays import share_of
+from iqcar.tables.arrays import share_of, sum_by
 
 if TYPE_CHECKING:
     from iqcar.tables import Tables
@@ -40,6 +40,8 @@ FACTORS = np.exp(np.arange(-4, 7) * 0.06)
 STEPS = 4
 POWER = 0.35
 """How far each step of the fit goes, in log; more oscillates where devices are nearly full."""
+OUTSIDE_ROUNDS = 3
+"""Times that the waits which no recorded task explains are computed; more change little."""
 LEAST_MS = 5.0
 """Time in a phase below which the error of a replay means nothing."""
 PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
@@ -93,8 +95,8 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Task
     TaskDemands
         With capacities and times alone fitted.
     TaskDemands
-        With capacities fitted only: how well these reproduce the run is a check, the others do so
-        by construction.
+        With capacities, and the part of waits for processors that stays, fitted by host only: how
+        well these reproduce the run is a check, the others do so by construction.
     """
     tasks = tables.tasks
     launch = tasks["launch_ms"].to_numpy(np.float64)
@@ -104,6 +106,7 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Task
     if len(rows) == 0:
         return demands, demands
     demands = _fit_capacities(demands, launch, host, n_hosts, rows)
+    demands = _keep_outside_queue(demands, launch, host, n_hosts, rows)
     part = _rows(demands, rows)
     best, least = part, np.inf
     for step in range(STEPS + 1):
@@ -123,6 +126,31 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Task
     alone, use = demands.alone.copy(), demands.use.copy()
     alone[rows], use[rows] = best.alone, best.use
     return replace(demands, alone=alone, use=use), demands
+
+
+def _keep_outside_queue(
+    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rows: Ints
+) -> TaskDemands:
+    """Keep the part of measured waits for processors that the recorded tasks do not explain.
+
+    Compilers and collectors of the JVM, the driver and other programs use processors, too. One
+    share for each host says how much of the waits there is theirs; an intervention leaves it.
+    """
+    spent, alone = demands.spent[rows, COMPUTE], demands.alone[rows, COMPUTE]
+    on = host[rows]
+    for _ in range(OUTSIDE_ROUNDS):
+        part = _rows(demands, rows)
+        replayed = open_loop(part, launch[rows], on, n_hosts)[:, COMPUTE]
+        queue = sum_by(on, spent - alone, n_hosts)
+        missing = sum_by(on, spent - replayed, n_hosts)
+        kept = demands.alone[rows, COMPUTE] - alone
+        share = share_of(np.maximum(missing + sum_by(on, kept, n_hosts), 0.0), queue)
+        now = alone + np.minimum(share, 1.0)[on] * (spent - alone)
+        ours, use = demands.alone.copy(), demands.use.copy()
+        use[rows, COMPUTE] = share_of(use[rows, COMPUTE] * ours[rows, COMPUTE], now)
+        ours[rows, COMPUTE] = now
+        demands = replace(demands, alone=ours, use=use)
+    return demands
 
 
 def _rows(demands: TaskDemands, rows: Ints) -> TaskDemands:
