@@ -13,7 +13,7 @@ CHANGED = "What the rules changed"
 
 
 def shorten(text: str) -> list[str]:
-    """Keep the worst-hit query, the first rules, and what they changed."""
+    """Keep the worst-hit query, the first rules, what they changed, and the what-if."""
     lines = [line.rstrip() for line in text.splitlines()]
     worst = lines.index(next(line for line in lines if line.startswith("1. ")))
     target = list(takewhile(bool, lines[worst:]))

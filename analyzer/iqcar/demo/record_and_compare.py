@@ -1,4 +1,4 @@
-"""Run the demo: record a mix of queries, diagnose it, run it again with the rules, compare."""
+"""Run the demo: record a mix of queries, diagnose it, change what was proposed, and compare."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from iqcar.comparison.check_rules import RuleVerdict, check_rules
 from iqcar.demo.data import data_folder, make_data
-from iqcar.demo.mix import SCHEDULE, queries_of
+from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE, queries_of
 from iqcar.demo.run_mix import run_mix, slots_here
+from iqcar.demo.what_if_check import check_what_if, predict_without
 from iqcar.files.derived import write_derived
 from iqcar.pipeline import diagnose, read
 from iqcar.rules import dump_compiled, load_rules_file
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from iqcar.comparison.check_rules import Check
     from iqcar.demo.run_mix import Run
+    from iqcar.demo.what_if_check import WhatIfCheck
     from iqcar.diagnosis import Diagnosis
 
 
@@ -37,6 +39,8 @@ class Story:
         File of the rules applied in the run after.
     check : Check
         Measured and predicted effect of the rules.
+    what_if : WhatIfCheck
+        Measured and predicted durations without the heavy hitter.
     """
 
     before: Run
@@ -44,6 +48,7 @@ class Story:
     diagnosis: Diagnosis
     rules: Path
     check: Check
+    what_if: WhatIfCheck
 
     @property
     def disturbed(self) -> bool:
@@ -65,7 +70,7 @@ def tell(
     say: Callable[[str], None],
     show: Callable[[Diagnosis], None],
 ) -> Story:
-    """Record the demo's mix, diagnose it, and run it again with the proposed rules.
+    """Record the demo's mix, diagnose it, and run it with the proposed rules and without its hog.
 
     Parameters
     ----------
@@ -100,4 +105,9 @@ def tell(
         queries, data, out, name="after", conf={"spark.iqcar.rules": str(rules.resolve())}, say=say
     )
     check = check_rules(load_rules_file(str(rules)), diagnosis.tables, read([after.log]))
-    return Story(before, after, diagnosis, rules, check)
+    predicted = predict_without(diagnosis)
+    say(f"\nThird run: the same queries at the same times, without {HEAVY_HITTER}")
+    others = [query for query in queries if query.name != HEAVY_HITTER]
+    without = run_mix(others, data, out, name="without", say=say)
+    what_if = check_what_if(predicted, without.log)
+    return Story(before, after, diagnosis, rules, check, what_if)

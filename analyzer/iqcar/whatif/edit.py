@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.replay.event_loop import DEVICE, DEVICES, NO_DEVICE, PHASES
-from iqcar.replay.task_demands import ASSUMED, FETCH, PROCESSOR, WAIT
+from iqcar.replay.task_demands import ASSUMED, COMPUTE, FETCH, MEASURED, PROCESSOR, WAIT
 from iqcar.tables.arrays import share_of, sum_by
 from iqcar.whatif.scenario import PoolChoice
 
@@ -137,10 +137,10 @@ def _readers(scenario: Scenario) -> Ints:
 
 def faster_device(scenario: Scenario, device: int, factor: float) -> Scenario:
     """Multiply the capacity of a device of all hosts; who fills it alone goes faster, too."""
+    if device == PROCESSOR:
+        return _with_cores(scenario, scenario.capacity[:, PROCESSOR] * factor)
     capacity = scenario.capacity.copy()
     capacity[:, device] *= factor
-    if device == PROCESSOR:
-        return replace(scenario, capacity=capacity)
     host = np.maximum(scenario.work.host, 0)
     alone, use = scenario.alone.copy(), scenario.use.copy()
     for phase in np.flatnonzero(device == DEVICE):
@@ -159,9 +159,30 @@ def faster_device(scenario: Scenario, device: int, factor: float) -> Scenario:
 
 def set_cores(scenario: Scenario, cores: float) -> Scenario:
     """Give every host so many processors."""
+    before = scenario.capacity[:, PROCESSOR]
+    return _with_cores(scenario, np.where(np.isfinite(before), cores, np.inf))
+
+
+def _with_cores(scenario: Scenario, cores: Floats) -> Scenario:
+    """Set the processors of each host.
+
+    Where tasks wait for processors that no other task explains, somebody else takes his share, and
+    the share grows and shrinks with the processors.
+    """
+    before = scenario.capacity[:, PROCESSOR]
     capacity = scenario.capacity.copy()
-    capacity[:, PROCESSOR] = np.where(np.isfinite(capacity[:, PROCESSOR]), cores, np.inf)
-    return replace(scenario, capacity=capacity)
+    capacity[:, PROCESSOR] = cores
+    host = np.maximum(scenario.work.host, 0)
+    time = scenario.alone[:, COMPUTE]
+    worked = np.minimum(time * scenario.use[:, COMPUTE], time)
+    used = share_of(sum_by(host, worked, len(before)), sum_by(host, time, len(before)))
+    shared = (used < FILLS) & (scenario.evidence[:, PROCESSOR] == MEASURED) & np.isfinite(before)
+    slower = np.ones(len(before))
+    slower[shared] = before[shared] / cores[shared]
+    alone, use = scenario.alone.copy(), scenario.use.copy()
+    alone[:, COMPUTE] = np.maximum(time * slower[host], worked)
+    use[:, COMPUTE] = share_of(time * use[:, COMPUTE], alone[:, COMPUTE])
+    return replace(scenario, capacity=capacity, alone=alone, use=use)
 
 
 def set_slots(scenario: Scenario, total: int) -> Scenario:
