@@ -89,7 +89,7 @@ def cluster(
     """
     deploy = "org.apache.spark.deploy"
     start = str(spark_home() / "bin" / "spark-class")
-    port = _free_port()
+    port = free_port()
     url = f"spark://{MASTER}:{port}"
     log = folder / "daemons.log"
     running: list[subprocess.Popen[bytes]] = []
@@ -189,7 +189,7 @@ def wait_until(
         time.sleep(0.2)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((MASTER, 0))
         return int(probe.getsockname()[1])

@@ -81,7 +81,7 @@ def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:
     rows = []
     for row in predicted.queries.to_dict("records"):
         said = [row[f"{which}_ms"] / 1e3 for which in ("predicted", "low", "high")]
-        known = [float(value) if np.isfinite(value) else None for value in said]
-        took = float(measured[row["name"]])
-        rows.append(Foretold(row["name"], row["recorded_ms"] / 1e3, *known, took))
+        predicted_s, low, high = (float(value) if np.isfinite(value) else None for value in said)
+        took, name = float(measured[row["name"]]), str(row["name"])
+        rows.append(Foretold(name, row["recorded_ms"] / 1e3, predicted_s, low, high, took))
     return WhatIfCheck(HEAVY_HITTER, predicted.self_check, tuple(rows), log)
