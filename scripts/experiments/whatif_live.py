@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from arms import OUT, RESULTS, save
-from cluster import MASTER, free_port, environment, spark_home, start_application, wait_until
+from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
 from compare_live_runs import prepare
 from whatif_live_asked import POOLS, Asked, base_queries, measured_s, predict, questions
 from whatif_live_result import result
