@@ -33,7 +33,9 @@ from iqcar.demo.mix import Arrival, Query, query_text
 
 EXPERIMENT = "whatif_live"
 HOSTS = ("127.0.0.2", "127.0.0.3")
-SLOTS = "local[2]"
+EMBEDDED = {"embedded": "local[2]", "crowded": "local[4]"}
+"""Masters; crowded has twice as many slots as processors, so that tasks share these, too."""
+CLUSTERS = (*EMBEDDED, "standalone")
 LONGEST_S = 400.0
 MEASURED = "measured.json"
 HERE = Path(__file__).resolve().parent
@@ -43,7 +45,7 @@ def options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Predict, intervene, measure.")
     parser.add_argument("--rounds", type=int, default=2, help="applications on each cluster")
-    parser.add_argument("--cluster", choices=("embedded", "standalone"), action="append")
+    parser.add_argument("--cluster", choices=CLUSTERS, action="append")
     parser.add_argument("--fresh", action="store_true", help="forget rounds measured before")
     parser.add_argument("--again", action="store_true", help="run nothing, score what is there")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
@@ -162,8 +164,8 @@ def one_round(cluster: str, number: int, folder: Path) -> dict[str, Any]:
 @contextmanager
 def daemons(cluster: str, folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """The master's address and the processes of the workers."""
-    if cluster == "embedded":
-        yield SLOTS, []
+    if cluster in EMBEDDED:
+        yield EMBEDDED[cluster], []
     else:
         with workers(folder) as started:
             yield started
@@ -256,8 +258,7 @@ def main() -> None:
     """Run the rounds that are wanted; score all that are there."""
     chosen = options()
     out = OUT / EXPERIMENT
-    clusters = ("embedded", "standalone")
-    for cluster in () if chosen.again else chosen.cluster or clusters:
+    for cluster in () if chosen.again else chosen.cluster or CLUSTERS:
         if chosen.fresh:
             shutil.rmtree(out / cluster, ignore_errors=True)
         for number in range(chosen.rounds):
@@ -268,7 +269,7 @@ def main() -> None:
             json.loads(file.read_text("utf-8"))
             for file in sorted(out.glob(f"{cluster}/*/{MEASURED}"))
         ]
-        for cluster in clusters
+        for cluster in CLUSTERS
     }
     save(EXPERIMENT, chosen.results, result(found), whatif_live)
 

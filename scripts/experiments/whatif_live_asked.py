@@ -61,11 +61,13 @@ def base_queries(texts: Mapping[str, str]) -> tuple[Query, ...]:
 
 
 def questions(base: tuple[Query, ...], cluster: str) -> list[Asked]:
-    """What is asked on a cluster: ``embedded`` or ``standalone``; same application throughout."""
+    """What is asked on a cluster: ``embedded``, ``crowded`` or ``standalone``."""
     found = [Asked("again", "nothing", {}, base)]
     for gone in base:
         rest = tuple(query for query in base if query is not gone)
         found.append(Asked(f"without {gone.name}", "remove", {"remove": gone.name}, rest))
+    if cluster == "crowded":
+        return found
     later = tuple(
         replace(query, start_s=query.start_s + LATER_S) if query.name == HOG else query
         for query in base

@@ -18,6 +18,13 @@ KINDS = {
 }
 
 
+CLUSTERS = {
+    "embedded": "Embedded, `local[2]`",
+    "crowded": "Embedded, `local[4]` on two processors",
+    "standalone": "Standalone, two workers with one slot each",
+}
+
+
 def whatif_live(result: dict[str, Any]) -> str:
     """Errors by cluster and kind of question."""
     parts = []
@@ -28,13 +35,13 @@ def whatif_live(result: dict[str, Any]) -> str:
             if kind in kinds:
                 rows.append(_row(name, kinds[kind]))
         head = [
-            f"{cluster}: do", "pairs", "refused", "measured change", "model", "sign",
+            "do", "pairs", "refused", "measured change", "model", "sign",
             "range holds a rerun", "… the mean", "nothing changes", "slots only", "blame",
             "means: model", "means: nothing changes",
         ]  # fmt: skip
-        checks = ", ".join(_percent(one["median"]) for one in found["self_check"])
+        checks = ", ".join(f"{100 * one['median']:.1f} %" for one in found["self_check"])
         parts.append(
-            f"{cluster.capitalize()}, {found['rounds']} rounds; self-checks (median): {checks}.\n\n"
+            f"{CLUSTERS[cluster]}; rounds: {found['rounds']}; self-checks (median): {checks}.\n\n"
             + table(head, rows)
         )
     return (
