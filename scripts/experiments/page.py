@@ -121,7 +121,7 @@ SECTIONS = (
         "no range can hold a rerun: it is for the recorded run, with its luck. One round on the "
         "standalone cluster was ended before its last interventions. What changes much is said in "
         "the right order: without the hog, with a pool of its own, with a third slot queries take "
-        "a third to three quarters as long, and so it is said. Small sources cannot be judged here. "
+        "a third to three quarters as long, and so it is said. Small sources cannot be judged. "
         "Slots were all that was short, so that slots alone predict as well as shared devices, and "
         "blame predicts removals as well. Two questions were answered wrongly. One core: the JVM "
         "was bound to one of two processors, but lost nothing, since the others on this machine "
