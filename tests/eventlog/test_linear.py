@@ -42,6 +42,8 @@ BACKTRACKING = {
     "eventlog/find/storage.py": "at most 1,000 places",
     "eventlog/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
     "files/derived.py": "paths that the user gave",
+    "experiment/experiment_plan.py": "the user's own plan",
+    "experiment/stage_times.py": "with a bounded count",
     "fleet/session.py": "20,000 characters, one start a line",
     "inject/parsing.py": "what the user typed",
     "queries/identify.py": "36 characters at each place",
