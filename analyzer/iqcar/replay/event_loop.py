@@ -39,8 +39,11 @@ DEVICES = 3
 """Shared devices of a host: its disk, its network, its processors."""
 DEVICE = np.array([0, 1, 2, NO_DEVICE, 0])
 """Device of each phase."""
-ENOUGH = 1.0 + 1e-9
-"""Factor by which the fair share must grow for another round of sharing."""
+NO_REFERENCES = {"_nrt": False}
+"""numba counts references to arrays atomically, which took most of the time; kernels that allocate
+nothing need no count."""
+ENOUGH = 1e-9
+"""Change of the fair share, relative, from which it is refined further."""
 
 
 class Run(NamedTuple):
@@ -79,13 +82,82 @@ def run(
     -------
     Run
     """
-    of_tasks = 3 if devices is None else 3 + 2 * PHASES * devices.rounds
-    n = len(work.duration)
-    count_steps(__name__, 2 * len(steps.delay) + of_tasks * n + len(slots.when))
-    return Run(*_run(steps, work, slots, shares, devices or no_devices(slots.hosts)))
+    devices = devices or no_devices(slots.hosts)
+    n_steps, n_tasks, n_pools = len(steps.delay), len(work.duration), len(shares.pool_weight)
+    n_apps, n_pairs, shared = len(shares.fair), len(devices.capacity), len(devices.alone) > 0
+    per_task = 3 + 2 * PHASES * devices.rounds if shared else 3
+    count_steps(__name__, 2 * n_steps + per_task * n_tasks + len(slots.when))
+    found = Run(
+        np.full(n_steps, np.nan),
+        np.full(n_steps, np.nan),
+        np.full(n_tasks, np.nan),
+        np.full(n_tasks, np.nan),
+        np.zeros((n_tasks if shared else 0, PHASES)),
+        np.full(n_tasks, -1),
+    )
+    room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
+    future = (np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64))
+    # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.
+    sets = (
+        steps.missing.copy(),
+        steps.counted.copy(),
+        steps.first_task[:-1].copy(),
+        np.zeros(n_steps, np.bool_),
+        np.full(n_steps, -1),
+        np.full(n_tasks, -1),
+        np.zeros(n_steps, np.int64),
+    )
+    # Slots of each application, in all and on each host.
+    here = np.zeros((n_apps, slots.hosts, 4), np.int64)
+    here[:, :, PLACE] = -1
+    free = (np.zeros((n_apps, 6), np.int64), here, np.zeros((n_apps, slots.hosts), np.int64))
+    # Steps with pending tasks, the one to be served first on top: a heap per pool.
+    app = shares.pool_app[shares.pool]
+    queue = np.where(shares.fair[app], shares.pool, shares.first_pool[app])
+    first = np.zeros(n_pools + 1, np.int64)
+    first[1:] = np.cumsum(np.bincount(queue, minlength=n_pools))
+    waiting = (
+        queue,
+        first,
+        np.zeros(n_pools, np.int64),
+        *(np.full(n_steps, -1) for _ in range(2)),
+        *(np.empty(n_steps, np.int64) for _ in range(2)),
+    )
+    order = (
+        shares,
+        np.full(n_steps, -1),
+        np.zeros(n_pools, np.int64),
+        np.zeros(n_steps, np.int64),
+    )
+    # Task sets at their cap are set aside in a list per cap.
+    caps = (
+        np.zeros(len(shares.cap), np.int64),
+        np.full(len(shares.cap), -1),
+        np.full(n_steps, -1),
+        np.zeros(n_steps, np.bool_),
+    )
+    # What tasks are at, and who uses each device of each host.
+    n = n_tasks if shared else 0
+    progress = (np.zeros(n, np.int64), np.zeros(n), found.host, np.ones(n))
+    seats = int(devices.seats[-1])
+    pools = (
+        np.empty(seats, np.int64),
+        *(np.empty(seats) for _ in range(3)),
+        np.zeros(n_pairs, np.int64),
+        devices.seats,
+        np.zeros(n_pairs),
+        np.full(n_pairs, np.inf),
+        np.zeros(n_pairs, np.int64),
+        np.zeros(n_pairs),
+        np.full(n_pairs, np.inf),
+        *(np.arange(n_pairs) for _ in range(2)),
+    )
+    given = (steps, work, slots, shares, devices)
+    _loop(*given, found, future, sets, free, waiting, order, caps, progress, pools)
+    return found
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _push(times: Any, events: Any, size: Any, time: float, event: int) -> None:
     """Add an event to the heap."""
     at = size[0]
@@ -101,7 +173,7 @@ def _push(times: Any, events: Any, size: Any, time: float, event: int) -> None:
     events[at] = event
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _pop(times: Any, events: Any, size: Any) -> tuple[float, int]:
     """Take the earliest event off the heap."""
     first_time, first_event = times[0], events[0]
@@ -129,7 +201,7 @@ def _pop(times: Any, events: Any, size: Any) -> tuple[float, int]:
     return first_time, first_event
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, running: Any) -> bool:
     """Spark's SchedulingAlgorithm: whether step ``a`` is offered slots before step ``b``."""
     p, q = shares.pool[a], shares.pool[b]
@@ -156,7 +228,7 @@ def _goes_before(a: int, b: int, shares: Any, by_job: Any, pool_running: Any, ru
     return bool(by_job[a] < by_job[b])
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -> None:
     """Bring one step to where it belongs in its pool's heap; all others are where they belong."""
     s = heap[start + at]
@@ -185,7 +257,7 @@ def _settle(heap: Any, start: int, size: int, at: int, place: Any, order: Any) -
     place[s] = at
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _free(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
     """Make slots of an application free on a host; a negative number takes them."""
     app[FREE_SLOTS] += slots
@@ -203,7 +275,7 @@ def _free(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
         here[host, PLACE] = -1
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _give_back(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
     """Take slots away: free ones at once, the others when their tasks end."""
     at_once = min(slots, here[host, FREE_THERE])
@@ -212,7 +284,7 @@ def _give_back(app: Any, here: Any, hosts: Any, host: int, slots: int) -> None:
     _free(app, here, hosts, host, -at_once)
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _one_free(app: Any, here: Any, hosts: Any, host: int) -> None:
     if here[host, OWED] > 0:
         here[host, OWED] -= 1
@@ -220,7 +292,7 @@ def _one_free(app: Any, here: Any, hosts: Any, host: int) -> None:
         _free(app, here, hosts, host, 1)
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _change_executors(
     app: Any, here: Any, hosts: Any, host: int, change: int, when_idle: bool
 ) -> None:
@@ -241,46 +313,13 @@ def _change_executors(
         _give_back(app, here, hosts, host, going)
 
 
-@kernel()
-def _share_out(p: int, now: float, pools: Any, devices: Any) -> None:
-    """Divide a device among those who use it now, and find out who is done first.
-
-    Max–min: who wants less than the fair share gets what it wants, the others divide the rest.
-    """
-    _, left, want, speed, size, start, clock, due, first_out, order, place = pools
-    first, last, capacity = start[p], start[p] + size[p], devices.capacity[p]
-    clock[p] = now
-    total = 0.0
-    for k in range(first, last):
-        total += want[k]
-    level = np.inf
-    if total > capacity:
-        level = capacity / size[p]
-        while not devices.proportional:
-            slow, fast = 0.0, 0
-            for k in range(first, last):
-                if want[k] <= level:
-                    slow += want[k]
-                else:
-                    fast += 1
-            if fast == 0 or (capacity - slow) / fast <= level * ENOUGH:
-                break
-            level = (capacity - slow) / fast
-    soonest = np.inf
-    for k in range(first, last):
-        speed[k] = 1.0
-        if total > capacity:
-            speed[k] = capacity / total if devices.proportional else min(1.0, level / want[k])
-        lasts = left[k] / speed[k]
-        if lasts < soonest:
-            soonest = lasts
-            first_out[p] = k
-    due[p] = now + max(soonest, 0.0)
-    # The heap of devices, who is done first on top.
-    at = place[p]
+@kernel(**NO_REFERENCES)
+def _settle_device(p: int, due: Any, order: Any, place: Any) -> None:
+    """Bring a device to where it belongs in the heap of devices: who is done first is on top."""
+    at, time = place[p], due[p]
     while at > 0:
         above = order[(at - 1) >> 1]
-        if due[above] < due[p] or (due[above] == due[p] and above < p):
+        if due[above] < time or (due[above] == time and above < p):
             break
         order[at], place[above] = above, at
         at = (at - 1) >> 1
@@ -293,115 +332,171 @@ def _share_out(p: int, now: float, pools: Any, devices: Any) -> None:
             other = order[below + 1]
             if due[other] < due[one] or (due[other] == due[one] and other < one):
                 below, one = below + 1, other
-        if due[p] < due[one] or (due[p] == due[one] and p < one):
+        if time < due[one] or (time == due[one] and p < one):
             break
         order[at], place[one] = one, at
         at = below
     order[at], place[p] = p, at
 
 
-@kernel()
-def _advance(p: int, now: float, pools: Any) -> None:
+@kernel(**NO_REFERENCES)
+def _advance(p: int, now: float, pools: Any, devices: Any) -> None:
     """Let those who use a device move on until now."""
-    left, speed, clock = pools[1], pools[3], pools[6]
-    passed = now - clock[p]
-    for k in range(pools[5][p], pools[5][p] + pools[4][p]):
-        left[k] -= passed * speed[k]
+    _, left, _, inverse, size, start, clock, _, _, _, level, _, _ = pools
+    passed, share = now - clock[p], level[p]
+    clock[p] = now
+    first, last = start[p], start[p] + size[p]
+    if share == np.inf:
+        for k in range(first, last):
+            left[k] -= passed
+    elif devices.proportional:
+        for k in range(first, last):
+            left[k] -= passed * share
+    else:
+        for k in range(first, last):
+            left[k] -= passed * min(1.0, share * inverse[k])
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
+def _share_out(p: int, now: float, pools: Any, devices: Any) -> None:
+    """Divide a device among those who use it now, and find out who is done first.
+
+    Max–min: who wants less than the fair share gets what it wants, the others divide the rest. The
+    fair share is where the sum of min(want, share) reaches the capacity: Newton's steps on that
+    concave sum, from the share before. In proportion: all get the same part of what they want.
+    """
+    _, left, want, _, size, start, clock, due, first_out, total, level, order, place = pools
+    first, last, capacity = start[p], start[p] + size[p], devices.capacity[p]
+    asked = 0.0
+    for k in range(first, last):
+        asked += want[k]
+    total[p] = asked
+    soonest, sooner = np.inf, first
+    if asked <= capacity:
+        level[p] = np.inf
+        for k in range(first, last):
+            if left[k] < soonest:
+                soonest, sooner = left[k], k
+    elif devices.proportional:
+        level[p] = capacity / asked
+        for k in range(first, last):
+            if left[k] < soonest:
+                soonest, sooner = left[k], k
+        soonest *= asked / capacity
+    else:
+        share = level[p] if level[p] < np.inf else capacity / size[p]
+        while True:
+            slow, fast = 0.0, 0
+            for k in range(first, last):
+                if want[k] <= share:
+                    slow += want[k]
+                else:
+                    fast += 1
+            found = (capacity - slow) / fast if fast > 0 else capacity / size[p]
+            if abs(found - share) <= ENOUGH * share:
+                break
+            share = found
+        level[p] = share
+        for k in range(first, last):
+            lasts = left[k] * max(1.0, want[k] / share)
+            if lasts < soonest:
+                soonest, sooner = lasts, k
+    first_out[p] = sooner
+    due[p] = clock[p] + soonest if soonest > now - clock[p] else now
+    _settle_device(p, due, order, place)
+
+
+@kernel(**NO_REFERENCES)
+def _enter(p: int, now: float, i: int, lasts: float, use: float, pools: Any, devices: Any) -> None:
+    """Let a task begin to use a device."""
+    member, left, want, inverse, size, start, clock, due, first_out, total, level, order, place = (
+        pools
+    )
+    k = start[p] + size[p]
+    if size[p] == 0:
+        clock[p], total[p], level[p] = now, 0.0, np.inf
+    # Where nobody is short of anything, nobody notices.
+    enough = level[p] == np.inf and total[p] + use <= devices.capacity[p]
+    if not enough:
+        _advance(p, now, pools, devices)
+    size[p] += 1
+    member[k], left[k], want[k] = i, lasts + (now - clock[p]), use
+    inverse[k] = 1.0 / use if use > 0.0 else np.inf
+    if not enough:
+        _share_out(p, now, pools, devices)
+        return
+    total[p] += use
+    if clock[p] + left[k] < due[p]:
+        due[p], first_out[p] = clock[p] + left[k], k
+        _settle_device(p, due, order, place)
+
+
+@kernel(**NO_REFERENCES)
 def _leave(p: int, now: float, pools: Any, devices: Any) -> int:
     """Let the one who is done leave a device."""
-    member, left, want, _, size, start = pools[:6]
-    _advance(p, now, pools)
+    member, left, want, inverse, size, start = pools[:6]
     size[p] -= 1
     k, last = pools[8][p], start[p] + size[p]
     i = member[k]
     member[k], left[k], want[k] = member[last], left[last], want[last]
+    inverse[k] = inverse[last]
+    if pools[10][p] < np.inf:
+        _advance(p, now, pools, devices)
     _share_out(p, now, pools, devices)
     return int(i)
 
 
-@kernel()
+@kernel(**NO_REFERENCES)
 def _next_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) -> float:
     """Begin the next phase of a task; returns how long it lasts, −1 where a device tells."""
-    phase, since, host = progress[0], progress[1], progress[2]
+    phase, since, host, part = progress
     n = PHASES * devices.rounds
     since[i] = now
     while phase[i] < n:
         which = phase[i] % PHASES
         phase[i] += 1
-        lasts = devices.alone[i, which] / devices.rounds
+        lasts = devices.alone[i, which] * part[i]
         if lasts <= 0.0:
             continue
         if DEVICE[which] == NO_DEVICE:
             return float(lasts)
         p = host[i] * DEVICES + DEVICE[which]
-        _advance(p, now, pools)
-        k = pools[5][p] + pools[4][p]
-        pools[0][k], pools[1][k], pools[2][k] = i, lasts, devices.use[i, which]
-        pools[4][p] += 1
-        _share_out(p, now, pools, devices)
+        _enter(p, now, i, lasts, devices.use[i, which], pools, devices)
         return -1.0
     return 0.0
 
 
-@kernel(nogil=True)
-def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
-    n_steps, n_tasks = len(steps.delay), len(work.duration)
-    room = 2 * n_steps + 3 * n_tasks + len(slots.when) + 1
-    times, events, size = np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64)
-    released, done = np.full(n_steps, np.nan), np.full(n_steps, np.nan)
-    launched, ended = np.full(n_tasks, np.nan), np.full(n_tasks, np.nan)
-    missing, counted = steps.missing.copy(), steps.counted.copy()
-    cursor = steps.first_task[:-1].copy()
-    is_ready = np.zeros(n_steps, np.bool_)
-    # Attempts that came back lie on a stack, as in Spark: they go before what was never tried.
-    returned, below = np.full(n_steps, -1), np.full(n_tasks, -1)
-    pending = np.zeros(n_steps, np.int64)
-    running = np.zeros(n_steps, np.int64)
-    n_pools = len(shares.pool_weight)
-    pool_running = np.zeros(n_pools, np.int64)
-    # Slots of each application, in all and on each host.
-    n_apps = len(shares.fair)
-    state = np.zeros((n_apps, 6), np.int64)
-    here, hosts = (
-        np.zeros((n_apps, slots.hosts, 4), np.int64),
-        np.zeros((n_apps, slots.hosts), np.int64),
-    )
-    here[:, :, PLACE] = -1
-    # Steps with pending tasks, the one to be served first on top: a heap per pool.
-    queue = np.empty(n_steps, np.int64)
-    for s in range(n_steps):
-        queue[s] = shares.pool[s]
-        if not shares.fair[shares.pool_app[queue[s]]]:
-            queue[s] = shares.first_pool[shares.pool_app[queue[s]]]
-    first, waiting = np.zeros(n_pools + 1, np.int64), np.zeros(n_pools, np.int64)
-    first[1:] = np.cumsum(np.bincount(queue, minlength=n_pools))
-    heap, place = np.empty(n_steps, np.int64), np.full(n_steps, -1)
-    by_job, jobs = np.full(n_steps, -1), 0
-    order = (shares, by_job, pool_running, running)
-    picked, taken = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
-    # Task sets at their cap are set aside in a list per cap.
-    capped = np.zeros(len(shares.cap), np.int64)
-    aside, next_aside = np.full(len(shares.cap), -1), np.full(n_steps, -1)
-    is_aside = np.zeros(n_steps, np.bool_)
-    # What tasks are at, and who uses each device of each host.
-    shared = len(devices.alone) > 0
-    phase, since = np.zeros(n_tasks, np.int64), np.zeros(n_tasks)
-    host = np.full(n_tasks, -1)
-    progress = (phase, since, host)
-    spent = np.zeros((n_tasks if shared else 0, PHASES))
-    n_pairs = len(devices.capacity)
-    seats = devices.seats[-1]
-    pools = (
-        np.empty(seats, np.int64), np.empty(seats), np.empty(seats), np.empty(seats),
-        np.zeros(n_pairs, np.int64), devices.seats, np.zeros(n_pairs),
-        np.full(n_pairs, np.inf), np.zeros(n_pairs, np.int64),
-        np.arange(n_pairs), np.arange(n_pairs),
-    )  # fmt: skip
-    due, device_order = pools[7], pools[9]
+@kernel(**NO_REFERENCES)
+def _first_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) -> float:
+    """Begin the first phase; a task that has one kind of phase goes through it once."""
+    kinds = 0
+    for which in range(PHASES):
+        if devices.alone[i, which] > 0.0:
+            kinds += 1
+    phase, part = progress[0], progress[3]
+    part[i] = 1.0 / devices.rounds
+    if kinds <= 1:
+        phase[i], part[i] = PHASES * (devices.rounds - 1), 1.0
+    return _next_phase(i, now, progress, pools, devices)
 
+
+@kernel(nogil=True, **NO_REFERENCES)
+def _loop(
+    steps: Any, work: Any, slots: Any, shares: Any, devices: Any, found: Any, future: Any,
+    sets: Any, free: Any, queues: Any, order: Any, caps: Any, progress: Any, pools: Any,
+) -> None:  # fmt: skip
+    """Handle one event after another; writes what happened into ``found``."""
+    n_steps, shared = len(steps.delay), len(devices.alone) > 0
+    released, done, launched, ended, spent, host = found
+    times, events, size = future
+    missing, counted, cursor, is_ready, returned, below, pending = sets
+    state, here, hosts = free
+    queue, first, waiting, heap, place, picked, taken = queues
+    _, by_job, pool_running, running = order
+    capped, aside, next_aside, is_aside = caps
+    phase, since = progress[0], progress[1]
+    due, device_order = pools[7], pools[11]
+    jobs = 0
     for x in range(len(slots.when)):
         _push(times, events, size, slots.when[x], EXECUTORS * KIND + x)
         if slots.change[x] >= 0:
@@ -424,8 +519,10 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
                     _push(times, events, size, now, END * KIND + i)
                 continue
         if size[0] == 0:
-            stuck = -1
-            if state[:, ACTIVE].sum() == 0:
+            stuck, active = -1, 0
+            for a in range(len(state)):
+                active += state[a, ACTIVE]
+            if active == 0:
                 for s in range(n_steps):
                     if missing[s] > 0 and (stuck < 0 or steps.recorded[s] < steps.recorded[stuck]):
                         stuck = s
@@ -552,7 +649,7 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
                 host[i] = h
                 _free(state[a], here[a], hosts[a], h, -1)
                 if shared:
-                    lasts = _next_phase(i, now, progress, pools, devices)
+                    lasts = _first_phase(i, now, progress, pools, devices)
                     if lasts >= 0.0:
                         what = WAITED if lasts > 0.0 else END
                         _push(times, events, size, now + lasts, what * KIND + i)
@@ -592,4 +689,3 @@ def _run(steps: Any, work: Any, slots: Any, shares: Any, devices: Any) -> Any:
                     _give_back(state[a], here[a], hosts[a], h, here[a, h, POSTPONED_THERE])
                     here[a, h, POSTPONED_THERE] = 0
             state[a, POSTPONED] = 0
-    return released, done, launched, ended, spent, host
