@@ -122,11 +122,11 @@ def speed(n: int) -> None:
         fit = time.process_time() - start
         first = seconds(lambda m=model: answer(m, Question(remove=("query-1",)), find), 1)
         second = seconds(lambda m=model: answer(m, Question(disk=2.0), find), 1)
-        timings[size] = seconds(lambda m=model: replay_scenario(m.scenario))
+        timings[size] = seconds(lambda m=model: replay_scenario(m.scenario, m.members[0]))
         slots = seconds(lambda m=model: only_slots(m))
         print(
             f"{size:>9,} tasks: fit {fit:6.2f} s, first answer {first:6.2f} s, next {second:6.2f} s"
-            f" ({len(model.members)} ways); replay {timings[size]:6.3f} s, "
+            f" ({len(model.members)} way(s)); replay {timings[size]:6.3f} s, "
             f"{timings[size] / slots:.1f} x slots only"
         )
     print(f"n against n/10: {timings[n] / timings[n // 10]:.1f}  (linear: 10)")

@@ -111,6 +111,21 @@ def test_nothing_changes_where_nothing_is_changed(crowd: Model) -> None:
     np.testing.assert_allclose(same["predicted_ms"], same["recorded_ms"])
 
 
+def test_the_order_of_rows_changes_nothing(crowd: Model) -> None:
+    cluster, plans = FAMILIES["two culprits"](np.random.default_rng(5))
+    tables, waits = replayable(Simulation(cluster, plans, 5))
+    order = np.random.default_rng(1).permutation(len(tables.tasks))
+    tables = tables.with_(tasks=tables.tasks.iloc[order].reset_index(drop=True))
+    waits = waits.iloc[order].reset_index(drop=True)
+    model = build_model(tables, waits, attribute(tables, waits).demand)
+    assert model is not None
+    np.testing.assert_allclose(
+        replay_scenario(model.scenario).duration_ms,
+        replay_scenario(crowd.scenario).duration_ms,
+        rtol=1e-6,
+    )
+
+
 def unchanged(scenario: Scenario) -> dict[str, Scenario]:
     """Edits that change nothing."""
     n = len(scenario.tables.queries)

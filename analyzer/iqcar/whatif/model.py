@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.replay.open_loop import MANY_TASKS
 from iqcar.whatif.scenario import Member, build_scenario, replay_scenario
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ the median from which the run is not."""
 WAYS = ((4, False), (1, False), (4, True))
 """Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
 LUCKS = 3
-FEW_TASKS, MANY_TASKS = 20_000, 200_000
-"""Tasks up to which all ways and lucks are replayed, and up to which all ways are. More go through
-their phases once: four rounds take four times as long, and hardly tell more."""
+FEW_TASKS = 20_000
+"""Tasks up to which all ways and lucks are replayed; up to :data:`MANY_TASKS` all ways are."""
 
 
 @dataclass
