@@ -1,5 +1,8 @@
 """Time what-if questions: the event loop with shared devices, the fit, the first answer, the next.
 
+scripts/bench whatif --truth [--seeds 1 2 3]: answers against what a simulator does when one
+thing is changed, in a world that shares as the model does and in a rough one.
+
 scripts/bench whatif [--full]: CPU seconds of a replay for n, n/10 and n/100 tasks (linear?), its
 ratio to a replay in which only slots are shared, and CPU seconds from tables to the first answer
 and of a further question; all in one run, after compiling.
@@ -137,7 +140,14 @@ def main() -> None:
     """Run the chosen part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="1 M tasks instead of 100,000")
+    parser.add_argument("--truth", action="store_true", help="score against what happens instead")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="scenarios for --truth")
     options = parser.parse_args()
+    if options.truth:
+        from tests.support.what_if_truth import print_scores
+
+        print_scores(options.seeds)
+        return
     speed(1_000_000 if options.full else 100_000)
 
 

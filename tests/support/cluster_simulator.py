@@ -37,6 +37,8 @@ MEMORY_RATE = 4e6
 SPREAD = 0.25
 """Log-normal spread of the work of a stage's tasks."""
 DISK, NETWORK, PROCESSOR, CACHE, SLEEP = range(5)
+SLOWING = 0.03
+"""Part of its capacity that a rough disk loses with each further stream."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,9 @@ class Cluster:
     fair: bool = True
     rounds: int = ROUNDS
     slow_host: float = 1.0
+    rough: bool = False
+    """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
+    do the same in each round."""
 
 
 @dataclass
@@ -141,6 +146,10 @@ class Simulation:
             [Shared(c * f, m * f) if k in slow else Shared(c, m) for k, (c, m) in enumerate(kinds)]
             for f in speed
         ]
+        if c.rough:
+            for host in self._shared:
+                host[DISK].proportional = host[NETWORK].proportional = True
+                host[DISK].slowing, host[PROCESSOR].siblings = SLOWING, True
         self._speed = speed
         self._run()
 
@@ -205,18 +214,22 @@ class Simulation:
             (DISK, Request.IO_WRITE, plan.write),
         )
         rounds = self.cluster.rounds
+        luck = rng.dirichlet(np.ones(rounds), plan.tasks) if self.cluster.rough else None
+        evenly = np.full((plan.tasks, rounds), 1.0 / rounds)
         self.stage_start[(query, stage)] = now
         self._left[(query, stage)] = plan.tasks
         self._pending[(query, stage)] = [
             _Task(
                 query,
                 stage,
-                [(k, r, w * s / rounds) for k, r, w in work if w] * rounds,
+                [(k, r, w * s * part) for part in parts for k, r, w in work if w],
                 now,
                 s,
                 (name + stage + index) % self.cluster.hosts,
             )
-            for index, s in enumerate(scales)
+            for index, (s, parts) in enumerate(
+                zip(scales, evenly if luck is None else luck, strict=True)
+            )
         ]
 
     def _launch(self, now: float) -> None:
