@@ -167,9 +167,9 @@ def ranking(found: Iterable[Pair], method: str) -> tuple[float, float]:
     taus, tops = [], []
     for of_target in gains.values():
         truth, guess = np.array(of_target).T
-        if truth.max() < GUILTY or len(truth) < 2:
+        if truth.max() < GUILTY or len(truth) < 2 or not np.isfinite(guess).all():
             continue
-        tops.append(float(np.argmax(truth) == np.argmax(guess)))
+        tops.append(float(guess.max() > 0 and np.argmax(truth) == np.argmax(guess)))
         truth, guess = (np.where(np.abs(v) < NOTICEABLE, 0.0, v) for v in (truth, guess))
         taus.append(kendall_tau_b(truth, guess))
     return (float(np.mean(taus)), float(np.mean(tops))) if taus else (np.nan, np.nan)

@@ -304,7 +304,8 @@ def _total(queries: pd.DataFrame, before: list[Outcome], after: list[Outcome]) -
 
 
 def _makespan(outcomes: list[Outcome]) -> float | None:
-    lasted = [float(np.nanmax(one.end_ms) - np.nanmin(one.start_ms)) for one in outcomes]
+    ended = [one for one in outcomes if np.isfinite(one.duration_ms).any()]
+    lasted = [float(np.nanmax(one.end_ms) - np.nanmin(one.start_ms)) for one in ended]
     return float(np.mean(lasted)) if lasted else None
 
 
