@@ -193,9 +193,9 @@ def print_scores(seeds: Iterable[int]) -> None:
             tau, top = np.nanmean(ranks, axis=0)
             print(f"  {method:22}{_errors(everything, method)}{tau:10.2f}{top:6.2f}")
         kept = [one for one in everything if _counts(one, "what-if")]
-        print(
-            f"  80 % ranges hold {np.mean([one.within for one in kept]):.2f} of {len(kept)} pairs"
-        )
+        held = np.mean([one.within for one in kept])
+        refused = np.mean([not np.isfinite(one.said["what-if"]) for one in everything])
+        print(f"  80 % ranges hold {held:.2f} of {len(kept)} pairs; refused: {refused:.0%} of all")
         for kind in dict.fromkeys(one.kind for one in everything):
             print(f"    {kind:20}{_errors([p for p in everything if p.kind == kind], 'what-if')}")
     for family in SCENARIOS:
