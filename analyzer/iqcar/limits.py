@@ -74,6 +74,10 @@ MOST_DRAWN_CHANGES = 20
 """Changed queries of a comparison that are drawn one by one."""
 MOST_CHANGE_ROWS = 200
 """Rows in the table of changes of queries and stages."""
+MOST_PREDICTED = 20
+"""Queries of one what-if answer in a table, those that change most."""
+MOST_PREDICTED_DRAWN = 12
+"""The same in its picture: a page holds a picture per answer."""
 MOST_STEPS = 16
 """Steps of a waterfall that are told apart."""
 MOST_RUN_DOTS = 300

@@ -23,6 +23,7 @@ SCRIPTS = (
     "sankey.js",
     "when.js",
     "fixed.js",
+    "whatif.js",
     "look.js",
     "start.js",
 )

@@ -23,6 +23,7 @@ from iqcar.report.html.rules import rules_section
 from iqcar.report.html.stragglers import stragglers_section, topics_section
 from iqcar.report.html.timeline_sentences import timeline_sentence
 from iqcar.report.html.wasted import wasted_part
+from iqcar.report.html.whatif import what_if_section
 from iqcar.verdict import find_verdict, meanings
 from iqcar.verdict.sentences import counts
 from iqcar.version import __version__
@@ -78,6 +79,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             stragglers=stragglers_section(diagnosis),
             topics=topics_section(diagnosis),
             rules=rules_section(diagnosis),
+            whatif=what_if_section(diagnosis),
             inputs=inputs_section(diagnosis),
             meanings=meanings(verdict),
             doubts=verdict.doubts[: limits.MOST_DOUBTS],

@@ -16,4 +16,5 @@ startMatrix();
 startExplore();
 startTimeline();
 startFixed();
+startWhatIf();
 document.documentElement.dataset.ready = 'yes';

@@ -1,0 +1,52 @@
+// What if: one answer is shown at a time, chosen by kind of change and step, or in the table.
+function startWhatIf() {
+  const controls = byId('whatif-controls');
+  if (!controls) return;
+  const kind = byId('whatif-kind');
+  const answers = [...document.querySelectorAll('.whatif-answer')];
+  const choices = new Map([...controls.querySelectorAll('[data-kind]')].map((place) => [place.dataset.kind, {
+    place,
+    steps: JSON.parse(place.dataset.steps),
+    input: place.querySelector('input, select'),
+    shown: place.querySelector('output'),
+  }]));
+  const marks = new Map();
+
+  function show(told) {
+    const { steps, input, shown } = choices.get(kind.value);
+    const step = steps[Number(input.value)];
+    choices.forEach((one, key) => { one.place.hidden = key !== kind.value; });
+    if (shown) {
+      shown.textContent = step.label;
+      input.setAttribute('aria-valuetext', step.label);
+    }
+    answers.forEach((answer, at) => { answer.hidden = at !== step.answer; });
+    byId('whatif-as-it-was').hidden = step.answer !== null;
+    marks.forEach((button, at) => {
+      button.setAttribute('aria-pressed', String(at === step.answer));
+      button.closest('tr').classList.toggle('picked', at === step.answer);
+    });
+    if (told && step.answer !== null) say(answers[step.answer].querySelector('.lead').textContent);
+  }
+
+  function choose(at) {
+    for (const [key, { steps, input }] of choices) {
+      const place = steps.findIndex((step) => step.answer === at);
+      if (place < 0) continue;
+      kind.value = key;
+      input.value = String(place);
+    }
+    show(true);
+  }
+
+  byId('whatif-table').querySelectorAll('[data-whatif]').forEach((cell) => {
+    const at = Number(cell.dataset.whatif);
+    const button = make('button', { type: 'button', class: 'pick', onclick: () => choose(at) }, ...cell.childNodes);
+    cell.replaceChildren(button);
+    marks.set(at, button);
+  });
+  kind.addEventListener('change', () => show(true));
+  choices.forEach(({ input }) => input.addEventListener('input', () => show(true)));
+  controls.hidden = false;
+  show(false);
+}

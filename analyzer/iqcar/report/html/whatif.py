@@ -1,0 +1,185 @@
+"""What-if questions that the page answers: computed beforehand, so that it needs no server."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from iqcar import limits
+from iqcar.errors import IqcarError, UsageError
+from iqcar.formatting import duration, printable, short
+from iqcar.plots.what_if_pictures import device_use, predicted_durations, waits_before_after
+from iqcar.tables import texts
+from iqcar.verdict.what_if_sentences import (
+    capacity_words,
+    change_words,
+    check_sentence,
+    most_changed,
+    total_lines,
+    waits_of,
+)
+from iqcar.whatif.model import REFUSED
+from iqcar.whatif.usual_questions import MOST_TASKS, usual_questions
+from iqcar.whatif.what_if import self_check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.whatif.usual_questions import Usual
+    from iqcar.whatif.what_if import WhatIf
+
+KINDS = {
+    "remove": "without a query",
+    "slots": "number of slots",
+    "disk": "disks",
+    "network": "network",
+    "cpu": "processors",
+    "other": "something else",
+}
+"""Kinds of change as the page calls them."""
+SLIDERS = ("slots", "disk", "network", "cpu")
+"""Kinds whose steps have an order."""
+
+
+def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Answer the usual questions, and lay the answers out.
+
+    Returns
+    -------
+    dict
+        sentence; kinds: what can be chosen, each with its steps; answers: one per question;
+        without answers both are empty and the sentence says why.
+    """
+    tasks = len(diagnosis.tables.tasks)
+    if tasks > MOST_TASKS:
+        said = f"With {tasks:,} tasks nothing is predicted here: ask iqcar whatif."
+        return _nothing(said)
+    try:
+        model = diagnosis.what_if_model
+    except IqcarError as error:
+        return _nothing(f"Nothing can be predicted: {error.what}.")
+    check = check_sentence(self_check(model))
+    if not model.median_error <= REFUSED:
+        return _nothing(f"Nothing is predicted: {check}, so nothing that it says can be trusted.")
+    chosen, left_out = usual_questions(model, _most_blamed(diagnosis))
+    found: list[tuple[Usual, WhatIf]] = []
+    for usual in chosen:
+        try:
+            answer = diagnosis.what_if(usual.question)
+        except UsageError:  # such as taking away all that ran
+            continue
+        if answer.total["change_percent"] is not None:
+            found.append((usual, answer))
+    if not found:
+        return _nothing("No question is answered here: nothing that could be changed is known.")
+    said = (
+        "What each query would have taken if one thing had been different, by replays of this run."
+    )
+    if left_out:
+        said += f" {left_out} more question{'s' * (left_out != 1)} would have taken too long here."
+    return {
+        "sentence": said,
+        "check": check,
+        "kinds": _kinds([usual for usual, _ in found]),
+        "answers": [
+            {
+                "label": _label(usual),
+                "total": answer.total,
+                "change": change_words(answer.total["change_percent"]),
+                "html": answer_html(answer),
+            }
+            for usual, answer in found
+        ],
+    }
+
+
+def answer_html(answer: WhatIf) -> str:
+    """Lay an answer out as HTML: totals, picture, queries, waits, devices, what it rests on."""
+    rows = [
+        {
+            **row,
+            "name": printable(short(row["name"], limits.NAME_CHARACTERS)),
+            "waits": waits_of(row),
+        }
+        for row in most_changed(answer, limits.MOST_PREDICTED).to_dict("records")
+    ]
+    return (
+        _templates()
+        .get_template("whatif_answer.html.j2")
+        .render(
+            sentence=printable(short(answer.question.sentence(), 2 * limits.NAME_CHARACTERS)),
+            check=check_sentence(answer.self_check),
+            lines=[printable(line) for line in total_lines(answer)]
+            if answer.total["change_percent"] is not None
+            else [],
+            capacities=capacity_words(answer),
+            rows=rows,
+            left_out=answer.total["queries"] - len(rows),
+            refused=answer.refused,
+            assumptions=answer.assumptions,
+            durations=predicted_durations(answer, limits.MOST_PREDICTED_DRAWN),
+            waits=waits_before_after(answer),
+            devices=device_use(answer),
+        )
+    )
+
+
+def _nothing(sentence: str) -> dict[str, Any]:
+    return {"sentence": sentence, "check": "", "kinds": [], "answers": []}
+
+
+def _most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
+    """Names of the queries that others lost most to."""
+    hurts = diagnosis.graph.who_hurts_whom()
+    hurts = hurts[(hurts["source_query"] >= 0) & (hurts["source_query"] != hurts["target_query"])]
+    queries = diagnosis.tables.queries
+    names, ids = texts(queries, "name"), texts(queries, "query_id")
+    named = [names[row] or ids[row] for row in hurts["source_query"].tolist()]
+    lost = hurts.groupby(named)["lost_ms"].sum().sort_values(ascending=False, kind="stable")
+    return [str(name) for name, ms in lost.items() if ms > 0]
+
+
+def _label(usual: Usual) -> str:
+    if usual.kind == "remove":
+        return f"without {printable(short(usual.label, limits.NAME_CHARACTERS))}"
+    return usual.label if usual.kind in ("slots", "other") else f"{KINDS[usual.kind]} {usual.label}"
+
+
+def _kinds(chosen: Sequence[Usual]) -> list[dict[str, Any]]:
+    """What can be chosen; sliders have a step for the run as it was, which has no answer."""
+    kinds = []
+    for kind in dict.fromkeys(usual.kind for usual in chosen):
+        steps: list[tuple[float, str, int | None]] = [
+            (usual.step, printable(short(usual.label, limits.NAME_CHARACTERS)), at)
+            for at, usual in enumerate(chosen)
+            if usual.kind == kind
+        ]
+        slider = kind in SLIDERS
+        if slider:
+            steps = sorted([*steps, (1.0, "as it was", None)])
+        kinds.append(
+            {
+                "key": kind,
+                "name": KINDS[kind],
+                "slider": slider,
+                "steps": [{"label": label, "answer": at} for _, label, at in steps],
+                "first": next(at for at, (_, _, answer) in enumerate(steps) if answer is not None),
+            }
+        )
+    return kinds
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("iqcar.report.html"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update({"duration": duration, "change": change_words})
+    return made

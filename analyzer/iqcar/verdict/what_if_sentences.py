@@ -1,0 +1,111 @@
+"""What an answer to a what-if question says: sentences for terminal, page and notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.formatting import duration, percent, short, size
+from iqcar.whatif.what_if import RESOURCES, SLOWER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.whatif.what_if import WhatIf
+
+NOTICED = 0.01
+"""Share of a query's duration from which a change of a wait is named."""
+MOST_WAITS = 3
+
+
+def most_changed(answer: WhatIf, most: int) -> pd.DataFrame:
+    """Return the queries that are predicted, those first that change most."""
+    said = answer.queries[answer.queries["refused"] == ""]
+    change = (said["predicted_ms"] - said["recorded_ms"]).abs()
+    return said.loc[change.sort_values(ascending=False, kind="stable").index[:most]]
+
+
+def check_sentence(check: dict[str, Any]) -> str:
+    """Say how well the replay of the run as it was reproduces it."""
+    if check["median"] is None:
+        return "self-check: no query ended, so nothing can be held against the replay"
+    worst = ""
+    if check["worst"] > 2 * check["median"]:
+        worst = f", {percent(check['worst'])} at worst ({short(check['query'])})"
+    return (
+        "self-check: the replay of the run as it was is off by "
+        f"{_share(check['median'])} (median){worst}"
+    )
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else percent(share)
+
+
+def capacity_words(answer: WhatIf) -> str:
+    """List what devices can do, how that is known, and how busy they were and would be."""
+    found = []
+    for row in answer.capacities.to_dict("records"):
+        value, unit = row["value"], row["unit"]
+        text = f"{size(value)}/s" if unit == "bytes/s" else f"{value:g}"
+        busy = f"{percent(row['busy_before'])} → {percent(row['busy_after'])} busy"
+        found.append(f"{row['resource']} {text} per host ({row['evidence']}, {busy})")
+    return ", ".join(found) or "no device was used"
+
+
+def waits_of(row: dict[str, float]) -> str:
+    """Name the waits of a query that change most, before and after."""
+    found = []
+    for resource in RESOURCES:
+        before, after = row[f"{resource}_wait_before_ms"], row[f"{resource}_wait_after_ms"]
+        change = abs(after - before)
+        if np.isfinite(change) and change >= NOTICED * row["recorded_ms"]:
+            found.append((change, f"{resource} {duration(before)} → {duration(after)}"))
+    return ", ".join(text for _, text in sorted(found, reverse=True)[:MOST_WAITS])
+
+
+def change_words(percent: float) -> str:
+    """Write a change: ``-12 %``; nothing has no sign."""
+    return f"{percent:+.0f} %" if abs(percent) >= 0.5 else "0 %"
+
+
+def total_lines(answer: WhatIf) -> list[str]:
+    """Say what it comes to for all queries, who gets slower, and the new bottleneck."""
+    total = answer.total
+    lines = [
+        f"all {total['queries']} queries: {duration(total['recorded_ms'])} → "
+        f"{duration(total['predicted_ms'])} ({duration(total['low_ms'])} … "
+        f"{duration(total['high_ms'])})  {change_words(total['change_percent'])}; "
+        f"from first to last {duration(total['makespan_before_ms'])} → {duration(total['makespan_after_ms'])}"
+    ]
+    slower = slower_queries(answer.queries)
+    if len(slower):
+        worst = slower.iloc[0]
+        count = f"{len(slower)} quer{'y gets' if len(slower) == 1 else 'ies get'}"
+        lines.append(
+            f"{count} slower by more than {SLOWER:.0%}, most {short(worst['name'])} "
+            f"({change_words(worst['change_percent'])})".replace("5%", "5 %")
+        )
+    busiest = bottleneck(answer)
+    if busiest:
+        lines.append(busiest)
+    return lines
+
+
+def slower_queries(queries: pd.DataFrame) -> pd.DataFrame:
+    """Return the queries that get slower, the one that loses most first."""
+    slower = queries[queries["change_percent"] > 100 * SLOWER]
+    return slower.sort_values("change_percent", ascending=False)
+
+
+def bottleneck(answer: WhatIf) -> str:
+    """Say which device is busiest afterwards, where it is another one than before."""
+    devices = answer.capacities
+    if devices.empty:
+        return ""
+    before = devices["resource"].iloc[int(devices["busy_before"].argmax())]
+    after = devices["resource"].iloc[int(devices["busy_after"].argmax())]
+    if before == after:
+        return ""
+    return f"the busiest device is then {after}, not {before}"
