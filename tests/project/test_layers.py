@@ -32,7 +32,7 @@ FRONT_DOOR = (
     "comparison.comparison",
     "comparison.compare_sets",
     *("report", "serve", "eventlog.ReadProgress", "eventlog.find", "eventlog.text"),
-    "eventlog.log_summary",
+    *("eventlog.log_summary", "whatif.question"),
 )
 """What `serve` may import: what lists logs, `read`, `diagnose` and `compare` as every command calls
 them, and the report; none of the steps in between."""

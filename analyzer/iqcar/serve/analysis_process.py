@@ -106,7 +106,7 @@ def run(task: Task, tell: Callable[..., None]) -> None:
 
     if task.before:
         return _compare(task, tell)
-    tables = _read(task, task.logs, tell)
+    tables = read_logs(task, task.logs, tell)
     tell(phase="analysing", share=0.0)
     diagnosis = diagnose(tables, **task.settings)
     tell(phase="writing", share=0.0)
@@ -123,8 +123,8 @@ def _compare(task: Task, tell: Callable[..., None]) -> None:
     from iqcar.serve.cache import write_entry
     from iqcar.serve.result_summary import summarize_comparison
 
-    before = _read(task, task.logs[: task.before], tell)
-    after = _read(task, task.logs[task.before :], tell)
+    before = read_logs(task, task.logs[: task.before], tell)
+    after = read_logs(task, task.logs[task.before :], tell)
     tell(phase="analysing", share=0.0)
     compared = compare(before, after)
     tell(phase="writing", share=0.0)
@@ -134,7 +134,8 @@ def _compare(task: Task, tell: Callable[..., None]) -> None:
     write_entry(Path(task.folder), [compare_to_json(compared)], page, summary)
 
 
-def _read(task: Task, logs: tuple[EventLog, ...], tell: Callable[..., None]) -> Tables:
+def read_logs(task: Task, logs: tuple[EventLog, ...], tell: Callable[..., None]) -> Tables:
+    """Read logs, and tell how far it is; raises IqcarError if there is nothing to analyse."""
     from iqcar.pipeline import read
     from iqcar.tables import texts
 

@@ -39,6 +39,7 @@ from iqcar.serve.schemas import (
 )
 from iqcar.serve.selection import Wanted, select
 from iqcar.serve.service import GoneError, Standing
+from iqcar.serve.whatif_api import WHAT_IF_ENDPOINTS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -238,6 +239,7 @@ ENDPOINTS = (
         variables={"id": AnalysisId},
     ),
     *COMPARISON_ENDPOINTS,
+    *WHAT_IF_ENDPOINTS,
     Endpoint(
         "GET",
         "/api/openapi.json",

@@ -11,6 +11,7 @@ import msgspec
 
 from iqcar.report.json.analyze import result_schema
 from iqcar.report.json.compare import compare_schema
+from iqcar.report.json.whatif import whatif_schema
 from iqcar.serve.responses import Problem
 from iqcar.version import __version__
 
@@ -25,6 +26,9 @@ RESULT = "result"
 
 COMPARISON = "comparison"
 """Stands for the schema of what ``iqcar compare --json`` writes."""
+
+WHAT_IF = "what if"
+"""Stands for the schema of what ``iqcar whatif --json`` writes."""
 
 OPENAPI = "openapi"
 """Stands for an OpenAPI document."""
@@ -56,7 +60,7 @@ class Endpoint:
     handle : callable
         Answers a request.
     answers : dict of int to (str, type or str)
-        Status → what it means, and the struct, RESULT, COMPARISON or OPENAPI that it holds.
+        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF or OPENAPI that it holds.
     query : type of Struct, optional
         Its query parameters.
     body : type of Struct, optional
@@ -90,6 +94,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     )
     components["Result"] = _written("Result", result_schema())
     components["Comparison"] = _written("Comparison", compare_schema())
+    components["WhatIf"] = _written("WhatIf", whatif_schema())
     paths: dict[str, Any] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)

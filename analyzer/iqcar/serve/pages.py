@@ -29,6 +29,7 @@ from iqcar.serve.responses import TITLES, error_page, problem, render
 from iqcar.serve.schemas import Sets, Together, comparison_progress, progress_of
 from iqcar.serve.selection import Order, SortBy, Wanted, select
 from iqcar.serve.service import MAX_TOGETHER, GoneError
+from iqcar.serve.whatif_pages import ask_what_if, what_if
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -347,6 +348,8 @@ def routes() -> list[Route]:
         Route("/compare", start_comparison, methods=["POST"]),
         Route("/compare/stop", stop_comparison, methods=["POST"]),
         Route("/compared", compared),
+        Route("/whatif", page(what_if)),
+        Route("/whatif", page(ask_what_if), methods=["POST"]),
         Route("/analyse", start, methods=["POST"]),
         Route("/stop", stop, methods=["POST"]),
         Route("/api", interface),

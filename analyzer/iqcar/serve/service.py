@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
 from iqcar.serve.analyses import Analyses, Analysis, State
 from iqcar.serve.analysis_process import Task, comparison_text, settings_text
 from iqcar.serve.cache import digest_of
 from iqcar.serve.listing import Listing
+from iqcar.serve.questions import Questions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from iqcar.eventlog.find.log_parts import EventLog
     from iqcar.serve.applications import Application, Identity
     from iqcar.serve.cache import Cache
+    from iqcar.serve.questions import Asked, ModelProcess
     from iqcar.serve.result_summary import Summary
     from iqcar.serve.served_paths import Places
 
@@ -154,6 +156,7 @@ class Service:
         self.analyses = Analyses(
             cache, processes, lambda analysis: self.listing.refresh_results(analysis.keys)
         )
+        self.questions = Questions()
         self.paths = places.paths
         self._places = places
         self._scan: asyncio.Task[None] | None = None
@@ -169,6 +172,7 @@ class Service:
             housekeeping.cancel()
             self.listing.stop()
             await self.analyses.close()
+            await self.questions.close()
             if self._scan is not None:
                 await self._scan
 
@@ -278,6 +282,19 @@ class Service:
         self.analyses.start(compared.digest, (), task)
         return self.compared(before, after)
 
+    def ask(self, keys: Sequence[str], changes: dict[str, Any]) -> Asked:
+        """Ask a what-if question about applications together; raises as :meth:`analyse`."""
+        standing = self.standing(keys, waiting=False)
+        task = Task(standing.keys, self._logs(standing.applications), self._diagnose, "")
+        return self.questions.ask(standing.digest, task, changes)
+
+    def asked(
+        self, keys: Sequence[str], changes: dict[str, Any]
+    ) -> tuple[Asked | None, ModelProcess | None]:
+        """Look a question up, and the model for it; None where there is none."""
+        digest = self.standing(keys, waiting=False).digest
+        return self.questions.look(digest, changes), self.questions.model(digest)
+
     def _logs(self, applications: Sequence[Application]) -> tuple[EventLog, ...]:
         logs = []
         for one in applications:
@@ -304,6 +321,7 @@ class Service:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             self.analyses.cancel_abandoned()
+            self.questions.drop_unused()
 
 
 def _started(one: Application) -> tuple[bool, float, str]:

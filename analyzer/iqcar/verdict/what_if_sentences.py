@@ -77,7 +77,8 @@ def total_lines(answer: WhatIf) -> list[str]:
         f"all {total['queries']} queries: {duration(total['recorded_ms'])} → "
         f"{duration(total['predicted_ms'])} ({duration(total['low_ms'])} … "
         f"{duration(total['high_ms'])})  {change_words(total['change_percent'])}; "
-        f"from first to last {duration(total['makespan_before_ms'])} → {duration(total['makespan_after_ms'])}"
+        f"from first to last {duration(total['makespan_before_ms'])} → "
+        f"{duration(total['makespan_after_ms'])}"
     ]
     slower = slower_queries(answer.queries)
     if len(slower):

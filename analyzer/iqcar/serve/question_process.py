@@ -1,0 +1,95 @@
+"""Answer what-if questions in a process of its own, which keeps the model for the next question.
+
+The server writes lines of JSON to its standard input: a :class:`Task`, then questions, each with
+what :func:`iqcar.whatif.question.ask` takes. Lines of JSON come back: how far it is, that the model
+is made, and for each question why there is no answer, or the bytes of the answer as JSON and as
+HTML, which follow. It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from queue import Queue
+from typing import TYPE_CHECKING, Any
+
+from iqcar.errors import IqcarError, UsageError, explain_bug
+from iqcar.serve.analysis_process import Task, read_logs
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+
+START = (
+    "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.question_process import main; main()"
+)
+"""What the process runs, given this process's ``sys.path`` as arguments."""
+
+MOST_NAMES = 300
+"""Names of queries and hosts that a form offers."""
+
+
+def main() -> None:
+    """Make the model of the logs that come in first, then answer questions."""
+    lines: Queue[bytes] = Queue()
+    threading.Thread(target=_listen, args=(lines,), daemon=True).start()
+    outgoing, sys.stdout = sys.stdout.buffer, sys.stderr  # what a library prints is no answer
+
+    def tell(*parts: bytes, **news: Any) -> None:
+        try:
+            outgoing.write(json.dumps(news).encode() + b"\n" + b"".join(parts))
+            outgoing.flush()
+        except (OSError, ValueError):
+            os._exit(1)  # the server has gone
+
+    try:
+        diagnosis = _modelled(Task.from_line(lines.get()), tell)
+    except IqcarError as error:
+        return tell(failed=str(error))
+    except Exception as error:
+        return tell(failed=f"making the model {explain_bug(error)}")
+    while True:
+        try:
+            tell(
+                *(parts := _answered(diagnosis, json.loads(lines.get()))), sizes=[*map(len, parts)]
+            )
+        except UsageError as error:
+            tell(wrong=str(error))
+        except IqcarError as error:
+            tell(failed=str(error))
+        except Exception as error:
+            tell(failed=f"answering {explain_bug(error)}")
+
+
+def _modelled(task: Task, tell: Any) -> Diagnosis:
+    from iqcar.pipeline import diagnose
+
+    tables = read_logs(task, task.logs, tell)
+    tell(phase="analysing", share=0.0)
+    diagnosis = diagnose(tables, **task.settings, expected=False)
+    tell(phase="fitting what tasks need", share=0.0)
+    model = diagnosis.what_if_model
+    for member in model.members:
+        model.base(member)
+    names = dict.fromkeys(texts(diagnosis.tables.queries, "name"))
+    hosts = dict.fromkeys(model.scenario.hosts)
+    tell(ready=True, names=[*names][:MOST_NAMES], hosts=[*hosts][:MOST_NAMES])
+    return diagnosis
+
+
+def _answered(diagnosis: Diagnosis, changes: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Answer as JSON and as HTML."""
+    from iqcar.report.html.whatif import answer_html
+    from iqcar.report.json.whatif import whatif_to_json
+
+    found = diagnosis.what_if(**changes)
+    return whatif_to_json(found), answer_html(found).encode("utf-8", "replace")
+
+
+def _listen(lines: Queue[bytes]) -> None:
+    """Take lines in; end this process when there are no more, whatever it is doing."""
+    while line := sys.stdin.buffer.readline():
+        lines.put(line)
+    os._exit(0)
