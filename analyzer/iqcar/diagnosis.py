@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iqcar.blame.attribute import Blame
     from iqcar.graph import IQCGraph
     from iqcar.plots.accessor import Plots
+    from iqcar.plots.shown_what_if import ShownWhatIf
     from iqcar.replay import Expected
     from iqcar.rules import RejectedRule, Rule
     from iqcar.stragglers import Stragglers, TaskFeatures
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from iqcar.whatif.plan_capacity import Plan
     from iqcar.whatif.question import Question
     from iqcar.whatif.removal_blame import RemovalBlame
-    from iqcar.whatif.what_if import WhatIf
 
     Progress = Callable[[int, int], None]
 
@@ -167,7 +167,7 @@ class Diagnosis:
 
     def what_if(
         self, question: Question | None = None, progress: Progress | None = None, **changes: Any
-    ) -> WhatIf:
+    ) -> ShownWhatIf:
         """Predict each query's duration if something had been different.
 
         Parameters
@@ -184,11 +184,13 @@ class Diagnosis:
         UsageError
             If a query or host is not there, or values are absurd or contradict each other.
         """
+        from iqcar.plots.shown_what_if import ShownWhatIf
         from iqcar.whatif.question import ask
         from iqcar.whatif.what_if import answer
 
         wanted = question if question is not None else ask(**changes)
-        return answer(self.what_if_model, wanted, self._find_for, progress)
+        found = answer(self.what_if_model, wanted, self._find_for, progress)
+        return ShownWhatIf(**vars(found))
 
     def plan(
         self,

@@ -60,7 +60,7 @@ class Endpoint:
     handle : callable
         Answers a request.
     answers : dict of int to (str, type or str)
-        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF or OPENAPI that it holds.
+        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF or OPENAPI.
     query : type of Struct, optional
         Its query parameters.
     body : type of Struct, optional
@@ -209,7 +209,8 @@ def _answer(code: int, each: Endpoint) -> dict[str, Any]:
 def _reference(kind: Any) -> dict[str, Any]:
     if kind == OPENAPI:
         return {"type": "object", "description": "An OpenAPI 3.1 document."}
-    name = {RESULT: "Result", COMPARISON: "Comparison"}.get(kind) or kind.__name__
+    written = {RESULT: "Result", COMPARISON: "Comparison", WHAT_IF: "WhatIf"}
+    name = written.get(kind) or kind.__name__
     return {"$ref": f"#/components/schemas/{name}"}
 
 

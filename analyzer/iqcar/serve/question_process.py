@@ -52,9 +52,8 @@ def main() -> None:
         return tell(failed=f"making the model {explain_bug(error)}")
     while True:
         try:
-            tell(
-                *(parts := _answered(diagnosis, json.loads(lines.get()))), sizes=[*map(len, parts)]
-            )
+            parts = _answered(diagnosis, json.loads(lines.get()))
+            tell(*parts, sizes=[len(part) for part in parts])
         except UsageError as error:
             tell(wrong=str(error))
         except IqcarError as error:
@@ -85,7 +84,7 @@ def _answered(diagnosis: Diagnosis, changes: dict[str, Any]) -> tuple[bytes, byt
     from iqcar.report.json.whatif import whatif_to_json
 
     found = diagnosis.what_if(**changes)
-    return whatif_to_json(found), answer_html(found).encode("utf-8", "replace")
+    return whatif_to_json(found), answer_html(found, level=2).encode("utf-8", "replace")
 
 
 def _listen(lines: Queue[bytes]) -> None:

@@ -96,8 +96,15 @@ def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def answer_html(answer: WhatIf) -> str:
-    """Lay an answer out as HTML: totals, picture, queries, waits, devices, what it rests on."""
+def answer_html(answer: WhatIf, level: int = 3) -> str:
+    """Lay an answer out as HTML: totals, picture, queries, waits, devices, what it rests on.
+
+    Parameters
+    ----------
+    answer : WhatIf
+    level : int
+        Of its heading.
+    """
     rows = [
         {
             **row,
@@ -110,6 +117,7 @@ def answer_html(answer: WhatIf) -> str:
         _templates()
         .get_template("whatif_answer.html.j2")
         .render(
+            level=level,
             sentence=printable(short(answer.question.sentence(), 2 * limits.NAME_CHARACTERS)),
             check=check_sentence(answer.self_check),
             lines=[printable(line) for line in total_lines(answer)]
