@@ -87,8 +87,8 @@ class Served:
         self.process.send_signal(how)
         return self.process.wait(WAIT_S)
 
-    def workers(self) -> list[int]:
-        """Process ids of the analyses under way."""
+    def workers(self, module: str = "iqcar.serve.analysis_process") -> list[int]:
+        """Process ids of the analyses under way, or of those that answer questions."""
         done = subprocess.run(
             ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
             capture_output=True,
@@ -96,7 +96,7 @@ class Served:
             check=False,
         )
         lines = [line.split(None, 1) for line in done.stdout.splitlines()]
-        return [int(pid) for pid, arguments in lines if "iqcar.serve.analysis_process" in arguments]
+        return [int(pid) for pid, arguments in lines if module in arguments]
 
 
 @contextmanager

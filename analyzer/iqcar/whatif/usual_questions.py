@@ -96,7 +96,9 @@ def _slots(scenario: Scenario) -> list[Ranked]:
     for factor in SLOT_STEPS:
         total = round(factor * now)
         if total >= apps and total != now:
-            usual = Usual("slots", factor, f"{total} slots", Question(slots_in_all=total))
+            usual = Usual(
+                "slots", factor, f"{total} slot{'s' * (total != 1)}", Question(slots_in_all=total)
+            )
             found.append((0 if factor == 2 else 4, usual))
     return found
 
