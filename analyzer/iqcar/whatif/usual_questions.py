@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MOST_REMOVED = 8
 """Queries that are taken away one at a time: those that others lost most to."""
-MOST_TASKS = 100_000
-"""Tasks up to which questions are answered beforehand; fitting more takes some seconds."""
-MOST_REPLAYED = 1_500_000
-"""Tasks replayed for all answers together: some 3 s."""
+MOST_TASKS = 40_000
+"""Tasks up to which questions are answered beforehand; fitting more takes over 4 s."""
+MOST_REPLAYED = 600_000
+"""Tasks replayed for all answers together: some 5 s at 8 µs each."""
 SLOT_STEPS = (0.5, 1.5, 2.0, 3.0)
 DEVICE_STEPS = (0.5, 2.0, 4.0)
 LEAST_GC = 0.01
