@@ -10,7 +10,7 @@ from rich.text import Text
 from iqcar.formatting import duration, printable
 from iqcar.report.terminal.layout import plain_table, terminal
 from iqcar.report.terminal.rules_check import print_check
-from iqcar.report.terminal.whatif import check_sentence
+from iqcar.verdict.what_if_sentences import check_sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
