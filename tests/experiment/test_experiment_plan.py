@@ -80,6 +80,15 @@ def test_what_is_no_plan_ends_the_command_with_one_line(content: str, tmp_path: 
     assert len(done.stderr.splitlines()) == 1 and "is no plan" in done.stderr
 
 
+def test_secrets_of_a_plan_are_not_in_its_results(tmp_path: Path) -> None:
+    conf = {"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.executor.memory": "4g"}
+    sql = "CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password 'hunter3')"
+    plan = read_experiment(written(tmp_path, conf=conf, setup=[sql]))
+    kept = json.dumps(plan.as_given)
+    assert "hunter" not in kept and "4g" in kept
+    assert (plan.conf, plan.setup) == (conf, (sql,))
+
+
 def test_the_schema_takes_what_is_read_and_its_example(tmp_path: Path) -> None:
     schema = json.loads(experiment_schema())
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -16,7 +16,7 @@ from iqcar.inject.memory import STEP_BYTES, MemorySettings
 from iqcar.inject.network import NetworkSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iqcar.experiment.experiment_plan import ExperimentPlan
     from iqcar.inject.anomalies import Settings
@@ -133,8 +133,3 @@ def load(plan: ExperimentPlan, cell: Cell, at_once: Mapping[str, float]) -> floa
     """Return k, the hogs for each task of the query."""
     full = plan.strengths[cell.resource]
     return streams(at_level(full, cell.level), full) / max(at_once.get(cell.query, 1.0), 1e-9)
-
-
-def longest_s(plan: ExperimentPlan, cells: Iterable[Cell]) -> float:
-    """Return how long runs of these cells take at most: a pair each."""
-    return sum(2 * plan.longest_run_s for _ in cells)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from iqcar.errors import IqcarError
 from iqcar.experiment.cells import at_level, streams
 from iqcar.experiment.law import fit_law
 from iqcar.experiment.stage_times import StageTime, stage_times
@@ -61,7 +63,9 @@ Key = tuple[str, str, str, str]
 
 def results_of(plan: ExperimentPlan, done: Done) -> dict[str, Any]:
     """Return the content of the file of curves (``iqcar schema curves``)."""
-    stages = stage_times(done.logs, plan.hosts) if done.logs else []
+    stages: list[StageTime] = []
+    with suppress(IqcarError):  # a log that cannot be read costs the curves of stages only
+        stages = stage_times(done.logs, plan.hosts) if done.logs else []
     points = curve_points(plan, done, stages)
     return {
         "schema_version": SCHEMA_VERSION,

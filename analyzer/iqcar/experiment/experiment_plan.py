@@ -12,6 +12,7 @@ import msgspec
 
 from iqcar.attach.host_sampler import parse_time
 from iqcar.errors import UsageError
+from iqcar.eventlog.text.redact import redact_setting
 from iqcar.inject.anomalies import LONGEST_S, Anomaly, Settings
 from iqcar.inject.plan import settings_of
 
@@ -22,6 +23,8 @@ ANOMALY = {
     "memory": Anomaly.MEMORY,
 }
 """Resources as ``iqcar whatif`` names them, and what is injected to load each."""
+MOST_TEXT = 100_000
+"""Characters of a text of the plan that its results hold."""
 LEVELS = (0.0, 0.25, 0.5, 1.0)
 MOST_BYTES = 1 << 20
 MOST_QUERIES, MOST_LEVELS, MOST_REPEATS = 1000, 20, 100
@@ -65,6 +68,8 @@ class ExperimentPlan:
         Settings of the hogs at level 1 by resource.
     levels : tuple of float
         Shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
+    as_given : dict
+        The file's content without secrets.
     budget_s, longest_run_s : float
     """
 
@@ -128,7 +133,7 @@ def read_experiment(path: str) -> ExperimentPlan:
         conf=file.conf,
         setup=tuple(file.setup),
         plugin=file.plugin,
-        as_given=given,
+        as_given=_without_secrets(given),
     )
     if plan.needs_spark and not plan.master:
         raise UsageError(
@@ -139,6 +144,15 @@ def read_experiment(path: str) -> ExperimentPlan:
     if plan.longest_run_s > LONGEST_S:
         raise UsageError("is longer than 1h, as no injection is", f"{path}: longest_run")
     return plan
+
+
+def _without_secrets(value: Any, key: str = "") -> Any:
+    """Return what a plan holds with secrets replaced, as elsewhere."""
+    if isinstance(value, dict):
+        return {name: _without_secrets(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(part) for part in value]
+    return redact_setting(key, value, MOST_TEXT)[1] if isinstance(value, str) else value
 
 
 def _check_numbers(file: _File, path: str) -> None:

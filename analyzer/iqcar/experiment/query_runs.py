@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from iqcar.attach.plugin_jar import listener_jar
-from iqcar.attach.spark_conf import SparkConf
+from iqcar.attach.spark_conf import LISTENER, PLUGIN, SparkConf
 from iqcar.errors import IqcarError
 from iqcar.experiment.hogs import StoppedError
 from iqcar.files.derived import open_derived
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from iqcar.experiment.experiment_plan import ExperimentPlan, PlannedQuery
@@ -80,7 +81,6 @@ class SparkSession:
         self._heard = b""
         logs = folder / "eventlogs"
         logs.mkdir(parents=True, exist_ok=True)
-        attached = SparkConf(jar=str(listener_jar())).settings() if plan.plugin else {}
         settings = {
             "spark.app.name": APPLICATION,
             "spark.eventLog.enabled": "true",
@@ -89,8 +89,8 @@ class SparkSession:
             "spark.sql.warehouse.dir": (folder / "warehouse").resolve().as_uri(),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            **attached,
             **plan.conf,
+            **(attached(plan.conf) if plan.plugin else {}),
         }
         words = ["--master", plan.master]
         for key, value in settings.items():
@@ -174,6 +174,22 @@ class SparkSession:
 
     def _gone(self) -> IqcarError:
         return IqcarError("Spark has ended", str(self._messages), "its last lines say why")
+
+
+def attached(conf: Mapping[str, str]) -> dict[str, str]:
+    """Settings that attach the plugin beside the plan's own jars, plugins and listeners."""
+    own = {
+        name: [part for part in conf.get(f"spark.{name}", "").split(",") if part]
+        for name in ("jars", "plugins", "extraListeners")
+    }
+    found = SparkConf(
+        jar=str(listener_jar()),
+        jars=own["jars"],
+        plugins=[name for name in own["plugins"] if name != PLUGIN],
+        listeners=[name for name in own["extraListeners"] if name != LISTENER],
+    ).settings()
+    found.pop("spark.eventLog.enabled")
+    return found
 
 
 def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> Took:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from iqcar.errors import IqcarError
+from iqcar.eventlog.text.redact import redact_text
 from iqcar.experiment.cells import Cell, Pair, at_level, cells_of, load, next_cell
 from iqcar.experiment.hogs import StoppedError, hogs
 from iqcar.experiment.query_runs import SparkSession, Took, run_command
@@ -216,7 +217,8 @@ class _Experiment:
             Run(
                 number, pair, query.name, either.resource if either else "",
                 cell.level if cell else 0.0, k, took.start_ms,
-                None if took.failed else took.duration_ms, took.failed, achieved.get("cores"),
+                None if took.failed else took.duration_ms, redact_text(took.failed),
+                achieved.get("cores"),
             )
         )  # fmt: skip
         self._say(self._line(query.name, cell, pair, took))
@@ -235,7 +237,11 @@ class _Experiment:
 
     def _line(self, name: str, cell: Cell | None, pair: int, took: Took) -> str:
         under = f"under {cell.resource} {cell.level:g}" if cell else "alone"
-        result = f"failed: {took.failed}" if took.failed else f"{took.duration_ms / 1000:.2f} s"
+        result = (
+            f"failed: {redact_text(took.failed)}"
+            if took.failed
+            else f"{took.duration_ms / 1000:.2f} s"
+        )
         in_all = len(cells_of(self._plan)) * self._plan.repeats
         step = f"pair {pair}/{in_all}" if pair else "warm-up"
         return f"{step}  {name} {under}  {result}"
