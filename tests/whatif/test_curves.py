@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 
 from iqcar.blame.attribute import attribute
 from iqcar.errors import UsageError
-from iqcar.replay.task_demands import COMPUTE, DISK, READ, TaskDemands, task_demands
+from iqcar.replay.task_demands import ASSUMED, COMPUTE, DISK, READ, TaskDemands, task_demands
 from iqcar.tables import Tables
 from iqcar.whatif.curves import Curve, read_curves, set_own_rates
 from iqcar.whatif.model import build_model
 from iqcar.whatif.question import Question
 from iqcar.whatif.what_if import answer
-from tests.support.cluster_simulator import Simulation
+from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import FAMILIES
 
@@ -104,6 +106,41 @@ def test_an_answer_says_that_curves_were_used(run: Tables) -> None:
     assert [len(lines) for lines in said] == [0, 1]
 
 
+def beside_a_hog(share: float) -> tuple[Tables, pd.DataFrame, float]:
+    """Eight readers of this own rate that were never alone; their duration without the hog, ms."""
+    cluster = Cluster(hosts=1, slots=24, disk=2e5)
+    rate = share * cluster.disk
+    stage = StagePlan(8, read=2000 * rate, read_rate=rate, cpu=100, spread=0.0)
+    readers = QueryPlan("readers", (stage,), submit=500.0)
+    hog = QueryPlan("hog", (StagePlan(200, read=150 * cluster.disk, cpu=5),))
+    tables, waits = replayable(Simulation(cluster, [readers, hog], 3))
+    stages = tables.stages.assign(label=[f"stage {row}" for row in range(len(tables.stages))])
+    alone = Simulation(cluster, [readers], 3).ended[0] - readers.submit
+    return tables.with_(stages=stages), waits, alone
+
+
+def test_the_measured_rate_of_a_stage_that_was_never_alone_tells_what_it_takes_alone() -> None:
+    """A log with a hog all the time gives 52 % too long; with the measured rate it is 9 %."""
+    tables, waits, truth = beside_a_hog(0.25)
+    demand = attribute(tables, waits).demand
+    error = []
+    for curves in ([], [curve("stage 0", share=0.25)]):
+        model = build_model(tables, waits, demand, curves)
+        assert model is not None
+        found = answer(model, Question(remove=("hog",)), lambda name, _: (1,)).queries
+        error.append(abs(found["predicted_ms"].iloc[0] / truth - 1.0))
+    assert error[1] < 0.15 < 0.4 < error[0]
+
+
+def test_a_share_of_a_capacity_that_is_assumed_is_no_rate() -> None:
+    tables, waits, _ = beside_a_hog(0.06)
+    demands = task_demands(tables, waits, attribute(tables, waits).demand)
+    assert (demands.evidence[:, DISK] == ASSUMED).all()
+    after, said = set_own_rates(demands, tables, [curve("stage 0", share=0.06)])
+    np.testing.assert_array_equal(after.alone, demands.alone)
+    assert said.startswith("own rates of 0 of")
+
+
 @pytest.mark.parametrize(
     "content",
     ["", "{}", '{"schema_version": "9", "curves": []}', '{"schema_version": "1", "curves": [{}]}'],
@@ -118,8 +155,6 @@ def test_what_is_no_file_of_curves_is_refused(content: str, tmp_path: Path) -> N
 
 
 def test_an_absurd_share_is_refused(tmp_path: Path) -> None:
-    import msgspec
-
     file = tmp_path / "curves.json"
     absurd = msgspec.to_builtins(curve("stage 1", share=7.0))
     file.write_text(json.dumps({"schema_version": "1", "curves": [absurd]}))

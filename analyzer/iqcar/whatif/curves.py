@@ -11,7 +11,7 @@ import numpy as np
 
 from iqcar.errors import UsageError
 from iqcar.replay.open_loop import PHASES_OF
-from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.replay.task_demands import ASSUMED, DISK, NETWORK, PROCESSOR
 from iqcar.tables import texts
 from iqcar.tables.arrays import share_of, sum_by
 
@@ -114,7 +114,8 @@ def set_own_rates(
     """Let the tasks of each measured stage go at the own rate that was measured.
 
     What a task needs in the device stays; its time alone becomes that divided by the measured rate.
-    Tasks of one stage keep their differences. A task is never alone for longer than it took.
+    Tasks of one stage keep their differences. A task is never alone for longer than it took. A
+    share of a capacity that is only assumed is no rate: there nothing is set.
 
     Parameters
     ----------
@@ -144,6 +145,7 @@ def set_own_rates(
         stages = np.flatnonzero(label == name)
         rows = np.flatnonzero(np.isin(stage, stages))
         rate = float(np.median(measured)) * demands.capacity[host, device]
+        known = demands.evidence[host, device] != ASSUMED
         if device == PROCESSOR:
             rate = np.minimum(rate, 1.0)
         for phase in PHASES_OF[device]:
@@ -153,7 +155,7 @@ def set_own_rates(
                 sum_by(stage[rows], amount, n), sum_by(stage[rows], alone[rows, phase], n)
             )
             by = share_of(mean[stage[rows]], rate[rows])
-            fits = np.isfinite(rate[rows]) & (by > 0)
+            fits = known[rows] & np.isfinite(rate[rows]) & (by > 0)
             slower = np.minimum(alone[rows, phase] * by, demands.spent[rows, phase])
             alone[rows, phase] = np.where(fits, slower, alone[rows, phase])
             use[rows, phase] = np.where(
