@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,12 +90,13 @@ def until(
     """The descendants once their command lines are as wanted."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        try:
-            children = psutil.Process(process.pid).children(recursive=True)
-            if wanted([" ".join(child.cmdline()) for child in children]):
-                return children
-        except psutil.NoSuchProcess:
-            continue
+        children = psutil.Process(process.pid).children(recursive=True)
+        lines = []
+        for child in children:
+            with suppress(psutil.NoSuchProcess):  # it has ended, or is a zombie
+                lines.append(" ".join(child.cmdline()))
+        if wanted(lines):
+            return children
         time.sleep(0.02)
     raise AssertionError("nothing of the kind ran")
 
