@@ -45,6 +45,9 @@ POWER = 0.35
 """How far each step of the fit goes, in log; more oscillates where devices are nearly full."""
 OUTSIDE_ROUNDS = 3
 """Times that the waits which no recorded task explains are computed; more change little."""
+LEAST_OUTSIDE = 0.45
+"""Share of the time in processors that tasks must have lost to something else before it is kept:
+two tasks on the threads of one core, which the replay does not know, cost each other up to 0.4."""
 LEAST_MS = 5.0
 """Time in a phase below which the error of a replay means nothing."""
 PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
@@ -148,8 +151,10 @@ def _keep_outside_queue(
         queue = sum_by(on, spent - alone, n_hosts)
         missing = sum_by(on, spent - replayed, n_hosts)
         kept = demands.alone[rows, COMPUTE] - alone
-        share = share_of(np.maximum(missing + sum_by(on, kept, n_hosts), 0.0), queue)
-        now = alone + np.minimum(share, 1.0)[on] * (spent - alone)
+        outside = np.maximum(missing + sum_by(on, kept, n_hosts), 0.0)
+        share = np.minimum(share_of(outside, queue), 1.0)
+        share[outside < LEAST_OUTSIDE * sum_by(on, spent, n_hosts)] = 0.0
+        now = alone + share[on] * (spent - alone)
         ours, use = demands.alone.copy(), demands.use.copy()
         use[rows, COMPUTE] = share_of(use[rows, COMPUTE] * ours[rows, COMPUTE], now)
         ours[rows, COMPUTE] = now
