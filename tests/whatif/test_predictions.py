@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from iqcar.whatif.model import Model, build_model
 from iqcar.whatif.question import Question
 from iqcar.whatif.scenario import Scenario, replay_scenario
 from iqcar.whatif.what_if import answer
-from tests.support.cluster_simulator import Simulation
+from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import FAMILIES
 from tests.support.what_if_truth import NOTICED, Pair, model_of, pairs
@@ -158,3 +160,18 @@ def test_processors_shared_with_others_are_shared_in_proportion(
     for one in (half, double):
         moved = one.alone[computes, COMPUTE] * one.use[computes, COMPUTE]
         np.testing.assert_allclose(moved, worked)
+
+
+def test_a_range_covers_the_truth_where_nothing_tells_whether_tasks_waited() -> None:
+    """Both queries read side by side from start to end: slow by nature, or short of disk?"""
+    hog = StagePlan(48, read=120e6, cpu=100, read_rate=1e5, spread=0.05)
+    plans = [QueryPlan("target", (replace(hog, tasks=16),)), QueryPlan("hog", (hog,))]
+    cluster = Cluster(slots=32)
+    model = model_of(Simulation(cluster, plans, 1))
+    assert (model.scenario.evidence[:, 0] == "assumed").all()
+    said = answer(model, Question(remove=("1",)), lambda name, _: (int(name),))
+    true = Simulation(cluster, plans[:1], 1).ended[0]
+    target = said.queries.loc[0]
+    assert true < 0.4 * target["recorded_ms"]
+    assert target["low_ms"] <= true <= target["high_ms"]
+    assert any("whether tasks waited for each other in disk" in one for one in said.assumptions)

@@ -109,11 +109,21 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Task
     launch = tasks["launch_ms"].to_numpy(np.float64)
     host = tasks["host"].to_numpy(np.int64)
     n_hosts = len(tables.hosts)
-    rows = np.flatnonzero(np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0))
+    rows = _replayable(launch, host, demands)
     if len(rows) == 0:
         return demands, demands
     demands = _fit_capacities(demands, launch, host, n_hosts, rows)
     demands = _keep_outside_queue(demands, launch, host, n_hosts, rows)
+    return fit_tasks(tables, demands), demands
+
+
+def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
+    """Fit the time alone of each task so that devices of these capacities give recorded waits."""
+    tasks = tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    host = tasks["host"].to_numpy(np.int64)
+    n_hosts = len(tables.hosts)
+    rows = _replayable(launch, host, demands)
     part = _rows(demands, rows)
     best, least = part, np.inf
     for step in range(STEPS + 1):
@@ -132,7 +142,15 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Task
             part = replace(part, alone=alone, use=share_of(part.alone * part.use, alone))
     alone, use = demands.alone.copy(), demands.use.copy()
     alone[rows], use[rows] = best.alone, best.use
-    return replace(demands, alone=alone, use=use), demands
+    return replace(demands, alone=alone, use=use)
+
+
+def _replayable(launch: Floats, host: Ints, demands: TaskDemands) -> Ints:
+    """Rows of the tasks that started at a known time and place."""
+    found: Ints = np.flatnonzero(
+        np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0)
+    )
+    return found
 
 
 def _keep_outside_queue(

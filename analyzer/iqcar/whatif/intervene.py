@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     FindQuery = Callable[[str, str], Sequence[int]]
 
 T = TypeVar("T")
-ENDS = (1.0 / HEADROOM, HEADROOM)
-"""Factors of an assumed capacity that bound it: the most that was seen, and much more."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Intervened:
     ----------
     scenario : Scenario
     ends : tuple of Scenario
-        The same with other capacities, where the question needs one that is only assumed.
+        The same with twice the capacities that are only assumed, where the question needs one.
     assumptions : tuple of str
     """
 
@@ -62,7 +60,7 @@ def intervene(scenario: Scenario, question: Question, find: FindQuery) -> Interv
         for device in _capacities_asked(question)
         if (scenario.evidence[_hosts(scenario), device] == ASSUMED).any()
     ]
-    ends = [_edited(_other_capacity(scenario, needed, by), question, find) for by in ENDS if needed]
+    ends = [_edited(_more_capacity(scenario, needed), question, find)] if needed else []
     return Intervened(
         _edited(scenario, question, find),
         tuple(ends),
@@ -92,12 +90,11 @@ def _hosts(scenario: Scenario) -> Sequence[int]:
     return hosts
 
 
-def _other_capacity(scenario: Scenario, devices: list[int], by: float) -> Scenario:
+def _more_capacity(scenario: Scenario, devices: list[int]) -> Scenario:
     capacity = scenario.capacity.copy()
     for device in devices:
         assumed = scenario.evidence[:, device] == ASSUMED
-        # As many tasks as processors ran at once: there are no fewer.
-        capacity[assumed, device] *= max(by, 1.0) if device == PROCESSOR else by
+        capacity[assumed, device] *= HEADROOM
     return replace(scenario, capacity=capacity)
 
 
@@ -215,7 +212,7 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
     if question.hosts or question.host_loss or question.slots or question.executors:
         yield "tasks do the same work on another host"
     for device in needed:
-        assumed, others = f"{HEADROOM:g} × the most that was seen", "half and twice that"
+        assumed, others = f"{HEADROOM:g} × the most that was seen", "twice that"
         if device == PROCESSOR:
             assumed, others = "as many as tasks that ran at once", "twice as many"
         yield (

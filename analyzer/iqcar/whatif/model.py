@@ -41,10 +41,13 @@ class Model:
     scenario : Scenario
     unfitted : Scenario
         The same with no task fitted by itself, for the check.
+    other : Scenario or None
+        Another explanation of the record; see :func:`iqcar.whatif.scenario.build_scenario`.
     """
 
     scenario: Scenario
     unfitted: Scenario
+    other: Scenario | None = None
     _bases: dict[Member, Outcome] = field(default_factory=dict)
 
     @cached_property

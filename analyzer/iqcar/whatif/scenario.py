@@ -15,16 +15,16 @@ from iqcar.replay import record
 from iqcar.replay.event_loop import DEVICE, DEVICES, PHASES, run
 from iqcar.replay.joint_workload import joint_shares, joint_workload
 from iqcar.replay.loop_input import Devices
-from iqcar.replay.open_loop import ROUNDS, fit_demands
+from iqcar.replay.open_loop import ROUNDS, fit_demands, fit_tasks
 from iqcar.replay.scheduling import (
     is_fair,
     ran_in_pools,
     shares_of_pools,
     stage_order,
 )
-from iqcar.replay.task_demands import task_demands
+from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, task_demands
 from iqcar.rules.priorities import DEFAULT_POOL
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import share_of, sum_by
 from iqcar.whatif.curves import set_own_rates
 
 if TYPE_CHECKING:
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from iqcar.replay.event_loop import Run
     from iqcar.replay.loop_input import Shares, Slots, Steps, Work
     from iqcar.replay.recorded_workload import Workload
+    from iqcar.replay.task_demands import TaskDemands
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+    from iqcar.tables.arrays import Flags, Floats, Ints
     from iqcar.whatif.curves import Curve
 
+MUCH_USED = 0.2
+"""Utilisation of a device at its assumed capacity from which it may have been short."""
 JITTER = 0.01
 """Log-normal spread of tasks' work between replays of one question: slots are given by luck."""
 
@@ -167,10 +170,12 @@ class Outcome:
 
 def build_scenario(
     tables: Tables, waits: pd.DataFrame, demand: Demand, curves: Sequence[Curve] = ()
-) -> tuple[Scenario, Scenario] | None:
+) -> tuple[Scenario, Scenario, Scenario | None] | None:
     """Build the causal model of a recorded run; None where nothing can be replayed.
 
-    The second one is for the check: in it no task was fitted by itself.
+    The second one is for the check: in it no task was fitted by itself. The third, where there is
+    one, explains the record otherwise: devices whose capacity is only assumed can do no more than
+    the most that was seen, so that tasks waited for each other there.
 
     Parameters
     ----------
@@ -219,7 +224,52 @@ def build_scenario(
         doubts=recording.doubts,
         own_rates=own_rates,
     )
-    return fitted, replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
+    check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
+    doubted = _might_be_short(tables, demands)
+    if not doubted.any():
+        return fitted, check, None
+    capacity = np.where(doubted, demands.capacity / HEADROOM, demands.capacity)
+    short = fit_tasks(tables, _as_fast_as_devices(tables, demands, doubted, capacity))
+    other = replace(
+        fitted, alone=short.alone[joint.task], use=short.use[joint.task], capacity=capacity
+    )
+    return fitted, check, other
+
+
+def _as_fast_as_devices(
+    tables: Tables, demands: TaskDemands, doubted: Flags, capacity: Floats
+) -> TaskDemands:
+    """Let tasks alone fill the doubted devices: all that they took longer, they waited there."""
+    host = np.maximum(tables.tasks["host"].to_numpy(np.int64), 0)
+    alone = demands.alone.copy()
+    moved = demands.alone * demands.use
+    for phase in np.flatnonzero(DEVICE >= 0):
+        device = DEVICE[phase]
+        least = np.minimum(share_of(moved[:, phase], capacity[host, device]), alone[:, phase])
+        alone[:, phase] = np.where(doubted[host, device], least, alone[:, phase])
+    return replace(demands, alone=alone, use=share_of(moved, alone), capacity=capacity)
+
+
+def _might_be_short(tables: Tables, demands: TaskDemands) -> Flags:
+    """Mark capacities of disks and networks that are assumed and were in use much of the time."""
+    launch, finish = (
+        tables.tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
+    )
+    host = tables.tasks["host"].to_numpy(np.int64)
+    ran = np.flatnonzero((host >= 0) & np.isfinite(launch + finish))
+    n_hosts = len(tables.hosts)
+    first, last = np.full(n_hosts, np.inf), np.full(n_hosts, -np.inf)
+    np.minimum.at(first, host[ran], launch[ran])
+    np.maximum.at(last, host[ran], finish[ran])
+    lasted = np.maximum(last - first, 1.0)
+    moved = demands.alone[ran] * demands.use[ran]
+    doubted = np.zeros(demands.capacity.shape, bool)
+    for device in (DISK, NETWORK):
+        in_it = np.sum(moved[:, device == DEVICE], axis=1)
+        used = sum_by(host[ran], in_it, n_hosts) / lasted / demands.capacity[:, device]
+        if used.max(initial=0.0) >= MUCH_USED:
+            doubted[:, device] = demands.evidence[:, device] == ASSUMED
+    return doubted
 
 
 def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:

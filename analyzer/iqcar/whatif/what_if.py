@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats
     from iqcar.whatif.model import Model
     from iqcar.whatif.question import Question
-    from iqcar.whatif.scenario import Outcome, Scenario
+    from iqcar.whatif.scenario import Member, Outcome, Scenario
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -145,12 +145,18 @@ def answer(
         If a query or host is not there, or too little would be left.
     """
     done = intervene(model.scenario, question, find)
-    ways = [(done.scenario, member) for member in model.members]
-    ways += [(scenario, model.members[0]) for scenario in done.ends]
+    first = model.members[0]
+    ways: list[tuple[Scenario, Member, Scenario | None]] = [
+        (done.scenario, member, None) for member in model.members
+    ]
+    ways += [(scenario, first, None) for scenario in done.ends]
+    if model.other is not None:
+        ways.append((intervene(model.other, question, find).scenario, first, model.other))
     recorded, error = model.recorded_ms, model.error
     predictions, before, after = [], [], []
-    for number, (scenario, member) in enumerate(ways):
-        base, then = model.base(member), replay_scenario(scenario, member)
+    for number, (scenario, member, was) in enumerate(ways):
+        base = model.base(member) if was is None else replay_scenario(was, member)
+        then = replay_scenario(scenario, member)
         predictions.append(_blended(base.duration_ms, then.duration_ms, recorded))
         if number < len(model.members):
             before.append(base)
@@ -169,7 +175,7 @@ def answer(
         + AT_LEAST * recorded
     )
     low, high = np.maximum(predicted - half, 0.0), predicted + half
-    if done.ends:
+    if len(predictions) > len(model.members):
         outer = np.array(predictions[len(model.members) :])
         low, high = np.minimum(low, outer.min(axis=0)), np.maximum(high, outer.max(axis=0))
     queries = _query_frame(model, (predicted, low, high), _mean_waits(before), _mean_waits(after))
@@ -193,8 +199,19 @@ def answer(
         before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        done.assumptions,
+        (*done.assumptions, *_other_explanation(model)),
         refused,
+    )
+
+
+def _other_explanation(model: Model) -> tuple[str, ...]:
+    if model.other is None:
+        return ()
+    changed = (model.other.capacity != model.scenario.capacity).any(axis=0)
+    names = [name for device, name in DEVICE_NAMES.items() if changed[device]]
+    return (
+        f"whether tasks waited for each other in {' and '.join(names)} cannot be told: the range "
+        "covers that they did",
     )
 
 
