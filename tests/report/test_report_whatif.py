@@ -40,6 +40,17 @@ def test_the_page_s_answers_are_those_of_the_json(contended: Diagnosis) -> None:
     assert all(line in words for line in said["assumptions"])
 
 
+def test_the_capacity_plan_is_drawn_from_the_answers(contended: Diagnosis) -> None:
+    plan = what_if_section(contended)["plan"]
+    totals = {1: None, 2: None, 3: None, 4: None, 6: None}
+    for slots in totals:
+        answer = contended.what_if(slots=str(slots)) if slots != 2 else contended.what_if()
+        said = duration(answer.total["predicted_ms"])
+        assert f"{slots} slots: {said}" in plan["picture"]
+    assert plan["picture"].count("<circle") == len(totals)
+    assert "recorded" in plan["picture"]
+
+
 def test_every_answer_can_be_chosen_once(contended: Diagnosis) -> None:
     section = what_if_section(contended)
     steps = [step["answer"] for kind in section["kinds"] for step in kind["steps"]]

@@ -15,10 +15,11 @@ from iqcar.whatif.question import MOST_COUNT, Question
 from iqcar.whatif.what_if import answer, self_check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from iqcar.tables.arrays import Floats
     from iqcar.whatif.model import Model
+    from iqcar.whatif.what_if import WhatIf
 
 MOST_VALUES = 16
 """Values of a range that are asked, in equal steps, first and last included."""
@@ -141,14 +142,39 @@ def plan_capacity(
     if of_what not in OF_WHAT or not asked or asked[0] < 1 or asked[-1] > MOST_COUNT:
         raise UsageError("is no list of numbers above 0", "--plan", "give executors=4..64")
     size = executor_size(model.scenario.slots) if of_what == "executors" else 1
-    rows = []
-    assumptions: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    answers = {}
     for number, value in enumerate(asked):
         question = (
             Question(executors=value) if of_what == "executors" else Question(slots_in_all=value)
         )
-        said = answer(model, question, lambda _name, _option: ())
+        answers[value] = answer(model, question, lambda _name, _option: ())
+        if progress is not None:
+            progress(number + 1, len(asked))
+    return plan_of_answers(model, of_what, answers, size, price)
+
+
+def plan_of_answers(
+    model: Model,
+    of_what: str,
+    answers: Mapping[int, WhatIf],
+    size: int = 1,
+    price: float | None = None,
+) -> Plan:
+    """Put answers to questions about several numbers together.
+
+    Parameters
+    ----------
+    model : Model
+    of_what : "executors" or "slots"
+    answers : mapping of int to WhatIf
+        By number; at least one.
+    size : int
+        Slots of one.
+    price : float, optional
+        Of one for an hour.
+    """
+    rows = []
+    for value, said in sorted(answers.items()):
         predicted = said.queries["predicted_ms"].to_numpy(np.float64)
         known = predicted[np.isfinite(predicted)]
         lasted = said.total["makespan_after_ms"]
@@ -167,20 +193,17 @@ def plan_capacity(
                 "refused": int((said.queries["refused"] != "").sum()),
             }
         )
-        assumptions, refused = said.assumptions, said.refused
-        if progress is not None:
-            progress(number + 1, len(asked))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    total = frame["total_ms"].to_numpy(np.float64)
+    last = answers[max(answers)]
     return Plan(
         of_what,
         frame,
-        find_knee(np.array(asked, np.float64), total),
+        find_knee(*(frame[name].to_numpy(np.float64) for name in ("value", "total_ms"))),
         slots_at_most(model.scenario.slots) // size,
         price,
         self_check(model),
-        assumptions,
-        refused,
+        last.assumptions,
+        last.refused,
     )
 
 

@@ -10,6 +10,7 @@ import jinja2
 from iqcar import limits
 from iqcar.errors import IqcarError, UsageError
 from iqcar.formatting import duration, printable, short
+from iqcar.plots.capacity_plan import capacity_plan
 from iqcar.plots.what_if_pictures import device_use, predicted_durations, waits_before_after
 from iqcar.tables import texts
 from iqcar.verdict.what_if_sentences import (
@@ -20,7 +21,10 @@ from iqcar.verdict.what_if_sentences import (
     total_lines,
     waits_of,
 )
+from iqcar.whatif.edit import slots_at_most
 from iqcar.whatif.model import REFUSED
+from iqcar.whatif.plan_capacity import plan_of_answers
+from iqcar.whatif.question import Question
 from iqcar.whatif.usual_questions import MOST_TASKS, usual_questions
 from iqcar.whatif.what_if import self_check
 
@@ -40,6 +44,8 @@ KINDS = {
     "other": "something else",
 }
 """Kinds of change as the page calls them."""
+LEAST_SLOTS = 3
+"""Numbers of slots that make a curve."""
 SLIDERS = ("slots", "disk", "network", "cpu")
 """Kinds whose steps have an order."""
 
@@ -83,6 +89,7 @@ def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "sentence": said,
         "check": check,
+        "plan": _plan(diagnosis, found),
         "kinds": _kinds([usual for usual, _ in found]),
         "answers": [
             {
@@ -136,7 +143,23 @@ def answer_html(answer: WhatIf, level: int = 3) -> str:
 
 
 def _nothing(sentence: str) -> dict[str, Any]:
-    return {"sentence": sentence, "check": "", "kinds": [], "answers": []}
+    return {"sentence": sentence, "check": "", "plan": None, "kinds": [], "answers": []}
+
+
+def _plan(diagnosis: Diagnosis, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, str] | None:
+    """A picture of what numbers of slots would take; None where fewer than three are known."""
+    answers = {
+        usual.question.slots_in_all: said
+        for usual, said in found
+        if usual.question.slots_in_all is not None
+    }
+    model = diagnosis.what_if_model
+    if len(answers) < LEAST_SLOTS - 1:
+        return None
+    answers[slots_at_most(model.scenario.slots)] = diagnosis.what_if(Question())
+    plan = plan_of_answers(model, "slots", answers)
+    said = "more slots gain nothing" if plan.knee is None else f"above {plan.knee} more gain little"
+    return {"picture": str(capacity_plan(plan)), "sentence": f"Number of slots: {said}."}
 
 
 def _most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
