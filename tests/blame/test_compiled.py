@@ -50,7 +50,7 @@ def test_the_copies_are_what_they_are_called() -> None:
     for plain, fast, kernel in (
         (PLAIN_SWEEP, sweep, "_pair_integrals"),
         (PLAIN_USAGE, usage_sweep, "_usage_during"),
-        (PLAIN_LOOP, event_loop, "_run"),
+        (PLAIN_LOOP, event_loop, "_loop"),
     ):
         assert not hasattr(getattr(plain, kernel), "py_func")
         assert hasattr(getattr(fast, kernel), "py_func")

@@ -52,8 +52,15 @@ def count_steps(module: str, steps: int) -> None:
         _steps[module] = _steps.get(module, 0) + steps
         if _steps[module] > PLAIN_STEPS and module in _options:
             from numba import njit
+            from numba.core.options import DefaultOptions
 
             names = vars(sys.modules[module])
             for name, options in _options[module].items():
-                names[name] = njit(cache=True, **options)(names[name])
+                # Options of numba's own, which only make kernels faster, may come and go.
+                known = {
+                    option: value
+                    for option, value in options.items()
+                    if not option.startswith("_") or hasattr(DefaultOptions, option)
+                }
+                names[name] = njit(cache=True, **known)(names[name])
             del _options[module]
