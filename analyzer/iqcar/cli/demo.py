@@ -29,9 +29,9 @@ def demo(
     """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
 
     Everything runs on an embedded Spark on this machine: the same queries at the same times, once
-    as they are, once with the scheduler rules that the first run's diagnosis proposes, and once
-    without the heavy hitter. Ends with the measured and predicted effect on each query.
-    report.html in the folder shows the first run's diagnosis.
+    as they are and once with the scheduler rules that the first run's diagnosis proposes. Ends
+    with the measured and predicted effect on each query. report.html in the folder shows the first
+    run's diagnosis.
 
     Example: iqcar demo --scale 0.3
     """

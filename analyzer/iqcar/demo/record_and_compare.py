@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from iqcar.comparison.check_rules import RuleVerdict, check_rules
 from iqcar.demo.data import data_folder, make_data
-from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE, queries_of
+from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.run_mix import run_mix, slots_here
-from iqcar.demo.what_if_check import check_what_if, predict_without
+from iqcar.demo.what_if_check import check_what_if, predict_in_pools
 from iqcar.files.derived import write_derived
 from iqcar.pipeline import diagnose, read
 from iqcar.rules import dump_compiled, load_rules_file
@@ -40,7 +40,7 @@ class Story:
     check : Check
         Measured and predicted effect of the rules.
     what_if : WhatIfCheck
-        Measured and predicted durations without the heavy hitter.
+        Measured and predicted durations in the pools of the rules.
     """
 
     before: Run
@@ -70,7 +70,7 @@ def tell(
     say: Callable[[str], None],
     show: Callable[[Diagnosis], None],
 ) -> Story:
-    """Record the demo's mix, diagnose it, and run it with the proposed rules and without its hog.
+    """Record the demo's mix, diagnose it, and run it with the proposed rules.
 
     Parameters
     ----------
@@ -100,14 +100,11 @@ def tell(
     show(diagnosis)
     rules = out / "rules.json"
     write_derived(rules, dump_compiled(diagnosis.tables, diagnosis.rules))
+    predicted = predict_in_pools(diagnosis, rules)
     say("\nSecond run: the same queries at the same times, with the rules")
     after = run_mix(
         queries, data, out, name="after", conf={"spark.iqcar.rules": str(rules.resolve())}, say=say
     )
     check = check_rules(load_rules_file(str(rules)), diagnosis.tables, read([after.log]))
-    predicted = predict_without(diagnosis)
-    say(f"\nThird run: the same queries at the same times, without {HEAVY_HITTER}")
-    others = [query for query in queries if query.name != HEAVY_HITTER]
-    without = run_mix(others, data, out, name="without", say=say)
-    what_if = check_what_if(predicted, without.log)
+    what_if = check_what_if(predicted, after.log)
     return Story(before, after, diagnosis, rules, check, what_if)

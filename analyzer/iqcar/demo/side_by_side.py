@@ -34,9 +34,9 @@ def print_story(story: Story, console: Console | None = None) -> None:
 
 
 def _print_what_if(check: WhatIfCheck, console: Console) -> None:
-    """Print one row per query: recorded, predicted, and measured without the heavy hitter."""
+    """Print one row per query: recorded, predicted, and measured in the pools of the rules."""
     console.print()
-    console.print(f"What if {check.without} had not run", style="bold")
+    console.print("What if each query had run in the pool of its rule", style="bold")
     console.print(Text(printable(f"{check_sentence(check.self_check)}.")))
     table = plain_table("query", ">recorded", ">predicted", "(80 %)", ">measured", "")
     for query in check.queries:
@@ -49,8 +49,8 @@ def _print_what_if(check: WhatIfCheck, console: Console) -> None:
         )
     console.print(table)
     console.print(
-        "Predicted from the first run before the third; a range is for that run, and another run "
-        "has luck of its own."
+        "Predicted from the first run before the second, with devices that tasks share; a range is "
+        "for that run, and another run has luck of its own."
     )
 
 
@@ -76,7 +76,6 @@ def story_json(story: Story) -> bytes:
         "logs": {
             "before": str(before.log),
             "after": str(after.log),
-            "without": str(story.what_if.log),
         },
         "rules": str(story.rules),
         "check": story.check.to_dict(),

@@ -1,13 +1,13 @@
-"""Predict the mix without its heavy hitter, then run it so: predicted beside measured durations."""
+"""Predict the mix in the pools of the rules: predicted beside measured durations."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.demo.mix import HEAVY_HITTER
 from iqcar.pipeline import read
 from iqcar.tables import texts
 
@@ -46,32 +46,32 @@ class WhatIfCheck:
 
     Attributes
     ----------
-    without : str
-        The query that was taken away.
+    question : str
+        What was changed, in words.
     self_check : dict
         As in :class:`iqcar.whatif.what_if.WhatIf`.
     queries : tuple of Foretold
-    log : Path
-        Event log of the run without the query.
     """
 
-    without: str
+    question: str
     self_check: dict[str, Any]
     queries: tuple[Foretold, ...]
-    log: Path
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as it stands in the demo's JSON."""
         return {
-            "without": self.without,
+            "question": self.question,
             "self_check": self.self_check,
             "queries": [{**vars(query), "holds": query.holds} for query in self.queries],
         }
 
 
-def predict_without(diagnosis: Diagnosis) -> WhatIf:
-    """Predict the mix without its heavy hitter."""
-    return diagnosis.what_if(remove=HEAVY_HITTER)
+def predict_in_pools(diagnosis: Diagnosis, rules: Path) -> WhatIf:
+    """Predict the mix with each query in the FAIR pool that a file of rules gives it."""
+    compiled = json.loads(rules.read_text("utf-8"))
+    weights = {pool["name"]: pool["weight"] for pool in compiled["pools"]}
+    pools = {one["fingerprint"]: weights[one["pool"]] for one in compiled["assignments"]}
+    return diagnosis.what_if(pool=pools)
 
 
 def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:
@@ -84,4 +84,4 @@ def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:
         predicted_s, low, high = (float(value) if np.isfinite(value) else None for value in said)
         took, name = float(measured[row["name"]]), str(row["name"])
         rows.append(Foretold(name, row["recorded_ms"] / 1e3, predicted_s, low, high, took))
-    return WhatIfCheck(HEAVY_HITTER, predicted.self_check, tuple(rows), log)
+    return WhatIfCheck(predicted.question.sentence(), predicted.self_check, tuple(rows))
