@@ -23,7 +23,9 @@ from iqcar.replay.scheduling import (
     stage_order,
 )
 from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, task_demands
+from iqcar.rules.pool_names import pool_name
 from iqcar.rules.priorities import DEFAULT_POOL
+from iqcar.tables import texts
 from iqcar.tables.arrays import share_of, sum_by
 from iqcar.whatif.curves import set_own_rates
 
@@ -343,28 +345,25 @@ def _luck(scenario: Scenario, luck: int) -> Floats:
 
 
 def scenario_shares(scenario: Scenario) -> Shares:
-    """Lay out the scheduler's modes and pools of all applications, and the caps."""
+    """Lay out the scheduler's modes and pools of all applications, and the caps.
+
+    Pools of their own are called as those that rules make: Spark decides ties by name. Runs of one
+    name share a pool.
+    """
     parts = []
+    called = texts(scenario.tables.queries, "name")
     for workload in scenario.workloads:
         order = stage_order(scenario.tables, workload)
-        pools = dict(order.pools)
         names = ran_in_pools(scenario.tables, workload.order.stage)
         fair = is_fair(scenario.tables, workload.app)
-        own = scenario.pools.weights.keys() & set(order.query)
+        weights = scenario.pools.weights
+        own = {row: pool_name(called[row], frozenset()) for row in {*order.query} & weights.keys()}
         if scenario.pools.fair is not None or own:
             fair = True if own else bool(scenario.pools.fair)
             names = [
-                f"\0{query}" if query in own else name or DEFAULT_POOL
+                own.get(query, name or DEFAULT_POOL)
                 for query, name in zip(order.query, names, strict=True)
             ]
-        parts.append(
-            shares_of_pools(
-                workload,
-                order,
-                fair,
-                pools,
-                names,
-                {f"\0{query}": scenario.pools.weights[query] for query in own},
-            )
-        )
+        new = {name: weights[row] for row, name in own.items()}
+        parts.append(shares_of_pools(workload, order, fair, order.pools, names, new))
     return joint_shares(parts)._replace(cap_of=scenario.cap_of, cap=scenario.cap)
