@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 
 import iqcar as package
+from iqcar.enums import Request
 from iqcar.errors import UsageError
-from iqcar.report.json.whatif import whatif_schema
+from iqcar.plots.what_if_pictures import waits_before_after
+from iqcar.report.json.whatif import whatif_schema, whatif_to_json
+from iqcar.waits import MISSING, evidence_column
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 
@@ -141,3 +146,22 @@ def test_the_command_says_it_in_one_line(log: Path, words: list[str], said: str)
     assert done.returncode == 2, done.stdout
     (line,) = done.stderr.strip().splitlines()
     assert said in line
+
+
+def test_a_wait_that_nothing_recorded_is_unknown_and_not_zero(diagnosis: package.Diagnosis) -> None:
+    """The log has no volumes read or fetched, so it tells no wait for them."""
+    waits = diagnosis.waits
+    queries = diagnosis.what_if(remove="etl").queries
+    for resource, requests in (
+        ("disk", (Request.IO_READ, Request.IO_WRITE)),
+        ("network", (Request.SHUFFLE_FETCH,)),
+    ):
+        known = any((waits[evidence_column(one)] != MISSING).any() for one in requests)
+        for side in ("before", "after"):
+            assert queries[f"{resource}_wait_{side}_ms"].notna().all() == known
+    missing = waits.assign(**{evidence_column(Request.SHUFFLE_FETCH): np.int8(MISSING)})
+    blind = replace(diagnosis, waits=missing)
+    told = blind.what_if(remove="etl")
+    assert told.queries["network_wait_before_ms"].isna().all()
+    assert "network" not in str(waits_before_after(told))
+    assert json.loads(whatif_to_json(told))["queries"][0]["waits"]["network"] == [None, None]

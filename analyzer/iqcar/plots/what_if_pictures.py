@@ -66,7 +66,10 @@ def predicted_durations(answer: WhatIf, most: int = MOST_DRAWN_CHANGES) -> Drawi
 
 
 def waits_before_after(answer: WhatIf) -> Drawing:
-    """Draw what all queries waited for, recorded and predicted, by resource; sums over queries."""
+    """Draw what all queries waited for, recorded and predicted, by resource; sums over queries.
+
+    A resource for which no query's waits are known is left out.
+    """
     said = answer.queries[answer.queries["refused"] == ""]
     rows = [
         (
@@ -75,6 +78,7 @@ def waits_before_after(answer: WhatIf) -> Drawing:
             float(said[f"{resource}_wait_after_ms"].sum()),
         )
         for resource in RESOURCES
+        if said[f"{resource}_wait_before_ms"].notna().any()
     ]
     return paired_bars(rows, f"Waits of all queries by resource, {answer.question.sentence()}")
 

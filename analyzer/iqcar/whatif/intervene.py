@@ -209,7 +209,8 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
         yield "hosts keep their processors, disks and networks"
     if question.executors is not None:
         yield "executors that the hosts have no room for run on further hosts like these"
-    if question.hosts or question.host_loss or question.slots or question.executors:
+    moved = (question.hosts, question.host_loss, question.slots, question.slots_in_all)
+    if any(moved) or question.executors:
         yield "tasks do the same work on another host"
     for device in needed:
         assumed, others = f"{HEADROOM:g} × the most that was seen", "twice that"
@@ -234,7 +235,7 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
     if scenario.own_rates:
         yield scenario.own_rates
     if question.scale:
-        yield "twice the work means twice the data and twice the time alone in every phase"
+        yield "data and time alone of every phase grow in proportion to the work"
     if question.partitions:
         yield "work is divided evenly among the new tasks, without a cost for each"
     if question.no_gc:

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.enums import Request
+from iqcar.replay.event_loop import DEVICES
 from iqcar.replay.open_loop import MANY_TASKS
+from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.waits import MISSING, evidence_column
 from iqcar.whatif.scenario import Member, build_scenario, replay_scenario
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
     from iqcar.demand.estimate import Demand
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+    from iqcar.tables.arrays import Flags, Floats
     from iqcar.whatif.curves import Curve
     from iqcar.whatif.scenario import Outcome, Scenario
 
@@ -27,6 +31,11 @@ REFUSED = 0.15
 the median from which the run is not."""
 WAYS = ((4, False), (1, False), (4, True))
 """Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
+WAITED_IN = {
+    DISK: (Request.IO_READ, Request.IO_WRITE),
+    NETWORK: (Request.SHUFFLE_FETCH,),
+    PROCESSOR: (Request.RUN_QUEUE,),
+}
 LUCKS = 3
 FEW_TASKS = 20_000
 """Tasks up to which all ways and lucks are replayed; up to :data:`MANY_TASKS` all ways are."""
@@ -43,11 +52,14 @@ class Model:
         The same with no task fitted by itself, for the check.
     other : Scenario or None
         Another explanation of the record; see :func:`iqcar.whatif.scenario.build_scenario`.
+    unrecorded : ndarray of shape (n_queries, 3), bool
+        Devices in which no wait of the query's tasks was recorded: unknown, not zero.
     """
 
     scenario: Scenario
     unfitted: Scenario
     other: Scenario | None = None
+    unrecorded: Flags | None = None
     _bases: dict[Member, Outcome] = field(default_factory=dict)
 
     @cached_property
@@ -96,4 +108,15 @@ def build_model(
 ) -> Model | None:
     """Build the model of a recorded run; None where nothing can be replayed."""
     built = build_scenario(tables, waits, demand, curves)
-    return None if built is None else Model(*built)
+    return None if built is None else Model(*built, unrecorded=_unrecorded(tables, waits))
+
+
+def _unrecorded(tables: Tables, waits: pd.DataFrame) -> Flags:
+    """Mark the devices in which no wait of a query's tasks is known: (n_queries, 3)."""
+    query = tables.tasks["query"].to_numpy(np.int64)
+    found = np.ones((len(tables.queries), DEVICES), bool)
+    for device, requests in WAITED_IN.items():
+        for request in requests:
+            known = waits[evidence_column(request)].to_numpy() != MISSING
+            found[query[known & (query >= 0)], device] = False
+    return found

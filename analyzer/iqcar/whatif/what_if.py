@@ -61,7 +61,7 @@ class WhatIf:
         ``low_ms``, ``high_ms`` (80 %), ``change_percent``, ``error_percent`` of the check,
         ``refused`` (why there is no prediction; else empty), and for disk, network, processors and
         slots ``…_wait_before_ms`` and ``…_wait_after_ms``: the part of the query's duration that
-        its tasks spent waiting, in proportion to all their time.
+        its tasks spent waiting, in proportion to all their time; NaN where no wait was recorded.
     total : dict
         ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``, ``change_percent``
         of the queries that are predicted, ``makespan_before_ms``, ``makespan_after_ms``, and
@@ -178,7 +178,13 @@ def answer(
     if len(predictions) > len(model.members):
         outer = np.array(predictions[len(model.members) :])
         low, high = np.minimum(low, outer.min(axis=0)), np.maximum(high, outer.max(axis=0))
-    queries = _query_frame(model, (predicted, low, high), _mean_waits(before), _mean_waits(after))
+    waited, would_wait = _mean_waits(before), _mean_waits(after)
+    if model.unrecorded is not None:
+        waited[:, :-1][model.unrecorded] = np.nan
+        # Whether tasks get processors follows from the model; what they move does not.
+        unmodelled = model.unrecorded & (np.arange(model.unrecorded.shape[1]) != PROCESSOR)
+        would_wait[:, :-1][unmodelled] = np.nan
+    queries = _query_frame(model, (predicted, low, high), waited, would_wait)
     gone = set()
     for name in question.remove:
         gone |= set(find(name, "--remove"))
