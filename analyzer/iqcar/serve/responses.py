@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
 import msgspec
 from starlette.responses import Response
 
 from iqcar.formatting import duration, percent, printable, short
+from iqcar.report.html.environment import escaping_environment
 from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SHOWN_NAME = 120
 """Characters of a name on a page; the whole one is in its title."""
@@ -74,23 +77,16 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("iqcar.serve"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def _templates() -> Environment:
+    return escaping_environment(
+        "iqcar.serve",
+        bytes=size,
+        duration=duration,
+        moment=moment,
+        percent=percent,
+        printable=printable,
+        short=lambda text: short(text, SHOWN_NAME),
     )
-    environment.filters |= {
-        "bytes": size,
-        "duration": duration,
-        "moment": moment,
-        "percent": percent,
-        "printable": printable,
-        "short": lambda text: short(text, SHOWN_NAME),
-    }
-    return environment
 
 
 def moment(time_ms: float | None) -> str:

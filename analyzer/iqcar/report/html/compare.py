@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
 
 from iqcar import limits
@@ -21,10 +20,13 @@ from iqcar.formatting import duration, percent, printable, short, signed
 from iqcar.plots.embed import source_hash
 from iqcar.plots.palette import ADDED, AFTER, BEFORE, GONE, SLOWER
 from iqcar.report.html import files
+from iqcar.report.html.environment import escaping_environment
 from iqcar.report.json.compare import compare_to_dict
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from iqcar.comparison.comparison import Comparison
 
 KIND_SENTENCES = {str(kind): kind.sentence for kind in ChangeKind}
@@ -268,11 +270,5 @@ def _name(comparison: Comparison, category: int) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("iqcar.report.html"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def _environment() -> Environment:
+    return escaping_environment("iqcar.report.html")

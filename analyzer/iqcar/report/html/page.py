@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
 from iqcar import limits
 from iqcar.blame.attribute import QUERY
 from iqcar.eventlog.text.redact import redact_text
@@ -16,6 +14,7 @@ from iqcar.plots.embed import json_for_html, source_hash
 from iqcar.plots.palette import query_colours
 from iqcar.report.html import files
 from iqcar.report.html.blame_rows import lay_out_blame
+from iqcar.report.html.environment import escaping_environment
 from iqcar.report.html.hosts import hosts_section
 from iqcar.report.html.inputs import inputs_section
 from iqcar.report.html.payload import page_payload
@@ -29,6 +28,8 @@ from iqcar.verdict.sentences import counts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from iqcar.diagnosis import Diagnosis
 
 TITLE_CHARACTERS = 80
@@ -175,17 +176,9 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("iqcar.report.html"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def _environment() -> Environment:
     filters: dict[str, Any] = {"duration": duration, "percent": percent, "bytes": _rate}
-    made.filters.update(filters)
-    return made
+    return escaping_environment("iqcar.report.html", **filters)
 
 
 def _rate(bytes_per_second: float) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
 from iqcar import limits
 from iqcar.errors import IqcarError, UsageError
 from iqcar.formatting import duration, printable, short
 from iqcar.plots.capacity_plan import capacity_plan
 from iqcar.plots.what_if_pictures import device_use, predicted_durations, waits_before_after
+from iqcar.report.html.environment import escaping_environment
 from iqcar.tables import texts
 from iqcar.verdict.what_if_sentences import (
     capacity_words,
@@ -30,6 +29,8 @@ from iqcar.whatif.what_if import self_check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from jinja2 import Environment
 
     from iqcar.diagnosis import Diagnosis
     from iqcar.whatif.usual_questions import Usual
@@ -204,13 +205,5 @@ def _kinds(chosen: Sequence[Usual]) -> list[dict[str, Any]]:
 
 
 @cache
-def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("iqcar.report.html"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update({"duration": duration, "change": change_words})
-    return made
+def _templates() -> Environment:
+    return escaping_environment("iqcar.report.html", duration=duration, change=change_words)
