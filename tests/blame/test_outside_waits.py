@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.blame.attribute import KNOWN, OWN, QUERY, UNATTRIBUTED, attribute
-from iqcar.demand.outside_load import outside_load
+from iqcar.demand.outside_load import beside_tasks, outside_load
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import Tables
 from iqcar.tables.recorded_tables import SAMPLES
@@ -191,3 +191,13 @@ def test_with_any_samples_parts_sum_to_what_was_lost_and_no_query_is_blamed_for_
     more = (unattributed[0] - unattributed[1]).sort_index().to_numpy()
     assert (more >= -1e-7 * np.maximum(blame.demands["lost_ms"], 1.0)).all()
     assert (np.abs(more[~processor]) < 1e-7).all()
+
+
+def test_what_runs_beside_tasks_is_what_the_host_used_less_their_cpu_time() -> None:
+    """Both cores are busy for two seconds, and the tasks used one and a half of them."""
+    tables, _ = three_on_two_cores()
+    assert np.isnan(beside_tasks(tables)).all()
+    sampled = tables.with_(samples=both_seconds(**OUTSIDE))
+    assert beside_tasks(sampled).tolist() == pytest.approx([0.5])
+    later = samples_of(*({**OUTSIDE, "time_ms": 9000.0 + 1000.0 * n} for n in range(2)))
+    assert np.isnan(beside_tasks(tables.with_(samples=later))).all()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from iqcar.blame.attribute import attribute
-from iqcar.replay.task_demands import COMPUTE, PROCESSOR
+from iqcar.replay.open_loop import fit_demands
+from iqcar.replay.task_demands import COMPUTE, PROCESSOR, task_demands
 from iqcar.whatif import edit
 from iqcar.whatif.model import Model, build_model
 from iqcar.whatif.question import Question
@@ -143,6 +144,22 @@ def crowded_from_outside() -> Model:
 def test_waits_for_processors_that_no_task_explains_stay(crowded_from_outside: Model) -> None:
     """A JVM compiles, collects and plans on the processors, too: tasks wait, but not for tasks."""
     assert crowded_from_outside.median_error < 0.02
+
+
+def test_few_waits_stay_only_where_something_else_was_seen_to_use_processors() -> None:
+    """A fifth of the time is a wait for no task: the JVM's own threads where samples show them."""
+    cluster, plans = FAMILIES["two culprits"](np.random.default_rng(5))
+    tables, waits = replayable(Simulation(cluster, plans, 5))
+    fifth = waits["compute_ms"] / 5
+    busy = waits.assign(compute_ms=4 * fifth, run_queue_ms=waits["run_queue_ms"] + fifth)
+    demands = task_demands(tables, busy, attribute(tables, busy).demand)
+    unseen, seen = (
+        fit_demands(tables, replace(demands, beside=np.full(len(tables.hosts), beside)))[1]
+        for beside in (np.nan, 0.5)
+    )
+    total = demands.spent[:, COMPUTE].sum()
+    assert unseen.alone[:, COMPUTE].sum() < 0.9 * total
+    assert seen.alone[:, COMPUTE].sum() > 0.95 * total
 
 
 def test_processors_shared_with_others_are_shared_in_proportion(

@@ -58,6 +58,46 @@ def outside_load(tables: Tables) -> OutsideLoad:
     return OutsideLoad(*sums)
 
 
+def beside_tasks(tables: Tables) -> Floats:
+    """Estimate the processors of each host that something else than recorded tasks used meanwhile.
+
+    Compilers and collectors of the JVM, the driver, and other programs take them.
+
+    Returns
+    -------
+    ndarray of shape (n_hosts,), processors
+        Mean over the time that tasks ran, by their number; NaN for a host that was not sampled
+        while tasks ran.
+    """
+    tasks = tables.tasks
+    launch, finish, cpu = (
+        tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms", "cpu_ms")
+    )
+    ran = np.isfinite(launch) & (finish > launch)
+    rows = _rows_by_host(np.where(ran, tasks["host"].to_numpy(np.int64), -1), len(tables.hosts))
+    beside = np.full(len(tables.hosts), np.nan)
+    for host, use in _uses(tables):
+        mine = rows[host]
+        begin, end = launch[mine], finish[mine]
+        amounts = [
+            (use.times[1:], np.diff(use.times), _rate(use, 0)),
+            (use.times[1:], np.diff(use.times), _rate(use, 3)),
+            (end, end - begin, known_or_zero(cpu[mine]) / (end - begin)),
+            (end, end - begin, np.ones(len(mine))),
+        ]
+        times, (busy, seen, by_tasks, running) = _rates(amounts)
+        weight = (np.round(seen) * np.maximum(np.round(running), 0.0))[:-1] * np.diff(times)
+        if weight.sum() > 0:
+            mean = float(((busy - by_tasks)[:-1] * weight).sum() / weight.sum())
+            beside[host] = max(mean, 0.0)
+    return beside
+
+
+def _rate(use: _HostUse, row: int) -> Floats:
+    """One of the sums of a host per ms, from each time to the next."""
+    return share_of(np.diff(use.sums[row]), np.diff(use.times))
+
+
 def outside_share(
     tables: Tables, host: Ints, begin: Floats, end: Floats, own_cpu_ms: Floats
 ) -> Floats:

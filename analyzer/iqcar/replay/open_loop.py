@@ -46,8 +46,11 @@ POWER = 0.35
 OUTSIDE_ROUNDS = 3
 """Times that the waits which no recorded task explains are computed; more change little."""
 LEAST_OUTSIDE = 0.45
-"""Share of the time in processors that tasks must have lost to something else before it is kept:
-two tasks on the threads of one core, which the replay does not know, cost each other up to 0.4."""
+"""Share of the time in processors that tasks must have lost to something else before it is kept
+where nothing else was seen to run: two tasks on the threads of one core, which the replay does not
+know, cost each other up to 0.4."""
+SEEN = 0.1
+"""Processors that something else was seen to use: the waits are its doing, however few."""
 LEAST_MS = 5.0
 """Time in a phase below which the error of a replay means nothing."""
 PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
@@ -171,7 +174,8 @@ def _keep_outside_queue(
         kept = demands.alone[rows, COMPUTE] - alone
         outside = np.maximum(missing + sum_by(on, kept, n_hosts), 0.0)
         share = np.minimum(share_of(outside, queue), 1.0)
-        share[outside < LEAST_OUTSIDE * sum_by(on, spent, n_hosts)] = 0.0
+        few = outside < LEAST_OUTSIDE * sum_by(on, spent, n_hosts)
+        share[few & ~(demands.beside >= SEEN)] = 0.0
         now = alone + share[on] * (spent - alone)
         ours, use = demands.alone.copy(), demands.use.copy()
         use[rows, COMPUTE] = share_of(use[rows, COMPUTE] * ours[rows, COMPUTE], now)

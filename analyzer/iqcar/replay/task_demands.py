@@ -14,6 +14,7 @@ import numpy as np
 
 from iqcar.blame.ratp import data_processed
 from iqcar.demand.contention import ENOUGH_MS
+from iqcar.demand.outside_load import beside_tasks
 from iqcar.enums import Request
 from iqcar.replay.event_loop import DEVICES, PHASES
 from iqcar.replay.host_cores import cores_of_hosts
@@ -57,6 +58,8 @@ class TaskDemands:
         Of each host's disk, network and processors; inf where nothing ran.
     evidence : ndarray of shape (n_hosts, 3)
         How each is known: measured, inferred or assumed.
+    beside : ndarray of shape (n_hosts,), processors
+        Used by something else than recorded tasks while these ran; NaN where nobody sampled it.
     """
 
     spent: Floats
@@ -65,6 +68,7 @@ class TaskDemands:
     gc: Floats
     capacity: Floats
     evidence: np.ndarray
+    beside: Floats
 
     def scaled(self, factor: Floats) -> TaskDemands:
         """Return the demands with the time alone times a factor of each task and phase."""
@@ -113,7 +117,7 @@ def task_demands(tables: Tables, waits: pd.DataFrame, demand: Demand) -> TaskDem
     spent[:, WAIT] = alone[:, WAIT] = rest
     gc = np.minimum(known_or_zero(waits["gc_ms"].to_numpy(np.float64)), rest)
     capacity, evidence = _capacities(tables, demand, alone, use, duration)
-    return TaskDemands(spent, alone, use, gc, capacity, evidence)
+    return TaskDemands(spent, alone, use, gc, capacity, evidence, beside_tasks(tables))
 
 
 class _Columns:
