@@ -15,6 +15,7 @@ from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
 from iqcar.cli.experiment import experiment
 from iqcar.cli.inject import app as inject
+from iqcar.cli.mcp import mcp
 from iqcar.cli.queries import queries
 from iqcar.cli.report import report
 from iqcar.cli.rules import app as rules
@@ -58,6 +59,7 @@ app.command(short_help="Why each slow task was slow.")(stragglers)
 app.command(short_help="What keeps making tasks slow.")(topics)
 app.command(short_help="JSON Schema of results, rules and checks.")(schema)
 app.command(short_help="Applications and reports in a browser.")(serve)
+app.command(short_help="Answers for agents (Model Context Protocol).")(mcp)
 app.command(short_help="What to tell Spark to attach the plugin.")(conf)
 app.command(short_help="Sample this host once a second.")(sample)
 app.command(short_help="Run queries under load, and fit how much it slows them.")(experiment)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from types import FrameType
 
+    from starlette.types import ASGIApp
+
 MAX_CONNECTIONS = 2 * MAX_HELD
 """Connections from which on requests are told to come again (400): twice those that are held while
 they wait on their clients, so that those that were closed have time to end. Most systems let a
@@ -130,8 +132,15 @@ def serve(
     ready : callable
         Called once requests are answered.
     """
-    _log_to_stderr()
+    log_to_stderr()
     app = application(service, token, host, listening.getsockname()[1])
+    asyncio.run(answer_requests(app, listening, ready))
+
+
+async def answer_requests(
+    app: ASGIApp, listening: socket.socket, ready: Callable[[], None]
+) -> None:
+    """Let a guarded application answer requests until SIGINT or SIGTERM."""
     server = _Server(
         uvicorn.Config(
             app,
@@ -147,7 +156,7 @@ def serve(
         ),
         ready,
     )
-    asyncio.run(server.serve(sockets=[listening]))
+    await server.serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
@@ -201,7 +210,8 @@ def _where(error: BaseException) -> str:
     return f"({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
+    """Write what is logged to stderr, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     for name, level in (("iqcar.serve", logging.INFO), ("uvicorn", logging.WARNING)):

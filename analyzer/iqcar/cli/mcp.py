@@ -1,0 +1,91 @@
+"""``iqcar mcp``: answer agents about folders of event logs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.cli import options
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+
+
+def mcp(
+    paths: options.Paths,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http",
+            help="Listen for clients over streamable HTTP; without it answer the client that "
+            "starts this command, over stdin and stdout.",
+        ),
+    ] = False,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. On any but a loopback address a token is asked for.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = 18481,
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="IQCAR_MCP_TOKEN",
+            help="Secret that clients must send as Authorization: Bearer; better given in the "
+            "environment as IQCAR_MCP_TOKEN. Generated where one is needed.",
+        ),
+    ] = "",
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder to keep results in, shared with `iqcar serve`, at most 1 GiB. By default "
+            "iqcar in XDG_CACHE_HOME, else ~/.cache/iqcar.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1, max=64, help="Analyses that run at once; each needs memory for its logs."
+        ),
+    ] = 1,
+    top: options.Top = 5,
+    impact: options.Impact = ImpactModel.TIME_LOST,
+    source_usage: options.Usage = SourceUsage.ACTIVE,
+    query_by: options.Queries = QueryBy.SQL,
+    critical_path: options.CriticalPath = False,
+) -> None:
+    """Answer agents over the Model Context Protocol: read-only tools about event logs.
+
+    Applications are listed as by `iqcar serve`, analysed when an agent asks, and their results
+    kept. Answers are bounded in size, paged, and carry evidence and doubts.
+
+    Example: iqcar mcp spark-events/
+    """
+    from iqcar.cli.extras import need
+
+    need("mcp", "mcp", "starlette", "uvicorn")
+
+    from iqcar.diagnosis import Settings
+    from iqcar.mcp.agent_server import PATH, serve_http, serve_stdio
+    from iqcar.serve.cache import Cache, cache_folder
+    from iqcar.serve.served_paths import Places
+    from iqcar.serve.server import listen, token_for
+    from iqcar.serve.service import Service
+
+    settings = Settings(query_by, impact, source_usage, critical_path, top)
+    service = Service(Places(paths), Cache(cache_folder(cache)), settings, processes)
+    service.listing.check()
+    if not http:
+        serve_stdio(service)
+        return
+    secret = token_for(host, token)
+    listening = listen(host, port)
+    name = f"[{host}]" if ":" in host else host
+    said = f"Serving http://{name}:{listening.getsockname()[1]}{PATH}"
+    if secret and not token:
+        said += f"; clients send Authorization: Bearer {secret}"
+    serve_http(service, listening, host, secret, lambda: typer.echo(said))

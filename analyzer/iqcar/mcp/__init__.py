@@ -1,0 +1,1 @@
+"""Answers agents over the Model Context Protocol: read-only tools about folders of event logs."""
