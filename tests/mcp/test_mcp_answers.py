@@ -25,8 +25,8 @@ from mcp.shared.exceptions import MCPError
 
 import iqcar
 from iqcar.diagnosis import Settings
-from iqcar.mcp.bounded import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.mcp.agent_server import TOOLS, make_server
+from iqcar.mcp.bounded import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.report.json.whatif import whatif_to_json
 from iqcar.serve.cache import Cache
 from iqcar.serve.served_paths import Places
