@@ -14,19 +14,19 @@ import numpy as np
 import pandas as pd
 
 from iqcar.comparison.compare_sets import compare_sides
-from iqcar.comparison.comparison_doubts import loaded_unlike
+from iqcar.comparison.judged_effect import CONTROLS_OFF_PERCENT, RuleVerdict, judge_effect
 from iqcar.comparison.measured_side import measure_side
 from iqcar.enums import Kind, MatchBy, RunBy, Verdict
 from iqcar.replay.run import record
 from iqcar.replay.scheduling import is_fair, ran_in_pools
 from iqcar.rules import QueryType, compile_rules, scheduler_rules
-from iqcar.rules.outlook import LEAST_GAIN_SHARE
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iqcar.comparison.comparison import Comparison
+    from iqcar.comparison.judged_effect import JudgedEffect
     from iqcar.replay.run import Recording
     from iqcar.rules import PoolPlan, Rule, RulesFile
     from iqcar.tables import Tables
@@ -41,22 +41,6 @@ class Applied(Kind):
     NO = "no", "No run of its query ran in its pool, or the scheduler was FIFO."
     NO_POOL = "no-pool", "It was compiled to no pool."
     NOT_RUN = "not-run", "Its query did not run again."
-
-
-CONTROLS_OFF_PERCENT = 10.0
-"""Difference between predicted and actual change of the queries that no rule is about, in
-percentage points, from which something else than the rules changed. Runs of one query on a quiet
-machine differ by up to 7 %."""
-
-
-class RuleVerdict(Kind):
-    """What became of a rule's victims."""
-
-    HELPED = "helped", "They got faster by 1 % or more."
-    NO_CHANGE = "no-change", "They changed by less than 1 %."
-    SLOWER = "slower", "They got slower by 1 % or more."
-    UNKNOWN = "unknown", "None of them ended in both runs."
-    DISTURBED = "disturbed", "Other processes loaded the hosts more in one run than in the other."
 
 
 @dataclass(frozen=True)
@@ -159,7 +143,7 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     doubts = [*recording.doubts, *comparison.doubts]
     if not compared.changes:
         doubts.append("no query ended in both runs: nothing can be compared")
-    disturbed = loaded_unlike(sides[0].facts, sides[1].facts)
+    outside = (sides[0].facts.outside_load, sides[1].facts.outside_load)
     about = {
         category
         for rule in rules
@@ -167,8 +151,13 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
     }
     alone = [category for category in compared.changes if category not in about]
     controls = compared.total(alone) if alone else None
+    off = None if controls is None else _off(controls)
     if doubt := _controls_doubt(controls):
         doubts.append(doubt)
+
+    def judged(change: float | None) -> JudgedEffect:
+        return judge_effect(change, off, outside)
+
     longest = sorted(
         compared.changes.values(), key=lambda c: (-c.before_ms * c.runs_before, c.fingerprint)
     )
@@ -176,7 +165,7 @@ def check_rules(file: RulesFile, before: Tables, after: Tables) -> Check:
         tuple(longest),
         compared.total(list(compared.changes)) if compared.changes else None,
         controls,
-        tuple(_check_rule(rule, rules, plan, after, compared, disturbed) for rule in rules),
+        tuple(_check_rule(rule, rules, plan, after, compared, judged) for rule in rules),
         compared.only_on(0),
         compared.only_on(1),
         tuple(doubts),
@@ -276,12 +265,17 @@ class _Compared:
         return int(runs["instances"][here].sum())
 
 
+def _off(controls: Total) -> float:
+    """Return how much longer than predicted the queries took that no rule is about, in percent."""
+    off = controls.off_percent
+    return controls.change_percent if off is None else -off
+
+
 def _controls_doubt(controls: Total | None) -> str:
     """Say so if queries that no rule is about changed in another way than was predicted."""
     if controls is None:
         return ""
-    off = controls.off_percent if controls.off_percent is not None else -controls.change_percent
-    if abs(off) < CONTROLS_OFF_PERCENT:
+    if abs(_off(controls)) < CONTROLS_OFF_PERCENT:
         return ""
     expected = (
         ""
@@ -301,23 +295,20 @@ def _check_rule(
     plan: PoolPlan,
     after: Tables,
     compared: _Compared,
-    disturbed: bool,
+    judged: Callable[[float | None], JudgedEffect],
 ) -> RuleCheck:
     pool = next((a.pool for a in plan.assignments if a.rule_id == rule.id), "")
     applied, ran_in = _applied(compared.of_rule(rule, after), pool, after)
     victims = [c for c in compared.find(_victims_of(rule, rules)) if c in compared.changes]
-    change, predicted, told, verdict = None, None, None, RuleVerdict.UNKNOWN
+    change, predicted, told = None, None, None
     if victims:
         total, told = compared.total(victims), compared.told(victims)
         change, predicted = total.change_percent, total.predicted_percent
-        least = 100 * LEAST_GAIN_SHARE
-        verdict = RuleVerdict.SLOWER if change >= least else RuleVerdict.NO_CHANGE
-        verdict = RuleVerdict.HELPED if change <= -least else verdict
-        verdict = RuleVerdict.DISTURBED if disturbed else verdict
+    effect = judged(change)
     return RuleCheck(
-        rule.id, rule.query_name, pool, applied.value, ran_in, verdict.value, len(victims),
+        rule.id, rule.query_name, pool, applied.value, ran_in, effect.verdict.value, len(victims),
         change, predicted, _less(predicted, change), told,
-        _sentence(rule, pool, applied, ran_in, verdict, told, change, predicted),
+        _sentence(rule, pool, applied, ran_in, effect, told, predicted),
     )  # fmt: skip
 
 
@@ -355,9 +346,8 @@ def _sentence(
     pool: str,
     applied: Applied,
     ran_in: Mapping[str, int],
-    verdict: RuleVerdict,
+    effect: JudgedEffect,
     told: Verdict | None,
-    change: float | None,
     predicted: float | None,
 ) -> str:
     elsewhere = ", ".join(list(ran_in)[:3])
@@ -372,15 +362,12 @@ def _sentence(
         # What became of its victims is the doing of the other rules.
         return f"{rule.id} {acted}: it did nothing by itself"
     whom = "its query" if rule.query_type is QueryType.TARGET else "its victims"
-    if verdict is RuleVerdict.UNKNOWN or change is None:
+    verdict = effect.verdict
+    if verdict is RuleVerdict.UNKNOWN:
         return f"{rule.id} {acted}; what became of {whom} is not known"
-    got = {
-        RuleVerdict.HELPED: f"{whom} took {-change:.0f}% less time",
-        RuleVerdict.SLOWER: f"{whom} took {change:.0f}% more time",
-        RuleVerdict.NO_CHANGE: f"{whom} took as long as before",
-        RuleVerdict.DISTURBED: f"no verdict: {whom} took {change:+.0f}% time on hosts that other "
-        "processes loaded differently",
-    }[verdict]
+    got = f"{whom} {effect.sentence}"
+    if verdict is RuleVerdict.DISTURBED:
+        got = f"no verdict: {got}"
     text = f"{rule.id} {acted}; {got}"
     if predicted is not None:
         text += f" ({predicted:+.0f}% was predicted)"

@@ -5,30 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iqcar.comparison.effects import FAMILIES
+from iqcar.comparison.judged_effect import loads_differ
 from iqcar.comparison.recorded_parts import unlike_doubt
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.comparison.measured_side import Side
-    from iqcar.comparison.side_facts import SideFacts
     from iqcar.tables.arrays import Flags
 
 SHORT_RUN = 0.5
 """Share of the queries of the fullest run below which a run is called short."""
-
-OUTSIDE_DIFFERENCE = 0.1
-"""Difference between the sides in the share of the hosts' processors that processes other than
-the executors used, from which the runs are not comparable. A tenth of two cores is as much as a
-task that computes gets from a share of 1/5 less: durations change by more than rules do."""
-
-
-def loaded_unlike(before: SideFacts, after: SideFacts) -> bool:
-    """Tell whether other processes loaded the hosts more on one side than on the other."""
-    first, second = before.outside_load, after.outside_load
-    if first is None or second is None:
-        return False
-    return abs(first - second) >= OUTSIDE_DIFFERENCE
 
 
 def find_comparison_doubts(
@@ -70,7 +57,7 @@ def find_comparison_doubts(
         doubts.append(
             "No host is on both sides: other machines make other times, whatever the queries do"
         )
-    if loaded_unlike(before, after):
+    if loads_differ(before.outside_load, after.outside_load):
         doubts.append(
             f"Processes other than the executors used {before.outside_load:.0%} of the hosts' "
             f"processors before and {after.outside_load:.0%} after: no effect can be told apart "

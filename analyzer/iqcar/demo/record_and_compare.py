@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iqcar.comparison.check_rules import RuleVerdict, check_rules
+from iqcar.comparison.check_rules import check_rules
+from iqcar.comparison.judged_effect import RuleVerdict
 from iqcar.demo.data import data_folder, make_data
 from iqcar.demo.mix import SCHEDULE, queries_of
 from iqcar.demo.run_mix import run_mix, slots_here
@@ -52,7 +53,7 @@ class Story:
 
     @property
     def disturbed(self) -> bool:
-        """Whether other processes loaded the machine differently in the two runs."""
+        """Whether queries without a rule, or other processes, changed as much as the victims."""
         return any(rule.verdict == RuleVerdict.DISTURBED.value for rule in self.check.rules)
 
     @property

@@ -31,7 +31,9 @@ _DEVICES = Path("/dev")
 _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0)
 
 
-def write_derived(target: str | Path, content: str | bytes | Iterable[str | bytes]) -> None:
+def write_derived(
+    target: str | Path, content: str | bytes | Iterable[str | bytes], *, durable: bool = False
+) -> None:
     """Write a file of results.
 
     Parameters
@@ -41,6 +43,9 @@ def write_derived(target: str | Path, content: str | bytes | Iterable[str | byte
     content : str, bytes, or iterable of them
         Text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
         iterable yields them; if it raises, the target stays as it was.
+    durable : bool
+        Whether the content is on the disk before the file takes the target's name, so that not
+        even a crash of the machine leaves half a file.
 
     Raises
     ------
@@ -50,6 +55,10 @@ def write_derived(target: str | Path, content: str | bytes | Iterable[str | byte
     with _whole(Path(target)) as file:
         for chunk in (content,) if isinstance(content, (str, bytes)) else content:
             file.write(chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk)
+        if durable:
+            file.flush()
+            with suppress(OSError):  # a stream cannot be synchronised
+                os.fsync(file.fileno())
 
 
 def open_derived(target: str | Path) -> BinaryIO:

@@ -1,0 +1,1 @@
+"""Follow a running application, and act on what is seen."""

@@ -1,0 +1,218 @@
+"""Close the loop: decide on the rules of each window, and write the file that Spark watches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.live.rule_effect import EndedRuns, MeasuredEffect
+from iqcar.live.rule_journal import append_line, decision_line, event_line
+from iqcar.live.rule_loop import Action, Evidence, Limits, LoopState, Proposal, key_of, step
+from iqcar.live.rule_need import needs_of
+from iqcar.live.rule_writer import EditedElsewhereError
+from iqcar.rules import recorded_scheduler, scheduler_rules
+from iqcar.rules.outlook import Outlook
+from iqcar.rules.propose_rules import MIN_LOST_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.live.rule_loop import Change, Key
+    from iqcar.live.rule_writer import RuleWriter
+    from iqcar.rules import Rule
+    from iqcar.tables import Tables
+
+WINS = (Outlook.HELPS.value, Outlook.UNSURE.value)
+"""Outlooks of a rule that won in a window. One within the replay's own error counts, too: only a
+gain that comes again in several windows is acted on."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What the loop did with one window.
+
+    Attributes
+    ----------
+    changes : decisions.
+    rules : rules of the loop that act now.
+    lines : lines of the journal.
+    stopped : why the loop no longer acts; empty while it does.
+    """
+
+    changes: tuple[Change, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    lines: tuple[dict[str, Any], ...] = ()
+    stopped: str = ""
+
+
+@dataclass
+class RuleApplier:
+    """The closed loop of one rules file.
+
+    Attributes
+    ----------
+    writer : the file.
+    limits : bounds of the loop.
+    journal : file that gets a line for each decision; empty: none.
+    dry_run : whether everything is decided and nothing written.
+    take_over : whether a file that somebody else edits is added to, instead of being left alone.
+    restore : whether the rules of before are restored at the end.
+    stopped : why the loop no longer acts; empty while it does.
+    """
+
+    writer: RuleWriter
+    limits: Limits = field(default_factory=Limits)
+    journal: str = ""
+    dry_run: bool = False
+    take_over: bool = False
+    restore: bool = True
+    stopped: str = ""
+    state: LoopState = field(default_factory=LoopState)
+    _runs: EndedRuns = field(default_factory=EndedRuns)
+    _since: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    """When the contention of each rule began and when the rule was written, by the log's clock."""
+    _began: dict[Key, float] = field(default_factory=dict)
+    """Start of the first window that each rule won in."""
+
+    def start(self, now_ms: float) -> list[dict[str, Any]]:
+        """Begin; raises UsageError while the kill switch is on."""
+        if self.writer.stop_file.exists():
+            raise UsageError(
+                "is there: the loop does not act", str(self.writer.stop_file), "remove it first"
+            )
+        self.state = replace(self.state, fixed=tuple(scheduler_rules(self.writer.fixed)))
+        said = "; ".join(["the loop starts", *self.writer.said])
+        return [self._note(event_line(now_ms, "start", said))]
+
+    def window(
+        self,
+        tables: Tables,
+        rules: Iterable[Rule],
+        start_ms: float,
+        end_ms: float,
+        now_ms: float,
+    ) -> Applied:
+        """Take in one window: decide, write, and note why.
+
+        Parameters
+        ----------
+        tables : Tables
+            The window's, of one application.
+        rules : iterable of Rule
+            Proposed from it, with their expected effect.
+        start_ms, end_ms : float
+            By the log's clock.
+        now_ms : float
+            By this machine's clock, ms since the epoch.
+        """
+        if self.stopped:
+            return Applied(rules=self.state.rules(), stopped=self.stopped)
+        if self.writer.stop_file.exists():
+            return self.end(now_ms, f"{self.writer.stop_file} is there")
+        try:
+            lines = self._look_for_edits(now_ms)
+            self._runs.add(tables, end_ms)
+            evidence, measured = self._evidence(tables, rules, start_ms, end_ms)
+            before = self.state
+            self.state, changes = step(self.state, evidence, now_ms, self.limits)
+            if self.state.rules() != before.rules():
+                self._write(tables, changes)
+        except IqcarError as error:
+            self.stopped = str(error)
+            line = self._note(event_line(now_ms, "stop", self.stopped))
+            return Applied((), (), (line,), self.stopped)
+        self._keep_times()
+        lines += [
+            self._note(decision_line(now_ms, evidence, change, measured.get(key_of(change.rule))))
+            for change in changes
+        ]
+        return Applied(changes, self.state.rules(), tuple(lines))
+
+    def end(self, now_ms: float, why: str) -> Applied:
+        """Stop acting: restore the rules of before or leave those that act, and say which."""
+        if self.stopped:
+            return Applied(stopped=self.stopped)
+        what = "nothing was written" if self.dry_run else self.writer.stop(restore=self.restore)
+        self.stopped = f"{why}: {what}"
+        if self.restore:
+            self.state = replace(self.state, in_force={})
+        line = self._note(event_line(now_ms, "stop", self.stopped))
+        return Applied((), self.state.rules(), (line,), self.stopped)
+
+    def measured(self) -> dict[Key, MeasuredEffect]:
+        """Return the measured effect of each rule that acts, where enough queries ended."""
+        acting = [*self.state.fixed, *self.state.rules()]
+        found = {}
+        for rule in self.state.rules():
+            key = key_of(rule)
+            others = [one for one in acting if key_of(one) != key]
+            effect = self._runs.measure(rule, others, *self._since[key])
+            if effect is not None:
+                found[key] = effect
+        return found
+
+    def _evidence(
+        self, tables: Tables, rules: Iterable[Rule], start_ms: float, end_ms: float
+    ) -> tuple[Evidence, dict[Key, MeasuredEffect]]:
+        measured = self.measured()
+        needs = needs_of(self.state.rules(), tables, start_ms, end_ms)
+        needs = {
+            key: replace(need, harmed=key in measured and measured[key].harmed)
+            for key, need in needs.items()
+        }
+        won = won_in(rules)
+        for proposal in won:
+            self._began.setdefault(key_of(proposal.rule), start_ms)
+        return Evidence(start_ms, end_ms, won, needs), measured
+
+    def _write(self, tables: Tables, changes: Iterable[Change]) -> None:
+        if self.dry_run:
+            return
+        written = [change.rule for change in changes if change.action is Action.WRITE]
+        recorded = recorded_scheduler(tables, written) if written else None
+        self.writer.write(self.state.rules(), recorded)
+
+    def _keep_times(self) -> None:
+        """Forget the contention of rules that neither act nor won lately."""
+        for key, standing in self.state.in_force.items():
+            self._since.setdefault(key, (self._began.get(key, standing.log_ms), standing.log_ms))
+        self._since = {k: since for k, since in self._since.items() if k in self.state.in_force}
+        known = {*self.state.in_force, *self.state.gains}
+        self._began = {key: began for key, began in self._began.items() if key in known}
+
+    def _look_for_edits(self, now_ms: float) -> list[dict[str, Any]]:
+        if self.dry_run:
+            return []
+        try:
+            self.writer.check()
+        except EditedElsewhereError as error:
+            if not self.take_over:
+                raise
+            self.writer.take_over()
+            self.state = replace(
+                LoopState(fixed=tuple(scheduler_rules(self.writer.fixed))),
+                changes_ms=self.state.changes_ms,
+                taken_back=self.state.taken_back,
+            )
+            why = f"{error.where} was edited by somebody else: its rules are kept from now on"
+            return [self._note(event_line(now_ms, "take-over", why))]
+        return []
+
+    def _note(self, line: dict[str, Any]) -> dict[str, Any]:
+        if self.journal and not self.dry_run:
+            append_line(self.journal, line)
+        return line
+
+
+def won_in(rules: Iterable[Rule]) -> tuple[Proposal, ...]:
+    """Return the rules of a window that its replay lets win, with what their victims gain."""
+    found = []
+    for rule in scheduler_rules(rules):
+        expected = rule.expected
+        if not rule.helps_pools or expected is None or expected.get("outlook") not in WINS:
+            continue
+        gain = float(expected["victims_before_ms"]) - float(expected["victims_after_ms"])
+        if gain >= MIN_LOST_MS:
+            found.append(Proposal(rule, gain))
+    return tuple(found)

@@ -1,0 +1,141 @@
+"""Tell whether a rule in force is still needed: whether there would be contention without it.
+
+A rule that works removes the blame that it was proposed for, and a cap even removes the hog's
+launches, so that a replay of the window without the rule would find little to run. What no rule
+changes is demand: the tasks that a stage has not finished, running or not. A rule is needed while
+the queries it holds back and those it helps want slots at the same time, and all together want more
+than there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.live.rule_loop import Need, key_of
+from iqcar.rules import QueryType
+from iqcar.rules.propose_rules import MIN_LOST_MS, MIN_LOST_SHARE
+from iqcar.rules.recorded_setup import sure_slots
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.live.rule_loop import Key
+    from iqcar.rules import Rule
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
+
+HELD_BACK, HELPED, OTHERS = range(3)
+"""Sides of a rule that demand is counted for."""
+
+
+def needs_of(
+    rules: Iterable[Rule], tables: Tables, start_ms: float, end_ms: float
+) -> dict[Key, Need]:
+    """Look up for each rule in force whether a window needed it.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+    tables : Tables
+        Of one application; stages that have not ended count to the window's end.
+    start_ms, end_ms : float
+        The window, by the log's clock.
+    """
+    slots = sure_slots(tables, 0) if len(tables.applications) else None
+    return {key_of(rule): _need(rule, tables, start_ms, end_ms, slots) for rule in rules}
+
+
+def victims_of(rule: Rule) -> frozenset[str]:
+    """Return the fingerprints that a rule is to help; empty: everybody else."""
+    if rule.query_type is QueryType.TARGET:
+        return frozenset((rule.fingerprint,))
+    listed = (rule.expected or {}).get("victim_fingerprints") or ()
+    return frozenset(one for one in listed if isinstance(one, str))
+
+
+def sides_of(rule: Rule, tables: Tables) -> Ints:
+    """Return for each query whether the rule holds it back, helps it, or neither.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,), int64
+    """
+    fingerprints = texts(tables.queries, "fingerprint")
+    victims = victims_of(rule)
+    if rule.query_type is QueryType.TARGET:
+        sides = [HELPED if one in victims else HELD_BACK for one in fingerprints]
+    else:
+        rest = OTHERS if victims else HELPED
+        sides = [
+            HELD_BACK if one == rule.fingerprint else HELPED if one in victims else rest
+            for one in fingerprints
+        ]
+    return np.array(sides, np.int64)
+
+
+def _need(rule: Rule, tables: Tables, start_ms: float, end_ms: float, slots: int | None) -> Need:
+    side = np.append(sides_of(rule, tables), OTHERS)[tables.stages["query"].to_numpy(np.int64)]
+    lasted, demand = demand_of(tables, side, start_ms, end_ms)
+    wanted = demand > 0
+    both = wanted[HELD_BACK] & wanted[HELPED]
+    short = both if slots is None else both & (demand.sum(axis=0) > slots)
+    contended = float(lasted[short].sum())
+    least = max(MIN_LOST_MS, MIN_LOST_SHARE * (end_ms - start_ms))
+    if contended >= least:
+        seconds = f"{contended / 1000:.1f} s"
+        return Need(True, f"those it holds back and those it helps wanted slots for {seconds}")
+    if not wanted[HELD_BACK].any():
+        return Need(False, "what it holds back did not run")
+    if not wanted[HELPED].any():
+        return Need(False, "nobody it helps ran")
+    if not both.any():
+        return Need(False, "what it holds back and those it helps did not run at the same time")
+    return Need(False, f"all together hardly wanted more than the {slots} slots")
+
+
+def demand_of(tables: Tables, side: Ints, start_ms: float, end_ms: float) -> tuple[Floats, Floats]:
+    """Count the unfinished tasks of open stages over a window.
+
+    Parameters
+    ----------
+    tables : Tables
+    side : ndarray of shape (n_stages,), int64
+        Which of the three sides each stage counts for.
+    start_ms, end_ms : float
+
+    Returns
+    -------
+    ndarray of shape (n_pieces,), ms
+        How long each piece of the window lasted.
+    ndarray of shape (3, n_pieces)
+        Tasks that each side wanted to run in it.
+    """
+    stages, tasks = tables.stages, tables.tasks
+    opened = np.fmin(
+        stages["submission_ms"].to_numpy(np.float64), stages["first_launch_ms"].to_numpy(np.float64)
+    )
+    closed = stages["completion_ms"].to_numpy(np.float64)
+    closed = np.where(np.isfinite(closed), closed, np.inf)
+    stage = tasks["stage"].to_numpy(np.int64)
+    of_stage = np.bincount(stage[stage >= 0], minlength=len(stages))
+    declared = np.nan_to_num(stages["declared_tasks"].to_numpy(np.float64))
+    declared = np.maximum(declared, of_stage)
+    finish = tasks["finish_ms"].to_numpy(np.float64)
+    good = (tasks["status"] == "success").to_numpy(bool) & np.isfinite(finish) & (stage >= 0)
+    good[good] &= finish[good] <= closed[stage[good]]
+    done = np.bincount(stage[good], minlength=len(stages))
+    seen = np.isfinite(opened)
+    when = np.concatenate([opened[seen], finish[good], closed[seen]])
+    change = np.concatenate([declared[seen], np.full(good.sum(), -1.0), (done - declared)[seen]])
+    of_side = np.concatenate([side[seen], side[stage[good]], side[seen]])
+    inside = np.clip(when, start_ms, end_ms)
+    edges = np.unique(np.concatenate([[start_ms, end_ms], inside]))
+    demand = np.zeros((3, len(edges)))
+    # What ends with or after the window leaves its last piece as it is.
+    before_end = when < end_ms
+    at = np.searchsorted(edges, inside)
+    np.add.at(demand, (of_side[before_end], at[before_end]), change[before_end])
+    return np.diff(edges), np.cumsum(demand, axis=1)[:, :-1]
