@@ -352,7 +352,7 @@ def _stands_for_it(state: LoopState, key: Key) -> bool:
 
 
 def _is_cap(rule_type: RuleType) -> bool:
-    return rule_type.value == "CAP"
+    return str(rule_type) == "CAP"
 
 
 def _why_refuse(state: LoopState, rule: Rule, limits: Limits) -> str:
