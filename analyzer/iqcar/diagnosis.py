@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import IqcarError, UsageError
+from iqcar.replay.second_round import EarlierRound
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Diagnosis:
     """What the user chose."""
     rejected_rules: tuple[RejectedRule, ...] = ()
     """Scheduler rules that are predicted to harm; they are not in ``rules``."""
+    earlier: EarlierRound = field(default_factory=EarlierRound)
+    """What became of the rules that the run was recorded with, and why."""
     curves: tuple[Curve, ...] = ()
     """Own rates of stages that ``iqcar experiment`` measured, for what-if questions."""
 

@@ -24,6 +24,7 @@ from iqcar.graph import build_graph, weighing
 from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
 from iqcar.replay import Prediction, predict
+from iqcar.replay.second_round import EarlierRound, add_to, look_back, rules_doubt
 from iqcar.rules import advise, propose, recorded_priorities
 from iqcar.rules.executor_advice import advise_on_executors
 from iqcar.rules.topic_reasons import straggler_names, with_topics
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from iqcar.blame.attribute import Blame
     from iqcar.eventlog import ReadProgress
     from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.rules import RulesFile
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics, TopicSettings
@@ -166,6 +168,7 @@ def diagnose(
     advice: str = "",
     all_sources: bool = False,
     all_rules: bool = False,
+    previous: RulesFile | None = None,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -192,6 +195,10 @@ def diagnose(
     all_rules : bool
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.
+    previous : RulesFile, optional
+        The rules that the run was recorded with (:func:`iqcar.rules.load_rules_file`). They stay
+        unless nothing needs them any more, new ones are added to them, and none undoes them;
+        ``earlier`` says what became of each.
 
     Returns
     -------
@@ -220,6 +227,7 @@ def diagnose(
         advice=advice,
         all_sources=all_sources,
         all_rules=all_rules,
+        previous=previous,
     )
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
@@ -281,6 +289,7 @@ def _diagnose(
     advice: str,
     all_sources: bool,
     all_rules: bool,
+    previous: RulesFile | None,
 ) -> Diagnosis:
     """Go through all steps."""
     critical_path, top = settings.critical_path, settings.top
@@ -308,7 +317,10 @@ def _diagnose(
     found = _topics(features, tables, blame) if topics else None
     # Some 600 bytes per task: only those that pictures compare are kept.
     features = features.of_stages(stragglers.stragglers["stage"].to_numpy(np.int64))
-    rules = propose(tables, graph, top=top, priorities=recorded_priorities(tables))
+    # Weights of a run under rules are those of the rules, and no priorities that people gave.
+    priorities = recorded_priorities(tables) if previous is None else {}
+    earlier = EarlierRound() if previous is None else look_back(previous, tables)
+    rules, earlier = add_to(earlier, propose(tables, graph, top=top, priorities=priorities))
     names = None
     if found is not None:
         rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
@@ -316,7 +328,9 @@ def _diagnose(
     advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=advice)
     prediction = Prediction(rules, None, ())
     if expected:
-        prediction = predict(tables, graph, rules, all_rules=all_rules)
+        prediction = predict(tables, graph, rules, beside=earlier.kept, all_rules=all_rules)
+    rules, earlier = add_to(earlier, prediction.rules)
+    doubts = (*find_doubts(tables, waits), *blame.doubts, *prediction.doubts)
     return Diagnosis(
         tables=tables,
         waits=waits,
@@ -328,9 +342,10 @@ def _diagnose(
         stragglers=stragglers,
         features=features,
         topics=found,
-        rules=(*prediction.rules, *advised),
+        rules=(*earlier.kept, *rules, *advised),
         rules_together=prediction.together,
-        doubts=(*find_doubts(tables, waits), *blame.doubts, *prediction.doubts),
+        doubts=doubts if previous else (*doubts, *rules_doubt(tables)),
         settings=settings,
         rejected_rules=prediction.rejected,
+        earlier=earlier,
     )

@@ -14,12 +14,11 @@ from iqcar.live.rule_loop import (
     Evidence,
     Limits,
     LoopState,
-    key_of,
     most_changes_held,
-    opposite,
     step,
 )
 from iqcar.rules import QueryType, RuleType
+from iqcar.rules.rule_identity import key_of, opposite
 from tests.support.live_rules import WINDOW_MS, raised, rule, run, window
 
 LIMITS = Limits(wins=3, of_windows=5, missed_windows=4)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from iqcar.live.rule_loop import Evidence, LoopState, Need, Proposal, key_of, step
+from iqcar.live.rule_loop import Evidence, LoopState, Proposal, step
 from iqcar.rules import QueryType, Rule, RuleType
+from iqcar.rules.rule_identity import key_of
+from iqcar.rules.rule_need import Need
 
 WINDOW_MS = 10_000.0
 

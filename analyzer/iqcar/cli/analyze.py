@@ -21,6 +21,14 @@ def analyze(
             "spark.iqcar.rules takes, and `iqcar rules compile`.",
         ),
     ] = None,
+    previous: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="The rules file that these runs were recorded with: its rules stay unless nothing "
+            "needs them any more, and no new rule undoes them without saying so.",
+        ),
+    ] = "",
     html: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +61,7 @@ def analyze(
     from iqcar.pipeline import diagnose
     from iqcar.report.json.analyze import json_chunks
     from iqcar.report.terminal.analyze import print_diagnosis
-    from iqcar.rules import dump_compiled
+    from iqcar.rules import dump_compiled, load_rules_file
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 
     check_writable(json, force)
@@ -61,6 +69,7 @@ def analyze(
     if advice:
         advice_kinds(advice)
     check_writable(html, force)
+    earlier = load_rules_file(previous) if previous else None
     tables = read_for(paths, query_by, samples)
     with working("analysing"):
         diagnosis = diagnose(
@@ -75,13 +84,15 @@ def analyze(
             advice=advice,
             all_sources=all_sources,
             all_rules=all_rules,
+            previous=earlier,
         )
     if "-" not in (json, rules, html):
         print_diagnosis(diagnosis)
     if json is not None:
         write_result(json, json_chunks(diagnosis))
     if rules is not None:
-        write_result(rules, dump_compiled(diagnosis.tables, diagnosis.rules))
+        found, since = diagnosis.rules, diagnosis.earlier
+        write_result(rules, dump_compiled(diagnosis.tables, found, since.recorded, since.notes))
     if html is not None:
         from iqcar.report.html import render_page
 

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.rule_effect import EndedRuns, MeasuredEffect
 from iqcar.live.rule_journal import append_line, decision_line, event_line
-from iqcar.live.rule_loop import Action, Evidence, Limits, LoopState, Proposal, key_of, step
-from iqcar.live.rule_need import needs_of
+from iqcar.live.rule_loop import Action, Evidence, Limits, LoopState, Proposal, step
 from iqcar.live.rule_writer import EditedElsewhereError
 from iqcar.rules import recorded_scheduler, scheduler_rules
 from iqcar.rules.outlook import Outlook
 from iqcar.rules.propose_rules import MIN_LOST_MS
+from iqcar.rules.rule_identity import key_of
+from iqcar.rules.rule_need import needs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iqcar.live.rule_loop import Change, Key
+    from iqcar.live.rule_loop import Change
     from iqcar.live.rule_writer import RuleWriter
     from iqcar.rules import Rule
+    from iqcar.rules.rule_identity import Key
     from iqcar.tables import Tables
 
 WINS = (Outlook.HELPS.value, Outlook.UNSURE.value)
@@ -156,10 +158,11 @@ class RuleApplier:
         self, tables: Tables, rules: Iterable[Rule], start_ms: float, end_ms: float
     ) -> tuple[Evidence, dict[Key, MeasuredEffect]]:
         measured = self.measured()
-        needs = needs_of(self.state.rules(), tables, start_ms, end_ms)
+        acting = self.state.rules()
+        keys = [key_of(rule) for rule in acting]
         needs = {
             key: replace(need, harmed=key in measured and measured[key].harmed)
-            for key, need in needs.items()
+            for key, need in zip(keys, needs_of(acting, tables, start_ms, end_ms), strict=True)
         }
         won = won_in(rules)
         for proposal in won:

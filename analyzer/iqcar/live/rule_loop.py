@@ -6,7 +6,7 @@ ways:
 * A rule is written when it won in several of the last windows, and taken back when nothing has
   needed it for several windows in a row. A rule that works removes its own evidence, the blame, so
   a rule in force is never judged by blame: it is needed while what it holds back and those it helps
-  still want slots at the same time (:mod:`iqcar.live.rule_need`).
+  still want slots at the same time (:mod:`iqcar.rules.rule_need`).
 * Each change voids the evidence that was gathered before it: that was another cluster.
 * Every rule in force keeps one of the hour's changes in reserve, so that it can always be taken
   back.
@@ -23,9 +23,12 @@ from typing import TYPE_CHECKING
 
 from iqcar.enums import Kind
 from iqcar.rules.rule import QueryType, Rule, RuleType
+from iqcar.rules.rule_identity import Key, key_of, opposite, stands_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from iqcar.rules.rule_need import Need
 
 HOUR_MS = 3_600_000.0
 
@@ -41,15 +44,6 @@ _TYPES = tuple(RuleType)
 NEW_SHARE = 0.5
 """A window counts if at least this share of it lies after the last one that counted, and after the
 last change: otherwise one slow moment would win in several windows that overlap."""
-
-Key = tuple[RuleType, QueryType, str]
-"""What is one rule over time: its rule-type, the side of its query, and its fingerprint. Ids and
-values change from proposal to proposal."""
-
-
-def key_of(rule: Rule) -> Key:
-    """Return what a rule is known by from window to window."""
-    return rule.rule_type, rule.query_type, rule.fingerprint
 
 
 class Action(Kind):
@@ -95,22 +89,6 @@ class Proposal:
 
     rule: Rule
     gain_ms: float
-
-
-@dataclass(frozen=True)
-class Need:
-    """What one window says of a rule in force.
-
-    Attributes
-    ----------
-    needed : whether its victims would wait for its sources again without it.
-    why : the same in words, a clause.
-    harmed : whether its victims were measured to be slower since it acts.
-    """
-
-    needed: bool
-    why: str
-    harmed: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,7 +215,7 @@ def step(
     refused = {}
     for key in _winners(state, proposed, limits):
         rule, gain = proposed[key], _mean_gain(state.gains[key])
-        if _stands_for_it(state, key):
+        if stands_for(rule, _acting(state)) is not None:
             continue
         if why := _why_refuse(state, rule, limits):
             refused[key] = why
@@ -257,9 +235,8 @@ def most_changes_held(state: LoopState) -> int:
     return len(state.changes_ms) + len(state.in_force)
 
 
-def opposite(one: Rule, other: Rule) -> bool:
-    """Tell whether one rule raises the query that the other holds back."""
-    return one.fingerprint == other.fingerprint and one.query_type is not other.query_type
+def _acting(state: LoopState) -> list[Rule]:
+    return [*state.fixed, *(standing.rule for standing in state.in_force.values())]
 
 
 def _sorted(keys: Iterable[Key]) -> list[Key]:
@@ -338,27 +315,9 @@ def _winners(state: LoopState, proposed: Mapping[Key, Rule], limits: Limits) -> 
     return sorted(ordered, key=lambda key: -_mean_gain(state.gains[key]))
 
 
-def _stands_for_it(state: LoopState, key: Key) -> bool:
-    """Whether a rule acts already that does for the query what this one would.
-
-    A query has one pool, whose weight comes from one rule; a cap stands beside it.
-    """
-    rule_type = key[0]
-    acting = [*state.fixed, *(standing.rule for standing in state.in_force.values())]
-    same = [rule.rule_type for rule in acting if key_of(rule)[1:] == key[1:]]
-    if _is_cap(rule_type):
-        return any(_is_cap(other) for other in same)
-    return any(not _is_cap(other) for other in same)
-
-
-def _is_cap(rule_type: RuleType) -> bool:
-    return str(rule_type) == "CAP"
-
-
 def _why_refuse(state: LoopState, rule: Rule, limits: Limits) -> str:
     """Say why a rule that won is not written; empty if it may be."""
-    acting = [*state.fixed, *(standing.rule for standing in state.in_force.values())]
-    contradicted = next((one for one in acting if opposite(one, rule)), None)
+    contradicted = next((one for one in _acting(state) if opposite(one, rule)), None)
     if contradicted is not None:
         raised = rule.query_type is QueryType.TARGET
         how = ("raise", "holds back") if raised else ("hold back", "raises")

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError
 from iqcar.files.derived import write_derived
-from iqcar.live.rule_loop import key_of
 from iqcar.rules import PoolPlan, Recorded, RulesFile, compile_rules, dump_rules, parse_rules_file
 from iqcar.rules.pool_names import PREFIX
 from iqcar.rules.rule_file import MAX_FILE_BYTES
+from iqcar.rules.rule_identity import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iqcar.live.rule_loop import Key
     from iqcar.rules import Pool, Rule
+    from iqcar.rules.rule_identity import Key
 
 STOP, BEFORE = ".stop", ".before"
 """Endings of the files beside the rules file: the kill switch, and the rules of before."""

@@ -55,7 +55,12 @@ class Prediction:
 
 
 def predict(
-    tables: Tables, graph: IQCGraph, rules: Sequence[Rule], *, all_rules: bool = False
+    tables: Tables,
+    graph: IQCGraph,
+    rules: Sequence[Rule],
+    *,
+    beside: Sequence[Rule] = (),
+    all_rules: bool = False,
 ) -> Prediction:
     """Replay the recorded run under the pools of each rule alone, and of all together.
 
@@ -65,6 +70,8 @@ def predict(
     graph : IQCGraph
         Tells who lost time to whom: the victims of a source are the queries it cost most.
     rules : sequence of Rule
+    beside : sequence of Rule
+        Rules that the run was recorded with, and that go on acting beside these.
     all_rules : bool
         Whether to keep rules that are predicted to harm.
 
@@ -83,7 +90,7 @@ def predict(
     acting = [rule for rule in scheduler_rules(rules) if rule.helps_pools]
     if not acting:
         return Prediction(tuple(rules), None, ())
-    forecast = _Forecast(tables, graph, rules, acting)
+    forecast = _Forecast(tables, graph, rules, acting, beside)
     done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
     rejected = {} if all_rules else {rule.id: _why(rule) for rule in done if rule.harms}
     together = forecast.together(_without(done, rejected))
@@ -125,8 +132,14 @@ class _Forecast:
     """Replays of a recorded run under the pools of rules that act in it."""
 
     def __init__(
-        self, tables: Tables, graph: IQCGraph, rules: Sequence[Rule], acting: Sequence[Rule]
+        self,
+        tables: Tables,
+        graph: IQCGraph,
+        rules: Sequence[Rule],
+        acting: Sequence[Rule],
+        beside: Sequence[Rule],
     ) -> None:
+        self.beside = beside
         self.recording = record(tables)
         self.judge = _Judge(tables, self.recording)
         self.scheduler = recorded_scheduler(tables, rules)
@@ -153,7 +166,8 @@ class _Forecast:
 
     def _plan(self, rules: Sequence[Rule]) -> PoolPlan:
         known = self.scheduler
-        return compile_rules(rules, known.slots, known.running, known.pools, all_rules=True)
+        acting = [*self.beside, *rules]
+        return compile_rules(acting, known.slots, known.running, known.pools, all_rules=True)
 
     def doubts(self, blind: Sequence[str]) -> tuple[str, ...]:
         """Say what could not be predicted; ``blind`` are the rules without an expected effect."""

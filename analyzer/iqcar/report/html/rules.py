@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.formatting import printable
 from iqcar.report.terminal.advice_section import title
-from iqcar.rules import compile_rules, dump_compiled, recorded_scheduler, scheduler_rules
+from iqcar.rules import compile_rules, dump_compiled, scheduler_rules
 from iqcar.rules.allocation_file import allocation_xml
+from iqcar.rules.compiled_file import compiled_for
 from iqcar.verdict.rule_lines import do_not_apply, rejected_lines, rule_lines, together_words
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
             "rejected": rejected,
             "advice": advice,
         }
-    recorded = recorded_scheduler(diagnosis.tables, rules)
+    earlier = diagnosis.earlier
+    recorded = compiled_for(diagnosis.tables, rules, earlier.recorded)
     plan = compile_rules(rules, recorded.slots, recorded.running, recorded.pools, all_rules=True)
     pools = len(plan.pools) > 0
     together = diagnosis.rules_together
@@ -44,11 +46,17 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "advice": advice,
         "together": together_words(together) if together is not None else "",
         "assumptions": together.assumptions if together is not None else "",
-        "notes": [printable(note) for note in plan.notes],
-        "rules_file": _visible(dump_compiled(diagnosis.tables, diagnosis.rules).decode("utf-8")),
+        "notes": [printable(note) for note in (*earlier.notes, *plan.notes)],
+        "rules_file": _visible(_file_of(diagnosis)),
         "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
         "pools": pools,
     }
+
+
+def _file_of(diagnosis: Diagnosis) -> str:
+    earlier = diagnosis.earlier
+    content = dump_compiled(diagnosis.tables, diagnosis.rules, earlier.recorded, earlier.notes)
+    return content.decode("utf-8")
 
 
 def _visible(json_text: str) -> str:

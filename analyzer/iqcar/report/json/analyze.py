@@ -135,6 +135,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],
         "rules_together": lambda: together.to_dict() if together is not None else None,
         "rejected_rules": lambda: [one.to_dict() for one in diagnosis.rejected_rules],
+        "earlier_round": lambda: list(diagnosis.earlier.notes),
         "do_not_apply": lambda: do_not_apply(diagnosis),
         "doubts": lambda: list(diagnosis.doubts),
     }

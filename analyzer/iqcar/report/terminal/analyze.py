@@ -203,6 +203,7 @@ def _aggressive(diagnosis: Diagnosis, top: int) -> Table | None:
 def _rules(diagnosis: Diagnosis) -> RenderableType | None:
     lines = rule_lines(diagnosis.rules)
     rejected = [Text(line) for line in rejected_lines(diagnosis.rejected_rules)]
+    rejected += map(Text, diagnosis.earlier.notes)
     if not lines:
         none = Text("none: no query lost enough to another to be worth a rule")
         return Group(*rejected) if rejected else none

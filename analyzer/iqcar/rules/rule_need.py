@@ -1,7 +1,7 @@
 """Tell whether a rule in force is still needed: whether there would be contention without it.
 
 A rule that works removes the blame that it was proposed for, and a cap even removes the hog's
-launches, so that a replay of the window without the rule would find little to run. What no rule
+launches, so that a replay of the run without the rule would find little to run. What no rule
 changes is demand: the tasks that a stage has not finished, running or not. A rule is needed while
 the queries it holds back and those it helps want slots at the same time, and all together want more
 than there are.
@@ -9,21 +9,20 @@ than there are.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.live.rule_loop import Need, key_of
-from iqcar.rules import QueryType
 from iqcar.rules.propose_rules import MIN_LOST_MS, MIN_LOST_SHARE
 from iqcar.rules.recorded_setup import sure_slots
+from iqcar.rules.rule import QueryType
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iqcar.live.rule_loop import Key
-    from iqcar.rules import Rule
+    from iqcar.rules.rule import Rule
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
 
@@ -31,10 +30,26 @@ HELD_BACK, HELPED, OTHERS = range(3)
 """Sides of a rule that demand is counted for."""
 
 
-def needs_of(
-    rules: Iterable[Rule], tables: Tables, start_ms: float, end_ms: float
-) -> dict[Key, Need]:
-    """Look up for each rule in force whether a window needed it.
+@dataclass(frozen=True)
+class Need:
+    """What some time of a run says of a rule in force.
+
+    Attributes
+    ----------
+    needed : whether those it helps would wait for those it holds back again without it.
+    why : the same in words, a clause.
+    told : whether both ran, so that the time tells.
+    harmed : whether those it helps were measured to be slower since it acts.
+    """
+
+    needed: bool
+    why: str
+    told: bool = True
+    harmed: bool = False
+
+
+def needs_of(rules: Iterable[Rule], tables: Tables, start_ms: float, end_ms: float) -> list[Need]:
+    """Look up for each rule in force whether some time of a run needed it.
 
     Parameters
     ----------
@@ -42,10 +57,10 @@ def needs_of(
     tables : Tables
         Of one application; stages that have not ended count to the window's end.
     start_ms, end_ms : float
-        The window, by the log's clock.
+        That time, by the log's clock.
     """
     slots = sure_slots(tables, 0) if len(tables.applications) else None
-    return {key_of(rule): _need(rule, tables, start_ms, end_ms, slots) for rule in rules}
+    return [_need(rule, tables, start_ms, end_ms, slots) for rule in rules]
 
 
 def victims_of(rule: Rule) -> frozenset[str]:
@@ -88,9 +103,9 @@ def _need(rule: Rule, tables: Tables, start_ms: float, end_ms: float, slots: int
         seconds = f"{contended / 1000:.1f} s"
         return Need(True, f"those it holds back and those it helps wanted slots for {seconds}")
     if not wanted[HELD_BACK].any():
-        return Need(False, "what it holds back did not run")
+        return Need(False, "what it holds back did not run", told=False)
     if not wanted[HELPED].any():
-        return Need(False, "nobody it helps ran")
+        return Need(False, "nobody it helps ran", told=False)
     if not both.any():
         return Need(False, "what it holds back and those it helps did not run at the same time")
     return Need(False, f"all together hardly wanted more than the {slots} slots")

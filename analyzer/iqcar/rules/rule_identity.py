@@ -1,0 +1,41 @@
+"""Tell which rules are one over time, which contradict each other, and which do the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.rules.rule import QueryType, Rule, RuleType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Key = tuple[RuleType, QueryType, str]
+"""What is one rule over time: its rule-type, the side of its query, and its fingerprint. Ids and
+values change from proposal to proposal."""
+
+
+def key_of(rule: Rule) -> Key:
+    """Return what a rule is known by from one proposal to the next."""
+    return rule.rule_type, rule.query_type, rule.fingerprint
+
+
+def opposite(one: Rule, other: Rule) -> bool:
+    """Tell whether one rule raises the query that the other holds back."""
+    return one.fingerprint == other.fingerprint and one.query_type is not other.query_type
+
+
+def stands_for(rule: Rule, acting: Iterable[Rule]) -> Rule | None:
+    """Return a rule that acts and does for the query what this one would; None without any.
+
+    A query has one pool, whose weight comes from one rule; a cap stands beside it.
+    """
+    for other in acting:
+        same_side = key_of(other)[1:] == key_of(rule)[1:]
+        if same_side and is_cap(other) == is_cap(rule):
+            return other
+    return None
+
+
+def is_cap(rule: Rule) -> bool:
+    """Tell whether a rule limits how many tasks run at once, instead of giving a weight."""
+    return str(rule.rule_type) == "CAP"
