@@ -100,7 +100,7 @@ class RuleApplier:
         Parameters
         ----------
         tables : Tables
-            The window's, of one application.
+            What is known at the window's end of one application, times not cut at its start.
         rules : iterable of Rule
             Proposed from it, with their expected effect.
         start_ms, end_ms : float

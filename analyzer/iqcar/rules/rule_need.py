@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 HELD_BACK, HELPED, OTHERS = range(3)
 """Sides of a rule that demand is counted for."""
 
+OPEN = ("running", "waiting")
+"""Statuses of tasks that have not ended."""
+
 
 @dataclass(frozen=True)
 class Need:
@@ -55,7 +58,8 @@ def needs_of(rules: Iterable[Rule], tables: Tables, start_ms: float, end_ms: flo
     ----------
     rules : iterable of Rule
     tables : Tables
-        Of one application; stages that have not ended count to the window's end.
+        Of one application; tasks that run or wait count to the end of that time, those that wait
+        only where they have rows (a running application).
     start_ms, end_ms : float
         That time, by the log's clock.
     """
@@ -129,23 +133,22 @@ def demand_of(tables: Tables, side: Ints, start_ms: float, end_ms: float) -> tup
         Tasks that each side wanted to run in it.
     """
     stages, tasks = tables.stages, tables.tasks
+    stage = tasks["stage"].to_numpy(np.int64)
+    status = tasks["status"].astype(object).to_numpy()
+    # A failed attempt comes again as another row, and a copy is of a task that counts already.
+    counts = np.isin(status, ("success", *OPEN)) & ~tasks["speculative"].to_numpy(bool)
     opened = np.fmin(
         stages["submission_ms"].to_numpy(np.float64), stages["first_launch_ms"].to_numpy(np.float64)
     )
-    closed = stages["completion_ms"].to_numpy(np.float64)
-    closed = np.where(np.isfinite(closed), closed, np.inf)
-    stage = tasks["stage"].to_numpy(np.int64)
-    of_stage = np.bincount(stage[stage >= 0], minlength=len(stages))
-    declared = np.nan_to_num(stages["declared_tasks"].to_numpy(np.float64))
-    declared = np.maximum(declared, of_stage)
-    finish = tasks["finish_ms"].to_numpy(np.float64)
-    good = (tasks["status"] == "success").to_numpy(bool) & np.isfinite(finish) & (stage >= 0)
-    good[good] &= finish[good] <= closed[stage[good]]
-    done = np.bincount(stage[good], minlength=len(stages))
-    seen = np.isfinite(opened)
-    when = np.concatenate([opened[seen], finish[good], closed[seen]])
-    change = np.concatenate([declared[seen], np.full(good.sum(), -1.0), (done - declared)[seen]])
-    of_side = np.concatenate([side[seen], side[stage[good]], side[seen]])
+    rows = np.flatnonzero(counts & (stage >= 0) & np.isfinite(np.append(opened, np.nan)[stage]))
+    stage = stage[rows]
+    closed = stages["completion_ms"].to_numpy(np.float64)[stage]
+    finish = tasks["finish_ms"].to_numpy(np.float64)[rows]
+    finish[np.isin(status[rows], OPEN)] = np.inf
+    until = np.fmin(finish, np.where(np.isfinite(closed), closed, np.inf))
+    when = np.concatenate([opened[stage], until])
+    change = np.repeat([1.0, -1.0], len(rows))
+    of_side = np.tile(side[stage], 2)
     inside = np.clip(when, start_ms, end_ms)
     edges = np.unique(np.concatenate([[start_ms, end_ms], inside]))
     demand = np.zeros((3, len(edges)))
