@@ -31,12 +31,47 @@ final class PoolRules {
     final int weight;
     final int minShare;
     final String mode;
+    /** Most tasks that run at once; 0: no such cap. */
+    final int cap;
+    /** The same as a share of the slots; 0: no such cap. */
+    final double capShare;
+    /** Whether the cap also holds where slots are idle. */
+    final boolean strict;
 
     PoolSpec(String name, int weight, int minShare, String mode) {
+      this(name, weight, minShare, mode, 0, 0.0, false);
+    }
+
+    PoolSpec(String name, int weight, int minShare, String mode, int cap, double capShare,
+        boolean strict) {
       this.name = name;
       this.weight = weight;
       this.minShare = minShare;
       this.mode = mode;
+      this.cap = cap;
+      this.capShare = capShare;
+      this.strict = strict;
+    }
+
+    boolean isCapped() {
+      return cap > 0 || capShare > 0.0;
+    }
+
+    /** Most tasks that may run at once where there are so many slots; 1 at least. */
+    int most(int slots) {
+      int most = cap > 0 ? cap : Integer.MAX_VALUE;
+      if (capShare > 0.0) {
+        // Slots times a share that was written with few digits: 0.3 of 10 are 3.
+        most = Math.min(most, (int) Math.floor(capShare * slots + 1e-9));
+      }
+      return Math.max(1, most);
+    }
+
+    /** Every field, to detect a change. */
+    String describe() {
+      return name + " " + mode + " weight " + weight + " minShare " + minShare
+          + (cap > 0 ? " cap " + cap : "") + (capShare > 0.0 ? " cap " + capShare + " of slots" : "")
+          + (isCapped() && strict ? " strict" : "");
     }
   }
 
@@ -124,7 +159,9 @@ final class PoolRules {
         throw new RulesRefused(place, "mode is " + entry.get("mode") + ", not FIFO or FAIR", FIX);
       }
       PoolSpec pool = new PoolSpec(
-          name, number(place, entry, "weight", 1), number(place, entry, "min_share", 0), mode);
+          name, number(place, entry, "weight", 1), number(place, entry, "min_share", 0), mode,
+          entry.has("cap") ? number(place, entry, "cap", 1) : 0, share(place, entry, "cap_share"),
+          bool(place, entry, "strict"));
       if (pools.put(name, pool) != null) {
         throw new RulesRefused(place, "a second pool is named " + entry.get("name"), FIX);
       }
@@ -192,6 +229,25 @@ final class PoolRules {
       throw new RulesRefused(place, key + " is empty or longer than " + LONGEST_NAME, FIX);
     }
     return text;
+  }
+
+  private static double share(String place, JsonNode object, String key) {
+    JsonNode value = object.path(key);
+    if (value.isMissingNode()) {
+      return 0.0;
+    }
+    if (!value.isNumber() || !(value.doubleValue() > 0.0 && value.doubleValue() <= 1.0)) {
+      throw new RulesRefused(place, key + " is " + value + ", not a share above 0 up to 1", FIX);
+    }
+    return value.doubleValue();
+  }
+
+  private static boolean bool(String place, JsonNode object, String key) {
+    JsonNode value = object.path(key);
+    if (!value.isMissingNode() && !value.isBoolean()) {
+      throw new RulesRefused(place, key + " is " + value + ", not true or false", FIX);
+    }
+    return value.asBoolean();
   }
 
   private static int number(String place, JsonNode object, String key, int least) {

@@ -6,7 +6,6 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
-import org.apache.spark.scheduler.SchedulingMode;
 
 /** Creates pools in a running scheduler; the caller holds the scheduler's lock. */
 final class Pools {
@@ -27,7 +26,7 @@ final class Pools {
   }
 
   /**
-   * Creates the missing pools. A pool's weight cannot be changed, so a pool of the same name is
+   * Creates the missing pools. Spark's own pool of the same name cannot be changed, so it is
    * replaced, but only while it is empty; otherwise the next call tries again.
    */
   void make() {
@@ -39,9 +38,7 @@ final class Pools {
         if (old != null) {
           root.removeSchedulable(old);
         }
-        root.addSchedulable(new Pool(wanted.name,
-            wanted.mode.equals("FAIR") ? SchedulingMode.FAIR() : SchedulingMode.FIFO(),
-            wanted.minShare, wanted.weight));
+        root.addSchedulable(new RulePool(wanted));
         each.remove();
       }
     }
