@@ -15,6 +15,7 @@ from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
 from iqcar.cli.experiment import experiment
 from iqcar.cli.inject import app as inject
+from iqcar.cli.live import live
 from iqcar.cli.mcp import mcp
 from iqcar.cli.queries import queries
 from iqcar.cli.report import report
@@ -55,6 +56,7 @@ app.command(short_help="Which queries ran, and what they lost.")(queries)
 app.command(short_help="One query, level by level.")(blame)
 app.command(short_help="What changed between two sets of runs.")(compare)
 app.command(short_help="What if something had been different.")(whatif)
+app.command(short_help="Who waits for whom now, while it runs.")(live)
 app.command(short_help="Why each slow task was slow.")(stragglers)
 app.command(short_help="What keeps making tasks slow.")(topics)
 app.command(short_help="JSON Schema of results, rules and checks.")(schema)

@@ -30,7 +30,7 @@ from iqcar.eventlog.tasks.task_intake import TaskIntake
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from iqcar.eventlog.tasks.task_lines import TaskBlock
 
@@ -93,9 +93,7 @@ class Collector:
         self.bad = lenient.BadNumbers()
         self._active: dict[int, Job] = {}
         self._jobs_of_stage: dict[int, Listed] = {}
-        self.task_intake = TaskIntake()
-        self.tasks, self.running = self.task_intake.columns, self.task_intake.running
-        self.task_records = self.task_intake.records
+        self.use_tasks(TaskIntake())
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
         sql = self.sql
         handlers: dict[str, tuple[type[msgspec.Struct], Callable[[Any], None]]] = {
@@ -124,6 +122,12 @@ class Collector:
             name.encode(): (msgspec.json.Decoder(kind).decode, kind, handle)
             for name, (kind, handle) in handlers.items()
         }
+
+    def use_tasks(self, intake: TaskIntake) -> None:
+        """Collect tasks here from now on."""
+        self.task_intake = intake
+        self.tasks, self.running = intake.columns, intake.running
+        self.task_records = intake.records
 
     @property
     def events(self) -> int:
@@ -353,6 +357,21 @@ class Collector:
         """Return the job that runs a stage: the first active one that lists it."""
         listed = self._jobs_of_stage.get(stage_id)
         return listed.first_of(self._active) if listed else -1
+
+    @property
+    def active_jobs(self) -> dict[int, Job]:
+        """Jobs that have not ended, by number."""
+        return self._active
+
+    def forget_stages(self, kept: Container[int]) -> None:
+        """Drop what is known of stages by their id, but for those that are kept."""
+        self.last_rdd = {one: rdd for one, rdd in self.last_rdd.items() if one in kept}
+        of_stage = self._jobs_of_stage
+        self._jobs_of_stage = {one: jobs for one, jobs in of_stage.items() if one in kept}
+
+    def list_stages_as(self, other: Collector) -> None:
+        """Know of each stage which jobs list it, as another collector does."""
+        self._jobs_of_stage = other._jobs_of_stage
 
     def job_of_stage(self, stage_id: int) -> int:
         """Return the first job listing a stage whose submission is not in the log, else −1."""

@@ -83,11 +83,31 @@ def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
         if collector.events == 0:
             return failed(log.path, nothing_read(tally, collector), collector.malformed)
-        assembled = assemble(collector, log.path, log.attempt_id)
+        return tables_of(log, tally, collector, _last_line(text))
+
+
+def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: bytes) -> tb.Tables:
+    """Make the tables of a log that was collected; its tasks are used up.
+
+    Parameters
+    ----------
+    log : EventLog
+        Where it is stored.
+    tally : LineTally
+        What was met while its lines were read.
+    collector : Collector
+        What they say; at least one event.
+    last_line : bytes
+        The last line read.
+
+    Returns
+    -------
+    Tables
+        As of :func:`ingest`.
+    """
+    assembled = assemble(collector, log.path, log.attempt_id)
     frames = assembled.frames
-    verdict = judge(
-        log, tally, collector, last_line=_last_line(text), bad_times=assembled.bad_times
-    )
+    verdict = judge(log, tally, collector, last_line=last_line, bad_times=assembled.bad_times)
     counts = {
         "events": collector.events,
         "skipped_events": collector.skipped,

@@ -176,7 +176,8 @@ def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
             "jobs": np.bincount(job_query, minlength=n),
             "stages": np.bincount(_valid(stages["query"]), minlength=n),
             "tasks": np.bincount(
-                _valid(tasks["query"][(tasks["status"] != "running").to_numpy()]), minlength=n
+                _valid(tasks["query"][~tasks["status"].isin(("running", "waiting")).to_numpy()]),
+                minlength=n,
             ),
         }
     )

@@ -202,7 +202,7 @@ TASKS = TableSpec(
         ("task_id", "int64", "", "Spark's task id."),
         ("index", "int32", "", "Partition number within the stage."),
         ("attempt", "int32", "", "Attempt number of that partition."),
-        ("status", "category", "", "success, failed, killed or running."),
+        ("status", "category", "", "success, failed, killed, running, or waiting (`iqcar live`)."),
         ("locality", "category", "", "Locality level it was launched at."),
         ("speculative", "bool", "", "Whether it is a speculative copy."),
         ("launch_ms", "float64", "ms", "When it was launched."),

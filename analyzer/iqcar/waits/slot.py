@@ -27,7 +27,8 @@ def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]
     wait : ndarray of shape (n_tasks,), ms
         NaN where it is missing.
     evidence : ndarray of shape (n_tasks,)
-        Codes of the evidence; estimated where a stage's submission is its first launch.
+        Codes of the evidence; estimated where a stage's submission is its first launch, and for a
+        task that was not launched yet.
     """
     tasks, stages = tables.tasks, tables.stages
     stage = tasks["stage"].to_numpy()
@@ -39,7 +40,8 @@ def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]
     first_launch = stages["first_launch_ms"].to_numpy(np.float64)[row]
     asked = np.where(np.isnan(submitted), first_launch, submitted)
     asked = np.where(stage >= 0, asked, np.nan)
-    evidence = np.where(np.isnan(submitted), ESTIMATED, REPORTED)
+    still_waits = (tasks["status"] == "waiting").to_numpy(bool)
+    evidence = np.where(np.isnan(submitted) | still_waits, ESTIMATED, REPORTED)
 
     # In this order the attempts of one partition are adjacent, first attempt first.
     order = np.lexsort((tasks["attempt"].to_numpy(), tasks["index"].to_numpy(), stage))

@@ -106,13 +106,18 @@ def decoded_pieces(stream: StoredStream) -> Iterator[bytes]:
     head = stream.head(HEAD_BYTES)
     codec = detect(head)
     if codec is Codec.PLAIN:
-        for magic, name in _FOREIGN.items():
-            if head.startswith(magic):
-                raise DamageError(
-                    f"it is compressed as {name}, which Spark never writes; decompress it first"
-                )
+        check_foreign(head)
         return plain_chunks(stream)
     return map(bytes, _pieces(codec, stream))
+
+
+def check_foreign(head: bytes) -> None:
+    """Raise DamageError if first bytes are of a compressed file that no Spark wrote."""
+    for magic, name in _FOREIGN.items():
+        if head.startswith(magic):
+            raise DamageError(
+                f"it is compressed as {name}, which Spark never writes; decompress it first"
+            )
 
 
 def _pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
@@ -125,6 +130,11 @@ def _pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
         from iqcar.eventlog.decode.zstd import zstd_pieces
 
         return zstd_pieces(raw, PIECE_BYTES)
+    return block_pieces(codec, raw)
+
+
+def block_pieces(codec: Codec, raw: Readable) -> Iterator[Buffer]:
+    """Decode a stream of one of Spark's own block codecs, a block at a time."""
     from iqcar.eventlog.decode import framing
 
     blocks = {

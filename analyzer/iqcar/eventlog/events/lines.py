@@ -88,7 +88,7 @@ def read_blocks(
     IqcarError
         If a URL needs a package that is not installed.
     """
-    splitter = _Splitter(tally)
+    splitter = LineSplitter(tally)
     damages: list[str] = []
     for part in log.parts:
         damage = yield from _whole_part(part, tally, splitter, on_progress)
@@ -112,7 +112,7 @@ def _of_part(damage: DamageError, part: LogPart, log: EventLog) -> str:
 def _whole_part(
     part: LogPart,
     tally: LineTally,
-    splitter: _Splitter,
+    splitter: LineSplitter,
     on_progress: Callable[[int], None] | None,
 ) -> Generator[bytes, None, DamageError | None]:
     """Yield the lines of one part; return what kept it from being read to its end."""
@@ -139,7 +139,7 @@ def _whole_part(
     return damage
 
 
-class _Splitter:
+class LineSplitter:
     """Joins the pieces of a part to blocks that end in a newline."""
 
     def __init__(self, tally: LineTally) -> None:
@@ -176,6 +176,15 @@ class _Splitter:
             if self._open_bytes > MAX_LINE_BYTES:
                 self._drop_open_line()
         return self._take() if self._line_bytes >= CHUNK_BYTES else None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a last line whose end has not come yet."""
+        return self._open_bytes
+
+    def take_ended(self) -> bytes | None:
+        """Return the lines that have ended, as a block; a last line without a newline stays."""
+        return self._take() if self._lines else None
 
     def finish(self) -> bytes | None:
         """Return what is left, as a block; a last line without a newline gets one."""

@@ -21,7 +21,7 @@ from iqcar.eventlog.text.name_family import family
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from iqcar.eventlog.events.structs import PlanNode
 
@@ -102,6 +102,11 @@ class Operators:
         """
         found = {id(names): names for key in accumulators if (names := self._together.get(key))}
         return sorted(name for names in found.values() for name in names)[:MOST_OPERATORS]
+
+    def forget(self, accumulators: Container[float]) -> None:
+        """Drop what some accumulators tell."""
+        kept = {one: names for one, names in self._together.items() if one not in accumulators}
+        self._together = kept
 
 
 def operator_name(node: PlanNode) -> str:

@@ -21,7 +21,7 @@ from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -109,8 +109,9 @@ class SqlCollector:
     """Execution ids that SQL events named; jobs may name more."""
     declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
     operators: Operators = field(default_factory=Operators)
-    _declared: set[float] = field(default_factory=set)
-    """Accumulators that a plan has declared; a plan that was changed declares most again."""
+    _declared: dict[float, int] = field(default_factory=dict)
+    """Accumulators that a plan has declared, and the last execution that did; a plan that was
+    changed declares most again."""
 
     def execution(self, number: float, *, seen: bool = True) -> Execution | None:
         """Return the execution of a number, made if new; None if it is no number."""
@@ -185,15 +186,28 @@ class SqlCollector:
                 if value >= 0:
                     metric.stages = value
 
+    def forget(self, executions: Container[int]) -> None:
+        """Drop some executions, and what no other one declared."""
+        for number in [number for number in self.executions if number in executions]:
+            del self.executions[number]
+        self.seen = {number for number in self.seen if number not in executions}
+        gone = {one for one, number in self._declared.items() if number in executions}
+        self._declared = {one: by for one, by in self._declared.items() if one not in gone}
+        self.metrics = {one: metric for one, metric in self.metrics.items() if one not in gone}
+        self.declared_waits.nanoseconds -= gone
+        self.declared_waits.scans -= gone
+        self.operators.forget(gone)
+
     def _add_metrics(self, number: int, nodes: Iterable[PlanNode]) -> None:
         known, seen = self.metrics, self._declared
         name = of_node = ""
         for node in nodes:
             for metric in node.metrics:
                 identity = metric.id
-                if identity in seen:
+                known_before = identity in seen
+                seen[identity] = number
+                if known_before:
                     continue
-                seen.add(identity)
                 wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
                 if wait is None or not identity >= 0:
                     continue

@@ -75,6 +75,12 @@ def is_status(name: str) -> bool:
     return _STATUS.match(name) is not None
 
 
+def rolling_index(path: str) -> int | None:
+    """Return the number of a part of a rolling log from its path; None for any other file."""
+    match = _EVENTS.match(re.split(r"[/\\]", path)[-1])
+    return int(match["index"]) if match else None
+
+
 def arrange(folder: str, names: Sequence[str]) -> list[Layout]:
     """Group the files of one folder into logs.
 

@@ -51,6 +51,11 @@ def open_url(url: str) -> BinaryIO:
     return cast("BinaryIO", system.open(path, "rb", block_size=READ_AHEAD_BYTES))
 
 
+def forget_listings(url: str) -> None:
+    """Ask the store anew what is there, instead of what was there when it was asked last."""
+    _connect(url)[0].invalidate_cache()
+
+
 def remote_files(url: str, depth: int) -> Iterator[RemoteFile]:
     """List a remote file, or the files below a remote folder or glob.
 

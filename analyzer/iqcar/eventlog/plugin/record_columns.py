@@ -62,6 +62,10 @@ class _Rows:
         self._array[self._count : end] = rows
         self._count = end
 
+    def view(self) -> NDArray[Any]:
+        """Return the rows, which stay; valid until more are appended."""
+        return self._array[: self._count]
+
     def take(self) -> NDArray[Any]:
         """Return the rows; they are used up."""
         self._resize(self._count)
@@ -154,6 +158,15 @@ class RecordColumns:
             column.append(rows)
         self._task_ids.append(task_ids)
         self._orders.append(order)
+
+    def of_tasks(self, task_ids: NDArray[np.float64]) -> RecordColumns:
+        """Return a copy with only the records of some tasks; it shares the texts."""
+        part = RecordColumns()
+        part.texts, part._next = self.texts, self._next
+        rows = np.flatnonzero(np.isin(self._task_ids.view(), task_ids))
+        chunk = pick(Chunk(*(column.view() for column in self._columns)), rows)
+        part._add(chunk, self._task_ids.view()[rows], self._orders.view()[rows])
+        return part
 
     def columns(self) -> tuple[NDArray[np.float64], Chunk]:
         """Return task ids and records in the order of the log; they are used up."""

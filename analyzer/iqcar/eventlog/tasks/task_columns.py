@@ -26,6 +26,8 @@ QUANTITIES = NUMBERS[NUMBERS.index("deserialize_ms") :]
 _NANOSECONDS = ("deserialize_cpu_ms", "cpu_ms", "shuffle_write_ms")
 """Spark keeps CPU times and the shuffle write time in ns, everything else in ms."""
 _NS_PER_MS = 1e6
+_TASK_ID = NUMBERS.index("task_id")
+_TIMES = [NUMBERS.index("launch_ms"), NUMBERS.index("finish_ms")]
 _IMPLAUSIBLE = 2.0**63
 """No size, and no time in ns, reaches this: Spark counts in 64-bit integers."""
 
@@ -82,6 +84,35 @@ class TaskColumns:
     def add_waits(self, waits: Numbers, first_row: int) -> None:
         """Append metrics of waits: row after the first one, kind, accumulator, update of each."""
         self._waits.append(waits + np.array([first_row, 0.0, 0.0, 0.0]))
+
+    def since(self, time_ms: float) -> TaskColumns:
+        """Return a copy without the tasks that ended before a time.
+
+        The copy shares codes and reasons with this one; this one keeps its tasks.
+        """
+        part = TaskColumns()
+        part.bad_numbers, part.codes, part._codes_of = self.bad_numbers, self.codes, self._codes_of
+        part.reasons = self.reasons
+        numbers = np.concatenate(
+            [np.empty((0, len(NUMBERS) + 1)), *(one for one, _ in self._blocks)]
+        )
+        codes = np.concatenate(
+            [np.empty((0, len(TEXTS)), np.int32), *(one for _, one in self._blocks)]
+        )
+        kept: NDArray[np.bool_] = np.any(numbers[:, _TIMES] >= time_ms, axis=1)
+        part.rows = int(kept.sum())
+        part._blocks.append((numbers[kept], codes[kept]))
+        row = np.cumsum(kept) - 1
+        part.failures = [(int(row[at]), why) for at, why in self.failures if kept[at]]
+        waits = np.concatenate([np.empty((0, 4)), *self._waits])
+        waits = waits[kept[waits[:, 0].astype(np.intp)]]
+        waits[:, 0] = row[waits[:, 0].astype(np.intp)]
+        part._waits = [waits]
+        return part
+
+    def task_ids(self) -> Numbers:
+        """Return the ids of the tasks, in their order."""
+        return np.concatenate([np.empty(0), *(one[:, _TASK_ID] for one, _ in self._blocks)])
 
     def _reason(self, why: str, source: str) -> int:
         if len(self.reasons) >= MOST_REASONS:

@@ -73,6 +73,15 @@ class TaskIntake:
         if block.records or block.listed:
             self._add_records(text, task_ids, block, compiled)
 
+    def since(self, time_ms: float) -> TaskIntake:
+        """Return a copy without the tasks that ended before a time, and without their records."""
+        part = TaskIntake()
+        part.columns = self.columns.since(time_ms)
+        part.records = self.records.of_tasks(part.columns.task_ids())
+        part.running = dict(self.running)
+        part.starts, part.ends = self.starts, self.ends
+        return part
+
     def add_start(self, task_id: float, line: bytes) -> None:
         """Take in a task start in an unusual spelling."""
         self.starts += 1

@@ -1,0 +1,69 @@
+"""``iqcar live``: follow a running application, and show who waits for whom now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iqcar.cli import options
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+
+
+def live(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Event log of a running application: its file, its eventlog_v2_* folder, a folder "
+            "in which one application runs, or the URL of one of these.",
+            show_default=False,
+        ),
+    ],
+    window: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="How much of the past is looked at: 90s, 5m, 1h."),
+    ] = "60s",
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="How often it is looked at: 500ms, 2s.")
+    ] = "2s",
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON each time (`iqcar schema live`).")
+    ] = False,
+    top: options.Top = 5,
+    impact: options.Impact = ImpactModel.TIME_LOST,
+    source_usage: options.Usage = SourceUsage.ACTIVE,
+    query_by: options.Queries = QueryBy.SQL,
+    critical_path: options.CriticalPath = False,
+) -> None:
+    """Follow a running application: who waits for whom in the last minute.
+
+    Reads its event log as Spark writes it. Stops when the application ends, or at Ctrl-C.
+
+    Example: iqcar live spark-events/app-20240101000000-0001.inprogress
+    """
+    import time
+
+    from iqcar.attach.host_sampler import parse_time
+    from iqcar.cli.writing import write_result
+    from iqcar.diagnosis import Settings
+    from iqcar.errors import ExitCode
+    from iqcar.live.watch import Watch
+    from iqcar.report.json.live import window_to_json
+
+    span_s, every_s = parse_time(window, "--window"), parse_time(every, "--every")
+    settings = Settings(query_by, impact, source_usage, critical_path, top)
+    watch = Watch(path, settings, span_s * 1e3)
+    while True:
+        watch.read()
+        found = watch.window()
+        state = "ended" if watch.ended else "gone" if watch.over else "running"
+        if found is not None and json:
+            write_result("-", window_to_json(found, state))
+        if once or watch.over:
+            break
+        time.sleep(every_s)
+    if watch.over:
+        typer.echo(f"iqcar: {watch.last_words()}", err=True)
+    raise typer.Exit(ExitCode.OK if watch.ended or not watch.over else ExitCode.PARTIAL)

@@ -1,0 +1,146 @@
+"""The diagnosis of the last minutes of a running application.
+
+A window holds what happened between two times: tables of the same kind as those of whole logs, made
+by the same steps, and the ordinary diagnosis of them. Tasks that run are part of it, and so are
+those that wait to be launched; both count until the end of the window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.eventlog.forget import Forgotten
+from iqcar.eventlog.ingest import tables_of
+from iqcar.live.cut_tables import cut_before
+from iqcar.live.waiting_tasks import MOST_WAITING, until_now, waiting_by_stage
+from iqcar.pipeline import diagnose
+from iqcar.queries.critical_path import add_critical_path
+from iqcar.queries.identify import identify
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis, Settings
+    from iqcar.eventlog.events.lines import LineTally
+    from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.live.growing_log import GrowingLog
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Ints
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a running application did between two times.
+
+    Attributes
+    ----------
+    start_ms, end_ms : float
+        Since the epoch, by the clocks that wrote the log.
+    newest_ms : float
+        Time of the newest event; before ``end_ms`` where the log has been quiet.
+    ended : bool
+        Whether the application has ended.
+    diagnosis : Diagnosis
+        Of the window alone.
+    tables : Tables
+        What is known at the end, times and amounts not cut at the start: tasks that ended in the
+        window, run or wait, and the stages, jobs and queries that these belong to.
+    waiting : ndarray of shape (n_stages,), int64
+        Tasks of each stage of ``tables`` that wait to be launched.
+    events : int
+        Events of the log so far.
+    forgotten : Forgotten
+        What was over before the window.
+    notes : tuple of str
+        What is doubtful about the window, in sentences.
+    """
+
+    start_ms: float
+    end_ms: float
+    newest_ms: float
+    ended: bool
+    diagnosis: Diagnosis
+    tables: Tables
+    waiting: Ints
+    events: int
+    forgotten: Forgotten
+    notes: tuple[str, ...] = ()
+
+
+def window_of(
+    growing: GrowingLog,
+    log: EventLog,
+    tally: LineTally,
+    settings: Settings,
+    *,
+    quiet_ms: float = 0.0,
+    expected: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Window | None:
+    """Diagnose the last minutes of a log; what is over before them is dropped from it.
+
+    Parameters
+    ----------
+    growing : GrowingLog
+        As long as its ``keep_ms`` is the window.
+    log : EventLog
+        Where it is stored.
+    tally : LineTally
+        What was met while its lines were read.
+    settings : Settings
+        As of ``iqcar analyze``.
+    quiet_ms : float
+        How long the log has been quiet, by the clock of who follows it: the window ends so much
+        after the newest event.
+    expected : bool
+        Whether to predict what proposed rules would do.
+    notes : tuple of str
+        Sentences to pass on.
+
+    Returns
+    -------
+    Window
+        None as long as the log has no event with a time.
+    """
+    collected = growing.log
+    if not isfinite(growing.newest_ms) or collected.events == 0:
+        return None
+    now = growing.newest_ms + (0.0 if collected.ended else quiet_ms)
+    growing.forget(now)
+    whole = tables_of(log, tally, growing.copy_until(now), growing.last_line)
+    waiting = np.zeros(len(whole.stages), np.int64)
+    if not collected.ended:
+        waiting = waiting_by_stage(whole, growing.succeeded)
+        whole = until_now(whole, waiting, now)
+    grouped = add_critical_path(identify(whole, settings.query_by))
+    began = grouped.applications["start_ms"].to_numpy(np.float64)[0]
+    start = np.fmax(now - growing.keep_ms, began)
+    tables = cut_before(grouped, start)
+    total = int(waiting.sum())
+    if total > MOST_WAITING:
+        notes = (
+            *notes,
+            f"{total:,} tasks wait to be launched, of which {MOST_WAITING:,} are counted",
+        )
+    diagnosis = diagnose(
+        tables,
+        impact=settings.impact,
+        source_usage=settings.source_usage,
+        critical_path=settings.critical_path,
+        top=settings.top,
+        expected=expected,
+    )
+    return Window(
+        start_ms=float(start),
+        end_ms=now,
+        newest_ms=growing.newest_ms,
+        ended=collected.ended,
+        diagnosis=diagnosis,
+        tables=grouped,
+        waiting=waiting,
+        events=collected.events,
+        forgotten=Forgotten(**vars(growing.forgotten)),
+        notes=notes,
+    )

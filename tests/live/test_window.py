@@ -1,0 +1,82 @@
+"""A window over a growing log says what `iqcar analyze` says of the same span."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+import iqcar
+from iqcar.diagnosis import Settings
+from iqcar.live.watch import Watch
+from iqcar.live.window import Window
+from iqcar.waits.columns import ESTIMATED
+from tests.support.contended_log import contended_log
+from tests.support.synthetic_log import SyntheticLog
+
+ALL_MS = 1e9
+
+
+def window(path: Path, window_ms: float) -> Window:
+    watch = Watch(str(path), Settings(), window_ms)
+    watch.read()
+    found = watch.window()
+    assert found is not None
+    return found
+
+
+def lost_to(found: Window, source: str = "etl", target: str = "report") -> float:
+    rows = found.diagnosis.graph.who_hurts_whom()
+    return float(
+        rows["lost_ms"][(rows["source_name"] == source) & (rows["target_name"] == target)].sum()
+    )
+
+
+def test_a_window_over_a_whole_log_equals_the_analysis(tmp_path: Path) -> None:
+    log = contended_log().write(tmp_path / "local-1")
+    analysed = iqcar.diagnose(iqcar.read(log))
+    found = window(log, ALL_MS).diagnosis
+    pd.testing.assert_frame_equal(found.waits, analysed.waits)
+    pd.testing.assert_frame_equal(found.blame.demands, analysed.blame.demands)
+    pd.testing.assert_frame_equal(found.blame.sources, analysed.blame.sources)
+    pd.testing.assert_frame_equal(found.graph.who_hurts_whom(), analysed.graph.who_hurts_whom())
+    assert found.rules[0].fingerprint == analysed.rules[0].fingerprint
+    assert found.doubts == analysed.doubts
+
+
+def test_a_wait_that_began_before_the_window_counts_from_its_start(tmp_path: Path) -> None:
+    log = contended_log().write(tmp_path / "local-1")
+    assert lost_to(window(log, ALL_MS)) == 9000.0
+    assert lost_to(window(log, 5000.0)) == 4000.0
+    assert lost_to(window(log, 500.0)) == 0.0
+
+
+def queue() -> SyntheticLog:
+    """`etl` runs in both slots since 1000; `report` asks for two at 2000; it is 6000 now."""
+    lines = contended_log().lines
+    log = SyntheticLog(version=None)
+    log.lines = lines[:7]
+    for task in range(2):
+        log.task_start(task, launch=1000, index=task, host="host-a")
+    log.lines += lines[12:15]
+    return log.executor("2", "host-b", 2, 6000)
+
+
+def test_tasks_that_run_and_that_wait_count_until_now(tmp_path: Path) -> None:
+    found = window(queue().write(tmp_path / "local-1.inprogress"), ALL_MS)
+    tables = found.diagnosis.tables
+    assert found.waiting.tolist() == [0, 2]
+    waits = found.diagnosis.waits[(tables.tasks["status"] == "waiting").to_numpy()]
+    assert waits["slot_wait_ms"].tolist() == [4000.0, 4000.0]
+    assert set(waits["slot_wait_evidence"]) == {ESTIMATED}
+    assert lost_to(found) == 4000.0
+
+
+def test_what_is_over_is_dropped_and_counted(tmp_path: Path) -> None:
+    log = SyntheticLog("app-1")
+    log.lines = contended_log().lines[:-1]
+    later = contended_log("app-1", 100_000).lines[4:-1]
+    log.lines += later
+    found = window(log.write(tmp_path / "local-1.inprogress"), 60_000.0)
+    assert (found.forgotten.tasks, found.forgotten.jobs) == (4, 0)
+    assert len(found.tables.tasks) == 4
