@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iqcar.cli import options
+from iqcar.cli import live_apply, options
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 
 
@@ -36,10 +36,24 @@ def live(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
+    apply: live_apply.Apply = "",
+    dry_run: live_apply.DryRun = False,
+    max_rules: live_apply.MaxRules = 3,
+    max_changes: live_apply.MaxChanges = 12,
+    wins: live_apply.Wins = 3,
+    of_windows: live_apply.OfWindows = 5,
+    unneeded_windows: live_apply.UnneededWindows = 6,
+    hold_off: live_apply.HoldOff = "60s",
+    journal: live_apply.JournalFile = "",
+    keep_rules: live_apply.KeepRules = False,
+    take_over: live_apply.TakeOver = False,
 ) -> None:
     """Follow a running application: who waits for whom in the last minute.
 
-    Reads its event log as Spark writes it. Stops when the application ends, or at Ctrl-C.
+    Reads its event log as Spark writes it. Stops when the application ends, or at Ctrl-C. With
+    --apply it also acts: it writes rules that won in several windows into the file that the plugin
+    watches, takes them back when nothing needs them, and restores the file at the end. It stops
+    acting while a file of the same name with .stop exists.
 
     Example: iqcar live spark-events/app-20240101000000-0001.inprogress
     """
@@ -55,15 +69,22 @@ def live(
     span_s, every_s = parse_time(window, "--window"), parse_time(every, "--every")
     settings = Settings(query_by, impact, source_usage, critical_path, top)
     watch = Watch(path, settings, span_s * 1e3)
-    while True:
-        watch.read()
-        found = watch.window()
-        state = "ended" if watch.ended else "gone" if watch.over else "running"
-        if found is not None and json:
-            write_result("-", window_to_json(found, state))
-        if once or watch.over:
-            break
-        time.sleep(every_s)
+    with live_apply.acting(
+        apply, max_rules, max_changes, wins, of_windows, unneeded_windows, hold_off,
+        journal=journal, dry_run=dry_run, keep_rules=keep_rules, take_over=take_over,
+    ) as loop:  # fmt: skip
+        while True:
+            watch.read()
+            found = watch.window(expected=loop is not None)
+            state = "ended" if watch.ended else "gone" if watch.over else "running"
+            applied = None
+            if found is not None and loop is not None:
+                applied = live_apply.take_in(loop, found)
+            if found is not None and json:
+                write_result("-", window_to_json(found, state, applied))
+            if once or watch.over:
+                break
+            time.sleep(every_s)
     if watch.over:
         typer.echo(f"iqcar: {watch.last_words()}", err=True)
     raise typer.Exit(ExitCode.OK if watch.ended or not watch.over else ExitCode.PARTIAL)

@@ -13,6 +13,7 @@ from iqcar.report.json.plain import plain
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
+    from iqcar.live.apply_rules import Applied
     from iqcar.live.overview import Victim
     from iqcar.live.window import Window
 
@@ -25,12 +26,12 @@ def live_schema() -> str:
     return Path(__file__).with_name("live.schema.json").read_text(encoding="utf-8")
 
 
-def window_to_json(window: Window, state: str) -> bytes:
+def window_to_json(window: Window, state: str, applied: Applied | None = None) -> bytes:
     """Encode a window as one line; numbers nobody knows become null."""
-    return msgspec.json.encode(window_to_dict(window, state)) + b"\n"
+    return msgspec.json.encode(window_to_dict(window, state, applied)) + b"\n"
 
 
-def window_to_dict(window: Window, state: str) -> dict[str, Any]:
+def window_to_dict(window: Window, state: str, applied: Applied | None = None) -> dict[str, Any]:
     """Lay a window out as a JSON object.
 
     Parameters
@@ -38,6 +39,8 @@ def window_to_dict(window: Window, state: str) -> dict[str, Any]:
     window : Window
     state : str
         ``running``, ``ended``, or ``gone`` where nothing more can be read.
+    applied : Applied, optional
+        What the loop did with the window (``--apply``).
     """
     shown = overview_of(window)
     return {
@@ -67,8 +70,17 @@ def window_to_dict(window: Window, state: str) -> dict[str, Any]:
         "aggressors": [asdict(one) for one in shown.aggressors],
         "slow_tasks": [asdict(one) for one in shown.slow_tasks],
         "rules": [rule.to_dict() for rule in window.diagnosis.rules if not rule.is_advice],
+        "loop": None if applied is None else _applied(applied),
         "notes": list(window.notes),
         "doubts": list(window.diagnosis.doubts),
+    }
+
+
+def _applied(applied: Applied) -> dict[str, Any]:
+    return {
+        "rules": [rule.to_dict() for rule in applied.rules],
+        "decisions": list(applied.lines),
+        "stopped": applied.stopped,
     }
 
 
