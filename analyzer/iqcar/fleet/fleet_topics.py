@@ -89,6 +89,8 @@ def topics_on_spark(
     chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
     with working_on(spark, "iqcar topics"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
+        doing("compiling")
+        steps.compile_looks(chosen)
         shipped = ship(spark)
         learn = _Learning(spark, shipped, chosen, query_by, names, doing, held)
         doing("reading logs")

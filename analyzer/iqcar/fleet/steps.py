@@ -23,7 +23,7 @@ from iqcar.stragglers import StragglerSettings, build_features
 from iqcar.stragglers.clock_offsets import clock_offsets
 from iqcar.stragglers.host_features import untold_tasks
 from iqcar.tables import SPECS, texts
-from iqcar.topics import Jobs, look_at_job
+from iqcar.topics import Jobs, Tally, look_at_job
 from iqcar.topics.blame_of_topics import blamed_for
 from iqcar.topics.topic_of_straggler import straggler_topics
 from iqcar.waits import measure_waits
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iqcar.fleet.shared_hosts import SharedDevices
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
-    from iqcar.topics import Job, JobLook, Tally, Topics, TopicSettings
+    from iqcar.topics import Job, JobLook, Topics, TopicSettings
 
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
 LOADS, SOURCES = "loads", "sources"
@@ -158,6 +158,17 @@ def look_step(
                 if not faults:
                     raise
                 yield from rows_of(number, FAULTS, faults)
+
+
+def compile_looks(settings: TopicSettings) -> None:
+    """Look at a made-up job as executors will: what is compiled here need not be compiled there."""
+    tasks, metrics = 64, 4
+    values = np.random.default_rng(0).random((tasks, metrics))
+    latency = np.sort(values[:, 0]) + np.where(np.arange(tasks) < tasks - metrics, 1.0, 9.0)
+    names, row = tuple(map(str, range(metrics))), np.zeros(1, np.int64)
+    starts, tally = np.array([0, tasks]), Tally(1, 0, 0)
+    jobs = Jobs(names, values, latency, latency[:1], starts, row, row, row, tally, 2.0)
+    list(look_step(settings, 1.0, iter([one_row(0, JOBS, jobs)])))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on
 from iqcar.fleet.shuffle import TASKS_PER_PARTITION, partitions
 from iqcar.fleet.spark_progress import watched
-from iqcar.fleet.steps import JOBS, LOOKS, TOLD
+from iqcar.fleet.steps import JOBS, LOOKS, TOLD, compile_looks
 from iqcar.fleet.trace_steps import SURVEY
 from iqcar.fleet.transport import objects, stepped
 from iqcar.stragglers.labels import Labels
@@ -64,6 +64,8 @@ def trace_topics_on_spark(
         raise UsageError("only Parquet is read on Spark", path, "leave out --on-spark for a CSV")
     with working_on(spark, "iqcar topics of a trace"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
+        doing("compiling")
+        compile_looks(chosen)
         shipped = ship(spark)
         doing("reading the trace")
         trace = _opened(spark, path)
