@@ -62,6 +62,11 @@ def link_stages(
                 rows, known, at = of_rdd[rdd], same_rdd, rdd
             else:
                 continue
+            if len(rows) == 1:
+                (only,) = rows
+                if keys[only][0] < keys[row][0] and not submitted[only] > submitted[row]:
+                    chosen.add(only)
+                continue
             if at not in known:
                 known[at] = _Candidates(rows, keys, submitted)
             before = known[at].latest_before(keys[row][0], submitted[row])

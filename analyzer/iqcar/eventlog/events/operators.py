@@ -189,6 +189,11 @@ def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
     >>> stage_label(["Exchange", "mapPartitions"], ["Exchange", "HashAggregate", "HashAggregate"])
     'Exchange; HashAggregate ×2; mapPartitions'
     """
+    return _label(tuple(scopes), tuple(operators))
+
+
+@lru_cache(1024)
+def _label(scopes: tuple[str, ...], operators: tuple[str, ...]) -> str:
     counts = Counter(operators)
     more = set(scopes) - set(counts)
     plain = {

@@ -34,8 +34,8 @@ nodes that do it, Photon's and RAPIDS' too."""
 _REMEMBERED, _SHORT = 4096, 300
 """So many names of up to so many characters are remembered with what they tell. 5 MB at most."""
 _SHORT_TEXT = 1000
-"""Characters of a scan's text up to which it is remembered: every plan is gone through more than
-once. 5 MB at most."""
+"""Characters of a leaf's name and text up to which they are remembered: every plan is gone through
+more than once. 5 MB at most."""
 _LOCATION = "Location: "
 _ROWS = {"LocalTableScan": "local rows", "Range": "range", "OneRowRelation": "one row"}
 
@@ -58,12 +58,17 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
 
 def source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads: a table, else the last part of a path, else its kind."""
-    name, by_path = _remembered(node.name) if len(node.name) <= _SHORT else _named(node.name)
-    if by_path and len(node.text) <= _SHORT_TEXT:
-        name = _folder(node.text) or name
-    elif by_path:
-        name = _folder_of(node.text) or name
-    return redact_text(name, MAX_SOURCE)
+    name, text = node.name, node.text
+    is_short = len(name) + len(text) <= _SHORT_TEXT
+    return _remembered_source(name, text) if is_short else _source(name, text)
+
+
+def _source(name: str, text: str) -> str:
+    name, by_path = _remembered(name) if len(name) <= _SHORT else _named(name)
+    return redact_text((by_path and _folder_of(text)) or name, MAX_SOURCE)
+
+
+_remembered_source = lru_cache(_REMEMBERED)(_source)
 
 
 def _named(name: str) -> tuple[str, bool]:
@@ -92,6 +97,3 @@ def _folder_of(text: str) -> str:
     if not words or not path.startswith(words[0]):
         return ""
     return words[0].rstrip("/").rpartition("/")[2]
-
-
-_folder = lru_cache(_REMEMBERED)(_folder_of)
