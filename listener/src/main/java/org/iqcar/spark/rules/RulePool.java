@@ -2,15 +2,20 @@ package org.iqcar.spark.rules;
 
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulingMode;
+import org.apache.spark.scheduler.TaskSetManager;
 
 /**
- * A pool of the FAIR scheduler whose weight and minShare can change while it runs tasks.
+ * A pool of the FAIR scheduler whose weight, minShare and cap can change while it runs tasks.
  *
  * <p>All methods are called under the scheduler's lock, but for reads of weight and minShare.
  */
 final class RulePool extends Pool {
   /** One object, so that a change acts as a whole. */
   private volatile PoolRules.PoolSpec spec;
+  /** The task set that is offered slots now, until so many tasks of the pool run. */
+  private TaskSetManager offered;
+  private int most;
+  private boolean paused;
 
   RulePool(PoolRules.PoolSpec spec) {
     super(spec.name, spec.mode.equals("FAIR") ? SchedulingMode.FAIR() : SchedulingMode.FIFO(),
@@ -38,5 +43,38 @@ final class RulePool extends Pool {
   public int minShare() {
     PoolRules.PoolSpec now = spec;
     return now == null ? super.minShare() : now.minShare;
+  }
+
+  /**
+   * Offers slots to one of its task sets, until so many tasks of the pool run.
+   *
+   * <p>One turn offers every free slot, and Spark asks nobody between two launches. It does tell
+   * the pool of each, so at the cap the pool lets the task set look finished, which takes no
+   * offers, until the turn ends. The scheduler's lock is held all the time: nobody else sees it.
+   */
+  void offer(TaskSetManager taskSet, int mostRunning, Runnable turn) {
+    if (runningTasks() >= mostRunning) {
+      return;
+    }
+    offered = taskSet;
+    most = mostRunning;
+    paused = false;
+    try {
+      turn.run();
+    } finally {
+      offered = null;
+      if (paused) {
+        taskSet.isZombie_$eq(false);
+      }
+    }
+  }
+
+  @Override
+  public void increaseRunningTasks(int tasks) {
+    super.increaseRunningTasks(tasks);
+    if (offered != null && !paused && runningTasks() >= most && !offered.isZombie()) {
+      paused = true;
+      offered.isZombie_$eq(true);
+    }
   }
 }

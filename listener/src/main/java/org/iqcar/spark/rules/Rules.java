@@ -127,13 +127,14 @@ public final class Rules {
     try {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
-      Pool root = sc.taskScheduler().rootPool();
-      Pools pools = new Pools(root, rules.pools.values(), keepDefaultFifo);
       // The scheduler holds this lock when it adds to its pools.
       synchronized (scheduler) {
-        pools.make();
         Field field = SparkInternals.field(scheduler, "schedulableBuilder");
         SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
+        RuleRoot root = new RuleRoot(new SlotsNow(sc));
+        root.takePlace(scheduler, builder);
+        Pools pools = new Pools(root, rules.pools.values(), keepDefaultFifo);
+        pools.make();
         Placement placement = new Placement(rules);
         sc.listenerBus().addToQueue(placement, QUEUE);
         field.set(scheduler, new PoolChooser(builder, placement, pools));

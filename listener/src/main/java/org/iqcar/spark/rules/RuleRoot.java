@@ -1,0 +1,111 @@
+package org.iqcar.spark.rules;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+import java.util.function.IntSupplier;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulableBuilder;
+import org.apache.spark.scheduler.SchedulingMode;
+import org.apache.spark.scheduler.TaskSetManager;
+import org.iqcar.spark.safety.SparkInternals;
+import scala.collection.mutable.ArrayBuffer;
+
+/**
+ * The scheduler's root pool, which holds the caps of its pools.
+ *
+ * <p>A task set of a capped pool is offered slots until so many tasks of the pool run; where the
+ * cap is not strict, it is offered again those that nobody has taken at the end of the round.
+ * Barrier stages start whole or not at all, so no cap holds them.
+ */
+final class RuleRoot extends Pool {
+  private static final String FIELD = "rootPool";
+
+  private final IntSupplier slots;
+
+  /**
+   * Makes a root pool.
+   *
+   * @param slots counts the slots there are now; called under the scheduler's lock
+   */
+  RuleRoot(IntSupplier slots) {
+    super("", SchedulingMode.FAIR(), 0, 0);
+    this.slots = slots;
+  }
+
+  /** Stands where the root pool stood, before any task ran; the caller holds the lock. */
+  void takePlace(Object scheduler, SchedulableBuilder builder) throws ReflectiveOperationException {
+    for (Schedulable child : builder.rootPool().schedulableQueue()) {
+      addSchedulable(child);
+    }
+    SparkInternals.field(builder, FIELD).set(builder, this);
+    SparkInternals.field(scheduler, FIELD).set(scheduler, this);
+  }
+
+  @Override
+  public ArrayBuffer<TaskSetManager> getSortedTaskSetQueue() {
+    ArrayBuffer<TaskSetManager> sorted = super.getSortedTaskSetQueue();
+    if (!anyCapped()) {
+      return sorted;
+    }
+    List<TaskSetManager> all = new ArrayList<>(sorted.size());
+    for (int i = 0; i < sorted.size(); i++) {
+      all.add(sorted.apply(i));
+    }
+    return new TurnQueue<>(all, new Round(slots.getAsInt()));
+  }
+
+  private boolean anyCapped() {
+    for (Schedulable child : schedulableQueue()) {
+      if (child instanceof RulePool && ((RulePool) child).spec().isCapped()
+          && !child.schedulableQueue().isEmpty()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The pool whose cap holds a task set, or null. */
+  private static RulePool capped(TaskSetManager taskSet) {
+    Pool pool = taskSet.parent();
+    boolean holds = pool instanceof RulePool && ((RulePool) pool).spec().isCapped()
+        && !taskSet.isBarrier();
+    return holds ? (RulePool) pool : null;
+  }
+
+  /** One round: Spark tells all task sets of new executors, then it offers them slots. */
+  private static final class Round
+      implements BiConsumer<List<TaskSetManager>, Consumer<TaskSetManager>> {
+    private final int slots;
+    private boolean told;
+
+    Round(int slots) {
+      this.slots = slots;
+    }
+
+    @Override
+    public void accept(List<TaskSetManager> all, Consumer<TaskSetManager> offer) {
+      if (!told) {
+        told = true;
+        all.forEach(offer);
+        return;
+      }
+      for (TaskSetManager taskSet : all) {
+        RulePool pool = capped(taskSet);
+        if (pool == null) {
+          offer.accept(taskSet);
+        } else {
+          pool.offer(taskSet, pool.spec().most(slots), () -> offer.accept(taskSet));
+        }
+      }
+      for (TaskSetManager taskSet : all) {
+        RulePool pool = capped(taskSet);
+        if (pool != null && !pool.spec().strict) {
+          offer.accept(taskSet);
+        }
+      }
+    }
+  }
+}
