@@ -63,6 +63,8 @@ POOLS = TableSpec(
         ("mode", "str", "", "FIFO or FAIR among its own jobs."),
         ("weight", "float64", "", "Its weight among the pools."),
         ("min_share", "float64", "slots", "Slots it gets before weights count."),
+        ("cap", "float64", "tasks", "Most of its tasks that run at once; NaN if it has no cap."),
+        ("strict", "bool", "", "Whether the cap also holds where slots are idle."),
     ),
 )
 

@@ -59,6 +59,8 @@ class _Pool(Struct):
     mode: str = ""
     weight: float = nan
     min_share: float = field(default=nan, name="minShare")
+    cap: float = 0.0
+    strict: bool = False
 
 
 class _Target(Struct):
@@ -236,6 +238,8 @@ def decode_pools(lines: Iterable[bytes]) -> pd.DataFrame:
             "mode": [redact_text(pool.mode, MAX_NAME).upper() for _, pool in found],
             "weight": [pool.weight for _, pool in found],
             "min_share": [pool.min_share for _, pool in found],
+            "cap": [pool.cap if 0 < pool.cap < MOST_SLOTS else nan for _, pool in found],
+            "strict": [pool.strict for _, pool in found],
         }
     )
 

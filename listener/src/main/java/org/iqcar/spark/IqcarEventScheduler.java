@@ -29,6 +29,8 @@ public final class IqcarEventScheduler implements SparkListenerEvent {
     private String mode = "";
     private int weight;
     private int minShare;
+    private int cap;
+    private boolean strict;
 
     public String getName() {
       return name;
@@ -60,6 +62,24 @@ public final class IqcarEventScheduler implements SparkListenerEvent {
 
     public void setMinShare(int minShare) {
       this.minShare = minShare;
+    }
+
+    /** Most tasks that run at once, with the slots there are now; 0: no cap. */
+    public int getCap() {
+      return cap;
+    }
+
+    public void setCap(int cap) {
+      this.cap = cap;
+    }
+
+    /** Whether the cap also holds where slots are idle. */
+    public boolean isStrict() {
+      return strict;
+    }
+
+    public void setStrict(boolean strict) {
+      this.strict = strict;
     }
   }
 
@@ -127,6 +147,7 @@ public final class IqcarEventScheduler implements SparkListenerEvent {
     for (PoolState pool : pools) {
       text.append('\n').append(pool.name).append(' ').append(pool.mode);
       text.append(' ').append(pool.weight).append(' ').append(pool.minShare);
+      text.append(' ').append(pool.cap).append(' ').append(pool.strict);
     }
     return text.toString();
   }

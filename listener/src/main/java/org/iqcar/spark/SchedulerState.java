@@ -5,6 +5,7 @@ import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
+import org.iqcar.spark.rules.Caps;
 
 /** Reads the scheduler's mode, slots and pools. */
 final class SchedulerState {
@@ -35,6 +36,8 @@ final class SchedulerState {
           pool.setMode(child.schedulingMode().toString());
           pool.setWeight(child.weight());
           pool.setMinShare(child.minShare());
+          pool.setCap(Caps.most(child, event.getSlots()));
+          pool.setStrict(Caps.isStrict(child));
           pools.add(pool);
         }
       }

@@ -161,4 +161,24 @@ class PoolRulesTest {
         StandardCharsets.UTF_8);
     assertThrows(RulesRefused.class, () -> PoolRules.parse("r.json", deep, OTHERS));
   }
+
+  @ParameterizedTest
+  @CsvSource({"'cap':3,10,3", "'cap_share':0.3,10,3", "'cap_share':0.3,2,1", "'cap_share':1,8,8",
+      "'cap':2;'cap_share':0.5,8,2", "'cap':6;'cap_share':0.5,8,4"})
+  void aCapIsAsManyTasksOrAShareOfTheSlotsAndNeverNone(String cap, int slots, int most) {
+    PoolRules rules = parse("{'schema_version':'1','pools':[{'name':'p'," + cap.replace(';', ',')
+        + "}],'assignments':[]}");
+    PoolRules.PoolSpec pool = rules.pools.get("p");
+    assertTrue(pool.isCapped());
+    assertFalse(pool.strict);
+    assertEquals(most, pool.most(slots));
+  }
+
+  @ParameterizedTest
+  @CsvSource({"'cap':0", "'cap':1.5", "'cap_share':0", "'cap_share':1.1", "'cap_share':'all'",
+      "'strict':1"})
+  void aCapThatIsNoneIsRefused(String cap) {
+    assertThrows(RulesRefused.class, () -> parse(
+        "{'schema_version':'1','pools':[{'name':'p'," + cap + "}],'assignments':[]}"));
+  }
 }
