@@ -36,6 +36,7 @@ from iqcar.enums import (
 )
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.inject.anomalies import Anomaly, Pattern
+from iqcar.replay.cap_rules import AS_GOOD, SHARES
 from iqcar.report.json.analyze import result_schema
 from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
 from iqcar.rules.compile_pools import VICTIMS_FIRST
@@ -98,27 +99,36 @@ TOPIC_TABLES = (
     STRAGGLER_TOPICS,
     TOPIC_SOURCES,
 )
+PERCENTS = ", ".join(f"{share:.0%}" for share in SHARES)
 HOW_RULES_BECOME_POOLS = f"""\
 `iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
 rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
 
 - Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
-  minShare, then to the pool with the fewest running tasks for its weight. It knows no cap and takes
-  no slot back, so a share is a proportion to the other pools that want slots at that moment.
+  minShare, then to the pool with the fewest running tasks for its weight. It takes no
+  slot back, so a share is a proportion to the other pools that want slots at that moment.
 - AGG with share 1/n: the source's pool weighs one part, and `default`, where everybody else is,
   one part for each of the other queries that ran at once at most.
 - DYNP: a priority weighs that many parts, one being an ordinary query's. Victims whose priority is
   raised also get a minShare where the log tells the number of slots, together
   {VICTIMS_FIRST:.0%} of them, so that a heavy `default` pool does not delay a victim when few
   queries run. The rest stays for everybody else.
+- CAP: the plugin lets tasks of the pool take at most that share of the slots there are at that
+  moment, one at least. A running task keeps its slot, so no weight moves a query with long tasks
+  off the slots that it took while nobody else wanted them: only a strict cap keeps some free, and
+  they stand idle while nobody comes. A cap that is not strict gives idle slots away. One is
+  proposed where weights do not help the victims and a cap does: of {PERCENTS} of
+  the slots the mildest that gains them {AS_GOOD:.0%} of what the best does. Stock Spark and
+  `fairscheduler.xml` have no caps.
 - An application's own pools, where the plugin recorded them, keep mode and minShare, and divide
   what the rules leave in the proportion they had. Pools of rules work as `default` does inside:
   FIFO, unless it was FAIR.
 - Weights are small whole numbers: ratios are within {RATIO_ERROR:.0%} of those asked for, and at
   most {MAX_RATIO:.0f}. A pool that wants slots gets one at least, whatever its weight: shares
   smaller than that need more slots.
-- A query has one pool. Of several rules for it, AGG comes before DYNP, then the lower rule-order
-  counts. The `notes` say what was decided, and what helps where pools do not.
+- A query has one pool, with a weight and perhaps a cap. Of several rules for its weight, AGG comes
+  before DYNP, then the lower rule-order counts. The `notes` say what was
+  decided, and what helps where pools do not.
 
 In PySpark, `with iqcar.query("q39b", pool="iqcar-q39b"):` names what runs inside and puts it into a
 pool; with the plugin and `spark.iqcar.rules` the program stays as it is.

@@ -18,7 +18,7 @@ def shorten(text: str) -> list[str]:
     worst = lines.index(next(line for line in lines if line.startswith("1. ")))
     target = list(takewhile(bool, lines[worst:]))
     rules = list(takewhile(bool, lines[lines.index("Scheduler rules") :]))
-    starts = [n for n, line in enumerate(rules) if re.match(r" +(AGG|DYNP) ", line)]
+    starts = [n for n, line in enumerate(rules) if re.match(r" +(AGG|DYNP|CAP) ", line)]
     end = starts[RULES_SHOWN] if len(starts) > RULES_SHOWN else len(rules)
     changed = lines[lines.index(CHANGED) :]
     table = next(n for n, line in enumerate(changed) if line.startswith("query "))

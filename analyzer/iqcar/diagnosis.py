@@ -94,6 +94,8 @@ class Diagnosis:
     """What became of the rules that the run was recorded with, and why."""
     curves: tuple[Curve, ...] = ()
     """Own rates of stages that ``iqcar experiment`` measured, for what-if questions."""
+    fitted: Model | None = field(default=None, repr=False, compare=False)
+    """The causal model, where the effect of rules was predicted by it."""
 
     @cached_property
     def queries(self) -> pd.DataFrame:
@@ -143,6 +145,8 @@ class Diagnosis:
         """
         from iqcar.whatif.model import build_model
 
+        if self.fitted is not None and not self.curves:
+            return self.fitted
         model = build_model(self.tables, self.waits, self.blame.demand, self.curves)
         if model is None:
             raise IqcarError(

@@ -33,17 +33,22 @@ from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.waits import measure_waits
 from iqcar.waits.by_query import sum_query_waits
 from iqcar.wasted import find_wasted_work
+from iqcar.whatif.device_replay import MOST_TASKS, DeviceReplay
+from iqcar.whatif.model import FEW_TASKS, build_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pandas as pd
+
     from iqcar.blame.attribute import Blame
     from iqcar.eventlog import ReadProgress
     from iqcar.eventlog.find.log_parts import EventLog
-    from iqcar.rules import RulesFile
+    from iqcar.rules import Rule, RulesFile
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics, TopicSettings
+    from iqcar.whatif.model import Model
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -326,9 +331,20 @@ def _diagnose(
         rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
     advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
     advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=advice)
-    prediction = Prediction(rules, None, ())
+    prediction, model, coarse = Prediction(rules, None, ()), None, False
     if expected:
-        prediction = predict(tables, graph, rules, beside=earlier.kept, all_rules=all_rules)
+        coarse = len(tables.tasks) > FEW_TASKS
+        model = _device_model(tables, waits, blame, rules, coarse=coarse)
+        devices = DeviceReplay(model) if model is not None else None
+        prediction = predict(
+            tables,
+            graph,
+            rules,
+            recording=devices.recording if devices is not None else None,
+            devices=devices,
+            beside=earlier.kept,
+            all_rules=all_rules,
+        )
     rules, earlier = add_to(earlier, prediction.rules)
     doubts = (*find_doubts(tables, waits), *blame.doubts, *prediction.doubts)
     return Diagnosis(
@@ -348,4 +364,14 @@ def _diagnose(
         settings=settings,
         rejected_rules=prediction.rejected,
         earlier=earlier,
+        fitted=None if coarse else model,
     )
+
+
+def _device_model(
+    tables: Tables, waits: pd.DataFrame, blame: Blame, rules: Sequence[Rule], *, coarse: bool
+) -> Model | None:
+    """Fit the model that predicts rules; None where there is nothing to predict, or too much."""
+    if not rules or len(tables.tasks) > MOST_TASKS:
+        return None
+    return build_model(tables, waits, blame.demand, coarse=coarse, idle_too=False)

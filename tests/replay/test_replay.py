@@ -76,13 +76,19 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem(queries, tuple(executors), mode, draw(pool_lists()), cpus)
 
 
-def pool_lists() -> st.SearchStrategy[tuple[Pool, ...]]:
+def pool_lists(*, capped: bool = False) -> st.SearchStrategy[tuple[Pool, ...]]:
+    caps = (
+        st.sampled_from([None, 1, 2, 3]),
+        st.sampled_from([None, 0.25, 0.29, 0.5, 0.9]),
+        st.booleans(),
+    )
     pool = st.builds(
         Pool,
         st.sampled_from(POOL_NAMES),
         st.integers(1, 4),
         st.integers(0, 3),
         st.sampled_from(["FIFO", "FAIR"]),
+        *(caps if capped else ()),
     )
     return st.lists(pool, max_size=3, unique_by=lambda one: one.name).map(tuple)
 
@@ -129,7 +135,7 @@ def test_a_replay_under_its_own_shares_is_the_recorded_run(problem: Problem) -> 
 
 
 @pytest.mark.slow
-@given(problems(), pool_lists(), st.data())
+@given(problems(), st.one_of(pool_lists(), pool_lists(capped=True)), st.data())
 def test_a_replay_under_other_shares_is_what_spark_would_have_done(
     problem: Problem, pools: tuple[Pool, ...], data: st.DataObject
 ) -> None:

@@ -65,7 +65,7 @@ def test_rules_text_and_page_say_the_same_sentence_once(long: Diagnosis, capsys)
     assert {rule.advice for rule in long.rules} == {SAYS}
     print_diagnosis(long)
     assert " ".join(capsys.readouterr().out.split()).count("Split the tasks of etl") == 1
-    assert [line.besides for line in rules_section(long)["rules"]] == [SAYS, "", ""]
+    assert [line.besides for line in rules_section(long)["rules"]] == [SAYS, "", "", ""]
     (report,) = (one for one in find_verdict(long).findings if one.name == "report")
     assert report.advice.startswith(SAYS)
 

@@ -26,7 +26,7 @@ from iqcar.rules import (
     recorded_priorities,
 )
 from iqcar.rules.losses_between_queries import most_at_once
-from iqcar.rules.rule import ADVICE_FIELDS
+from iqcar.rules.rule import ADVICE_FIELDS, CAP_FIELDS
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.rules.vocabulary.lost_time import vocabulary
 from tests.support.examples import examples
@@ -246,7 +246,7 @@ def test_rule_fields_and_schema_agree():
     schema = json.loads(rule_schema())["$defs"]["rule"]
     (rule, *_) = rules_of({(0, 1): 30_000.0})
     assert set(rule.to_dict()) == set(schema["required"])
-    assert set(schema["properties"]) == {*schema["required"], *ADVICE_FIELDS}
+    assert set(schema["properties"]) == {*schema["required"], *ADVICE_FIELDS, *CAP_FIELDS}
     with pytest.raises(dataclasses.FrozenInstanceError):
         rule.rule_value = 2.0
 

@@ -74,6 +74,8 @@ class QueryPlan:
     stages: tuple[StagePlan, ...]
     app: int = 0
     submit: float = 0.0
+    cap: float = np.inf
+    """Most tasks that run at once."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,9 @@ class Simulation:
                 waiting = [
                     key
                     for key, tasks in self._pending.items()
-                    if tasks and self.plans[key[0]].app == app
+                    if tasks
+                    and self.plans[key[0]].app == app
+                    and self._running[key[0]] < self.plans[key[0]].cap
                 ]
                 if not waiting:
                     break

@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from iqcar.rules.pool_plan import Pool
 from iqcar.tables import Tables
@@ -227,21 +229,43 @@ class _Simulator:
             self.submit_ready(task_set.query, task_set.job)
 
     def offer(self) -> None:
-        """TaskSchedulerImpl.resourceOffers: sort once, then serve in that order."""
-        for task_set in self.sorted_queue():
-            while task_set.pending and self.free:
-                index, attempt = task_set.pending.pop()
-                duration = task_set.plan.tasks[index][attempt]
-                ran = _Ran(
-                    task_set, index, attempt, self.free.pop(0), self.now, self.now + duration
-                )
-                task_set.running += 1
-                self.out.tasks.append(ran)
-                self.at(ran.finish, self.task_ends, ran)
+        """TaskSchedulerImpl.resourceOffers: sort once, then serve in that order.
+
+        Pools at their cap are left out; then slots that nobody took go to them, unless strict.
+        """
+        queue = self.sorted_queue()
+        for task_set in queue:
+            while task_set.pending and self.free and self.room_in(task_set):
+                self.launch(task_set)
+        for task_set in queue:
+            while task_set.pending and self.free and not self.declared(task_set).strict:
+                self.launch(task_set)
         busy = sum(t.running for t in self.out.sets)
         self.out.most_at_once = max(self.out.most_at_once, busy)
-        waiting = any(t.pending for t in self.out.sets)
+        waiting = any(t.pending and self.room_in(t) for t in self.out.sets)
         assert not (waiting and self.free), "a slot stays free while a task waits"
+
+    def launch(self, task_set: _TaskSet) -> None:
+        index, attempt = task_set.pending.pop()
+        duration = task_set.plan.tasks[index][attempt]
+        ran = _Ran(task_set, index, attempt, self.free.pop(0), self.now, self.now + duration)
+        task_set.running += 1
+        self.out.tasks.append(ran)
+        self.at(ran.finish, self.task_ends, ran)
+
+    def declared(self, task_set: _TaskSet) -> Pool:
+        name = self.shares.queries[task_set.query].pool or "default"
+        declared = {pool.name: pool for pool in self.shares.pools}
+        return declared.get(name, Pool(name))
+
+    def room_in(self, task_set: _TaskSet) -> bool:
+        """Whether one more task of its pool may run."""
+        pool = self.declared(task_set)
+        running = sum(t.running for t in self.out.sets if self.declared(t).name == pool.name)
+        most = [] if pool.cap is None else [pool.cap]
+        if pool.cap_share is not None:
+            most.append(max(math.floor(Fraction(str(pool.cap_share)) * self.offered), 1))
+        return running < min(most, default=math.inf)
 
     def sorted_queue(self) -> list[_TaskSet]:
         sets = [t for t in self.out.sets if t.pending or t.running]

@@ -12,6 +12,7 @@ import functools
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -69,6 +70,7 @@ class NaiveRun:
         self.at_work = [0] * n
         self.number: dict[int, int] = {}
         self.free = [[0] * self.slots.hosts for _ in range(apps)]
+        self.there = [0] * apps
         self.with_free: list[list[int]] = [[] for _ in range(apps)]
         for k, when in enumerate(self.slots.when):
             heapq.heappush(self.events, (when, ADD, k))
@@ -117,6 +119,7 @@ class NaiveRun:
         self.now, kind, number = heapq.heappop(self.events)
         if kind == ADD:
             app, host = int(self.slots.app[number]), int(self.slots.host[number])
+            self.there[app] += int(self.slots.change[number])
             self._free(app, host, int(self.slots.change[number]))
             self._offer(app)
         elif kind == RELEASE:
@@ -172,13 +175,26 @@ class NaiveRun:
             by_cap[self.shares.cap_of[s]] += running
         sets = [s for s, tasks in self.pending.items() if tasks and self._app(s) == app]
         before = functools.partial(self._compare, busy=busy, by_pool=by_pool)
-        for s in sorted(sets, key=functools.cmp_to_key(before)):
+        in_order = sorted(sets, key=functools.cmp_to_key(before))
+        for s in in_order:
             cap = self.shares.cap_of[s]
             while self.pending[s] and self.with_free[app]:
-                if cap >= 0 and by_cap[cap] >= self.shares.cap[cap]:
+                if cap >= 0 and by_cap[cap] >= self._limit(cap, app):
                     break
                 by_cap[cap] += 1
                 self._launch(self.pending[s].pop(0), s, app)
+        for s in in_order:
+            cap = self.shares.cap_of[s]
+            if cap >= 0 and not self.shares.cap_strict[cap]:
+                while self.pending[s] and self.with_free[app]:
+                    self._launch(self.pending[s].pop(0), s, app)
+
+    def _limit(self, cap: int, app: int) -> int:
+        """Most tasks under a cap: a number, and a share of the slots, one task at least."""
+        of_share = int(
+            Fraction(self.shares.cap_share[cap]).limit_denominator(100) * self.there[app]
+        )
+        return min(int(self.shares.cap[cap]), max(of_share, 1))
 
     def _launch(self, task: int, s: int, app: int) -> None:
         host, hosts = int(self.work.host[task]), self.with_free[app]
@@ -265,7 +281,8 @@ def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots,
         first_pool[app] + rng.integers(0, 1 << 20, n) % sizes[app], np.arange(n),
         rng.permutation(n), rng.random(pools) < 0.5, rng.integers(1, 4, pools).astype(np.float64),
         rng.integers(0, 3, pools).astype(np.float64), np.arange(pools), cap_of,
-        rng.integers(1, 4, caps),
+        rng.integers(1, 4, caps), rng.choice([0.29, 0.5, 0.9, 1.0], caps),
+        rng.random(caps) < 0.5,
     )  # fmt: skip
     alone = rng.uniform(1, 100, (m, 5)) * (rng.random((m, 5)) < 0.6)
     alone[alone.sum(axis=1) == 0, 2] = 10.0

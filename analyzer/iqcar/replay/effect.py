@@ -1,7 +1,9 @@
 """Predict the effect of rules: a replay under their pools against one under the recorded pools.
 
 Both are replays, so that what a replay leaves out is left out of both; its error on the recorded
-run is given with every prediction.
+run is given with every prediction. Where the model with devices reproduces the run, it predicts,
+and also what pools do against waits for a disk, a network or processors; else slots alone are
+shared, and tasks last as long as they did.
 """
 
 from __future__ import annotations
@@ -12,20 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.enums import BlameKind
-from iqcar.replay.expected import (
-    ASSUMPTIONS,
-    ITS,
-    MAX_FINGERPRINTS,
-    OWN,
-    THE,
-    Expected,
-    sentence_of,
-)
-from iqcar.replay.run import record, replay_errors
-from iqcar.replay.scheduling import chosen_pools
-from iqcar.rules import QueryType, compile_rules, recorded_scheduler, scheduler_rules
-from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
+from iqcar.enums import BlameKind, Resource
+from iqcar.replay.cap_rules import propose_caps
+from iqcar.replay.expected import ITS, OWN, THE, Expected
+from iqcar.replay.judge import Judge
+from iqcar.replay.run import record
+from iqcar.rules import QueryType, RuleType, compile_rules, recorded_scheduler, scheduler_rules
+from iqcar.rules.outlook import SLOWER_SHARE, Outlook
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.rule import RejectedRule
 from iqcar.tables import texts
@@ -34,13 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iqcar.graph import IQCGraph
-    from iqcar.replay.run import Recording, Replayed
+    from iqcar.replay.judge import Replays
+    from iqcar.replay.run import Recording
     from iqcar.rules import PoolPlan, Rule
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Ints
 
 THREADS = 4
-"""Replays at once: each needs up to 100 bytes per task."""
+"""Replays at once: each needs some 100 bytes per task, 300 where devices are shared."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,8 @@ def predict(
     graph: IQCGraph,
     rules: Sequence[Rule],
     *,
+    recording: Recording | None = None,
+    devices: Replays | None = None,
     beside: Sequence[Rule] = (),
     all_rules: bool = False,
 ) -> Prediction:
@@ -70,6 +68,11 @@ def predict(
     graph : IQCGraph
         Tells who lost time to whom: the victims of a source are the queries it cost most.
     rules : sequence of Rule
+    recording : Recording, optional
+        Of these tables; laid out by default.
+    devices : Replays, optional
+        Replays with shared devices. Without them rules against other waits than those for slots
+        have no expected effect.
     beside : sequence of Rule
         Rules that the run was recorded with, and that go on acting beside these.
     all_rules : bool
@@ -79,7 +82,8 @@ def predict(
     -------
     Prediction
         ``expected`` is None where pools do not act or the application cannot be replayed;
-        ``doubts`` say which.
+        ``doubts`` say which. Caps are added where weights do not help and they do
+        (:mod:`iqcar.replay.cap_rules`).
 
     Notes
     -----
@@ -87,22 +91,27 @@ def predict(
     in their order, and each that makes them harm is rejected.
     """
     # Nobody can replay what people will make of advice: its effect stays None.
-    acting = [rule for rule in scheduler_rules(rules) if rule.helps_pools]
+    acting = [rule for rule in scheduler_rules(rules) if rule.helps_pools or devices is not None]
     if not acting:
         return Prediction(tuple(rules), None, ())
-    forecast = _Forecast(tables, graph, rules, acting, beside)
+    recording = recording or record(tables)
+    forecast = _Forecast(tables, graph, rules, acting, recording, devices, beside)
     done = [_with(rule, expected) for rule, expected in zip(acting, forecast.each(), strict=True)]
-    rejected = {} if all_rules else {rule.id: _why(rule) for rule in done if rule.harms}
-    together = forecast.together(_without(done, rejected))
-    if together is not None and together.harms and not all_rules:
-        rejected |= _harming_together(forecast, _without(done, rejected))
-        together = forecast.together(_without(done, rejected))
+    caps = propose_caps(forecast, done)
     found = {rule.id: rule for rule in done}
+    every = [*(found.get(rule.id, rule) for rule in rules if not rule.is_advice), *caps]
+    every += [rule for rule in rules if rule.is_advice]
+    pooled = [rule for rule in scheduler_rules(every) if rule.helps_pools]
+    rejected = {} if all_rules else {rule.id: _why(rule) for rule in pooled if rule.harms}
+    together = forecast.together(_without(pooled, rejected))
+    if together is not None and together.harms and not all_rules:
+        rejected |= _harming_together(forecast, _without(pooled, rejected))
+        together = forecast.together(_without(pooled, rejected))
     return Prediction(
-        tuple(found.get(rule.id, rule) for rule in _without(rules, rejected)),
+        tuple(_without(every, rejected)),
         together,
-        forecast.doubts([rule.id for rule in done if rule.expected is None]),
-        tuple(RejectedRule(rule, rejected[rule.id]) for rule in done if rule.id in rejected),
+        forecast.doubts([rule.id for rule in pooled if rule.expected is None]),
+        tuple(RejectedRule(rule, rejected[rule.id]) for rule in pooled if rule.id in rejected),
     )
 
 
@@ -137,36 +146,84 @@ class _Forecast:
         graph: IQCGraph,
         rules: Sequence[Rule],
         acting: Sequence[Rule],
+        recording: Recording,
+        devices: Replays | None,
         beside: Sequence[Rule],
     ) -> None:
-        self.beside = beside
-        self.recording = record(tables)
-        self.judge = _Judge(tables, self.recording)
+        self.recording, self.beside = recording, beside
+        self.judges = [Judge(one) for one in (devices, recording) if one is not None]
         self.scheduler = recorded_scheduler(tables, rules)
         self.acting = acting
+        self.fingerprints = np.array(texts(tables.queries, "fingerprint"), object)
         found = _victims(tables, graph, acting)
-        self.victims = {rule.id: of_rule for rule, of_rule in zip(acting, found, strict=True)}
+        self._victims: dict[str, dict[QueryType, Ints]] = {r.fingerprint: {} for r in acting}
+        for rule, of_rule in zip(acting, found, strict=True):
+            self._victims[rule.fingerprint][rule.query_type] = of_rule
 
     def each(self) -> list[Expected | None]:
         """Predict the effect of each rule alone."""
-        plans = [self._plan([rule]) for rule in self.acting]
-        with ThreadPoolExecutor(THREADS) as pool:
-            replays = list(pool.map(self.recording.replay, plans))
-        called = [OWN if rule.query_type is QueryType.TARGET else ITS for rule in self.acting]
-        victims = [self.victims[rule.id] for rule in self.acting]
-        return list(map(self.judge.expected, plans, replays, victims, called))
+        self._replay_at_once([[rule] for rule in self.acting])
+        return [self.alone(rule) for rule in self.acting]
+
+    def tried(self, rules: Sequence[Rule]) -> list[Expected | None]:
+        """Predict the effect of rules for sources or victims that act, each alone."""
+        self._replay_at_once([[rule] for rule in rules])
+        return [self.alone(rule) for rule in rules]
+
+    def alone(self, rule: Rule) -> Expected | None:
+        """Predict the effect of one rule."""
+        called = OWN if rule.query_type is QueryType.TARGET else ITS
+        return self._judged([rule], self.victims(rule), called)
 
     def together(self, rules: Sequence[Rule]) -> Expected | None:
         """Predict the effect of several rules together; None where there are none."""
         if not rules:
             return None
+        everybody = np.unique(np.concatenate([self.victims(rule) for rule in rules]))
+        return self._judged(rules, everybody, THE)
+
+    def victims(self, rule: Rule) -> Ints:
+        """Runs that a rule is to help."""
+        return self._victims[rule.fingerprint][rule.query_type]
+
+    def on_victims_of(self, rule: Rule, rules: Sequence[Rule]) -> Expected | None:
+        """Predict what rules together do for the victims of one."""
+        return self._judged(rules, self.victims(rule), ITS) if rules else None
+
+    def _judged(
+        self, rules: Sequence[Rule], victims: Ints, called: tuple[str, str]
+    ) -> Expected | None:
         plan = self._plan(rules)
-        everybody = np.unique(np.concatenate([self.victims[rule.id] for rule in rules]))
-        return self.judge.expected(plan, self.recording.replay(plan), everybody, THE)
+        judge = self._judge_of(rules, plan, victims)
+        if judge is None:
+            return None
+        held = [rule.fingerprint for rule in rules if rule.rule_type is RuleType.CAP]
+        capped = np.flatnonzero(np.isin(self.fingerprints, held)) if held else None
+        return judge.expected(plan, victims, called, capped)
+
+    def _judge_of(self, rules: Sequence[Rule], plan: PoolPlan, victims: Ints) -> Judge | None:
+        """Replays with devices where they reproduce the run; slots alone tell of slots only."""
+        for judge in self.judges[:-1]:
+            if judge.reproduces(plan, victims):
+                return judge
+        of_slots = any(rule.resource == Resource.SLOTS.value for rule in rules)
+        return self.judges[-1] if of_slots else None
+
+    def _replay_at_once(self, sets: Sequence[Sequence[Rule]]) -> None:
+        """Replay several sets of rules side by side; judges keep what became of them."""
+        work = []
+        for rules in sets:
+            plan = self._plan(rules)
+            judge = self._judge_of(rules, plan, self.victims(rules[0]))
+            if judge is not None:
+                judge.before  # noqa: B018 - before threads would compute it several times
+                work.append((judge, plan))
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda one: one[0].after(one[1]), work))
 
     def _plan(self, rules: Sequence[Rule]) -> PoolPlan:
         known = self.scheduler
-        acting = [*self.beside, *rules]
+        acting = [*self.beside, *(replace(rule, helps_pools=True) for rule in rules)]
         return compile_rules(acting, known.slots, known.running, known.pools, all_rules=True)
 
     def doubts(self, blind: Sequence[str]) -> tuple[str, ...]:
@@ -182,7 +239,14 @@ class _Forecast:
 
 
 def _with(rule: Rule, expected: Expected | None) -> Rule:
-    return rule if expected is None else replace(rule, expected=expected.to_dict())
+    """Add the expected effect; pools are for what is no slot only where they surely help."""
+    if expected is None:
+        return rule
+    surely = (
+        expected.outlook == Outlook.HELPS.value
+        and expected.victims_change_percent <= -100 * SLOWER_SHARE
+    )
+    return replace(rule, expected=expected.to_dict(), helps_pools=rule.helps_pools or surely)
 
 
 def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Ints]:
@@ -204,76 +268,3 @@ def _victims(tables: Tables, graph: IQCGraph, rules: Sequence[Rule]) -> list[Int
         noticed = np.flatnonzero(lost >= MIN_LOST_MS)
         found.append(noticed if len(noticed) else np.flatnonzero(lost > 0))
     return found
-
-
-class _Judge:
-    """Holds replays under new shares against the one under the recorded shares."""
-
-    def __init__(self, tables: Tables, recording: Recording) -> None:
-        self.tables = tables
-        self.before = recording.replay()
-        self.errors = replay_errors(tables, self.before)
-        self.app = tables.queries["app"].to_numpy(np.int64)
-        self.ended = tables.queries["ended"].to_numpy(bool)
-        self.ids = texts(tables.queries, "query_id")
-        self.names = texts(tables.queries, "name")
-        self.fingerprints = texts(tables.queries, "fingerprint")
-
-    def expected(
-        self, plan: PoolPlan, after: Replayed, victims: Ints, called: tuple[str, str]
-    ) -> Expected | None:
-        """Judge one plan; None where none of its victims could be replayed to its end."""
-        chosen = chosen_pools(self.tables, plan)
-        touched = np.isin(self.app, sorted({int(self.app[query]) for query in chosen}))
-        old, new = self.before.duration_ms, after.duration_ms
-        known = touched & self.ended & np.isfinite(old + new)
-        judged = victims[known[victims]]
-        if len(judged) == 0:
-            return None
-        counted = np.flatnonzero(known)
-        change = np.where(old > 0, new / np.where(old > 0, old, 1.0) - 1.0, 0.0)
-        slower = counted[change[counted] > SLOWER_SHARE]
-        worst = int(slower[np.argmax(change[slower])]) if len(slower) else None
-        off = np.abs(self.errors[counted])
-        off = off[np.isfinite(off)]
-        error = float(np.median(off)) if len(off) else None
-        before_ms, after_ms = float(old[judged].sum()), float(new[judged].sum())
-        all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
-        gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
-        noticed = counted[new[counted] - old[counted] >= MIN_LOST_MS]
-        outlook = outlook_of(gain, cost, error, float(change[noticed].max(initial=0.0)))
-        expected = Expected(
-            outlook=outlook.value,
-            sentence="",
-            victims=len(judged),
-            victim_fingerprints=self._fingerprints(judged),
-            victims_before_ms=before_ms,
-            victims_after_ms=after_ms,
-            victims_change_percent=100 * gain,
-            queries=len(counted),
-            before_ms=all_before,
-            after_ms=all_after,
-            change_percent=100 * cost,
-            slower=len(slower),
-            slowest=None
-            if worst is None
-            else {
-                "query_id": self.ids[worst],
-                "name": self.names[worst],
-                "before_ms": float(old[worst]),
-                "after_ms": float(new[worst]),
-                "change_percent": float(100 * change[worst]),
-            },
-            replay_error_percent=None if error is None else 100 * error,
-            replay_worst_error_percent=float(100 * off.max()) if len(off) else None,
-            assumptions=ASSUMPTIONS,
-        )
-        return replace(expected, sentence=sentence_of(expected, outlook, called))
-
-    def _fingerprints(self, queries: Ints) -> list[str]:
-        found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
-        return [fingerprint for fingerprint in found if fingerprint][:MAX_FINGERPRINTS]
-
-
-def _change(before: float, after: float) -> float:
-    return after / before - 1.0 if before > 0 else 0.0

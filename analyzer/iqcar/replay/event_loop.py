@@ -42,6 +42,8 @@ DEVICE = np.array([0, 1, 2, NO_DEVICE, 0])
 NO_REFERENCES = {"_nrt": False}
 """numba counts references to arrays atomically, which took most of the time; kernels that allocate
 nothing need no count."""
+ROUNDING = 1e-9
+"""A share of the slots that is a whole number but for this is that number: 0.29 of 100 is 29."""
 ENOUGH = 1e-9
 """Change of the fair share, relative, from which it is refined further."""
 
@@ -121,7 +123,8 @@ def run(
         first,
         np.zeros(n_pools, np.int64),
         *(np.full(n_steps, -1) for _ in range(2)),
-        *(np.empty(n_steps, np.int64) for _ in range(2)),
+        # One round can pick a task set twice: up to its cap, and for slots that nobody wants.
+        *(np.empty(2 * n_steps, np.int64) for _ in range(2)),
     )
     order = (
         shares,
@@ -480,6 +483,44 @@ def _first_phase(i: int, now: float, progress: Any, pools: Any, devices: Any) ->
     return _next_phase(i, now, progress, pools, devices)
 
 
+@kernel(**NO_REFERENCES)
+def _limit(cap: int, shares: Any, offered: int) -> int:
+    """Most tasks under a cap at this moment: a share of the slots is one task at least."""
+    most = shares.cap[cap]
+    if shares.cap_share[cap] < 1.0:
+        most = min(most, max(int(shares.cap_share[cap] * offered + ROUNDING), 1))
+    return int(most)
+
+
+@kernel(**NO_REFERENCES)
+def _first_aside(a: int, aside: Any, next_aside: Any, order: Any) -> int:
+    """Step of an application at a cap that is not strict that goes before the others; −1: none."""
+    shares = order[0]
+    found = -1
+    for cap in range(len(aside)):
+        s = aside[cap]
+        if s < 0 or shares.cap_strict[cap] or shares.pool_app[shares.pool[s]] != a:
+            continue
+        while s >= 0:
+            if found < 0 or _goes_before(s, found, *order):
+                found = s
+            s = next_aside[s]
+    return int(found)
+
+
+@kernel(**NO_REFERENCES)
+def _take_out(s: int, cap: int, aside: Any, next_aside: Any) -> None:
+    """Take a step out of the list of those that its cap has set aside."""
+    if aside[cap] == s:
+        aside[cap] = next_aside[s]
+    else:
+        at = aside[cap]
+        while next_aside[at] != s:
+            at = next_aside[at]
+        next_aside[at] = next_aside[s]
+    next_aside[s] = -1
+
+
 @kernel(nogil=True, **NO_REFERENCES)
 def _loop(
     steps: Any, work: Any, slots: Any, shares: Any, devices: Any, found: Any, future: Any,
@@ -609,6 +650,16 @@ def _loop(
                     capped[shares.cap_of[s]] -= 1
                     back = aside[shares.cap_of[s]]
                     aside[shares.cap_of[s]] = -1
+        if kind == EXECUTORS:
+            # A share of more slots is more tasks.
+            for c in range(len(aside)):
+                s = aside[c]
+                if s >= 0 and shares.pool_app[shares.pool[s]] == a:
+                    aside[c] = -1
+                    while s >= 0:
+                        after = next_aside[s]
+                        next_aside[s] = back
+                        back, s = s, after
         if added >= 0 and is_ready[added] and pending[added] > 0:
             a = shares.pool_app[shares.pool[added]]
             offer = True
@@ -625,15 +676,22 @@ def _loop(
             _settle(heap, first[q], waiting[q], waiting[q] - 1, place, order)
         # One round of offers: Spark sorts the task sets once, then serves them in that order.
         picks = 0
-        while offer and state[a, FREE_SLOTS] > 0 and state[a, ACTIVE] > 0:
+        while offer and state[a, FREE_SLOTS] > 0:
             s = -1
             for q in range(shares.first_pool[a], shares.first_pool[a + 1]):
                 if waiting[q] > 0 and (s < 0 or _goes_before(heap[first[q]], s, *order)):
                     s = heap[first[q]]
+            lent = s < 0
+            if lent:
+                s = _first_aside(a, aside, next_aside, order)
+                if s < 0:
+                    break
             k = min(state[a, FREE_SLOTS], pending[s])
-            cap = shares.cap_of[s]
+            cap, limit = shares.cap_of[s], 0
             if cap >= 0:
-                k = min(k, max(shares.cap[cap] - capped[cap], 0))
+                limit = _limit(cap, shares, state[a, OFFERED])
+                if not lent:
+                    k = min(k, max(limit - capped[cap], 0))
                 capped[cap] += k
             for _ in range(k):
                 if returned[s] >= 0:
@@ -662,7 +720,11 @@ def _loop(
                     at = now + work.heir_wait[i]
                     _push(times, events, size, at, AVAILABLE * KIND + work.heir[i])
             pending[s] -= k
-            if pending[s] == 0 or (cap >= 0 and capped[cap] >= shares.cap[cap]):
+            if lent:
+                if pending[s] == 0:
+                    _take_out(s, cap, aside, next_aside)
+                    is_aside[s] = False
+            elif pending[s] == 0 or (cap >= 0 and capped[cap] >= limit):
                 q = queue[s]
                 state[a, ACTIVE] -= 1
                 waiting[q] -= 1

@@ -11,11 +11,6 @@ from iqcar.rules.rule_sentences import in_a_sentence
 MAX_FINGERPRINTS = 100
 """Victims whose fingerprints a rule lists; their durations are summed however many there are."""
 
-ASSUMPTIONS = (
-    "Tasks last as long as they did, queries start when they did, executors come and go as they "
-    "did; only who is offered a free slot first is new."
-)
-
 
 @dataclass(frozen=True)
 class Expected:
@@ -36,6 +31,12 @@ class Expected:
     replay_error_percent, replay_worst_error_percent : how far the replay of the recorded shares
         is off, as a share of each query's duration: the median, and the worst.
     assumptions : what the prediction rests on.
+    model : what is shared in the replays: ``slots``, or ``devices`` (slots, disks, networks and
+        processors of hosts).
+    source_before_ms, source_after_ms, source_change_percent : of a cap, the duration of the runs
+        that it holds back; else None.
+    idle_slot_ms, idle_slots_percent : of a cap, the time that slots stand free because of it, and
+        that as a share of the time of all slots from the first start to the last end; else None.
     """
 
     outlook: str
@@ -54,6 +55,12 @@ class Expected:
     replay_error_percent: float | None
     replay_worst_error_percent: float | None
     assumptions: str
+    model: str
+    source_before_ms: float | None = None
+    source_after_ms: float | None = None
+    source_change_percent: float | None = None
+    idle_slot_ms: float | None = None
+    idle_slots_percent: float | None = None
 
     @property
     def harms(self) -> bool:
@@ -61,9 +68,19 @@ class Expected:
         return bool(self.outlook == Outlook.HARMS.value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as it stands in JSON."""
-        return asdict(self)
+        """Return it as it stands in JSON: without a price where there is no cap."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in PRICE_FIELDS or self.source_before_ms is not None
+        }
 
+
+PRICE_FIELDS = (
+    "source_before_ms", "source_after_ms", "source_change_percent", "idle_slot_ms",
+    "idle_slots_percent",
+)  # fmt: skip
+"""Fields that only the effect of a cap has."""
 
 _FIRST = {
     Outlook.HELPS: "",
@@ -97,7 +114,23 @@ def sentence_of(expected: Expected, outlook: Outlook, called: tuple[str, str]) -
             f"{in_a_sentence(expected.slowest['name'])} "
             f"({expected.slowest['change_percent']:+.0f}%)"
         )
-    return text
+    return text + _price_of_cap(expected)
+
+
+def _price_of_cap(expected: Expected) -> str:
+    """Say what a cap costs those that it holds back, and in idle slots."""
+    before, after = expected.source_before_ms, expected.source_after_ms
+    if before is None or after is None:
+        return ""
+    text = (
+        f"; the capped query takes {_time(before)} → {_time(after)} "
+        f"({expected.source_change_percent or 0.0:+.0f}%)"
+    )
+    if not expected.idle_slot_ms:
+        return f"{text}, and no slot stands idle for it"
+    share = expected.idle_slots_percent
+    of_all = "" if share is None else f" ({share:.1f}% of the time of all slots)"
+    return f"{text}, and {expected.idle_slot_ms / 1000:.1f} slot-seconds stand idle for it{of_all}"
 
 
 def _time(ms: float) -> str:

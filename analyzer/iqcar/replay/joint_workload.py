@@ -147,3 +147,22 @@ def joint_shares(shares: Sequence[Shares]) -> Shares:
             ]
         ),
     )
+
+
+def with_caps(shares: Shares, cap_of: Ints, cap: Ints) -> Shares:
+    """Cap further steps, whatever pool they are in: no task goes beyond it.
+
+    Parameters
+    ----------
+    shares : Shares
+    cap_of : ndarray of shape (n_steps,)
+        Cap of each step; −1: as its pool has it.
+    cap : ndarray of shape (n_caps,)
+        Most tasks at once.
+    """
+    return shares._replace(
+        cap_of=np.where(cap_of >= 0, cap_of + len(shares.cap), shares.cap_of),
+        cap=np.concatenate([shares.cap, cap]),
+        cap_share=np.concatenate([shares.cap_share, np.ones(len(cap))]),
+        cap_strict=np.concatenate([shares.cap_strict, np.ones(len(cap), bool)]),
+    )

@@ -101,6 +101,11 @@ class Shares(NamedTuple):
     application."""
     cap: Ints
     """Most tasks that run at once under each cap."""
+    cap_share: Floats
+    """The same as a share of the slots that the application is offered at that moment, at least
+    one task; 1: no further limit."""
+    cap_strict: Flags
+    """Whether slots that nobody else wants stand free rather than go to tasks at the cap."""
 
 
 class Devices(NamedTuple):

@@ -56,7 +56,9 @@ LEAST_MS = 5.0
 PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
 
 
-def open_loop(demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int) -> Floats:
+def open_loop(
+    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rounds: int = ROUNDS
+) -> Floats:
     """Return the time of each task in each phase if it starts when and where it did.
 
     Parameters
@@ -65,6 +67,9 @@ def open_loop(demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int) ->
         Of these tasks.
     launch : ndarray of shape (n_tasks,), ms
     host : ndarray of shape (n_tasks,), int64
+    n_hosts : int
+    rounds : int
+        Times that tasks go through their phases; once where there are many tasks.
 
     Returns
     -------
@@ -88,17 +93,26 @@ def open_loop(demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int) ->
     shares = Shares(
         np.array([False]), np.zeros(1, np.int64), np.array([0, 1]), np.zeros(n, np.int64),
         order, order, np.array([False]), np.ones(1), np.zeros(1), np.zeros(1, np.int64), none,
-        nothing,
+        nothing, np.zeros(0), np.zeros(0, bool),
     )  # fmt: skip
     seats = np.zeros(DEVICES * n_hosts + 1, np.int64)
     np.cumsum(np.repeat(places + 1, DEVICES), out=seats[1:])
-    rounds = ROUNDS if n <= MANY_TASKS else 1
+    rounds = rounds if n <= MANY_TASKS else 1
     devices = Devices(demands.alone, demands.use, demands.capacity.ravel(), seats, rounds, False)
     return run(steps, work, slots, shares, devices).spent
 
 
-def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, TaskDemands]:
+def fit_demands(
+    tables: Tables, demands: TaskDemands, *, coarse: bool = False
+) -> tuple[TaskDemands, TaskDemands]:
     """Fit capacities that were inferred, then each task's time alone.
+
+    Parameters
+    ----------
+    tables : Tables
+    demands : TaskDemands
+    coarse : bool
+        Whether no task is fitted by itself, and tasks go through their phases once.
 
     Returns
     -------
@@ -116,8 +130,9 @@ def fit_demands(tables: Tables, demands: TaskDemands) -> tuple[TaskDemands, Task
     if len(rows) == 0:
         return demands, demands
     demands = _fit_capacities(demands, launch, host, n_hosts, rows)
-    demands = _keep_outside_queue(demands, launch, host, n_hosts, rows)
-    return fit_tasks(tables, demands), demands
+    rounds, steps = (1, 1) if coarse else (ROUNDS, OUTSIDE_ROUNDS)
+    demands = _keep_outside_queue(demands, launch, host, n_hosts, rows, rounds, steps)
+    return (demands if coarse else fit_tasks(tables, demands)), demands
 
 
 def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
@@ -157,7 +172,13 @@ def _replayable(launch: Floats, host: Ints, demands: TaskDemands) -> Ints:
 
 
 def _keep_outside_queue(
-    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rows: Ints
+    demands: TaskDemands,
+    launch: Floats,
+    host: Ints,
+    n_hosts: int,
+    rows: Ints,
+    rounds: int,
+    steps: int,
 ) -> TaskDemands:
     """Keep the part of measured waits for processors that the recorded tasks do not explain.
 
@@ -166,9 +187,9 @@ def _keep_outside_queue(
     """
     spent, alone = demands.spent[rows, COMPUTE], demands.alone[rows, COMPUTE]
     on = host[rows]
-    for _ in range(OUTSIDE_ROUNDS):
+    for _ in range(steps):
         part = _rows(demands, rows)
-        replayed = open_loop(part, launch[rows], on, n_hosts)[:, COMPUTE]
+        replayed = open_loop(part, launch[rows], on, n_hosts, rounds)[:, COMPUTE]
         queue = sum_by(on, spent - alone, n_hosts)
         missing = sum_by(on, spent - replayed, n_hosts)
         kept = demands.alone[rows, COMPUTE] - alone

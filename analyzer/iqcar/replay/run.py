@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from iqcar.replay.event_loop import run
+from iqcar.replay.idle_slots import idle_slot_ms
 from iqcar.replay.recorded_workload import workload_of
 from iqcar.replay.scheduling import (
     chosen_pools,
@@ -21,6 +22,8 @@ from iqcar.replay.scheduling import (
 from iqcar.tables import recorded_applications
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iqcar.replay.loop_input import Shares
     from iqcar.replay.recorded_workload import Workload
     from iqcar.replay.scheduling import StageOrder
@@ -39,10 +42,12 @@ class Replayed:
     Attributes
     ----------
     start_ms, end_ms : (queries,) ms since the epoch; NaN for a query that could not be replayed.
+    idle_slot_ms : time that slots stood free while tasks waited that a cap held back.
     """
 
     start_ms: Floats
     end_ms: Floats
+    idle_slot_ms: float = 0.0
 
     @property
     def duration_ms(self) -> Floats:
@@ -60,41 +65,81 @@ class Recording:
     """By row of the application."""
     doubts: tuple[str, ...] = ()
     """What could not be laid out, and why; what had to be assumed."""
-    _before: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    model: ClassVar[str] = "slots"
+    """What is shared in this replay; stands in JSON."""
+    most_error: ClassVar[float] = float("inf")
+    """Error from which its predictions count for nothing; tasks are not fitted, so there is none.
+    """
+    assumptions: ClassVar[str] = (
+        "Tasks last as long as they did, queries start when they did, executors come and go as "
+        "they did; only who is offered a free slot first is new."
+    )
+    _before: dict[int, tuple[Floats, Floats, float]] = field(default_factory=dict)
     _orders: dict[int, StageOrder] = field(default_factory=dict)
+    _recorded: dict[int, Shares] = field(default_factory=dict)
 
-    def replay(self, plan: PoolPlan | None = None) -> Replayed:
-        """Replay under the recorded shares, or under a plan.
+    def shares(self, plan: PoolPlan | None = None) -> dict[int, Shares]:
+        """Shares of each application as recorded, or under a plan.
 
         A plan acts on applications in which it assigns a query to a pool; the others stay as
         they were.
         """
+        chosen = chosen_pools(self.tables, plan) if plan is not None else {}
+        touched = self._touched(chosen)
+        found = {}
+        for app, workload in self.workloads.items():
+            if app not in self._orders:
+                order = self._orders[app] = stage_order(self.tables, workload)
+                self._recorded[app] = recorded_shares(self.tables, workload, order)
+            found[app] = self._recorded[app]
+            if plan is not None and app in touched:
+                found[app] = planned_shares(workload, self._orders[app], plan, chosen)
+        return found
+
+    def reach(self, plan: PoolPlan) -> set[int]:
+        """Applications in which a plan acts."""
+        return self._touched(chosen_pools(self.tables, plan))
+
+    def replay(self, plan: PoolPlan | None = None) -> Replayed:
+        """Replay under the recorded shares, or under a plan; see :meth:`shares`."""
         n = len(self.tables.queries)
         start, end = np.full(n, np.nan), np.full(n, np.nan)
-        chosen = chosen_pools(self.tables, plan) if plan is not None else {}
-        app = self.tables.queries["app"].to_numpy(np.int64)
-        touched = {int(app[query]) for query in chosen}
-        for number, workload in self.workloads.items():
-            if number not in self._orders:
-                self._orders[number] = stage_order(self.tables, workload)
-            order = self._orders[number]
-            if plan is not None and number in touched:
-                times = _times(workload, planned_shares(workload, order, plan, chosen))
+        idle = 0.0
+        for app, shares in self.shares(plan).items():
+            workload = self.workloads[app]
+            if shares is not self._recorded[app]:
+                times = _times(workload, shares)
+            elif app in self._before:
+                times = self._before[app]
             else:
-                if number not in self._before:
-                    shares = recorded_shares(self.tables, workload, order)
-                    self._before[number] = _times(workload, shares)
-                times = self._before[number]
-            start[workload.order.query], end[workload.order.query] = times
-        return Replayed(start, end)
+                times = self._before[app] = _times(workload, shares)
+            start[workload.order.query], end[workload.order.query] = times[:2]
+            idle += times[2]
+        return Replayed(start, end, idle)
+
+    @property
+    def slot_count(self) -> int:
+        """Sum over applications of the most slots that each had at once."""
+        each = (np.cumsum(one.slots.change) for one in self.workloads.values())
+        return sum(int(slots.max(initial=0)) for slots in each)
+
+    def errors(self) -> Floats:
+        """How far a replay of the run as it was is off: :func:`replay_errors`."""
+        return replay_errors(self.tables, self.replay())
+
+    def _touched(self, chosen: Mapping[int, str]) -> set[int]:
+        app = self.tables.queries["app"].to_numpy(np.int64)
+        return {int(app[query]) for query in chosen}
 
 
-def _times(workload: Workload, shares: Shares) -> tuple[Floats, Floats]:
-    """Start and end of the application's queries, in ms since the epoch."""
-    done = run(workload.steps, workload.work, workload.slots.anywhere(), shares).done
+def _times(workload: Workload, shares: Shares) -> tuple[Floats, Floats, float]:
+    """Start and end of the queries in ms since the epoch; slot time that caps left idle, in ms."""
+    slots = workload.slots.anywhere()
+    found = run(workload.steps, workload.work, slots, shares)
     order = workload.order
-    start, end = done[order.query_start], done[order.query_end]
-    return start + workload.origin, end + workload.origin
+    start, end = found.done[order.query_start], found.done[order.query_end]
+    idle = idle_slot_ms(workload.steps, workload.work, slots, shares, found)
+    return start + workload.origin, end + workload.origin, idle
 
 
 def record(tables: Tables) -> Recording:

@@ -12,12 +12,16 @@ from iqcar.rules.priorities import DEFAULT_POOL, FAIR
 from iqcar.tables import NONE, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from iqcar.replay.recorded_workload import Workload
     from iqcar.rules.pool_plan import Assignment, PoolPlan
     from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+
+NO_CAP = 2**31 - 1
+"""Tasks at once that no application has slots for."""
 
 
 class StageOrder(NamedTuple):
@@ -198,6 +202,21 @@ def shares_of_pools(
         np.array([each.weight for each in declared], np.float64),
         np.array([each.min_share for each in declared], np.float64),
         np.arange(len(names)),
-        np.full(len(pool), NONE, np.int64),
-        np.zeros(0, np.int64),
+        *_caps(declared, pool, workload.order.stage_step),
+    )
+
+
+def _caps(pools: Sequence[Pool], pool: Ints, stage_step: Ints) -> tuple[Ints, Ints, Floats, Flags]:
+    """Number the pools that have a cap: cap of each step, then what each cap is."""
+    capped = [at for at, one in enumerate(pools) if one.is_capped]
+    number = np.full(len(pools), NONE, np.int64)
+    number[capped] = np.arange(len(capped))
+    cap_of = np.full(len(pool), NONE, np.int64)
+    cap_of[stage_step] = number[pool[stage_step]]
+    caps = [pools[at] for at in capped]
+    return (
+        cap_of,
+        np.array([NO_CAP if one.cap is None else one.cap for one in caps], np.int64),
+        np.array([1.0 if one.cap_share is None else one.cap_share for one in caps], np.float64),
+        np.array([one.strict for one in caps], bool),
     )

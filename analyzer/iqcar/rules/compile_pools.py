@@ -1,8 +1,8 @@
 """Compile rules to FAIR pools: their weights, and the queries that go into each.
 
 Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
-minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back
-and knows no cap, so a share is only ever a proportion to the *other pools that want slots*:
+minShare, then to the pool with the fewest running tasks for its weight. It takes no slot back,
+so a share is only ever a proportion to the *other pools that want slots*:
 
 * ``AGG``: to give a source 1/n of the slots, everybody else has to have a weight too. The pool
   ``default`` weighs as much as all queries that stay in it at the busiest moment.
@@ -10,6 +10,8 @@ and knows no cap, so a share is only ever a proportion to the *other pools that 
   not help a victim against many queries in one heavy ``default`` pool when few of them run; so
   where the number of slots is known, victims also get a minShare: together half of the slots are
   offered to them first, and the other half stays for everybody else.
+* ``CAP``: the pool of the query gets a cap besides, which the plugin enforces. A query without
+  another rule weighs what an ordinary one does.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from iqcar.rules.rule_sentences import (
     under_earlier_rules,
     what_helps_besides,
     what_it_gets,
+    what_it_is_held_to,
     what_the_rest_gets,
     why_first,
     why_no_pool,
@@ -86,7 +89,9 @@ def compile_rules(
     slots and no priority is raised a source gets exactly its share; it gets less when victims are
     raised, and more when others want nothing.
     """
-    chosen, notes = _choose(rules, all_rules)
+    listed = list(rules)
+    chosen, notes = _choose(listed, all_rules)
+    caps = _caps(listed, all_rules)
     if not chosen:
         return PoolPlan(notes=tuple(notes))
     running = _queries_at_once(chosen, running)
@@ -110,9 +115,14 @@ def compile_rules(
     for rule, weight, min_share in zip(chosen, weights, min_shares, strict=False):
         name = pool_name(rule.query_name, taken)
         taken.add(name)
-        made.append(Pool(name, weight, min_share, default.mode))
+        pool = Pool(name, weight, min_share, default.mode)
         assignments.append(Assignment(name, rule.id, rule.fingerprint))
-        notes.append(what_it_gets(rule, made[-1], sum(weights), slots))
+        notes.append(what_it_gets(rule, pool, sum(weights), slots))
+        cap = caps.get(rule.fingerprint)
+        if cap is not None:
+            pool = replace(pool, cap_share=cap.rule_value, strict=cap.strict)
+            notes.append(what_it_is_held_to(cap, pool, slots))
+        made.append(pool)
     kept = [
         replace(pool, weight=weight)
         for pool, weight in zip(own, weights[len(chosen) :], strict=True)
@@ -122,11 +132,15 @@ def compile_rules(
 
 
 def _choose(rules: Iterable[Rule], all_rules: bool) -> tuple[list[Rule], list[str]]:
-    """Return one rule per fingerprint that acts through pools, and why the others do not act."""
+    """Return one rule per fingerprint that makes its pool, and why the others do not act.
+
+    A cap is added to the pool that another rule makes.
+    """
     ordered = sorted(
         scheduler_rules(rules),
         key=lambda r: (_TYPES.index(r.rule_type), r.rule_order, r.fingerprint, r.id),
     )
+    caps = _caps(ordered, all_rules)
     chosen: dict[str, Rule] = {}
     notes = []
     for rule in ordered:
@@ -138,9 +152,21 @@ def _choose(rules: Iterable[Rule], all_rules: bool) -> tuple[list[Rule], list[st
         elif first is None:
             chosen[rule.fingerprint] = rule
             notes += [why_not(rule)] if rule.harms else []
+        elif rule.rule_type is RuleType.CAP and rule is caps.get(rule.fingerprint):
+            notes += [why_not(rule)] if rule.harms else []
         else:
             notes.append(why_first(first, rule))
     return list(chosen.values()), [*notes, *what_helps_besides(ordered)]
+
+
+def _caps(rules: Iterable[Rule], all_rules: bool) -> dict[str, Rule]:
+    """Return the CAP rule of each fingerprint that acts: a pool has one besides its weight."""
+    found: dict[str, Rule] = {}
+    for rule in sorted(rules, key=lambda r: (r.rule_order, r.id)):
+        acts = rule.helps_pools and (all_rules or not rule.harms)
+        if rule.rule_type is RuleType.CAP and acts:
+            found.setdefault(rule.fingerprint, rule)
+    return found
 
 
 def _queries_at_once(chosen: Sequence[Rule], running: int | None) -> int:
@@ -178,6 +204,8 @@ class _Shares:
     def of_rule(self, rule: Rule) -> float:
         if rule.rule_type is RuleType.AGG:
             return rule.rule_value
+        if rule.rule_type is RuleType.CAP:
+            return self.ordinary
         return self.ordinary * rule.rule_value
 
 

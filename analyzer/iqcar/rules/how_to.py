@@ -8,7 +8,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from iqcar.rules.rule import scheduler_rules
-from iqcar.rules.rule_sentences import in_a_sentence
+from iqcar.rules.rule_sentences import cap_words, in_a_sentence
 from iqcar.rules.vocabulary.data_files import HOW_TO, read_data
 from iqcar.version import __version__
 
@@ -55,11 +55,18 @@ def how_to(
 def _table(plan: PoolPlan, query: dict[str, str]) -> str:
     if not plan.pools:
         return "No rule acts through pools: there is nothing to apply."
-    lines = ["| pool | weight | minShare | mode | for |", "|---|---|---|---|---|"]
+    capped = any(pool.is_capped for pool in plan.pools)
+    cap = " cap |" if capped else ""
+    lines = [
+        f"| pool | weight | minShare | mode |{cap} for |",
+        f"|---|---|---|---|---|{cap and '---|'}",
+    ]
     for pool in plan.pools:
         who = _escaped(in_a_sentence(query[pool.name])) if pool.name in query else "others"
+        cap = f" {cap_words(pool)} |" if capped else ""
         lines.append(
-            f"| {_escaped(pool.name)} | {pool.weight} | {pool.min_share} | {pool.mode} | {who} |"
+            f"| {_escaped(pool.name)} | {pool.weight} | {pool.min_share} | {pool.mode} |"
+            f"{cap} {who} |"
         )
     return "\n".join(lines)
 

@@ -147,6 +147,7 @@ class _Writer:
         self.called = [in_a_sentence(name) for name in self.names]
         self.ids = texts(tables.queries, "query_id")
         self.app = tables.queries["app"].to_numpy(np.int64)
+        self._split: dict[tuple[QueryType, int], str] = {}
 
     def victims(self, impact: ImpactModel, top: int) -> list[_Side]:
         """Return recurring queries that lost more to others than others lost to them."""
@@ -227,6 +228,12 @@ class _Writer:
 
     def _long_tasks(self, side: _Side) -> str:
         """What helps where long tasks hold the slots; empty where they do not."""
+        key = side.query_type, side.group
+        if key not in self._split:
+            self._split[key] = self._to_split(side)
+        return self._split[key]
+
+    def _to_split(self, side: _Side) -> str:
         rows = side.pairs[side.pairs["resource"] == Resource.SLOTS.value]
         if side.query_type is QueryType.TARGET:
             rows = rows[rows["source_group"] == side.most("source_group")[0]]

@@ -29,6 +29,7 @@ class RuleType(Kind):
 
     AGG = "AGG", "Run an aggressive query in a pool of its own with a share of 1/n."
     DYNP = "DYNP", "Change a query's priority: up for victims, down for sources."
+    CAP = "CAP", "Let an aggressive query's tasks take at most a share of the slots."
     ADVICE = (
         "ADVICE",
         "Tell people what helps: no scheduler acts on it.",
@@ -37,6 +38,8 @@ class RuleType(Kind):
 
 ADVICE_FIELDS = ("kind", "host", "settings")
 """Fields that only ADVICE rules have."""
+CAP_FIELDS = ("strict",)
+"""Fields that only CAP rules have."""
 
 
 class QueryType(Kind):
@@ -54,10 +57,10 @@ class Rule:
     ----------
     id : unique in its file, e.g. ``AGG-1``.
     rule_type, query_id, query_type, rule_value, rule_order : the paper's tuple. ``query_id`` is
-        the run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1); for
-        DYNP a priority, 1 being that of every query without a rule, in proportion as the weights
-        of FAIR pools are; for ADVICE the ms that the cause explains. ``rule_order`` counts from 1
-        within a rule type.
+        the run with most evidence. ``rule_value`` is for AGG the share of the slots (0 to 1), for
+        CAP the share that it gets at most; for DYNP a priority, 1 being that of every query
+        without a rule, in proportion as the weights of FAIR pools are; for ADVICE the ms that the
+        cause explains. ``rule_order`` counts from 1 within a rule type.
     fingerprint : matches every run of the recurring query.
     query_name : what a person calls it.
     resource : what was lost most to: slots, executors, cpu, memory, network or io; empty for advice
@@ -69,6 +72,7 @@ class Rule:
     kind : of advice, a key of ``rules/advice_kinds.json``; empty for other rules.
     host : the machine that advice is about; empty if it is about none.
     settings : of advice, each with name, value and why.
+    strict : of a cap, whether slots that nobody else wants stand idle rather than go beyond it.
     """
 
     id: str
@@ -88,6 +92,7 @@ class Rule:
     kind: str = ""
     host: str = ""
     settings: tuple[dict[str, str], ...] = ()
+    strict: bool = False
 
     @property
     def is_advice(self) -> bool:
@@ -96,12 +101,14 @@ class Rule:
 
     @property
     def harms(self) -> bool:
-        """Whether its own forecast is harm (:class:`iqcar.rules.outlook.Outlook`)."""
-        return bool((self.expected or {}).get("outlook") == Outlook.HARMS.value)
+        """Whether pools act on it and its own forecast is harm (:class:`Outlook`)."""
+        return self.helps_pools and (self.expected or {}).get("outlook") == Outlook.HARMS.value
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as it stands in JSON: the paper's tuple with hyphens, the rest as is."""
-        listed = [f.name for f in fields(self) if self.is_advice or f.name not in ADVICE_FIELDS]
+        others: tuple[str, ...] = () if self.is_advice else ADVICE_FIELDS
+        others += () if self.rule_type is RuleType.CAP else CAP_FIELDS
+        listed = [f.name for f in fields(self) if f.name not in others]
         return {JSON_NAMES.get(name, name): _plain(getattr(self, name)) for name in listed}
 
 

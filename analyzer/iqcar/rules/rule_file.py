@@ -49,7 +49,7 @@ class _Record(
     """A rule as it stands in the file; the paper's tuple keeps its hyphens."""
 
     id: _Text
-    rule_type: Literal["AGG", "DYNP", "ADVICE"]
+    rule_type: Literal["AGG", "DYNP", "CAP", "ADVICE"]
     query_id: _Text
     query_type: Literal["source", "target"]
     rule_value: Annotated[float, msgspec.Meta(gt=0)]
@@ -65,6 +65,7 @@ class _Record(
     kind: str = ""
     host: str = ""
     settings: Annotated[list[_Setting], _Few] = []
+    strict: bool = False
 
 
 class _Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,6 +73,9 @@ class _Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: _AboveZero = 1
     min_share: _Whole = 0
     mode: Literal["FIFO", "FAIR"] = "FIFO"
+    cap: _AboveZero | None = None
+    cap_share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    strict: bool = False
 
 
 class _Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,15 +134,20 @@ def dump_rules(
     """
     file = {**_head(), "rules": [rule.to_dict() for rule in rules]}
     if plan is not None:
-        file |= asdict(plan)
+        file |= _plan(plan)
     if recorded is not None:
-        file["recorded"] = asdict(recorded)
+        pools = [pool.to_dict() for pool in recorded.pools]
+        file["recorded"] = {**asdict(recorded), "pools": pools}
     return _formatted(file)
 
 
 def dump_pools(plan: PoolPlan) -> bytes:
     """Return a plan as JSON: the rules file without its rules."""
-    return _formatted({**_head(), **asdict(plan)})
+    return _formatted({**_head(), **_plan(plan)})
+
+
+def _plan(plan: PoolPlan) -> dict[str, Any]:
+    return {**asdict(plan), "pools": [pool.to_dict() for pool in plan.pools]}
 
 
 def _head() -> dict[str, Any]:
@@ -220,7 +229,7 @@ def _problem_of_rules(records: list[_Record]) -> str:
     for number, record in enumerate(records):
         same = (record.rule_type, record.fingerprint)
         is_advice = record.rule_type == RuleType.ADVICE.value
-        is_agg = record.rule_type == RuleType.AGG.value
+        is_share = record.rule_type in (RuleType.AGG.value, RuleType.CAP.value)
         problem = ""
         if is_advice:
             problem = _problem_of_advice(record)
@@ -228,10 +237,12 @@ def _problem_of_rules(records: list[_Record]) -> str:
             problem = "only advice can be about no resource"
         elif record.kind or record.host or record.settings:
             problem = "only ADVICE rules have a kind, a host and settings"
-        elif is_agg and record.query_type != QueryType.SOURCE.value:
-            problem = "an AGG rule is for a source"
-        elif is_agg and record.rule_value > 1:
-            problem = "the share of an AGG rule is at most 1"
+        elif is_share and record.query_type != QueryType.SOURCE.value:
+            problem = f"{_a(record.rule_type)} rule is for a source"
+        elif is_share and record.rule_value > 1:
+            problem = f"the share of {_a(record.rule_type)} rule is at most 1"
+        if record.strict and record.rule_type != RuleType.CAP.value:
+            problem = "only CAP rules are strict"
         if problem:
             return f"{problem} - at `$.rules[{number}]`"
         if record.id in seen:
@@ -242,6 +253,10 @@ def _problem_of_rules(records: list[_Record]) -> str:
             return f"{problem} - at `$.rules[{number}]`"
         seen.update((record.id, same))
     return ""
+
+
+def _a(rule_type: str) -> str:
+    return f"an {rule_type}" if rule_type.startswith("A") else f"a {rule_type}"
 
 
 def _problem_of_advice(record: _Record) -> str:
@@ -285,7 +300,7 @@ def _problem_of_pools(file: _File) -> str:
 
 
 def _pool_of(pool: _Pool) -> Pool:
-    return Pool(pool.name, pool.weight, pool.min_share, pool.mode)
+    return Pool(**msgspec.structs.asdict(pool))
 
 
 def _rule_of(record: _Record) -> Rule:

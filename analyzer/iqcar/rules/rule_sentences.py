@@ -83,6 +83,30 @@ def what_it_gets(rule: Rule, pool: Pool, weights: int, slots: int | None) -> str
     return f"{text}."
 
 
+def cap_words(pool: Pool) -> str:
+    """Say in a table what a pool is held to; empty where it has no cap."""
+    tasks = [] if pool.cap is None else [f"{pool.cap} tasks"]
+    share = [] if pool.cap_share is None else [f"{pool.cap_share:.0%} of the slots"]
+    strict = [] if not pool.strict else ["strict"]
+    return ", ".join([*tasks, *share, *strict]) if pool.is_capped else ""
+
+
+def what_it_is_held_to(rule: Rule, pool: Pool, slots: int | None) -> str:
+    """Say how many tasks a capped pool runs at once at most, and that the plugin sees to it."""
+    share = pool.cap_share or 1.0
+    count = "" if slots is None else f", {max(int(share * slots), 1)} of {slots}"
+    idle = (
+        "slots that nobody else wants stand idle rather than go beyond"
+        if pool.strict
+        else "it goes beyond only in slots that nobody else wants"
+    )
+    return (
+        f"{called(rule)} caps pool {pool.name}: its tasks run in {share:.0%} of the slots at "
+        f"most{count}; {idle}. A cap acts where the iqcar plugin applies the rules; "
+        "fairscheduler.xml has no place for it."
+    )
+
+
 def what_the_rest_gets(own: Sequence[Pool], running: int, made: int) -> str:
     """Say what is left for queries without a rule, and how that was counted."""
     names = " and ".join(f"{pool.name} (weight {pool.weight})" for pool in own[:3])

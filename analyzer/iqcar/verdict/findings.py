@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from iqcar.verdict.sentences import Part
     from iqcar.verdict.wasted_lines import WastedLine
 
+_DOES = {
+    RuleType.AGG: "a pool of its own for",
+    RuleType.DYNP: "lowers the priority of",
+    RuleType.CAP: "a cap on the slots of",
+}
 MOSTLY_BY = 0.5
 """Share of what was lost to others from which one query is named as the one in the way."""
 
@@ -292,7 +297,5 @@ def _rules(
                 said += f" (expected {rule.expected['victims_change_percent']:+.0f} %)"
             found.append((rule.id, said))
         elif rule.fingerprint == culprit and rule.query_type is QueryType.SOURCE:
-            pool = rule.rule_type is RuleType.AGG
-            does = "a pool of its own for" if pool else "lowers the priority of"
-            found.append((rule.id, f"{does} {names.called(worst)}"))
+            found.append((rule.id, f"{_DOES[rule.rule_type]} {names.called(worst)}"))
     return tuple(found)

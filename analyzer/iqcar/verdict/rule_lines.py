@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iqcar.enums import Resource
 from iqcar.formatting import percent, printable, resource_name, short
-from iqcar.rules import QueryType, scheduler_rules
+from iqcar.rules import QueryType, RuleType, scheduler_rules
 from iqcar.rules.outlook import Outlook
 from iqcar.rules.rule_sentences import called
 
@@ -22,6 +22,7 @@ NAME_WIDTH = 80
 
 _DOES = {
     ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
+    ("CAP", "source"): "Let tasks of {name} take at most {share} of the slots{idle}.",
     ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
     ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
 }
@@ -42,7 +43,7 @@ class RuleLine:
     id, type, name : str
         ``AGG-1``, ``AGG``, and the query that it is about.
     value : float
-        Share of the slots (AGG) or priority (DYNP).
+        Share of the slots (AGG, CAP) or priority (DYNP).
     does, reason : str
         What it asks the scheduler for, and the evidence; sentences.
     expected : str
@@ -99,7 +100,8 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
     if rule.expected:
         tone, outlook = _OUTLOOKS[Outlook(rule.expected["outlook"])]
         expected = printable(rule.expected["sentence"])
-        if first is not rule and first.expected == rule.expected:
+        same = first is not rule and first.expected == rule.expected
+        if same and rule.rule_type is not RuleType.CAP:
             expected = f"as for {first.id}; a query has one pool, so only one of the two acts"
     if not rule.helps_pools:
         resource = resource_name(Resource(rule.resource))
@@ -112,7 +114,12 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
         type=str(rule.rule_type),
         name=name,
         value=rule.rule_value,
-        does=does.format(name=name, value=rule.rule_value, share=percent(rule.rule_value)),
+        does=does.format(
+            name=name,
+            value=rule.rule_value,
+            share=percent(rule.rule_value),
+            idle="" if rule.strict else " while others want some",
+        ),
         reason=printable(rule.reason),
         expected=expected,
         tone=tone,

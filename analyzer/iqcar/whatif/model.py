@@ -104,10 +104,19 @@ class Model:
 
 
 def build_model(
-    tables: Tables, waits: pd.DataFrame, demand: Demand, curves: Sequence[Curve] = ()
+    tables: Tables,
+    waits: pd.DataFrame,
+    demand: Demand,
+    curves: Sequence[Curve] = (),
+    *,
+    coarse: bool = False,
+    idle_too: bool = True,
 ) -> Model | None:
-    """Build the model of a recorded run; None where nothing can be replayed."""
-    built = build_scenario(tables, waits, demand, curves)
+    """Build the model of a recorded run, see :func:`iqcar.whatif.scenario.build_scenario`.
+
+    None where nothing can be replayed, or no device can be short and that is not wanted.
+    """
+    built = build_scenario(tables, waits, demand, curves, coarse=coarse, idle_too=idle_too)
     return None if built is None else Model(*built, unrecorded=_unrecorded(tables, waits))
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from iqcar.replay import record
 from iqcar.replay.event_loop import DEVICE, DEVICES, PHASES, run
-from iqcar.replay.joint_workload import joint_shares, joint_workload
+from iqcar.replay.idle_slots import idle_slot_ms
+from iqcar.replay.joint_workload import joint_shares, joint_workload, with_caps
 from iqcar.replay.loop_input import Devices
 from iqcar.replay.open_loop import ROUNDS, fit_demands, fit_tasks
 from iqcar.replay.scheduling import (
@@ -155,6 +156,8 @@ class Outcome:
     task_ms : ndarray of shape (n_queries,), ms
         Time that tasks of the query ran or waited for a slot.
     devices : DeviceUse
+    idle_slot_ms : float
+        Time that slots stood free while tasks waited that a cap held back.
     """
 
     start_ms: Floats
@@ -162,6 +165,7 @@ class Outcome:
     wait_ms: Floats
     task_ms: Floats
     devices: DeviceUse
+    idle_slot_ms: float = 0.0
 
     @property
     def duration_ms(self) -> Floats:
@@ -171,7 +175,13 @@ class Outcome:
 
 
 def build_scenario(
-    tables: Tables, waits: pd.DataFrame, demand: Demand, curves: Sequence[Curve] = ()
+    tables: Tables,
+    waits: pd.DataFrame,
+    demand: Demand,
+    curves: Sequence[Curve] = (),
+    *,
+    coarse: bool = False,
+    idle_too: bool = True,
 ) -> tuple[Scenario, Scenario, Scenario | None] | None:
     """Build the causal model of a recorded run; None where nothing can be replayed.
 
@@ -188,15 +198,23 @@ def build_scenario(
         From :func:`iqcar.blame.attribute.attribute`.
     curves : sequence of Curve
         Own rates that were measured.
+    coarse : bool
+        Whether no task is fitted by itself and no other explanation is sought: a tenth of the time.
+    idle_too : bool
+        Whether to build it also where no device can ever be short: slots alone tell all then.
     """
     recording = record(tables)
     workloads = tuple(recording.workloads.values())
     if not workloads:
         return None
-    demands, unfitted = fit_demands(tables, task_demands(tables, waits, demand))
+    needs = task_demands(tables, waits, demand)
+    joint = joint_workload(workloads)
+    plenty = never_short(joint.slots, needs.alone, needs.use, needs.capacity)
+    if plenty.all() and not idle_too:
+        return None
+    demands, unfitted = fit_demands(tables, needs, coarse=coarse)
     demands, own_rates = set_own_rates(demands, tables, curves)
     unfitted, _ = set_own_rates(unfitted, tables, curves)
-    joint = joint_workload(workloads)
     stages = tables.stages["query"].to_numpy(np.int64)
     n_steps = len(joint.steps.delay)
     query = np.full(n_steps, -1, np.int64)
@@ -226,6 +244,8 @@ def build_scenario(
         doubts=recording.doubts,
         own_rates=own_rates,
     )
+    if coarse:
+        return fitted, fitted, None
     check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
     doubted = _might_be_short(tables, demands)
     if not doubted.any():
@@ -236,6 +256,23 @@ def build_scenario(
         fitted, alone=short.alone[joint.task], use=short.use[joint.task], capacity=capacity
     )
     return fitted, check, other
+
+
+def never_short(slots: Slots, alone: Floats, use: Floats, capacity: Floats) -> Flags:
+    """Tell which devices can do what the most demanding task asks, in all slots at once.
+
+    Returns
+    -------
+    ndarray of shape (3,), bool
+        Of disks, networks and processors: on all hosts.
+    """
+    came = slots.change > 0
+    at_once = np.bincount(slots.host[came], slots.change[came], len(capacity))
+    found = np.ones(DEVICES, bool)
+    for phase in np.flatnonzero(DEVICE >= 0):
+        most = use[alone[:, phase] > 0, phase].max(initial=0.0)
+        found[DEVICE[phase]] &= bool((at_once * most <= capacity[:, DEVICE[phase]]).all())
+    return found
 
 
 def _as_fast_as_devices(
@@ -274,14 +311,37 @@ def _might_be_short(tables: Tables, demands: TaskDemands) -> Flags:
     return doubted
 
 
-def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
-    """Compute what follows from what is given.
+class Replay(NamedTuple):
+    """What happened in a replay.
+
+    Attributes
+    ----------
+    run : Run
+    alone : ndarray of shape (n_tasks, 5), ms
+        What tasks needed in each phase.
+    start_ms, end_ms, idle_slot_ms
+        As in :class:`Outcome`.
+    """
+
+    run: Run
+    alone: Floats
+    start_ms: Floats
+    end_ms: Floats
+    idle_slot_ms: float
+
+
+def run_scenario(
+    scenario: Scenario, member: Member | None = None, shares: Shares | None = None
+) -> Replay:
+    """Compute when queries run.
 
     Parameters
     ----------
     scenario : Scenario
     member : Member, optional
         How to replay; by default as :class:`Member` says.
+    shares : Shares, optional
+        Other modes, pools and caps than those of the scenario.
     """
     how = member or Member()
     one = scenario
@@ -294,12 +354,27 @@ def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome
     np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=seats[1:])
     devices = Devices(alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional)
     slots = one.slots._replace(luck=how.luck)
-    shares = scenario_shares(one)
+    shares = shares or scenario_shares(one)
     found = run(one.steps, one.work, slots, shares, devices)
     n = len(one.tables.queries)
     start, end = np.full(n, np.nan), np.full(n, np.nan)
     start[one.query] = found.done[one.query_start] + one.origin
     end[one.query] = found.done[one.query_end] + one.origin
+    idle = idle_slot_ms(one.steps, one.work, slots, shares, found)
+    return Replay(found, alone, start, end, idle)
+
+
+def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
+    """Compute what follows from what is given.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    member : Member, optional
+        How to replay; by default as :class:`Member` says.
+    """
+    found, alone, start, end, idle = run_scenario(scenario, member)
+    one, n = scenario, len(start)
     query = one.query_of_task
     ran = np.isfinite(found.ended) & (query >= 0)
     lost = np.maximum(found.spent - alone, 0.0)
@@ -312,7 +387,7 @@ def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome
     wait[:, DEVICES] = sum_by(query[ran], slot[ran], n)
     lasted = found.ended - found.launched + slot
     use = _device_use(one, found, alone)
-    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use)
+    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use, idle)
 
 
 def _device_use(scenario: Scenario, found: Run, alone: Floats) -> DeviceUse:
@@ -366,4 +441,4 @@ def scenario_shares(scenario: Scenario) -> Shares:
             ]
         new = {name: weights[row] for row, name in own.items()}
         parts.append(shares_of_pools(workload, order, fair, order.pools, names, new))
-    return joint_shares(parts)._replace(cap_of=scenario.cap_of, cap=scenario.cap)
+    return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from iqcar.formatting import printable, short
 from iqcar.report.terminal.layout import plain_table, terminal
+from iqcar.rules.rule_sentences import cap_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,9 @@ def print_plan(plan: PoolPlan, harmful: Sequence[str] = (), console: Console | N
         ids = printable(", ".join(harmful))
         console.print(Text(f"Do not apply these pools: {ids} are expected to harm.", style="bold"))
     if plan.pools:
-        table = plain_table("pool", ">weight", ">minShare", "mode", "for queries like")
+        capped = any(pool.is_capped for pool in plan.pools)
+        cap = ["cap"] if capped else []
+        table = plain_table("pool", ">weight", ">minShare", "mode", *cap, "for queries like")
         matches = {a.pool: a.fingerprint or a.description or a.job_group for a in plan.assignments}
         for pool in plan.pools:
             match = matches.get(pool.name, "")
@@ -33,6 +36,7 @@ def print_plan(plan: PoolPlan, harmful: Sequence[str] = (), console: Console | N
                 str(pool.weight),
                 str(pool.min_share),
                 pool.mode,
+                *([cap_words(pool)] if capped else []),
                 Text(short(match)) if match else Text("any other", style="dim"),
             )
         console.print(table)
