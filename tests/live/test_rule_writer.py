@@ -204,3 +204,15 @@ def test_an_edited_file_stops_the_loop_or_is_taken_over(path: Path, before: byte
             loop.end(1.0, "end")
         assert b"weekly_" in path.read_bytes()
         Path(f"{path}.before").unlink(missing_ok=True)
+
+
+def test_between_windows_that_count_only_the_kill_switch_is_looked_at(path: Path) -> None:
+    loop = applier(path)
+    loop.start(0.0)
+    assert loop.is_due(0.0, 10_000.0)
+    feed(loop, 0)
+    assert not loop.is_due(14_000.0, 10_000.0) and loop.is_due(15_000.0, 10_000.0)
+    assert loop.look(14_000.0).stopped == ""
+    Path(f"{path}.stop").touch()
+    assert "is there" in loop.look(14_500.0).stopped
+    assert load_rules_file(path).rules == () and not loop.is_due(99_000.0, 10_000.0)

@@ -75,11 +75,12 @@ def live(
     ) as loop:  # fmt: skip
         while True:
             watch.read()
-            found = watch.window(expected=loop is not None)
+            due = loop is not None and live_apply.is_due(loop, span_s, watch.over)
+            found = watch.window(expected=due)
             state = "ended" if watch.ended else "gone" if watch.over else "running"
             applied = None
             if found is not None and loop is not None:
-                applied = live_apply.take_in(loop, found)
+                applied = live_apply.take_in(loop, found, due)
             if found is not None and json:
                 write_result("-", window_to_json(found, state, applied))
             if once or watch.over:

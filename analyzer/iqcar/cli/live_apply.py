@@ -155,10 +155,18 @@ def acting(
         signal.signal(signal.SIGTERM, previous)
 
 
-def take_in(loop: RuleApplier, window: Window) -> Applied:
+def is_due(loop: RuleApplier, window_s: float, last: bool) -> bool:
+    """Tell whether the next window is for the loop: predictions are made for these alone."""
+    return last or loop.is_due(_now_ms(), 1e3 * window_s)
+
+
+def take_in(loop: RuleApplier, window: Window, due: bool) -> Applied:
     """Give a window to the loop, and say on standard error what it decided."""
-    rules = window.diagnosis.rules
-    applied = loop.window(window.tables, rules, window.start_ms, window.end_ms, _now_ms())
+    if due:
+        rules, times = window.diagnosis.rules, (window.start_ms, window.end_ms)
+        applied = loop.window(window.tables, rules, *times, _now_ms())
+    else:
+        applied = loop.look(_now_ms())
     _say(applied.lines)
     return applied
 

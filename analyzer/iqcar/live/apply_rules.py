@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.rule_effect import EndedRuns, MeasuredEffect
 from iqcar.live.rule_journal import append_line, decision_line, event_line
-from iqcar.live.rule_loop import Action, Evidence, Limits, LoopState, Proposal, step
+from iqcar.live.rule_loop import (
+    NEW_SHARE,
+    Action,
+    Evidence,
+    Limits,
+    LoopState,
+    Proposal,
+    step,
+)
 from iqcar.live.rule_writer import EditedElsewhereError
 from iqcar.rules import recorded_scheduler, scheduler_rules
 from iqcar.rules.outlook import Outlook
@@ -74,6 +82,7 @@ class RuleApplier:
     _runs: EndedRuns = field(default_factory=EndedRuns)
     _since: dict[Key, tuple[float, float]] = field(default_factory=dict)
     """When the contention of each rule began and when the rule was written, by the log's clock."""
+    _counted_ms: float = float("-inf")
     _began: dict[Key, float] = field(default_factory=dict)
     """Start of the first window that each rule won in."""
 
@@ -86,6 +95,16 @@ class RuleApplier:
         self.state = replace(self.state, fixed=tuple(scheduler_rules(self.writer.fixed)))
         said = "; ".join(["the loop starts", *self.writer.said])
         return [self._note(event_line(now_ms, "start", said))]
+
+    def is_due(self, now_ms: float, window_ms: float) -> bool:
+        """Tell whether enough time has passed since the last window that counted."""
+        return not self.stopped and now_ms - self._counted_ms >= NEW_SHARE * window_ms
+
+    def look(self, now_ms: float) -> Applied:
+        """Obey the kill switch between windows."""
+        if not self.stopped and self.writer.stop_file.exists():
+            return self.end(now_ms, f"{self.writer.stop_file} is there")
+        return Applied(rules=self.state.rules(), stopped=self.stopped)
 
     def window(
         self,
@@ -108,16 +127,17 @@ class RuleApplier:
         now_ms : float
             By this machine's clock, ms since the epoch.
         """
-        if self.stopped:
-            return Applied(rules=self.state.rules(), stopped=self.stopped)
-        if self.writer.stop_file.exists():
-            return self.end(now_ms, f"{self.writer.stop_file} is there")
+        looked = self.look(now_ms)
+        if looked.stopped:
+            return looked
         try:
             lines = self._look_for_edits(now_ms)
             self._runs.add(tables, end_ms)
             evidence, measured = self._evidence(tables, rules, start_ms, end_ms)
             before = self.state
             self.state, changes = step(self.state, evidence, now_ms, self.limits)
+            if self.state.end_ms > before.end_ms:
+                self._counted_ms = now_ms
             if self.state.rules() != before.rules():
                 self._write(tables, changes)
         except IqcarError as error:
