@@ -86,3 +86,12 @@ def test_limits_hold_in_a_storm_of_intruders(tmp_path: Path) -> None:
     story = live(queries, tmp_path, 150 * SECOND, limits=limits)
     done = [what for _, what, _ in story.changes if what != Action.REFUSE.value]
     assert story.most_rules == 1 and 1 <= len(done) <= 4
+
+
+def test_an_intruder_behind_which_nobody_ends_is_seen(tmp_path: Path) -> None:
+    """First in, first out behind one run of a minute: no victim ends in any window."""
+    rng = np.random.default_rng(6)
+    queries = [*reports(60 * SECOND, 2 * SECOND, rng), ("etl", query(10 * SECOND, [1000.0] * 240))]
+    queries.sort(key=lambda one: one[1].start)
+    story = live(queries, tmp_path, 60 * SECOND)
+    assert story.of(Action.WRITE)[0] <= 10 * SECOND + 6 * STEP_MS

@@ -12,9 +12,9 @@ import numpy as np
 from iqcar.blame.attribute import attribute
 from iqcar.graph import build_graph
 from iqcar.live.apply_rules import Applied, RuleApplier
+from iqcar.live.predicted_rules import predicted_rules
 from iqcar.live.rule_loop import Action, Limits
 from iqcar.live.rule_writer import RuleWriter
-from iqcar.replay import predict
 from iqcar.rules import PoolPlan, load_rules_file, propose
 from iqcar.tables import Tables
 from iqcar.waits import measure_waits
@@ -160,7 +160,7 @@ class LiveCluster(Simulator):
                     "pool": self.ran_in[t.query, t.job],
                     "submission_ms": t.submitted,
                     "first_launch_ms": seen.get(set_row[id(t)], np.nan),
-                    "completion_ms": t.ended if not t.left else np.nan,
+                    "completion_ms": t.ended if not t.left else end,
                     "completed": not t.left,
                 }
                 for t in sets
@@ -227,5 +227,5 @@ def window(loop: RuleApplier, tables: Tables, start: float, end: float) -> Appli
     """Analyse one window as `iqcar live` does, as far as rules are concerned."""
     waits = measure_waits(tables)
     graph = build_graph(tables, attribute(tables, waits), targets=None)
-    rules = predict(tables, graph, propose(tables, graph)).rules
+    rules = predicted_rules(tables, graph, propose(tables, graph), loop.acting())
     return loop.window(tables, rules, start, end, end)

@@ -76,7 +76,7 @@ def live(
         while True:
             watch.read()
             due = loop is not None and live_apply.is_due(loop, span_s, watch.over)
-            found = watch.window(expected=due)
+            found = watch.window()
             state = "ended" if watch.ended else "gone" if watch.over else "running"
             applied = None
             if found is not None and loop is not None:

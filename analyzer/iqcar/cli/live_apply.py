@@ -162,11 +162,14 @@ def is_due(loop: RuleApplier, window_s: float, last: bool) -> bool:
 
 def take_in(loop: RuleApplier, window: Window, due: bool) -> Applied:
     """Give a window to the loop, and say on standard error what it decided."""
-    if due:
-        rules, times = window.diagnosis.rules, (window.start_ms, window.end_ms)
+    from iqcar.live.predicted_rules import predicted_rules
+
+    applied = loop.look(_now_ms())
+    if due and not applied.stopped:
+        seen = window.diagnosis
+        rules = predicted_rules(seen.tables, seen.graph, seen.rules, loop.acting())
+        times = (window.start_ms, window.end_ms)
         applied = loop.window(window.tables, rules, *times, _now_ms())
-    else:
-        applied = loop.look(_now_ms())
     _say(applied.lines)
     return applied
 

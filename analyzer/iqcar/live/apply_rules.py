@@ -106,6 +106,10 @@ class RuleApplier:
             return self.end(now_ms, f"{self.writer.stop_file} is there")
         return Applied(rules=self.state.rules(), stopped=self.stopped)
 
+    def acting(self) -> tuple[Rule, ...]:
+        """Return the rules that act now: those of the file before, and the loop's."""
+        return (*self.state.fixed, *self.state.rules())
+
     def window(
         self,
         tables: Tables,
@@ -164,8 +168,7 @@ class RuleApplier:
 
     def measured(self) -> dict[Key, MeasuredEffect]:
         """Return the measured effect of each rule that acts, where enough queries ended."""
-        acting = [*self.state.fixed, *self.state.rules()]
-        found = {}
+        acting, found = self.acting(), {}
         for rule in self.state.rules():
             key = key_of(rule)
             others = [one for one in acting if key_of(one) != key]
