@@ -1,0 +1,248 @@
+"""Hold back an intruder that comes and goes: no rules, offline rules, a cap, and the live loop.
+
+    .venv/bin/python scripts/experiments/live_rules.py [--rounds 2] [--cluster standalone]
+
+Each run is one application of about a minute: short queries come all the time, and an intruder with
+long tasks comes twice. Offline rules and caps are those that an analysis of the first run without
+rules proposes; the live loop starts without any and follows the log. Rounds take the arms in turns.
+Measured runs are kept: one that was ended goes on; `--again` only prints; `--quick` takes one short
+phase and one round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from arms import OUT, RESULTS, save
+from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
+from live_rules_result import BASE, load, result
+from live_rules_table import live_rules
+
+import iqcar
+from iqcar.demand.outside_load import outside_load
+from iqcar.rules import Pool, PoolPlan, Recorded, Rule, RuleType, compile_rules, dump_rules
+from iqcar.rules.allocation_file import allocation_xml
+from iqcar.rules.compiled_file import dump_compiled
+
+EXPERIMENT = "live_rules"
+OFFLINE, CAPS, LIVE = "offline rules", "caps", "live loop"
+ARMS = (BASE, OFFLINE, CAPS, LIVE)
+CLUSTERS = ("embedded", "standalone")
+HOSTS, SLOTS = ("127.0.0.2", "127.0.0.3"), 4
+INTRUDER = "etl"
+QUERIES = {
+    "report": {"tasks": 4, "ms": 150},
+    "dashboard": {"tasks": 2, "ms": 100},
+    INTRUDER: {"tasks": 24, "ms": 1200},
+}
+EVERY_S = 0.75
+PHASES, ENDS_S = ((10.0, 30.0), (40.0, 60.0)), 62.0
+QUICK_PHASES, QUICK_ENDS_S = ((6.0, 22.0),), 24.0
+LOOP = ("--window", "10s", "--every", "2500ms", "--wins", "2", "--of-windows", "3")
+LONGEST_S = 180.0
+HERE = Path(__file__).resolve().parent
+
+
+def options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="An intruder, and rules against it.")
+    parser.add_argument("--rounds", type=int, default=2, help="applications of each arm")
+    parser.add_argument("--cluster", choices=CLUSTERS, action="append")
+    parser.add_argument("--arms", default="", help="names of arms, by commas; all by default")
+    parser.add_argument("--quick", action="store_true", help="one round with one short phase")
+    parser.add_argument("--fresh", action="store_true", help="forget runs measured before")
+    parser.add_argument("--again", action="store_true", help="run nothing, print what is there")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
+    return parser.parse_args()
+
+
+def plan_of(folder: Path, quick: bool) -> dict[str, Any]:
+    """The timeline of one application."""
+    phases, ends = (QUICK_PHASES, QUICK_ENDS_S) if quick else (PHASES, ENDS_S)
+    short = [name for name in QUERIES if name != INTRUDER]
+    times = [EVERY_S * number for number in range(int(ends / EVERY_S))]
+    return {
+        "queries": QUERIES,
+        "intruder": INTRUDER,
+        "phases": phases,
+        "arrivals": [(at, short[number % len(short)]) for number, at in enumerate(times)],
+        "result": str(folder / "result.json"),
+    }
+
+
+@contextmanager
+def master_of(cluster: str, folder: Path) -> Iterator[str]:
+    """The master to run on; a standalone one is started, and stopped at the end."""
+    if cluster == "embedded":
+        yield f"local[{SLOTS}]"
+        return
+    deploy, port = "org.apache.spark.deploy", free_port()
+    url, log = f"spark://{MASTER}:{port}", folder / "daemons.log"
+    start = str(spark_home() / "bin" / "spark-class")
+    words = [f"{deploy}.master.Master", "--host", MASTER, "--port", str(port)]
+    commands = [(MASTER, [*words, "--webui-port", "0"])]
+    for host in HOSTS:
+        words = [f"{deploy}.worker.Worker", "--host", host, "--memory", "1g", "--webui-port", "0"]
+        words += ["--cores", str(SLOTS // len(HOSTS)), "--work-dir", str(folder / "work" / host)]
+        commands.append((host, [*words, url]))
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        with log.open("ab") as out:
+            for host, words in commands:
+                running.append(
+                    subprocess.Popen(
+                        [start, *words], env=environment(host), stdout=out, stderr=out, cwd=folder
+                    )
+                )
+        wait_until(
+            lambda: log.read_text("utf-8", "replace").count("Registering worker") == len(HOSTS),
+            "workers",
+            running,
+        )
+        yield url
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait()
+
+
+def rules_of(arm: str, base: Path) -> bytes:
+    """The rules file that an arm starts with, from the log of the first run without rules."""
+    if arm in (BASE, LIVE):
+        return dump_rules((), PoolPlan(), Recorded())
+    diagnosis = iqcar.diagnose(iqcar.read([log_of(base)]), top=3)
+    caps = [rule for rule in diagnosis.rules if rule.rule_type is RuleType.CAP]
+    weights = [rule for rule in diagnosis.rules if rule.rule_type is not RuleType.CAP]
+    if arm == OFFLINE:
+        return dump_compiled(diagnosis.tables, weights)
+    return dump_compiled(diagnosis.tables, caps or [_cap_by_hand(weights)])
+
+
+def _cap_by_hand(rules: list[Rule]) -> Rule:
+    """Half of the slots for the intruder, where no cap is proposed."""
+    from dataclasses import replace
+
+    source = next((rule for rule in rules if rule.query_name == INTRUDER), None)
+    if source is None:
+        raise SystemExit(f"{EXPERIMENT}: no rule for the intruder is proposed")
+    capped = replace(source, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5, rule_order=1)
+    assert compile_rules([capped]).pools
+    return capped
+
+
+def log_of(folder: Path) -> Path:
+    """The event log of an application."""
+    (found,) = (folder / "eventlogs").glob("[al]*")
+    return found
+
+
+def run(cluster: str, arm: str, folder: Path, base: Path, quick: bool) -> None:
+    """Run one application, with the loop beside it where the arm is the live one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rules = folder / "rules.json"
+    rules.write_bytes(rules_of(arm, base))
+    plan = plan_of(folder, quick)
+    (folder / "plan.json").write_text(json.dumps(plan, indent=1), "utf-8")
+    pools = folder / "pools.xml"
+    pools.write_bytes(allocation_xml([Pool("default")]))
+    conf = {
+        "spark.app.name": EXPERIMENT,
+        "spark.eventLog.compress": "false",
+        # All arms have the scheduler of the rules, in which `default` works as Spark does without.
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": str(pools),
+        "spark.iqcar.rules": str(rules),
+        "spark.executor.cores": str(SLOTS // len(HOSTS)),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    began = time.monotonic()
+    journal = folder / "journal.jsonl"
+    with master_of(cluster, folder) as master:
+        words = [str(HERE / "live_rules_jobs.py"), str(folder / "plan.json")]
+        application = start_application(words, master, folder, "application", conf)
+        try:
+            with loop_of(arm, folder, rules, journal, application):
+                application.wait(timeout=LONGEST_S)
+        finally:
+            application.kill()
+            application.wait()
+    outcome = folder / "result.json"
+    if not outcome.exists():
+        raise SystemExit(f"{EXPERIMENT}: the application failed, see {folder}")
+    measured = json.loads(outcome.read_text("utf-8"))
+    if measured["failed"]:
+        raise SystemExit(f"{EXPERIMENT}: {measured['failed'][0]}, see {folder}")
+    lines = journal.read_text("utf-8").splitlines() if journal.exists() else []
+    content = {
+        **measured,
+        "phases": plan["phases"],
+        "intruder": INTRUDER,
+        "journal": [json.loads(line) for line in lines],
+        "outside_load": outside_load(iqcar.read([log_of(folder)])).share,
+    }
+    (folder / "measured.json").write_text(json.dumps(content), "utf-8")
+    print(f"{EXPERIMENT}: {cluster}, {arm}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+@contextmanager
+def loop_of(
+    arm: str, folder: Path, rules: Path, journal: Path, application: subprocess.Popen[bytes]
+) -> Iterator[None]:
+    """Follow the application with the live loop, in a process of its own."""
+    if arm != LIVE:
+        yield
+        return
+    logs = folder / "eventlogs"
+    wait_until(lambda: any(logs.glob("[al]*")), "an event log", [application])
+    command = [sys.executable, "-m", "iqcar", "live", str(log_of(folder)), "--apply", str(rules)]
+    with (folder / "loop.log").open("ab") as out:
+        loop = subprocess.Popen(
+            [*command, "--journal", str(journal), "--json", *LOOP],
+            env=dict(os.environ), stdout=out, stderr=out,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            loop.send_signal(signal.SIGINT)
+            try:
+                loop.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                loop.kill()
+                loop.wait()
+
+
+def main() -> None:
+    """Run the rounds that are missing; print all that are there."""
+    chosen = options()
+    out = OUT / (f"{EXPERIMENT}_quick" if chosen.quick else EXPERIMENT)
+    arms = chosen.arms.split(",") if chosen.arms else list(ARMS)
+    for cluster in () if chosen.again else chosen.cluster or CLUSTERS[:1]:
+        if chosen.fresh:
+            shutil.rmtree(out / cluster, ignore_errors=True)
+        for number in range(1 if chosen.quick else chosen.rounds):
+            for arm in arms if number % 2 == 0 else arms[::-1]:
+                folder = out / cluster / str(number) / arm.replace(" ", "_")
+                if not (folder / "measured.json").exists():
+                    base = out / cluster / "0" / BASE.replace(" ", "_")
+                    run(cluster, arm, folder, base, chosen.quick)
+    found = {cluster: load(out / cluster, ARMS) for cluster in CLUSTERS}
+    found = {cluster: measured for cluster, measured in found.items() if measured}
+    save(EXPERIMENT, out if chosen.quick else chosen.results, result(found), live_rules)
+
+
+if __name__ == "__main__":
+    main()
