@@ -15,6 +15,7 @@ from bigroots_table import bigroots
 from compare_live_table import compare_live
 from compare_pairs_table import compare_pairs
 from induced_table import induced_contention, induced_memory
+from live_rules_table import live_rules
 from quiet_table import loud_ranking, quiet_clusters, quiet_formats
 from tables import rules_efficacy, source_elimination
 from topics_live_table import topics_live
@@ -160,6 +161,16 @@ SECTIONS = (
         rules_efficacy,
         "The culprit pays: it takes longer, because slots are shared out and not made. DYNP for "
         "one victim helps that victim alone; the others stay behind the heavy hitter.",
+    ),
+    Section(
+        "live_rules",
+        "Rules while it runs",
+        "The authors of iQCAR left a live system as future work. Here an intruder with long tasks "
+        "comes twice to an application of short queries: without rules, with rules that an "
+        "analysis of the run before proposes, with a cap, and with `iqcar live --apply`, which "
+        "starts without any. Tasks mostly sleep, so that slots are all that is short.",
+        live_rules,
+        "",
     ),
     Section(
         "bigroots",

@@ -16,7 +16,7 @@ from iqcar.cli.main import app
 from iqcar.comparison.check_rules import check_rules
 from iqcar.replay import replay
 from iqcar.report.json.analyze import check_schema
-from iqcar.rules import PoolPlan, RulesFile, compile_rules, dump_rules, load_rules_file
+from iqcar.rules import PoolPlan, RulesFile, RuleType, compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import recorded_scheduler
 from iqcar.tables import SAMPLES, Tables
 from tests.support import replayed_log
@@ -284,3 +284,21 @@ def test_a_query_named_after_its_day_is_checked_the_next_day(
     checked = check_rules(rules, first, second)
     assert [query.name for query in checked.queries if "report" in query.name] == [names[1]]
     assert checked.only_before == checked.only_after == ()
+
+
+def test_a_cap_beside_a_weight_acts_through_the_same_pool(
+    tmp_path: Path, before: Path, rules: RulesFile
+) -> None:
+    etl = next(rule for rule in rules.rules if rule.id == "AGG-1")
+    cap = changed(etl, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5)
+    both = (etl, cap)
+    plan = compile_rules(both, 4, 2, rules.recorded.pools)
+    log = write_log(
+        tmp_path / "capped", workload(), shares=with_plan(workload(), plan), names=NAMES
+    )
+    file = RulesFile(both, plan, rules.recorded)
+    checked = check_rules(file, iqcar.read(before), iqcar.read(log))
+    assert [(rule.id, rule.pool, rule.applied) for rule in checked.rules] == [
+        ("AGG-1", "iqcar-etl", "yes"),
+        ("CAP-1", "iqcar-etl", "yes"),
+    ]

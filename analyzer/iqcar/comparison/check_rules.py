@@ -20,6 +20,7 @@ from iqcar.enums import Kind, MatchBy, RunBy, Verdict
 from iqcar.replay.run import record
 from iqcar.replay.scheduling import is_fair, ran_in_pools
 from iqcar.rules import QueryType, compile_rules, scheduler_rules
+from iqcar.rules.rule_identity import pools_of
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def _check_rule(
     compared: _Compared,
     judged: Callable[[float | None], JudgedEffect],
 ) -> RuleCheck:
-    pool = next((a.pool for a in plan.assignments if a.rule_id == rule.id), "")
+    pool = pools_of([rule], plan)[rule.id]
     applied, ran_in = _applied(compared.of_rule(rule, after), pool, after)
     victims = [c for c in compared.find(_victims_of(rule, rules)) if c in compared.changes]
     change, predicted, told = None, None, None

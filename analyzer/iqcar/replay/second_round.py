@@ -15,7 +15,7 @@ import numpy as np
 from iqcar.replay.scheduling import is_fair, ran_in_pools
 from iqcar.rules import compile_rules, scheduler_rules
 from iqcar.rules.pool_names import PREFIX
-from iqcar.rules.rule_identity import is_cap, opposite, stands_for
+from iqcar.rules.rule_identity import opposite, pools_of, stands_for
 from iqcar.rules.rule_need import needs_of
 from iqcar.tables import texts
 
@@ -64,11 +64,7 @@ def look_back(previous: RulesFile, tables: Tables) -> EarlierRound:
     rules = scheduler_rules(previous.rules)
     known = previous.recorded
     plan = previous.plan or compile_rules(rules, known.slots, known.running, known.pools)
-    pools = {assigned.rule_id: assigned.pool for assigned in plan.assignments}
-    # The pool that a cap acts in is assigned by the rule that gives it its weight.
-    capped = {pool.name for pool in plan.pools if pool.is_capped}
-    by_query = {one.fingerprint: one.pool for one in plan.assignments if one.pool in capped}
-    pools |= {rule.id: by_query.get(rule.fingerprint, "") for rule in rules if is_cap(rule)}
+    pools = pools_of(rules, plan)
     times = tables.tasks[["launch_ms", "finish_ms"]].to_numpy(np.float64)
     start, end = (float(np.nanmin(times)), float(np.nanmax(times))) if len(times) else (0.0, 0.0)
     kept, notes = [], []

@@ -9,6 +9,8 @@ from iqcar.rules.rule import QueryType, Rule, RuleType
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from iqcar.rules.pool_plan import PoolPlan
+
 Key = tuple[RuleType, QueryType, str]
 """What is one rule over time: its rule-type, the side of its query, and its fingerprint. Ids and
 values change from proposal to proposal."""
@@ -39,3 +41,17 @@ def stands_for(rule: Rule, acting: Iterable[Rule]) -> Rule | None:
 def is_cap(rule: Rule) -> bool:
     """Tell whether a rule limits how many tasks run at once, instead of giving a weight."""
     return str(rule.rule_type) == "CAP"
+
+
+def pools_of(rules: Iterable[Rule], plan: PoolPlan) -> dict[str, str]:
+    """Return the pool that each rule acts through, by its id; empty for a rule that makes none.
+
+    The pool that a cap acts in is assigned by the rule that gives it its weight.
+    """
+    made = {assigned.rule_id: assigned.pool for assigned in plan.assignments}
+    capped = {pool.name for pool in plan.pools if pool.is_capped}
+    held = {one.fingerprint: one.pool for one in plan.assignments if one.pool in capped}
+    return {
+        rule.id: made.get(rule.id) or (held.get(rule.fingerprint, "") if is_cap(rule) else "")
+        for rule in rules
+    }
