@@ -52,8 +52,12 @@ class TableSpec(NamedTuple):
         lengths = {len(values) for values in columns.values()}
         if len(lengths) > 1:
             raise ValueError(f"table {self.name}: columns of lengths {sorted(lengths)}")
+        has_categories = any(isinstance(values, pd.Categorical) for values in columns.values())
+        return self._built(columns) if any(lengths) or has_categories else self.empty()
+
+    def _built(self, columns: Mapping[str, Any]) -> pd.DataFrame:
         # One index for all columns: pandas takes a third of the time to compare indexes of texts.
-        index = pd.RangeIndex(max(lengths))
+        index = pd.RangeIndex(len(columns[self.columns[0].name]))
         typed = {c.name: as_dtype(columns[c.name], c.dtype, index) for c in self.columns}
         frame: pd.DataFrame = pd.DataFrame(typed, index, copy=False)
         return frame
@@ -66,7 +70,7 @@ class TableSpec(NamedTuple):
 @cache
 def _empty(spec: TableSpec) -> pd.DataFrame:
     """Return a table without rows that nobody changes: building it takes ten times a copy."""
-    return spec.frame({column.name: [] for column in spec.columns})
+    return spec._built({column.name: [] for column in spec.columns})
 
 
 def as_dtype(values: Any, dtype: str, index: pd.RangeIndex | None = None) -> Any:

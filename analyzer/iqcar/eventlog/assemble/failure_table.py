@@ -50,6 +50,8 @@ def failure_table(
     -------
     DataFrame of :data:`iqcar.tables.TASK_FAILURES`, in the order of tasks, one row per task at most
     """
+    if not tasks.failures:
+        return tb.TASK_FAILURES.empty()
     ends, whys = np.array(tasks.failures, np.int64).reshape(-1, 2).T
     row = np.where(kept[ends], np.cumsum(kept)[ends] - 1, tb.NONE)
     if (again := np.flatnonzero(row < 0)).size:
