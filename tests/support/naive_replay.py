@@ -255,7 +255,7 @@ class _Simulator:
 
     def declared(self, task_set: _TaskSet) -> Pool:
         name = self.shares.queries[task_set.query].pool or "default"
-        declared = {pool.name: pool for pool in self.shares.pools}
+        declared = {pool.name: pool for pool in self.shares.pools if self.shares.mode == "FAIR"}
         return declared.get(name, Pool(name))
 
     def room_in(self, task_set: _TaskSet) -> bool:
@@ -406,6 +406,8 @@ def tables_of(problem: Problem, schedule: Schedule, row_order=None) -> Tables:
                 "mode": pool.mode,
                 "weight": float(pool.weight),
                 "min_share": float(pool.min_share),
+                "cap": float("nan") if pool.cap is None else float(pool.cap),
+                "strict": pool.strict,
             }
             for pool in problem.pools
         ],

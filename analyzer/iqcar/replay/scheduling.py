@@ -9,6 +9,7 @@ import numpy as np
 from iqcar.replay.loop_input import Shares
 from iqcar.rules.pool_plan import Pool
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
+from iqcar.rules.recorded_setup import cap_or_none
 from iqcar.tables import NONE, texts
 
 if TYPE_CHECKING:
@@ -130,12 +131,16 @@ def recorded_pools(tables: Tables, app: int) -> dict[str, Pool]:
     pools = tables.pools[(tables.pools["app"] == app).to_numpy()]
     pools = pools.iloc[np.argsort(pools["time_ms"].to_numpy(), kind="stable")]
     return {
-        name: Pool(name, max(1, int(weight)), max(0, int(min_share)), mode)
-        for name, weight, min_share, mode in zip(
+        name: Pool(
+            name, max(1, int(weight)), max(0, int(min_share)), mode, cap_or_none(cap), strict=strict
+        )
+        for name, weight, min_share, mode, cap, strict in zip(
             texts(pools, "name"),
             np.nan_to_num(pools["weight"].to_numpy(np.float64), nan=1.0).tolist(),
             np.nan_to_num(pools["min_share"].to_numpy(np.float64)).tolist(),
             texts(pools, "mode"),
+            pools["cap"].tolist(),
+            pools["strict"].tolist(),
             strict=True,
         )
     }
@@ -202,17 +207,17 @@ def shares_of_pools(
         np.array([each.weight for each in declared], np.float64),
         np.array([each.min_share for each in declared], np.float64),
         np.arange(len(names)),
-        *_caps(declared, pool, workload.order.stage_step),
+        # Under FIFO there are no pools.
+        *_caps(declared if fair else [], pool, workload.order.stage_step),
     )
 
 
 def _caps(pools: Sequence[Pool], pool: Ints, stage_step: Ints) -> tuple[Ints, Ints, Floats, Flags]:
     """Number the pools that have a cap: cap of each step, then what each cap is."""
     capped = [at for at, one in enumerate(pools) if one.is_capped]
-    number = np.full(len(pools), NONE, np.int64)
-    number[capped] = np.arange(len(capped))
     cap_of = np.full(len(pool), NONE, np.int64)
-    cap_of[stage_step] = number[pool[stage_step]]
+    for number, at in enumerate(capped):
+        cap_of[stage_step[pool[stage_step] == at]] = number
     caps = [pools[at] for at in capped]
     return (
         cap_of,

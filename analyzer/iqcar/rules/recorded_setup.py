@@ -111,17 +111,31 @@ def _pools(tables: Tables, app: int) -> list[Pool]:
         return []
     rows = tables.pools[tables.pools["app"] == app].sort_values("time_ms", kind="stable")
     pools = {
-        name: Pool(name, _whole(weight, 1), _whole(share, 0), FAIR if mode == FAIR else "FIFO")
-        for name, mode, weight, share in zip(
+        name: Pool(
+            name,
+            _whole(weight, 1),
+            _whole(share, 0),
+            FAIR if mode == FAIR else "FIFO",
+            cap_or_none(cap),
+            strict=strict,
+        )
+        for name, mode, weight, share, cap, strict in zip(
             texts(rows, "name"),
             texts(rows, "mode"),
             rows["weight"].tolist(),
             rows["min_share"].tolist(),
+            rows["cap"].tolist(),
+            rows["strict"].tolist(),
             strict=True,
         )
         if name.isprintable() and name.strip() and len(name) <= MAX_POOL_NAME
     }
     return list(pools.values())
+
+
+def cap_or_none(cap: float) -> int | None:
+    """Return a recorded cap; None where there was none."""
+    return int(min(cap, _INT_MAX)) if cap >= 1 else None
 
 
 def _whole(value: float, least: int) -> int:
