@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from iqcar.whatif.scenario import Scenario
 
 MOST_TASKS = 100_000
-"""Tasks up to which rules are predicted so: fitting more takes longer than all else together."""
-
+"""Tasks up to which rules are predicted so: then an analysis takes 1.3 times as long as with
+slots alone."""
 
 ONCE = Member(rounds=1)
 """Tasks go through their phases once: four rounds take three times as long, and tell hardly more.
@@ -57,6 +57,7 @@ class DeviceReplay:
         self.recording = Recording(scenario.tables, workloads, scenario.doubts)
         self.scenario = _simpler(scenario)
         self._base: Replayed | None = None
+        self._hosts = {app: set(one.slots.host.tolist()) for app, one in workloads.items()}
 
     @property
     def slot_count(self) -> int:
@@ -65,10 +66,9 @@ class DeviceReplay:
 
     def reach(self, plan: PoolPlan) -> set[int]:
         """Applications in which a plan acts, and those that share a host with them."""
-        hosts = {app: set(one.slots.host.tolist()) for app, one in self.recording.workloads.items()}
         acts = self.recording.reach(plan)
-        near = set[int]().union(*(hosts.get(app, set()) for app in acts))
-        return acts | {app for app, its_hosts in hosts.items() if its_hosts & near}
+        near = set[int]().union(*(self._hosts.get(app, set()) for app in acts))
+        return acts | {app for app, hosts in self._hosts.items() if hosts & near}
 
     def replay(self, plan: PoolPlan | None = None) -> Replayed:
         """Replay under the recorded shares, or under a plan."""
