@@ -4,7 +4,7 @@ A rule that works removes the blame that it was proposed for, and a cap even rem
 launches, so that a replay of the run without the rule would find little to run. What no rule
 changes is demand: the tasks that a stage has not finished, running or not. A rule is needed while
 the queries it holds back and those it helps want slots at the same time, and all together want more
-than there are.
+than there are. Of a rule against other waits the latter is not asked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.enums import Resource
 from iqcar.rules.propose_rules import MIN_LOST_MS, MIN_LOST_SHARE
 from iqcar.rules.recorded_setup import sure_slots
 from iqcar.rules.rule import QueryType
@@ -100,17 +101,20 @@ def _need(rule: Rule, tables: Tables, start_ms: float, end_ms: float, slots: int
     lasted, demand = demand_of(tables, side, start_ms, end_ms)
     wanted = demand > 0
     both = wanted[HELD_BACK] & wanted[HELPED]
-    short = both if slots is None else both & (demand.sum(axis=0) > slots)
+    of_slots = rule.resource == Resource.SLOTS.value
+    # A disk, a network or processors are short for tasks that all have slots.
+    short = both & (demand.sum(axis=0) > slots) if of_slots and slots is not None else both
     contended = float(lasted[short].sum())
     least = max(MIN_LOST_MS, MIN_LOST_SHARE * (end_ms - start_ms))
     if contended >= least:
         seconds = f"{contended / 1000:.1f} s"
-        return Need(True, f"those it holds back and those it helps wanted slots for {seconds}")
+        did = "wanted slots" if of_slots else "ran side by side"
+        return Need(True, f"those it holds back and those it helps {did} for {seconds}")
     if not wanted[HELD_BACK].any():
         return Need(False, "what it holds back did not run", told=False)
     if not wanted[HELPED].any():
         return Need(False, "nobody it helps ran", told=False)
-    if not both.any():
+    if not of_slots or not both.any():
         return Need(False, "what it holds back and those it helps did not run at the same time")
     return Need(False, f"all together hardly wanted more than the {slots} slots")
 
