@@ -32,7 +32,7 @@ def query(start: float, tasks: Sequence[float]) -> QueryPlan:
 
 
 class LiveCluster(Simulator):
-    """Runs queries by name; each job goes into the pool that the rules give it when it comes."""
+    """Runs queries by name, in the pools that the rules give them."""
 
     def __init__(self, queries: Sequence[tuple[str, QueryPlan]], slots: int) -> None:
         self.names = [name for name, _ in queries]
@@ -53,17 +53,23 @@ class LiveCluster(Simulator):
             what(*args)
 
     def apply(self, plan: PoolPlan) -> None:
-        """Take pools and assignments over at once; jobs that run keep their pool."""
+        """Take pools and assignments over at once, also for jobs that run, as the plugin does."""
         self.pool_of = {one.fingerprint: one.pool for one in reversed(plan.assignments)}
         self.shares = replace(self.shares, pools=plan.pools)
+        for query in {query for query, _ in self.ran_in}:
+            self._place(query)
 
     def submit_job(self, query: int, number: int) -> None:
+        self.ran_in[query, number] = self._place(query)
+        super().submit_job(query, number)
+
+    def _place(self, query: int) -> str:
+        """Put a query into its pool; the pool's name."""
         pool = self.pool_of.get(f"name:{self.names[query]}", "")
         queries = list(self.shares.queries)
         queries[query] = replace(queries[query], pool=pool)
         self.shares = replace(self.shares, queries=tuple(queries))
-        self.ran_in[query, number] = pool
-        super().submit_job(query, number)
+        return pool
 
     def tables(self, start: float, end: float) -> Tables:
         """What a log would say at some time of what did not end before the window."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.rule_effect import EndedRuns, MeasuredEffect
-from iqcar.live.rule_journal import append_line, decision_line, event_line
+from iqcar.live.rule_journal import append_line, decision_line, effect_line, event_line
 from iqcar.live.rule_loop import (
     NEW_SHARE,
     Action,
@@ -159,12 +159,16 @@ class RuleApplier:
         """Stop acting: restore the rules of before or leave those that act, and say which."""
         if self.stopped:
             return Applied(stopped=self.stopped)
+        lines = [
+            self._note(effect_line(now_ms, self.state.in_force[key].rule, effect))
+            for key, effect in self.measured().items()
+        ]
         what = "nothing was written" if self.dry_run else self.writer.stop(restore=self.restore)
         self.stopped = f"{why}: {what}"
         if self.restore:
             self.state = replace(self.state, in_force={})
-        line = self._note(event_line(now_ms, "stop", self.stopped))
-        return Applied((), self.state.rules(), (line,), self.stopped)
+        lines.append(self._note(event_line(now_ms, "stop", self.stopped)))
+        return Applied((), self.state.rules(), tuple(lines), self.stopped)
 
     def measured(self) -> dict[Key, MeasuredEffect]:
         """Return the measured effect of each rule that acts, where enough queries ended."""

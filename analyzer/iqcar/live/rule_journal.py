@@ -15,27 +15,32 @@ import msgspec
 
 from iqcar.errors import IqcarError
 from iqcar.files.derived import open_to_append
-from iqcar.rules.rule import JSON_NAMES
 
 if TYPE_CHECKING:
     from iqcar.live.rule_effect import MeasuredEffect
     from iqcar.live.rule_loop import Change, Evidence
+    from iqcar.rules import Rule
 
-_OF_RULE = ("rule_type", "query_type", "rule_value", "fingerprint", "query_name", "resource")
+_OF_RULE = ("rule-type", "query-type", "rule-value", "fingerprint", "query_name", "resource")
 
 
 def decision_line(
     now_ms: float, evidence: Evidence, change: Change, measured: MeasuredEffect | None
 ) -> dict[str, Any]:
     """Return the line of one decision."""
-    rule = change.rule
     return {
         **event_line(now_ms, change.action.value, change.reason),
         "window": {"start_ms": evidence.start_ms, "end_ms": evidence.end_ms},
-        "rule": {JSON_NAMES.get(name, name): str_or_number(rule, name) for name in _OF_RULE},
+        "rule": _rule(change.rule),
         "expected_gain_ms": change.gain_ms,
         "measured": None if measured is None else measured.to_dict(),
     }
+
+
+def effect_line(now_ms: float, rule: Rule, measured: MeasuredEffect) -> dict[str, Any]:
+    """Return the line that says at the end what became of a rule's victims."""
+    line = event_line(now_ms, "effect", measured.sentence)
+    return {**line, "rule": _rule(rule), "measured": measured.to_dict()}
 
 
 def event_line(now_ms: float, event: str, reason: str) -> dict[str, Any]:
@@ -44,10 +49,9 @@ def event_line(now_ms: float, event: str, reason: str) -> dict[str, Any]:
     return {"time": time, "event": event, "reason": reason}
 
 
-def str_or_number(rule: object, name: str) -> str | float:
-    """Return a field of a rule as JSON has it."""
-    value = getattr(rule, name)
-    return float(value) if isinstance(value, (int, float)) else str(value)
+def _rule(rule: Rule) -> dict[str, Any]:
+    fields = rule.to_dict()
+    return {name: fields[name] for name in _OF_RULE}
 
 
 def append_line(path: str, line: dict[str, Any]) -> None:
