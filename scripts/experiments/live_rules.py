@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from live_rules_table import live_rules
 
 import iqcar
 from iqcar.demand.outside_load import outside_load
-from iqcar.rules import Pool, PoolPlan, Recorded, Rule, RuleType, compile_rules, dump_rules
+from iqcar.rules import Pool, PoolPlan, Recorded, Rule, RuleType, dump_rules
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.rules.compiled_file import dump_compiled
 
@@ -47,7 +48,7 @@ QUERIES = {
     INTRUDER: {"tasks": 24, "ms": 1200},
 }
 EVERY_S = 0.75
-PHASES, ENDS_S = ((10.0, 30.0), (40.0, 60.0)), 62.0
+PHASES, ENDS_S = ((8.0, 26.0), (36.0, 54.0)), 56.0
 QUICK_PHASES, QUICK_ENDS_S = ((6.0, 22.0),), 24.0
 LOOP = ("--window", "10s", "--every", "2500ms", "--wins", "2", "--of-windows", "3")
 LONGEST_S = 180.0
@@ -131,15 +132,13 @@ def rules_of(arm: str, base: Path) -> bytes:
 
 
 def _cap_by_hand(rules: list[Rule]) -> Rule:
-    """Half of the slots for the intruder, where no cap is proposed."""
-    from dataclasses import replace
-
+    """Half of the slots for the intruder, and never more, where no cap is proposed."""
     source = next((rule for rule in rules if rule.query_name == INTRUDER), None)
     if source is None:
         raise SystemExit(f"{EXPERIMENT}: no rule for the intruder is proposed")
-    capped = replace(source, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5, rule_order=1)
-    assert compile_rules([capped]).pools
-    return capped
+    return replace(
+        source, id="CAP-1", rule_type=RuleType.CAP, rule_value=0.5, expected=None, strict=True
+    )
 
 
 def log_of(folder: Path) -> Path:
