@@ -15,6 +15,7 @@ from iqcar.graph import build_graph
 from iqcar.replay import Prediction, predict
 from iqcar.rules import RuleType, propose
 from iqcar.tables import Tables
+from iqcar.verdict.rule_lines import rule_lines
 from iqcar.whatif.device_replay import DeviceReplay
 from iqcar.whatif.model import build_model
 from tests.replay.test_rejected_rules import query
@@ -75,6 +76,11 @@ def test_a_rule_for_a_victim_that_waits_for_a_disk_is_predicted_and_a_cap_helps_
         assert rule.expected["outlook"] == "no-gain" and not rule.helps_pools
     (cap,) = (rule for rule in prediction.rules if rule.rule_type is RuleType.CAP)
     assert cap.helps_pools and cap.resource == "io" and cap.expected["outlook"] == "helps"
+    lines = {line.id: line for line in rule_lines(prediction.rules)}
+    assert lines["AGG-1"].instead.startswith(
+        "Its weight will not help: it shares out slots, not IO."
+    )
+    assert lines[cap.id].instead == "" and "its share is" not in cap.reason
     most = int(cap.rule_value * CLUSTER.slots * CLUSTER.hosts)
     truth = durations(Simulation(CLUSTER, [replace(HOG, cap=most), *PLANS[1:]], 1))
     before = durations(run)

@@ -58,8 +58,8 @@ def propose_caps(forecast: Forecast, weights: Sequence[Rule]) -> list[Rule]:
     """
     acting = [rule for rule in weights if rule.helps_pools and not rule.harms]
     found: list[Rule] = []
-    sources = {rule.fingerprint: rule for rule in reversed(weights) if _holds(rule)}
-    for source in [*reversed(sources.values())][:MOST_CAPPED]:
+    sources = {rule.fingerprint: rule for rule in weights if _holds(rule)}
+    for source in [*sources.values()][:MOST_CAPPED]:
         by_weight = forecast.on_victims_of(source, acting)
         if by_weight is not None and by_weight.outlook == Outlook.HELPS.value:
             continue

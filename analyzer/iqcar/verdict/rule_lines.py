@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 80
 
+_NO_POOLS = "Scheduler pools will not help: they share"
+
 _DOES = {
     ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
     ("CAP", "source"): "Let tasks of {name} take at most {share} of the slots{idle}.",
@@ -105,10 +107,9 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
             expected = f"as for {first.id}; a query has one pool, so only one of the two acts"
     if not rule.helps_pools:
         resource = resource_name(Resource(rule.resource))
-        instead = (
-            f"Scheduler pools will not help: they share out slots, not {resource}. "
-            f"What would: {printable(rule.advice)}"
-        )
+        # Of what was replayed, only weights are known to be in vain: a cap may help.
+        what = "Its weight will not help: it shares" if expected else _NO_POOLS
+        instead = f"{what} out slots, not {resource}. What would: {printable(rule.advice)}"
     return RuleLine(
         id=rule.id,
         type=str(rule.rule_type),
