@@ -27,8 +27,8 @@ from iqcar.blame.attribute import attribute
 from iqcar.replay.event_loop import run
 from iqcar.tables import JOBS, Tables
 from iqcar.whatif.model import Model, build_model
+from iqcar.whatif.outcome import replay_scenario, scenario_shares
 from iqcar.whatif.question import Question
-from iqcar.whatif.scenario import replay_scenario, scenario_shares
 from iqcar.whatif.what_if import answer
 from tests.support.random_tables import frame
 
@@ -144,9 +144,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="scenarios for --truth")
     options = parser.parse_args()
     if options.truth:
-        from tests.support.what_if_truth import print_scores
+        from tests.support.what_if_truth import ask_all, print_rows, score_rows
 
-        print_scores(options.seeds)
+        print_rows(score_rows(ask_all(options.seeds)))
         return
     speed(1_000_000 if options.full else 100_000)
 

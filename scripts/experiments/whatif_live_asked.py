@@ -14,8 +14,9 @@ from iqcar.demo.mix import Query, heavy_text
 from iqcar.diagnosis import Diagnosis
 from iqcar.replay.event_loop import run
 from iqcar.whatif.intervene import intervene
+from iqcar.whatif.outcome import scenario_shares
 from iqcar.whatif.question import ask
-from iqcar.whatif.scenario import Scenario, scenario_shares
+from iqcar.whatif.scenario import Scenario
 
 HOG = "etl_heavy"
 STARTS_S = {HOG: 0.0, "q97": 0.3, "q51": 0.8, "q39b": 1.3}

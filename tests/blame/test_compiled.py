@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +15,14 @@ import pytest
 from hypothesis import given
 
 from iqcar.blame import sweep, usage_sweep
-from iqcar.replay import event_loop
+from iqcar.replay import (
+    caps,
+    device_sharing,
+    event_heap,
+    event_loop,
+    execution_memory,
+    slot_offers,
+)
 from iqcar.replay.run import record
 from iqcar.replay.scheduling import recorded_shares, stage_order
 from iqcar.tables import compiled
@@ -38,6 +47,15 @@ def plain_copy(module: ModuleType) -> ModuleType:
 
 PLAIN_SWEEP, PLAIN_USAGE = plain_copy(sweep), plain_copy(usage_sweep)
 PLAIN_LOOP = plain_copy(event_loop)
+PARTS = event_heap, slot_offers, device_sharing, execution_memory, caps
+PLAIN_PARTS = [plain_copy(module) for module in PARTS]
+for plain_module in (*PLAIN_PARTS, PLAIN_LOOP):
+    for plain_part in PLAIN_PARTS:
+        for name, value in vars(plain_part).items():
+            if getattr(value, "__module__", "") == plain_part.__name__ and hasattr(
+                plain_module, name
+            ):
+                setattr(plain_module, name, value)
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +128,30 @@ def test_a_file_is_compiled_when_it_has_taken_enough_steps(
     compiled.count_steps("two_kernels", 1)
     assert (module.two(1), hasattr(module.two, "py_func")) == (3, True)
     assert hasattr(module.one, "py_func")
+
+
+def test_a_change_in_a_kernel_of_another_file_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of the caller, whose own file is the same, must not hold the kernel as it was."""
+    callee = tmp_path / "called_kernel.py"
+    (tmp_path / "calling_kernel.py").write_text(
+        "from called_kernel import one\nfrom iqcar.tables.compiled import kernel\n"
+        "@kernel()\ndef two(x):\n    return one(x) + 1\n"
+    )
+    code = (
+        "import calling_kernel\nfrom iqcar.tables import compiled\n"
+        "compiled.count_steps('calling_kernel', compiled.PLAIN_STEPS + 1)\n"
+        "print(calling_kernel.two(1), sum(calling_kernel.two.stats.cache_hits.values()))"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    said = []
+    for more in (1, 1, 10):
+        text = "from iqcar.tables.compiled import kernel\n@kernel()\ndef one(x):\n    return x + "
+        if not callee.exists() or callee.read_text() != f"{text}{more}\n":
+            callee.write_text(f"{text}{more}\n")
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout.strip())
+    assert said == ["3 0", "3 1", "12 0"]

@@ -12,7 +12,8 @@ import pytest
 from iqcar.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from tests.support import simulated_truth as truth
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 pytestmark = pytest.mark.slow
 

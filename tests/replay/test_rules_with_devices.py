@@ -19,10 +19,11 @@ from iqcar.verdict.rule_lines import rule_lines
 from iqcar.whatif.device_replay import DeviceReplay
 from iqcar.whatif.model import build_model
 from tests.replay.test_rejected_rules import query
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
 from tests.support.naive_replay import ExecutorPlan, Problem
 from tests.support.replayed_log import write_log
 from tests.support.simulated_log import replayable
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 CLUSTER = Cluster(slots=48)
 HOG = QueryPlan(

@@ -17,7 +17,7 @@ def test_the_loop_agrees_with_its_definition(seed: int) -> None:
     given = random_input(seed)
     found, expected = run(*given), NaiveRun(*given)
     np.testing.assert_array_equal(found.host, expected.host)
-    for name in ("released", "done", "launched", "ended", "spent"):
+    for name in ("released", "done", "launched", "ended", "spent", "lacked_memory"):
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-6, err_msg=name
         )
@@ -67,9 +67,32 @@ def test_more_of_a_device_hardly_ever_makes_a_run_longer() -> None:
     for seed in range(200):
         given = random_input(seed)
         devices = given[-1]
-        more = devices._replace(capacity=2 * devices.capacity)
+        more = devices._replace(
+            capacity=2 * devices.capacity, memory_capacity=2 * devices.memory_capacity
+        )
         longer += run(*given[:-1], more).done.max() > run(*given).done.max() * (1 + 1e-9)
     assert longer <= 10
+
+
+@given(SEEDS)
+def test_enough_memory_is_like_none_that_is_shared(seed: int) -> None:
+    given = random_input(seed)
+    devices = given[-1]
+    plenty = devices._replace(memory_capacity=np.full(len(devices.memory_capacity), 1e9))
+    without = devices._replace(memory=np.zeros(0), memory_capacity=np.zeros(0))
+    found = run(*given[:-1], plenty)
+    assert not found.lacked_memory.any()
+    np.testing.assert_array_equal(found.ended, run(*given[:-1], without).ended)
+
+
+@given(SEEDS)
+def test_a_task_waits_for_memory_before_it_does_anything(seed: int) -> None:
+    given = random_input(seed)
+    found = run(*given)
+    if len(given[-1].memory):
+        np.testing.assert_allclose(
+            found.ended - found.launched, found.lacked_memory + found.spent.sum(axis=1), rtol=1e-9
+        )
 
 
 def test_max_min_gives_the_slow_what_they_want() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,77 +29,21 @@ from iqcar.tables import (
 )
 from iqcar.waits import ESTIMATED, evidence_column
 from tests.support.fair_sharing import Shared
+from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
+from tests.support.simulated_work import (
+    Cluster,
+    QueryPlan,
+    drawn_scales,
+    number_of,
+    rng_of,
+)
 
-ROUNDS = 4
-"""Times that a task goes through read, fetch, compute, write, unless a cluster says else."""
 MEMORY_RATE = 4e6
 """Bytes per ms of a read that the page cache answers."""
-SPREAD = 0.25
-"""Log-normal spread of the work of a stage's tasks."""
 DISK, NETWORK, PROCESSOR, CACHE, SLEEP = range(5)
 SLOWING = 0.03
 """Part of its capacity that a rough disk loses with each further stream."""
-
-
-@dataclass(frozen=True)
-class StagePlan:
-    """Work of each task of a stage; ``parents`` are positions within the query.
-
-    ``gc`` and ``sleep`` are ms without processor; a ``*_rate`` is the most one task moves when
-    it is alone, in bytes per ms: its own rate. ``scales`` is the work of each task relative to the
-    others; empty: drawn with ``spread``.
-    """
-
-    tasks: int
-    read: float = 0.0
-    fetch: float = 0.0
-    cpu: float = 0.0
-    write: float = 0.0
-    sleep: float = 0.0
-    cached: bool = False
-    parents: tuple[int, ...] = ()
-    gc: float = 0.0
-    read_rate: float = np.inf
-    fetch_rate: float = np.inf
-    write_rate: float = np.inf
-    spread: float = SPREAD
-    scales: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class QueryPlan:
-    """A query: when and where it is submitted, and its stages."""
-
-    name: str
-    stages: tuple[StagePlan, ...]
-    app: int = 0
-    submit: float = 0.0
-    cap: float = np.inf
-    """Most tasks that run at once."""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Hosts of one kind; every application has ``slots`` on each.
-
-    Rates in bytes per ms; ``disk_each`` is the most one task gets, as from an object store.
-    ``slow_host`` is the speed of the last host's disk and network relative to the others.
-    """
-
-    hosts: int = 3
-    cores: float = 4.0
-    disk: float = 2e5
-    disk_each: float = np.inf
-    network: float = 1.2e5
-    slots: int = 16
-    apps: int = 1
-    fair: bool = True
-    rounds: int = ROUNDS
-    slow_host: float = 1.0
-    rough: bool = False
-    """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
-    do the same in each round."""
 
 
 @dataclass
@@ -115,6 +60,10 @@ class _Task:
     since: float = 0.0
     spent: dict[Request, float] = field(default_factory=dict)
     processor: float = 0.0
+    memory: float = 0.0
+    held: float = 0.0
+    asks_at: int = 0
+    """Phases that are left when it asks for memory."""
     history: list[tuple[float, float, Request, float, float]] = field(default_factory=list)
     """Begin and end of each phase, its request, and how long it computed and waited."""
 
@@ -125,14 +74,19 @@ class Simulation:
     def __init__(self, cluster: Cluster, plans: Sequence[QueryPlan], seed: int) -> None:
         self.cluster, self.plans, self.seed = cluster, plans, seed
         self.tasks: list[_Task] = []
-        self.ended = [0.0] * len(plans)
+        self.began, self.ended = [0.0] * len(plans), [0.0] * len(plans)
         self.stage_end: dict[tuple[int, int], float] = {}
         self.stage_start: dict[tuple[int, int], float] = {}
         self._pending: dict[tuple[int, int], list[_Task]] = {}
         self._left: dict[tuple[int, int], int] = {}
         self._running = [0] * len(plans)
+        self._of_stage: dict[tuple[int, int], int] = {}
+        self._of_pool: dict[tuple[int, str], int] = {}
+        names = {plan.name for plan in plans}
+        assert all(plan.after in names for plan in plans if plan.after)
         self._entered = 0
-        self._free = [[cluster.slots] * cluster.hosts for _ in range(cluster.apps)]
+        places = [cluster.slots if h != cluster.lost else 0 for h in range(cluster.hosts)]
+        self._free = [places.copy() for _ in range(cluster.apps)]
         inf = np.inf
         c = cluster
         kinds = [
@@ -153,10 +107,11 @@ class Simulation:
                 host[DISK].proportional = host[NETWORK].proportional = True
                 host[DISK].slowing, host[PROCESSOR].siblings = SLOWING, True
         self._speed = speed
+        self._memory = [[MemoryPool(c.memory) for _ in range(c.hosts)] for _ in range(c.apps)]
         self._run()
 
     def _run(self) -> None:
-        arrivals = sorted((plan.submit, q) for q, plan in enumerate(self.plans))
+        arrivals = sorted((p.submit, q) for q, p in enumerate(self.plans) if not p.after)
         now, unfinished = 0.0, sum(len(p.stages) for p in self.plans)
         everything = [shared.classes for host in self._shared for shared in host]
         while unfinished:
@@ -174,6 +129,7 @@ class Simulation:
                 own.clock += step * own.rate
             if chosen is None:
                 query = arrivals.pop(0)[1]
+                self.began[query] = now
                 for stage, plan in enumerate(self.plans[query].stages):
                     if not plan.parents:
                         self._submit(query, stage, now)
@@ -184,10 +140,14 @@ class Simulation:
             self._account(task, now)
             task.phases.pop(0)
             if task.phases:
-                self._enter(task, now)
+                self._go_on(task, now)
                 continue
             task.finish = now
-            self._running[task.query] -= 1
+            if task.memory:
+                pool = self._memory[self.plans[task.query].app][task.host]
+                pool.give_back(task)
+                self._serve(pool, now)
+            self._count(task, -1)
             self._free[self.plans[task.query].app][task.host] += 1
             key = (task.query, task.stage)
             self._left[key] -= 1
@@ -198,15 +158,26 @@ class Simulation:
                     ready = all((task.query, p) in self.stage_end for p in plan.parents)
                     if ready and (task.query, stage) not in self.stage_start:
                         self._submit(task.query, stage, now)
+                if len(self.stage_end_of(task.query)) == len(self.plans[task.query].stages):
+                    name = self.plans[task.query].name
+                    waited = [q for q, p in enumerate(self.plans) if p.after == name]
+                    arrivals = sorted(arrivals + [(now + self.plans[q].submit, q) for q in waited])
             self._launch(now)
+
+    def stage_end_of(self, query: int) -> list[float]:
+        """When those of its stages ended that have."""
+        stages = range(len(self.plans[query].stages))
+        return [self.stage_end[query, s] for s in stages if (query, s) in self.stage_end]
+
+    def lasted(self) -> np.ndarray:
+        """Duration of each query."""
+        return np.array(self.ended) - np.array(self.began)
 
     def _submit(self, query: int, stage: int, now: float) -> None:
         plan = self.plans[query].stages[stage]
-        name = sum(ord(c) * 31**k for k, c in enumerate(self.plans[query].name))
-        # Work depends on the query's name alone: removing another changes nothing here.
-        rng = np.random.default_rng([self.seed, name % 2**32, stage])
-        drawn = np.exp(plan.spread * rng.standard_normal(plan.tasks))
-        scales = np.array(plan.scales) if plan.scales else drawn
+        name, rng = number_of(self.plans[query]), rng_of(self.seed, self.plans[query], stage)
+        rng.standard_normal(plan.tasks)  # What the scales are drawn from.
+        scales = drawn_scales(self.seed, self.plans[query], stage)
         work = (
             (CACHE if plan.cached else DISK, Request.IO_READ, plan.read),
             (NETWORK, Request.SHUFFLE_FETCH, plan.fetch),
@@ -220,7 +191,8 @@ class Simulation:
         evenly = np.full((plan.tasks, rounds), 1.0 / rounds)
         self.stage_start[(query, stage)] = now
         self._left[(query, stage)] = plan.tasks
-        self._pending[(query, stage)] = [
+        wanted = plan.memory if np.isfinite(self.cluster.memory) else 0.0
+        tasks = [
             _Task(
                 query,
                 stage,
@@ -228,11 +200,17 @@ class Simulation:
                 now,
                 s,
                 (name + stage + index) % self.cluster.hosts,
+                memory=wanted * s,
             )
             for index, (s, parts) in enumerate(
                 zip(scales, evenly if luck is None else luck, strict=True)
             )
         ]
+        for task in tasks:
+            # In a rough world tasks want memory in the middle of their work.
+            n = len(task.phases)
+            task.asks_at = n - n // 3 if self.cluster.rough else n
+        self._pending[(query, stage)] = tasks
 
     def _launch(self, now: float) -> None:
         for app, free in enumerate(self._free):
@@ -246,19 +224,56 @@ class Simulation:
                 ]
                 if not waiting:
                     break
-                if self.cluster.fair:
-                    key = min(waiting, key=lambda k: (self._running[k[0]], k))
-                else:
-                    key = min(waiting, key=lambda k: (self.plans[k[0]].submit, k))
+                key = min(waiting, key=self._order)
                 task = self._pending[key].pop(0)
                 # Data has its place: without this, removing a query would reshuffle the others.
                 chosen = task.prefers
                 task.host = chosen if free[chosen] else max(range(len(free)), key=lambda h: free[h])
                 free[task.host] -= 1
-                self._running[task.query] += 1
+                self._count(task, 1)
                 task.launch = now
                 self.tasks.append(task)
-                self._enter(task, now)
+                self._go_on(task, now)
+
+    def _go_on(self, task: _Task, now: float) -> None:
+        """Enter the next phase; who wants memory asks for it first."""
+        if task.memory and len(task.phases) == task.asks_at:
+            task.since = now
+            pool = self._memory[self.plans[task.query].app][task.host]
+            pool.ask(task)
+            self._serve(pool, now)
+        else:
+            self._enter(task, now)
+
+    def _serve(self, pool: MemoryPool, now: float) -> None:
+        for task in pool.served():
+            task.spent[Request.EXECUTION_MEMORY] = now - task.since
+            self._enter(task, now)
+
+    def _order(self, key: tuple[int, int]) -> tuple[Any, ...]:
+        """The least goes first: FIFO, or FAIR among pools, then as its pool says."""
+        query, stage = key
+        plan = self.plans[query]
+        fifo = (self.began[query], query, stage)
+        if not self.cluster.fair:
+            return fifo
+        name, weight, fair = self._pool(query)
+        share = self._of_pool.get((plan.app, name), 0) / weight
+        if fair:
+            return share, name, self._of_stage.get(key, 0), f"TaskSet_{query}.{stage}"
+        return share, name, *fifo
+
+    def _pool(self, query: int) -> tuple[str, float, bool]:
+        plan = self.plans[query]
+        shared = {name: (name, weight, fair) for name, weight, fair in self.cluster.pools}
+        return shared.get(plan.pool, (plan.pool or f"pool-{query:03d}", plan.weight, False))
+
+    def _count(self, task: _Task, change: int) -> None:
+        key, app = (task.query, task.stage), self.plans[task.query].app
+        pool = (app, self._pool(task.query)[0])
+        self._running[task.query] += change
+        self._of_stage[key] = self._of_stage.get(key, 0) + change
+        self._of_pool[pool] = self._of_pool.get(pool, 0) + change
 
     def _enter(self, task: _Task, now: float) -> None:
         kind, request, work = task.phases[0]
@@ -330,13 +345,19 @@ class Simulation:
             shuffle_write_bytes=self._bytes("write"),
             output_bytes=np.zeros(n),
             disk_spilled_bytes=np.zeros(n),
-            peak_memory_bytes=np.full(n, 1e6),
+            peak_memory_bytes=[t.held for t in self.tasks]
+            if c.memory < np.inf
+            else np.full(n, 1e6),
+            memory_spilled_bytes=[max(t.memory - t.held, 0.0) for t in self.tasks],
         )
         requests = (Request.IO_READ, Request.IO_WRITE, Request.SHUFFLE_FETCH, Request.RUN_QUEUE)
         waits = {r: np.array([t.spent.get(r, 0.0) for t in self.tasks]) for r in requests}
+        if np.isfinite(c.memory):
+            memory = Request.EXECUTION_MEMORY
+            waits[memory] = np.array([t.spent.get(memory, 0.0) for t in self.tasks])
         waits[Request.SLOT_WAIT] = np.array([t.launch - t.asked for t in self.tasks])
         executors = np.arange(c.apps * c.hosts)
-        starts = EPOCH_MS + np.array([p.submit for p in self.plans])
+        starts = EPOCH_MS + np.array(self.began)
         ends = EPOCH_MS + np.array(self.ended)
         tables = Tables.empty().with_(
             applications=frame(APPLICATIONS, c.apps, task_cpus=np.ones(c.apps)),

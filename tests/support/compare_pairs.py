@@ -18,9 +18,10 @@ from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
 from iqcar.tables import APPLICATIONS, CONF, JOBS, SQL_EXECUTIONS, STAGE_PARENTS, Tables
 from iqcar.waits import wait_column
-from tests.support.cluster_simulator import QueryPlan, Simulation
+from tests.support.cluster_simulator import Simulation
 from tests.support.planted_changes import CHANGES, Job, Plant, Step, Workload, nightly
 from tests.support.random_tables import frame
+from tests.support.simulated_work import QueryPlan
 
 CPU_NOISE, BYTES_NOISE = 0.04, 0.01
 """Standard deviations over runs of the log of a stage's processor time and bytes."""

@@ -65,6 +65,9 @@ class NaiveRun:
         self.released, self.done = np.full(n, np.nan), np.full(n, np.nan)
         self.launched, self.ended = np.full(m, np.nan), np.full(m, np.nan)
         self.spent, self.host = np.zeros((m, 5)), np.full(m, -1)
+        self.lacked_memory = np.zeros(len(self.devices.memory))
+        self.holding: dict[int, float] = {}
+        self.in_line: list[int] = []
         self.missing, self.counted = self.steps.missing.tolist(), self.steps.counted.tolist()
         self.pending: dict[int, list[int]] = {}
         self.at_work = [0] * n
@@ -151,6 +154,9 @@ class NaiveRun:
         if not self.counted[s]:
             heapq.heappush(self.events, (self.now + self.steps.tail[s], DONE, s))
         self.at_work[s] -= 1
+        self.holding.pop(task, None)
+        for other in list(self.in_line):
+            self._start(other)
         self._free(self._app(s), int(self.host[task]), 1)
         self._offer(self._app(s))
 
@@ -203,9 +209,29 @@ class NaiveRun:
         self._free(app, host, -1)
         self.at_work[s] += 1
         self.launched[task], self.host[task] = self.now, host
+        self.in_line.append(task)
+        self._start(task)
+
+    def _start(self, task: int) -> None:
+        """Let a task begin if it gets memory: 1/2N of it, or all that it wants."""
+        if len(self.devices.memory) and self.devices.memory[task]:
+            wanted, pool = self.devices.memory[task], self._memory_pool(task)
+            beside = [t for t in self.holding if self._memory_pool(t) == pool]
+            asking = [t for t in self.in_line if self._memory_pool(t) == pool]
+            total = self.devices.memory_capacity[pool]
+            left = total - sum(self.holding[t] for t in beside)
+            part = total / len([*beside, *[t for t in asking if self.devices.memory[t]]])
+            if left < min(wanted, part / 2) * (1 - 1e-9):
+                return
+            self.holding[task] = min(wanted, part, left)
+            self.lacked_memory[task] = self.now - self.launched[task]
+        self.in_line.remove(task)
         rounds = self.devices.rounds
         once = [(k, ms / rounds) for k, ms in enumerate(self.devices.alone[task]) if ms]
         self.running.append(Running(task, once * rounds))
+
+    def _memory_pool(self, task: int) -> int:
+        return self._app(int(self.work.step[task])) * self.slots.hosts + int(self.host[task])
 
     def _compare(self, a: int, b: int, busy: list[int], by_pool: Counter) -> int:
         p, q, shares = self.shares.pool[a], self.shares.pool[b], self.shares
@@ -291,4 +317,9 @@ def random_input(seed: int, *, scarce: float = 1.0) -> tuple[Steps, Work, Slots,
         alone, rng.uniform(0.2, 2.0, (m, 5)), rng.uniform(0.5, 4.0, 3 * hosts) * scarce, seats,
         int(rng.integers(1, 4)), bool(rng.random() < 0.4),
     )  # fmt: skip
+    if rng.random() < 0.5:
+        wanted = rng.uniform(1, 10, m) * (rng.random(m) < 0.7)
+        devices = devices._replace(
+            memory=wanted, memory_capacity=rng.uniform(3, 20, apps * hosts) * scarce
+        )
     return steps, work, slots, shares, devices

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tests.support.cluster_simulator import Cluster, StagePlan
+from tests.support.simulated_work import Cluster, StagePlan
 
 MB = 1e6
 EVERY_QUERY = ""

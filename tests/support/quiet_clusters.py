@@ -18,7 +18,8 @@ from iqcar.blame.attribute import QUERY, REST, Blame, attribute
 from iqcar.enums import Request
 from iqcar.tables import Tables
 from iqcar.waits import wait_column
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 MB = 1e6
 AMPLE = Cluster(cores=64, disk=4e6, network=4e6, slots=96)

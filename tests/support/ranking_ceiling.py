@@ -19,9 +19,10 @@ import numpy as np
 
 from iqcar.blame.stage_losses import stage_losses
 from iqcar.enums import Request, SourceUsage
-from tests.support.cluster_simulator import Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD
 from tests.support.simulated_truth import GUILTY, Case, formula, gain_of_removal, score
+from tests.support.simulated_work import StagePlan
 
 OTHER_LUCK = 50_000
 """Distance of the seeds of one run and of the same run with other sizes of tasks."""

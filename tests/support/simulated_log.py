@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from iqcar.tables import JOBS, SAMPLES, STAGE_PARENTS, Tables
+from iqcar.replay.memory_demands import FRACTION, RESERVED_BYTES
+from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame
 
@@ -30,13 +31,14 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
     for stage in range(m):
         mine = np.flatnonzero(stage_of_task == stage)
         index[mine] = np.arange(len(mine))
+    pools = [plan.pool or f"pool-{q:03d}" for q, plan in enumerate(run.plans)]
     jobs = frame(
         JOBS,
         n,
         app=[plan.app for plan in run.plans],
         job_id=np.arange(n),
         query=np.arange(n),
-        pool=[f"pool-{q:03d}" for q in range(n)],
+        pool=pools,
         submission_ms=tables.queries["start_ms"],
         completion_ms=tables.queries["end_ms"],
         succeeded=np.ones(n, bool),
@@ -60,11 +62,13 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
             ended=True, tasks=np.bincount(tables.tasks["query"], minlength=n)
         ),
         jobs=jobs,
+        conf=_settings(run),
+        pools=_declared_pools(run),
         stages=tables.stages.assign(
             stage_id=np.arange(m),
             attempt=0,
             job=query,
-            pool=[f"pool-{q:03d}" for q in query],
+            pool=[pools[q] for q in query],
             first_launch_ms=first,
             completed=True,
         ),
@@ -77,3 +81,33 @@ def replayable(run: Simulation, *, plain: bool = False) -> tuple[Tables, pd.Data
         **({} if plain else {"samples": samples}),
     )
     return tables, waits
+
+
+def _settings(run: Simulation) -> pd.DataFrame:
+    """The heap that leaves each application its execution memory on a host."""
+    apps, memory = range(run.cluster.apps), run.cluster.memory
+    if not np.isfinite(memory):
+        return CONF.empty()
+    heap = f"{round((memory / FRACTION + RESERVED_BYTES) / 1024)}k"
+    return frame(
+        CONF,
+        len(apps),
+        app=list(apps),
+        key=["spark.executor.memory"] * len(apps),
+        value=[heap] * len(apps),
+    )
+
+
+def _declared_pools(run: Simulation) -> pd.DataFrame:
+    """Pools that several queries share, as the plugin saw them."""
+    rows = [(app, *pool) for app in range(run.cluster.apps) for pool in run.cluster.pools]
+    return frame(
+        POOLS,
+        len(rows),
+        app=[app for app, *_ in rows],
+        time_ms=np.full(len(rows), EPOCH_MS),
+        name=[name for _, name, _, _ in rows],
+        mode=["FAIR" if fair else "FIFO" for *_, fair in rows],
+        weight=[weight for _, _, weight, _ in rows],
+        min_share=np.zeros(len(rows)),
+    )

@@ -17,13 +17,8 @@ import pandas as pd
 from iqcar.blame.attribute import QUERY, Blame, attribute
 from iqcar.enums import SourceUsage
 from iqcar.tables import Tables
-from tests.support.cluster_simulator import (
-    ROUNDS,
-    Cluster,
-    QueryPlan,
-    Simulation,
-    StagePlan,
-)
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_work import ROUNDS, Cluster, QueryPlan, StagePlan
 
 GUILTY = 0.02
 """Gain of removal below which a query did nothing to the target."""

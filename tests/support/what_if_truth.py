@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,41 +15,24 @@ from iqcar.replay.event_loop import run as run_loop
 from iqcar.tables.arrays import share_of
 from iqcar.whatif.intervene import intervene
 from iqcar.whatif.model import Model, build_model
-from iqcar.whatif.question import Question
-from iqcar.whatif.scenario import Scenario, scenario_shares
+from iqcar.whatif.outcome import scenario_shares
+from iqcar.whatif.scenario import Scenario
 from iqcar.whatif.what_if import answer
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation
+from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import (
-    FAMILIES,
     GUILTY,
-    HEAVY,
-    IDLE,
     NOTICEABLE,
-    _query,
     blamed,
     kendall_tau_b,
 )
+from tests.support.what_if_questions import SCENARIOS, questions
 
 NOTICED = 0.02
 """Change of a query's duration, true or said, from which a pair counts."""
+WORLDS = {"both": (False, True), "fair": (False,), "rough": (True,)}
+"""Whether their runs are rough."""
 METHODS = ("nothing changes", "slots-only replay", "blame", "what-if")
-
-Asked = tuple[str, Question, Simulation, int | None]
-
-
-def mixed(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
-    """12 to 20 queries of all kinds at once, on two devices and few slots that are short."""
-    work = list((HEAVY | IDLE).items())
-    plans = [
-        _query(rng, f"{name}-{k}", needs, 0)
-        for k in range(int(rng.integers(12, 21)))
-        for name, needs in [work[int(rng.integers(len(work)))]]
-    ]
-    return Cluster(slots=16, fair=bool(rng.random() < 0.5)), plans
-
-
-SCENARIOS = {**FAMILIES, "mixed": mixed}
 
 
 @dataclass(frozen=True)
@@ -69,41 +54,6 @@ def model_of(run: Simulation) -> Model:
     model = build_model(tables, waits, attribute(tables, waits).demand)
     assert model is not None
     return model
-
-
-def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[Asked]:
-    """Questions, and the run that answers each; with the query that is not there."""
-
-    def run(cluster: Cluster, plans: list[QueryPlan]) -> Simulation:
-        return Simulation(cluster, plans, seed)
-
-    for gone in range(len(plans)):
-        rest = [plan for q, plan in enumerate(plans) if q != gone]
-        yield "remove", Question(remove=(str(gone),)), run(cluster, rest), gone
-    last = len(plans) - 1
-    later = [replace(p, submit=p.submit + 3000.0) if q == last else p for q, p in enumerate(plans)]
-    yield "start", Question(start={str(last): 3000.0}), run(cluster, later), None
-    twice = [_scaled(p, 2.0) if q == last else p for q, p in enumerate(plans)]
-    yield "scale", Question(scale={str(last): 2.0}), run(cluster, twice), None
-    for name, question in (
-        ("disk", Question(disk=2.0)),
-        ("network", Question(network=2.0)),
-        ("cores", Question(cpu=2.0)),
-    ):
-        more = replace(cluster, **{name: 2 * getattr(cluster, name)})
-        yield name, question, run(more, plans), None
-    slots = cluster.slots // 2
-    in_all = slots * cluster.hosts * cluster.apps
-    yield "slots", Question(slots_in_all=in_all), run(replace(cluster, slots=slots), plans), None
-    mode = "FIFO" if cluster.fair else "FAIR"
-    other = run(replace(cluster, fair=not cluster.fair), plans)
-    yield "mode", Question(mode=mode), other, None
-
-
-def _scaled(plan: QueryPlan, factor: float) -> QueryPlan:
-    work = ("read", "fetch", "cpu", "write", "sleep", "gc")
-    stages = (replace(s, **{w: factor * getattr(s, w) for w in work}) for s in plan.stages)
-    return replace(plan, stages=tuple(stages))
 
 
 def find(name: str, _: str) -> tuple[int, ...]:
@@ -138,10 +88,10 @@ def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
     model = build_model(tables, waits, blame.demand)
     assert model is not None
     lost, base = lost_to(blame, model), slots_only(model.scenario)
-    for kind, question, run, gone in questions(cluster, plans, seed):
-        said = answer(model, question, find).queries
-        by_slots = slots_only(intervene(model.scenario, question, find).scenario) - base
-        ends = np.array(run.ended) - np.array([plan.submit for plan in run.plans])
+    for asked in questions(cluster, plans, seed):
+        said = answer(model, asked.question, find).queries
+        by_slots = slots_only(intervene(model.scenario, asked.question, find).scenario) - base
+        ends, gone = Simulation(asked.cluster, asked.plans, seed).lasted(), asked.gone
         if gone is not None:
             ends = np.insert(ends, gone, np.nan)
         for query, row in said.iterrows():
@@ -155,7 +105,7 @@ def pairs(family: str, seed: int, *, rough: bool = False) -> Iterator[Pair]:
                 changes["blame"] = -lost[query, gone] / recorded
             within = row["low_ms"] <= ends[query] <= row["high_ms"]
             true = ends[query] / recorded - 1.0
-            yield Pair(family, kind, gone, int(query), true, changes, bool(within))
+            yield Pair(family, asked.kind, gone, int(query), true, changes, bool(within))
 
 
 def ranking(found: Iterable[Pair], method: str) -> tuple[float, float]:
@@ -175,44 +125,82 @@ def ranking(found: Iterable[Pair], method: str) -> tuple[float, float]:
     return (float(np.mean(taus)), float(np.mean(tops))) if taus else (np.nan, np.nan)
 
 
-def print_scores(seeds: Iterable[int]) -> None:
-    """Print errors by method and world, and of the model by question."""
-    runs = {
-        (rough, family, seed): list(pairs(family, seed, rough=rough))
-        for rough in (False, True)
-        for family in SCENARIOS
-        for seed in seeds
-    }
-    for world, chosen in (("both worlds", (False, True)), ("fair", (False,)), ("rough", (True,))):
+Row = dict[str, Any]
+Runs = dict[tuple[bool, str, int], list[Pair]]
+"""Pairs by rough world or not, family and seed."""
+
+
+def ask_all(seeds: Iterable[int], families: Iterable[str] = tuple(SCENARIOS)) -> Runs:
+    """Ask about a run of each family, seed and world."""
+    runs: Runs = {}
+    for rough in (False, True):
+        for family in families:
+            for seed in seeds:
+                runs[rough, family, seed] = list(pairs(family, seed, rough=rough))
+                print(f"{'rough' if rough else 'fair'}, {family}, {seed}", file=sys.stderr)
+    return runs
+
+
+def score_rows(runs: Runs) -> list[Row]:
+    """Scores by world and method, and of the model by question and by family.
+
+    ``group`` is ``method``, ``question`` or ``family``; ``world`` is ``both``, ``fair`` or
+    ``rough``. Errors are shares of the recorded duration; None where nothing was asked.
+    """
+    rows: list[Row] = []
+    for world, chosen in WORLDS.items():
         of_world = [found for (rough, _, _), found in runs.items() if rough in chosen]
         everything = [one for found in of_world for one in found]
-        print(f"{world:26} median    p90   sign within 10    tau   top")
         for method in METHODS:
-            told = [found for found in of_world if found]
-            ranks = np.array([ranking(found, method) for found in told])
-            tau, top = np.nanmean(ranks, axis=0)
-            print(f"  {method:22}{_errors(everything, method)}{tau:10.2f}{top:6.2f}")
-        kept = [one for one in everything if _counts(one, "what-if")]
-        held = np.mean([one.within for one in kept])
-        refused = np.mean([not np.isfinite(one.said["what-if"]) for one in everything])
-        print(f"  80 % ranges hold {held:.2f} of {len(kept)} pairs; refused: {refused:.0%} of all")
+            ranks = np.array([ranking(found, method) for found in of_world])
+            tau, top = np.nanmean(ranks, axis=0).tolist()
+            row = {"world": world, "group": "method", "name": method}
+            rows.append(row | _scores(everything, method) | {"tau": tau, "top": top})
         for kind in dict.fromkeys(one.kind for one in everything):
-            print(f"    {kind:20}{_errors([p for p in everything if p.kind == kind], 'what-if')}")
-    for family in SCENARIOS:
-        of_family = [one for (_, name, _), found in runs.items() if name == family for one in found]
-        print(f"  {family:22}{_errors(of_family, 'what-if')}")
+            of_kind = [one for one in everything if one.kind == kind]
+            row = {"world": world, "group": "question", "name": kind}
+            slots_only = _scores(of_kind, "slots-only replay")
+            row |= {f"slots_{name}": slots_only[name] for name in ("median", "p90")}
+            rows.append(row | _scores(of_kind, "what-if"))
+        for family in dict.fromkeys(one.family for one in everything):
+            of_family = [one for one in everything if one.family == family]
+            row = {"world": world, "group": "family", "name": family}
+            rows.append(row | _scores(of_family, "what-if"))
+    return [{key: None if value != value else value for key, value in row.items()} for row in rows]
+
+
+def print_rows(rows: Iterable[Row]) -> None:
+    """Print scores, one line each."""
+    print(f"{'':34} pairs median    p90   sign within   held refused   tau   top")
+    for row in rows:
+        name = f"{row['world']}: {row['name']}"
+        errors = [row[key] and 100 * row[key] for key in ("median", "p90")]
+        shares = [row.get(key) for key in ("sign", "within", "held", "refused", "tau", "top")]
+        said = "".join("      –" if x is None else f"{x:7.2f}" for x in (*errors, *shares))
+        print(f"{name:34}{row['pairs']:6}{said}")
 
 
 def _counts(one: Pair, method: str) -> bool:
-    said = one.said.get(method, np.nan)
-    return bool(np.isfinite(said)) and max(abs(one.true), abs(one.said["what-if"])) > NOTICED
+    """Whether the query changed, or was said to; pairs that are not answered count for nobody."""
+    both = np.array([one.said["what-if"], one.said.get(method, np.nan)])
+    return bool(np.isfinite(both).all()) and max(abs(one.true), abs(both[0])) > NOTICED
 
 
-def _errors(found: Iterable[Pair], method: str) -> str:
-    kept = np.array([(one.true, one.said[method]) for one in found if _counts(one, method)])
-    if len(kept) == 0:
-        return "     –      –      –         –"
-    true, said = kept.T
-    off = 100 * np.abs(said - true)
-    sign = np.mean(np.sign(np.where(np.abs(said) < 1e-6, 0, said)) == np.sign(true))
-    return f"{np.median(off):7.1f}{np.quantile(off, 0.9):7.1f}{sign:7.2f}{np.mean(off < 10):10.2f}"
+def _scores(found: Sequence[Pair], method: str) -> Row:
+    """Errors over the pairs that changed, or were said to."""
+    refused = np.mean([not np.isfinite(one.said["what-if"]) for one in found])
+    kept = [one for one in found if _counts(one, method)]
+    if not kept:
+        nothing = dict.fromkeys(("median", "p90", "sign", "within", "held"), np.nan)
+        return {"pairs": 0, **nothing, "refused": float(refused)}
+    true, said = np.array([(one.true, one.said[method]) for one in kept]).T
+    off = np.abs(said - true)
+    return {
+        "pairs": len(kept),
+        "median": float(np.median(off)),
+        "p90": float(np.quantile(off, 0.9)),
+        "sign": float(np.mean(np.sign(np.where(np.abs(said) < 1e-8, 0, said)) == np.sign(true))),
+        "within": float(np.mean(off < 0.1)),
+        "held": float(np.mean([one.within for one in kept])),
+        "refused": float(refused),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,17 +19,25 @@ from iqcar.whatif.curves import Curve, read_curves, set_own_rates
 from iqcar.whatif.model import build_model
 from iqcar.whatif.question import Question
 from iqcar.whatif.what_if import answer
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import FAMILIES
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 
 SHARE = 0.3
 
 
-def curve(label: str, resource: str = "disk", share: float = SHARE, known: bool = True) -> Curve:
+def curve(
+    label: str,
+    resource: str = "disk",
+    share: float = SHARE,
+    known: bool = True,
+    rate: float | None = None,
+) -> Curve:
     return Curve(
-        "stage", "q", label, resource, 100.0, 2.0, 2 * share, share, 3 * share, known, share, 0.0, 4
-    )
+        "stage", "q", label, resource, 100.0, 2.0, 2 * share, share, 3 * share, known, share,
+        0.0, 4, rate,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +148,29 @@ def test_a_share_of_a_capacity_that_is_assumed_is_no_rate() -> None:
     after, said = set_own_rates(demands, tables, [curve("stage 0", share=0.06)])
     np.testing.assert_array_equal(after.alone, demands.alone)
     assert said.startswith("own rates of 0 of")
+
+
+def test_where_a_capacity_is_assumed_a_stage_goes_at_the_rate_that_it_had_alone() -> None:
+    """Nothing was short: the log does not tell how fast its tasks are by themselves."""
+    tables, waits = replayable(
+        Simulation(Cluster(slots=32, disk=1e9), [QueryPlan("q", (StagePlan(4, read=1e8),))], 1)
+    )
+    label = [f"read {row}" for row in range(len(tables.stages))]
+    tables = tables.with_(stages=tables.stages.assign(label=label))
+    demands = task_demands(tables, waits, attribute(tables, waits).demand)
+    assert (demands.evidence[:, DISK] == ASSUMED).all()
+    slow = replace(demands, spent=10 * demands.spent)  # as if something else held them up
+    moved = (demands.alone * demands.use)[:, READ].sum()
+    own = 1e3 * moved / demands.alone[:, READ].sum()
+    quarter = curve("read 0", share=0.2, known=False, rate=own / 4)
+    after, said = set_own_rates(slow, tables, [quarter])
+    assert said.startswith("own rates of 1 of 1")
+    assert after.alone[:, READ].sum() == pytest.approx(4 * demands.alone[:, READ].sum(), rel=1e-6)
+    np.testing.assert_allclose(
+        (after.alone * after.use)[:, READ], (demands.alone * demands.use)[:, READ]
+    )
+    full = msgspec.structs.replace(quarter, high=1.0)
+    np.testing.assert_array_equal(set_own_rates(slow, tables, [full])[0].alone, slow.alone)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 
 from iqcar.errors import UsageError
 from iqcar.plots.capacity_plan import capacity_plan
-from iqcar.whatif import edit
+from iqcar.whatif import edit_cluster
 from iqcar.whatif.plan_capacity import find_knee, parse_plan, parse_price, plan_capacity
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 from tests.whatif.test_predictions import model_of
 
 
@@ -97,5 +98,14 @@ def test_every_application_keeps_a_slot() -> None:
     scenario = model_of(Simulation(Cluster(hosts=1, slots=9, apps=2), plans, 1)).scenario
     slots = scenario.slots
     few = slots._replace(change=np.where(slots.app == 1, 1, slots.change))
-    after = edit.set_slots(replace(scenario, slots=few), 3).slots
+    after = edit_cluster.set_slots(replace(scenario, slots=few), 3).slots
     assert np.bincount(after.app, after.change).tolist() == [2, 1]
+
+
+def test_executors_are_whole() -> None:
+    """Two of three executors are on two hosts, with all their slots each."""
+    plans = [QueryPlan("a", (StagePlan(60, sleep=1000.0, cpu=1.0),))]
+    scenario = model_of(Simulation(Cluster(hosts=3, cores=100, slots=4), plans, 1)).scenario
+    slots = edit_cluster.set_executors(scenario, 2).slots
+    assert sorted(slots.change.tolist()) == [4, 4]
+    assert len(set(slots.host.tolist())) == 2

@@ -10,14 +10,16 @@ import pytest
 from iqcar.blame.attribute import attribute
 from iqcar.replay.open_loop import fit_demands
 from iqcar.replay.task_demands import COMPUTE, PROCESSOR, task_demands
-from iqcar.whatif import edit
+from iqcar.whatif import edit, edit_cluster
 from iqcar.whatif.model import Model, build_model
+from iqcar.whatif.outcome import replay_scenario
 from iqcar.whatif.question import Question
-from iqcar.whatif.scenario import Scenario, replay_scenario
+from iqcar.whatif.scenario import Scenario
 from iqcar.whatif.what_if import answer
-from tests.support.cluster_simulator import Cluster, QueryPlan, Simulation, StagePlan
+from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import FAMILIES
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 from tests.support.what_if_truth import NOTICED, Pair, model_of, pairs
 
 SEEDS = (71, 72)
@@ -106,7 +108,7 @@ def unchanged(scenario: Scenario) -> dict[str, Scenario]:
     return {
         "scale": edit.scale_work(scenario, dict.fromkeys(range(n), 1.0)),
         "start": edit.start_later(scenario, dict.fromkeys(range(n), 0.0)),
-        "disk": edit.faster_device(scenario, 0, 1.0),
+        "disk": edit_cluster.faster_device(scenario, 0, 1.0),
         "remove": edit.remove(scenario, []),
         "cap": edit.cap_tasks(scenario, dict.fromkeys(range(n), 10_000)),
         "partitions": edit.repartition(scenario, {}),
@@ -166,7 +168,7 @@ def test_processors_shared_with_others_are_shared_in_proportion(
     crowded_from_outside: Model,
 ) -> None:
     scenario = crowded_from_outside.scenario
-    half, double = (edit.faster_device(scenario, PROCESSOR, by) for by in (0.5, 2.0))
+    half, double = (edit_cluster.faster_device(scenario, PROCESSOR, by) for by in (0.5, 2.0))
     computes = scenario.alone[:, COMPUTE] > 1.0
     before = scenario.alone[computes, COMPUTE]
     worked = before * scenario.use[computes, COMPUTE]
@@ -192,3 +194,23 @@ def test_a_range_covers_the_truth_where_nothing_tells_whether_tasks_waited() -> 
     assert true < 0.4 * target["recorded_ms"]
     assert target["low_ms"] <= true <= target["high_ms"]
     assert any("whether tasks waited for each other in disk" in one for one in said.assumptions)
+
+
+def test_other_partitions_do_the_same_work_and_differ_as_much(crowd: Model) -> None:
+    before = crowd.scenario
+    after = edit.repartition(before, {0: 40})
+    assert len(after.work.step) > len(before.work.step)
+    for one in (before.alone, before.alone * before.use):
+        then = after.alone if one is before.alone else after.alone * after.use
+        n = len(before.steps.delay)
+        for phase in range(one.shape[1]):
+            np.testing.assert_allclose(
+                np.bincount(after.work.step, then[:, phase], n),
+                np.bincount(before.work.step, one[:, phase], n),
+                rtol=0.02,
+            )
+    changed = np.flatnonzero(np.bincount(after.work.step) == 40)
+    for step in changed:
+        sizes = [s.alone[s.work.step == step].sum(axis=1) for s in (before, after)]
+        spread = [size.std() / size.mean() for size in sizes]
+        assert spread[1] == pytest.approx(spread[0], rel=0.3)

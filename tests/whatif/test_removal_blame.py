@@ -11,8 +11,8 @@ from iqcar.errors import UsageError
 from iqcar.whatif import removal_blame
 from iqcar.whatif.edit import remove
 from iqcar.whatif.model import Model
+from iqcar.whatif.outcome import replay_scenario
 from iqcar.whatif.removal_blame import RemovalBlame, blame_by_removal
-from iqcar.whatif.scenario import replay_scenario
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_truth import FAMILIES, kendall_tau_b
 from tests.whatif.test_predictions import model_of

@@ -65,6 +65,13 @@ def whatif(
         Names, _several("--no-skew", "Q", "Equal work for all tasks of a stage.")
     ] = None,
     no_gc: Annotated[bool, typer.Option("--no-gc", help="No garbage collection.")] = False,
+    starts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="recorded|chained",
+            help="Queries start when they did, or after the one that they waited for (default).",
+        ),
+    ] = None,
     plan: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +137,7 @@ def whatif(
         scale=scale or (),
         no_skew=no_skew or (),
         no_gc=no_gc,
+        starts=starts,
     )
     each = parse_price(price)
     if each is not None and plan is None:

@@ -33,6 +33,8 @@ class Point(NamedTuple):
     alone_ms: float
     loaded_ms: float
     at_once: float
+    rate_per_s: float = 0.0
+    """Bytes that a task moves in a second in the device without hogs; 0 unknown."""
 
     @property
     def slowdown(self) -> float:
@@ -108,7 +110,8 @@ def curve_points(
             mine, then = before.device_ms[loaded.resource], after.device_ms[loaded.resource]
             if mine > 0 and then > 0:
                 k = hogs / before.at_once
-                points[key].append(Point(loaded.level, k, mine, then, before.at_once))
+                rate = before.rate_per_s(loaded.resource)
+                points[key].append(Point(loaded.level, k, mine, then, before.at_once, rate))
     return dict(points)
 
 
@@ -128,6 +131,7 @@ def curve_of(key: Key, points: Sequence[Point]) -> Curve:
     """Fit the law to the points of one curve."""
     fit = fit_law(*_arrays(points))
     at_once = float(np.median([point.at_once for point in points]))
+    rate = float(np.median([point.rate_per_s for point in points]))
     return Curve(
         *key,
         alone_ms=float(np.median([point.alone_ms for point in points])),
@@ -139,6 +143,7 @@ def curve_of(key: Key, points: Sequence[Point]) -> Curve:
         own_rate_share=min(fit.share / max(at_once, 1e-9), 1.0),
         residual=fit.residual,
         pairs=len(points),
+        own_rate_per_s=rate if rate > 0 else None,
     )
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from iqcar.experiment.cells import at_level, cells_of
-from iqcar.formatting import duration, printable, short
+from iqcar.formatting import duration, printable, short, size
 from iqcar.report.terminal.layout import plain_table, print_section, terminal
+from iqcar.whatif.curves import FILLED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,16 +66,26 @@ def print_results(results: dict[str, Any], console: Console | None = None) -> No
 def _curves(results: dict[str, Any]) -> Table | None:
     if not results["curves"]:
         return None
-    table = plain_table("of", "resource", "alone", "at once", "r/C", "range", "residual", "pairs")
+    table = plain_table(
+        "of", "resource", "alone", "at once", "r/C", "range", "own rate", "residual", "pairs"
+    )
     for curve in results["curves"][:MOST_ROWS]:
         said = f"{curve['share']:.2f}" if curve["identified"] else f"≤ {curve['high']:.2f}"
         table.add_row(
             printable(short(curve["label"] or curve["query"])), curve["resource"],
             duration(curve["alone_ms"]), f"{curve['tasks_at_once']:.1f}", said,
-            f"{curve['low']:.2f} … {curve['high']:.2f}", f"{100 * curve['residual']:.0f} %",
-            str(curve["pairs"]),
+            f"{curve['low']:.2f} … {curve['high']:.2f}", _own_rate(curve),
+            f"{100 * curve['residual']:.0f} %", str(curve["pairs"]),
         )  # fmt: skip
     return table
+
+
+def _own_rate(curve: dict[str, Any]) -> str:
+    """What a task did without hogs; at least that, where its like may have filled the device."""
+    rate = curve["own_rate_per_s"]
+    if rate is None:
+        return ""
+    return f"{size(rate)}/s" if curve["high"] < FILLED else f"≥ {size(rate)}/s"
 
 
 def _validation(results: dict[str, Any]) -> Table | None:

@@ -29,6 +29,13 @@ IN_DEVICE = {
     "memory": ("duration_ms",),
 }
 """Columns of waits whose sum is the time in each resource: work there and waiting for it."""
+MOVED = {
+    "cpu": (),
+    "disk": ("input_bytes", "shuffle_write_bytes", "output_bytes", "disk_spilled_bytes"),
+    "network": ("remote_bytes",),
+    "memory": (),
+}
+"""Columns of tasks whose sum is what they moved in each resource."""
 LEAST_MS = 50.0
 LEAST_SHARE = 0.05
 """Time in a device, all tasks together, and as a share of all their time, below which it is not
@@ -46,6 +53,8 @@ class StageTime:
         Mean time of a task in each resource.
     total_ms : dict
         The same, all tasks together.
+    moved : dict
+        Bytes that all tasks moved in each resource; 0 in processors and memory.
     task_ms : float
         All time of the tasks together.
     at_once : float
@@ -56,8 +65,14 @@ class StageTime:
     label: str
     device_ms: dict[str, float]
     total_ms: dict[str, float]
+    moved: dict[str, float]
     task_ms: float
     at_once: float
+
+    def rate_per_s(self, resource: str) -> float:
+        """Bytes that a task moved in a second there; 0 unknown."""
+        total = self.total_ms[resource]
+        return 1e3 * self.moved[resource] / total if total > 0 else 0.0
 
     def uses(self, resource: str) -> bool:
         """Whether its tasks spend enough time in the resource."""
@@ -94,6 +109,12 @@ def stage_times(logs: Sequence[Path], hosts: Sequence[str]) -> list[StageTime]:
         name: np.sum([known_or_zero(waits[c].to_numpy(np.float64)) for c in columns], axis=0)
         for name, columns in IN_DEVICE.items()
     }
+    moved = {
+        name: sum(
+            (known_or_zero(tasks[c].to_numpy(np.float64)) for c in columns), np.zeros(len(tasks))
+        )
+        for name, columns in MOVED.items()
+    }
     found = []
     rows = np.flatnonzero(counted).tolist()
     for number, name in sorted({(int(run[row]), str(label[row])) for row in rows}):
@@ -106,6 +127,7 @@ def stage_times(logs: Sequence[Path], hosts: Sequence[str]) -> list[StageTime]:
                 name,
                 {resource: value / len(lasted) for resource, value in total.items()},
                 total,
+                {resource: float(values[here].sum()) for resource, values in moved.items()},
                 float(lasted.sum()),
                 float(lasted.sum()) / max(_covered(launch[here], finish[here]), 1.0),
             )

@@ -126,6 +126,10 @@ class Devices(NamedTuple):
     rounds: int
     proportional: bool
     """Whether a device that is short slows all by one factor, instead of max–min fairly."""
+    memory: Floats = np.zeros(0)
+    """(tasks,) bytes of execution memory that each wants; no rows: memory is not shared."""
+    memory_capacity: Floats = np.zeros(0)
+    """(applications · hosts,) bytes of each application on each host."""
 
 
 def no_devices(hosts: int) -> Devices:

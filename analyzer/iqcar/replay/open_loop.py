@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.replay.event_loop import DEVICES, run
+from iqcar.replay.device_sharing import DEVICES
+from iqcar.replay.event_loop import run
 from iqcar.replay.loop_input import Devices, Shares, Slots, Steps, Work
 from iqcar.replay.task_demands import (
     COMPUTE,

@@ -16,7 +16,7 @@ from iqcar.blame.ratp import data_processed
 from iqcar.demand.contention import ENOUGH_MS
 from iqcar.demand.outside_load import beside_tasks
 from iqcar.enums import Request
-from iqcar.replay.event_loop import DEVICES, PHASES
+from iqcar.replay.device_sharing import DEVICES, PHASES
 from iqcar.replay.host_cores import cores_of_hosts
 from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero, share_of
 from iqcar.waits import ESTIMATED, evidence_column, wait_column

@@ -2,14 +2,16 @@
 
 Importing numba and loading its cached kernels takes about 0.7 s, more than the rest of the analysis
 of a small log. A kernel is therefore a plain Python function, which computes the same numbers,
-until the steps counted for its file exceed :data:`PLAIN_STEPS`. Kernels call only kernels of their
-own file: numba's cache does not notice changes of a callee in another file.
+until the steps counted for its file exceed :data:`PLAIN_STEPS`. Kernels may call kernels of another
+file that they import by name; numba's cache would not notice when that file changes, and is told.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from threading import Lock
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ PLAIN_STEPS = 5_000
 
 _options: dict[str, dict[str, dict[str, Any]]] = {}
 """Kernels of each file that are not compiled yet, with their compilation options."""
+_compiled: dict[FunctionType, Any] = {}
+"""Compiled kernels by their plain functions."""
+_files: dict[str, set[str]] = {}
+"""Files that the kernels of each compiled file come from, with those of the kernels they call."""
 _steps: dict[str, int] = {}
 _lock = Lock()
 
@@ -51,16 +57,45 @@ def count_steps(module: str, steps: int) -> None:
     with _lock:
         _steps[module] = _steps.get(module, 0) + steps
         if _steps[module] > PLAIN_STEPS and module in _options:
-            from numba import njit
-            from numba.core.options import DefaultOptions
+            _compile(module)
 
-            names = vars(sys.modules[module])
-            for name, options in _options[module].items():
-                # Options of numba's own, which only make kernels faster, may come and go.
-                known = {
-                    option: value
-                    for option, value in options.items()
-                    if not option.startswith("_") or hasattr(DefaultOptions, option)
-                }
-                names[name] = njit(cache=True, **known)(names[name])
-            del _options[module]
+
+def _compile(module: str) -> None:
+    """Replace the kernels of a file, and those that it imports, by compiled ones."""
+    from numba import njit
+    from numba.core.options import DefaultOptions
+
+    names = vars(sys.modules[module])
+    files = _files[module] = {str(sys.modules[module].__file__)}
+    for name, value in list(names.items()):
+        source = getattr(value, "__module__", module)
+        if not isinstance(value, FunctionType) or source == module:
+            continue
+        if value.__name__ in _options.get(source, {}):
+            _compile(source)
+        if value in _compiled:
+            names[name] = _compiled[value]
+            files |= _files[source]
+    for name, options in _options[module].items():
+        # Options of numba's own, which only make kernels faster, may come and go.
+        known = {
+            option: value
+            for option, value in options.items()
+            if not option.startswith("_") or hasattr(DefaultOptions, option)
+        }
+        plain = names[name]
+        names[name] = _compiled[plain] = njit(cache=True, **known)(plain)
+        _watch(names[name], files)
+    del _options[module]
+
+
+def _watch(dispatcher: Any, files: set[str]) -> None:
+    """Let numba's cache of a kernel be stale when one of these files has changed.
+
+    The cache compares one stamp, by default of the kernel's own file. If numba keeps it elsewhere
+    one day, a change in another file is not noticed until this one changes.
+    """
+    cached: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if len(files) > 1 and hasattr(cached, "_source_stamp"):
+        stats = [Path(file).stat() for file in sorted(files)]
+        cached._source_stamp = tuple((stat.st_mtime, stat.st_size) for stat in stats)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ SCHEMA_VERSION = "1"
 """Version of the file of curves; changes when a reader would have to change."""
 MOST_BYTES = 64 << 20
 STAGE, QUERY = "stage", "query"
+FILLED = 0.9
+"""r/C from which tasks alone may fill the device: what they did then is no own rate."""
 DEVICE_OF = {"disk": DISK, "network": NETWORK, "cpu": PROCESSOR}
 """Devices of the model by the resource of an experiment; memory is none of them."""
 
@@ -59,6 +62,9 @@ class Curve(msgspec.Struct, frozen=True):
         Root mean square of log(measured / fitted) over the pairs.
     pairs : int
         Runs with hogs, each beside a run without.
+    own_rate_per_s : float or None
+        Bytes that a task moves in a second in a disk or network in runs without hogs. It is its own
+        rate if ``high`` is below 1: its tasks alone do not fill the device.
     """
 
     of: str
@@ -74,6 +80,7 @@ class Curve(msgspec.Struct, frozen=True):
     own_rate_share: float
     residual: float
     pairs: int
+    own_rate_per_s: float | None = None
 
 
 class _CurvesFile(msgspec.Struct):
@@ -105,6 +112,9 @@ def read_curves(path: str) -> list[Curve]:
     wrong = [c for c in read.curves if not 0 <= c.own_rate_share <= 1]
     if wrong:
         raise UsageError(f"{wrong[0].own_rate_share:g} is not 0 to 1", f"{path}: own_rate_share")
+    below = [c for c in read.curves if (c.own_rate_per_s or 0.0) < 0]
+    if below:
+        raise UsageError(f"{below[0].own_rate_per_s:g} is below 0", f"{path}: own_rate_per_s")
     return read.curves
 
 
@@ -115,14 +125,15 @@ def set_own_rates(
 
     What a task needs in the device stays; its time alone becomes that divided by the measured rate.
     Tasks of one stage keep their differences. A task is never alone for longer than it took. A
-    share of a capacity that is only assumed is no rate: there nothing is set.
+    share of a capacity that is only assumed is no rate: there it is what the tasks did alone, if
+    they did not fill the device, else nothing is set.
 
     Parameters
     ----------
     demands : TaskDemands
     tables : Tables
     curves : sequence of Curve
-        Those of stages are used whose share is identified.
+        Those of stages are used.
 
     Returns
     -------
@@ -132,20 +143,30 @@ def set_own_rates(
     """
     if not curves:
         return demands, ""
-    shares: dict[tuple[str, int], list[float]] = {}
+    shares: dict[tuple[str, int], list[float]] = defaultdict(list)
+    rates: dict[tuple[str, int], list[float]] = defaultdict(list)
     for curve in curves:
-        if curve.of == STAGE and curve.identified and curve.resource in DEVICE_OF:
-            key = curve.label, DEVICE_OF[curve.resource]
-            shares.setdefault(key, []).append(curve.own_rate_share)
+        if curve.of != STAGE or curve.resource not in DEVICE_OF:
+            continue
+        key = curve.label, DEVICE_OF[curve.resource]
+        if curve.identified:
+            shares[key].append(curve.own_rate_share)
+        if curve.own_rate_per_s and curve.high < FILLED:
+            rates[key].append(curve.own_rate_per_s / 1e3)
     label = np.array(texts(tables.stages, "label"), dtype=object)
     stage = tables.tasks["stage"].to_numpy(np.int64)
     host = np.maximum(tables.tasks["host"].to_numpy(np.int64), 0)
     alone, use, touched = demands.alone.copy(), demands.use.copy(), set()
-    for (name, device), measured in shares.items():
+    for name, device in dict.fromkeys((*shares, *rates)):
+        share, own = (
+            float(np.median(found[name, device])) if found[name, device] else 0.0
+            for found in (shares, rates)
+        )
         stages = np.flatnonzero(label == name)
         rows = np.flatnonzero(np.isin(stage, stages))
-        rate = float(np.median(measured)) * demands.capacity[host, device]
         known = demands.evidence[host, device] != ASSUMED
+        rate = np.where(known, share * demands.capacity[host, device] if share else 0.0, own)
+        known = rate > 0
         if device == PROCESSOR:
             rate = np.minimum(rate, 1.0)
         for phase in PHASES_OF[device]:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from iqcar.replay import Recording, Replayed
-from iqcar.replay.event_loop import DEVICE
+from iqcar.replay.device_sharing import DEVICE
 from iqcar.replay.joint_workload import joint_shares
 from iqcar.replay.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
-from iqcar.whatif.edit import slots_at_most
+from iqcar.whatif.edit import keep_starts
+from iqcar.whatif.edit_cluster import slots_at_most
 from iqcar.whatif.model import REFUSED
-from iqcar.whatif.scenario import Member, never_short, run_scenario
+from iqcar.whatif.outcome import Member, run_scenario
+from iqcar.whatif.scenario import never_short
 
 if TYPE_CHECKING:
     from iqcar.rules import PoolPlan
@@ -94,7 +96,10 @@ class DeviceReplay:
 
 
 def _simpler(scenario: Scenario) -> Scenario:
-    """Let tasks wait instead of use devices that can never be short: fewer events, same times."""
+    """Let tasks wait instead of use devices that can never be short: fewer events, same times.
+
+    Queries start when they did.
+    """
     plenty = never_short(scenario.slots, scenario.alone, scenario.use, scenario.capacity)
     alone = scenario.alone.copy()
     for phases in ((COMPUTE, FETCH, READ), (WRITE,)):
@@ -104,4 +109,4 @@ def _simpler(scenario: Scenario) -> Scenario:
                 break
             alone[:, WAIT] += alone[:, phase]
             alone[:, phase] = 0.0
-    return replace(scenario, alone=alone)
+    return keep_starts(replace(scenario, alone=alone))

@@ -1,7 +1,7 @@
-"""Interventions: pure functions that edit what is given in a scenario, never a duration.
+"""Interventions on queries and tasks: pure functions that edit what is given, never a duration.
 
-Each cuts the arrows into what it sets (Pearl's *do*): who is there, when queries start, slots,
-shares, capacities, and what tasks need.
+Each cuts the arrows into what it sets (Pearl's *do*): who is there, when queries start, shares, and
+what tasks need. Slots and devices: :mod:`iqcar.whatif.edit_cluster`.
 """
 
 from __future__ import annotations
@@ -11,35 +11,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.replay.event_loop import DEVICE, DEVICES, NO_DEVICE, PHASES
-from iqcar.replay.task_demands import ASSUMED, COMPUTE, FETCH, MEASURED, PROCESSOR, WAIT
+from iqcar.replay.device_sharing import PHASES
+from iqcar.replay.task_demands import FETCH, WAIT
+from iqcar.tables import NONE
 from iqcar.tables.arrays import share_of, sum_by
+from iqcar.whatif.query_chains import without_queries
 from iqcar.whatif.scenario import PoolChoice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iqcar.replay.loop_input import Slots
-    from iqcar.tables.arrays import Flags, Floats, Ints
+    from iqcar.tables.arrays import Flags, Ints
     from iqcar.whatif.scenario import Scenario
-
-FILLS = 0.85
-"""Share of a device's capacity from which a task alone is taken to fill it: it would use more."""
 
 
 def remove(scenario: Scenario, queries: Sequence[int]) -> Scenario:
-    """Take queries away: none of their tasks runs."""
+    """Take queries away: none of their tasks runs; who waited for them takes their place."""
+    delay, start = scenario.steps.delay.copy(), scenario.query_start
+    gone = np.flatnonzero(np.isin(scenario.query, queries)).tolist()
+    follows, delay[start] = without_queries(scenario.follows, delay[start], gone)
+    scenario = replace(scenario, follows=follows, steps=scenario.steps._replace(delay=delay))
     return _with_tasks(scenario, np.flatnonzero(~np.isin(scenario.query_of_task, queries)))
 
 
 def start_later(scenario: Scenario, later_ms: Mapping[int, float]) -> Scenario:
-    """Start queries some time after they did; earlier where it is negative."""
-    delay = scenario.steps.delay.copy()
+    """Start queries some time after they did; earlier where it is negative.
+
+    A start that is set follows nothing.
+    """
+    delay, follows = scenario.steps.delay.copy(), scenario.follows.copy()
     for at, query in enumerate(scenario.query.tolist()):
         if query in later_ms:
             step = scenario.query_start[at]
             delay[step] = max(delay[step] + later_ms[query], 0.0)
-    return replace(scenario, steps=scenario.steps._replace(delay=delay))
+            follows[at] = NONE
+    return replace(scenario, steps=scenario.steps._replace(delay=delay), follows=follows)
+
+
+def keep_starts(scenario: Scenario) -> Scenario:
+    """Start all queries when they did, whatever they may have waited for."""
+    return replace(scenario, follows=np.full(len(scenario.follows), NONE, np.int64))
 
 
 def cap_tasks(scenario: Scenario, most: Mapping[int, int]) -> Scenario:
@@ -67,7 +78,10 @@ def scale_work(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:
     factor = np.ones(len(scenario.gc))
     for query, by in factors.items():
         factor[scenario.query_of_task == query] *= by
-    return replace(scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor)
+    memory = scenario.memory * factor if len(scenario.memory) else scenario.memory
+    return replace(
+        scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor, memory=memory
+    )
 
 
 def without_gc(scenario: Scenario, queries: Sequence[int] | None = None) -> Scenario:
@@ -92,40 +106,55 @@ def without_skew(scenario: Scenario, queries: Sequence[int]) -> Scenario:
         alone[chosen, phase] = share_of(time, tasks)[step][chosen]
         use[chosen, phase] = share_of(moved, time)[step][chosen]
     gc = np.where(chosen, share_of(sum_by(step, scenario.gc, n), tasks)[step], scenario.gc)
-    return replace(scenario, alone=alone, use=use, gc=gc)
+    memory = scenario.memory
+    if len(memory):
+        memory = np.where(chosen, share_of(sum_by(step, memory, n), tasks)[step], memory)
+    return replace(scenario, alone=alone, use=use, gc=gc, memory=memory)
 
 
 def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
-    """Divide the work of stages that read a shuffle among another number of tasks."""
-    step, _query = scenario.work.step, scenario.query_of_task
+    """Divide the work of stages that read a shuffle among another number of tasks.
+
+    The new tasks differ in size as the old ones do: each is like one of them, all together do what
+    these did.
+    """
+    step = scenario.work.step
     n = len(scenario.steps.delay)
     fetched = sum_by(step, scenario.alone[:, FETCH] * scenario.use[:, FETCH], n)
     fetches = (fetched > 0) | np.isin(np.arange(n), _readers(scenario))
-    source, factor = [], []
+    size = scenario.alone.sum(axis=1)
+    source, anew = [], []
     for at in range(n):
         first, last = scenario.steps.first_task[at : at + 2].tolist()
         wanted = partitions.get(int(scenario.query_of_step[at]))
-        if wanted is None or first == last or not fetches[at]:
-            source.append(np.arange(first, last))
-            factor.append(np.ones(last - first))
-            continue
-        first_attempts = np.arange(first, int(scenario.steps.first_late[at]))
-        source.append(first_attempts[np.arange(wanted) % len(first_attempts)])
-        factor.append(np.full(wanted, np.nan))
-    rows, by = np.concatenate(source), np.concatenate(factor)
-    changed = np.isnan(by)
-    after = _with_tasks(scenario, rows, again=changed)
+        rows, changed = np.arange(first, last), False
+        if wanted is not None and first < last and fetches[at]:
+            changed = True
+            old = np.arange(first, int(scenario.steps.first_late[at]))
+            by_size = old[np.argsort(size[old], kind="stable")]
+            rows = np.sort(by_size[(2 * np.arange(wanted) + 1) * len(old) // (2 * wanted)])
+        source.append(rows)
+        anew.append(np.full(len(rows), changed))
+    chosen = np.concatenate(anew)
+    after = _with_tasks(scenario, np.concatenate(source), again=chosen)
+    to = after.work.step
     alone, use, gc = after.alone.copy(), after.use.copy(), after.gc.copy()
-    new_step = after.work.step
-    tasks = sum_by(new_step, np.ones(len(new_step)), n)
     for phase in range(PHASES):
-        time = sum_by(step, scenario.alone[:, phase], n)
+        time, now = sum_by(step, scenario.alone[:, phase], n), sum_by(to, alone[:, phase], n)
+        # What only few tasks did may be done by none of those that the new ones are like.
+        nobody = (now <= 0)[to] & chosen
         moved = sum_by(step, scenario.alone[:, phase] * scenario.use[:, phase], n)
-        each = share_of(time, tasks)[new_step]
-        alone[changed, phase] = each[changed]
-        use[changed, phase] = share_of(moved, time)[new_step][changed]
-    gc[changed] = share_of(sum_by(step, scenario.gc, n), tasks)[new_step][changed]
-    return replace(after, alone=alone, use=use, gc=gc)
+        use[nobody, phase] = share_of(moved, time)[to][nobody]
+        alone[nobody, phase] = 1.0
+        by = share_of(time, sum_by(to, alone[:, phase], n))[to]
+        alone[chosen, phase] *= by[chosen]
+    gc[chosen] *= share_of(sum_by(step, scenario.gc, n), sum_by(to, gc, n))[to][chosen]
+    memory = after.memory.copy()
+    if len(memory):
+        memory[chosen] *= share_of(sum_by(step, scenario.memory, n), sum_by(to, memory, n))[to][
+            chosen
+        ]
+    return replace(after, alone=alone, use=use, gc=gc, memory=memory)
 
 
 def _readers(scenario: Scenario) -> Ints:
@@ -133,196 +162,6 @@ def _readers(scenario: Scenario) -> Ints:
     readers = scenario.tables.stage_parents["stage"].to_numpy(np.int64)
     found: Ints = np.flatnonzero(np.isin(scenario.stage_of_step, readers))
     return found
-
-
-def faster_device(scenario: Scenario, device: int, factor: float) -> Scenario:
-    """Multiply the capacity of a device of all hosts; who fills it alone goes faster, too."""
-    if device == PROCESSOR:
-        return _with_cores(scenario, scenario.capacity[:, PROCESSOR] * factor)
-    capacity = scenario.capacity.copy()
-    capacity[:, device] *= factor
-    host = np.maximum(scenario.work.host, 0)
-    alone, use = scenario.alone.copy(), scenario.use.copy()
-    for phase in np.flatnonzero(device == DEVICE):
-        limit = scenario.capacity[host, device]
-        fills = np.isfinite(limit) & (use[:, phase] >= FILLS * limit)
-        if factor < 1:
-            # Nobody alone is faster than the device.
-            slow = np.maximum(use[:, phase] / np.maximum(limit * factor, 1e-9), 1.0)
-            by = np.where(np.isfinite(limit), slow, 1.0)
-        else:
-            by = np.where(fills, 1.0 / factor, 1.0)
-        alone[:, phase] *= by
-        use[:, phase] = share_of(use[:, phase], by)
-    return replace(scenario, capacity=capacity, alone=alone, use=use)
-
-
-def set_cores(scenario: Scenario, cores: float) -> Scenario:
-    """Give every host so many processors."""
-    before = scenario.capacity[:, PROCESSOR]
-    return _with_cores(scenario, np.where(np.isfinite(before), cores, np.inf))
-
-
-def _with_cores(scenario: Scenario, cores: Floats) -> Scenario:
-    """Set the processors of each host.
-
-    Where tasks wait for processors that no other task explains, somebody else takes his share, and
-    the share grows and shrinks with the processors.
-    """
-    before = scenario.capacity[:, PROCESSOR]
-    capacity = scenario.capacity.copy()
-    capacity[:, PROCESSOR] = cores
-    host = np.maximum(scenario.work.host, 0)
-    time = scenario.alone[:, COMPUTE]
-    worked = np.minimum(time * scenario.use[:, COMPUTE], time)
-    used = share_of(sum_by(host, worked, len(before)), sum_by(host, time, len(before)))
-    shared = (used < FILLS) & (scenario.evidence[:, PROCESSOR] == MEASURED) & np.isfinite(before)
-    slower = np.ones(len(before))
-    slower[shared] = before[shared] / cores[shared]
-    alone, use = scenario.alone.copy(), scenario.use.copy()
-    alone[:, COMPUTE] = np.maximum(time * slower[host], worked)
-    use[:, COMPUTE] = share_of(time * use[:, COMPUTE], alone[:, COMPUTE])
-    return replace(scenario, capacity=capacity, alone=alone, use=use)
-
-
-def set_slots(scenario: Scenario, total: int) -> Scenario:
-    """Offer so many slots in all from the beginning to the end, spread evenly over the hosts.
-
-    Several applications keep the proportion of their slots, and each at least one.
-    """
-    hosts, each = _most_slots(scenario.slots)
-    share = each / each.sum()
-    parts = np.maximum(np.floor(share * total).astype(np.int64), 1)
-    while parts.sum() < total:
-        parts[np.argmax(share * total - parts)] += 1
-    while parts.sum() > total and parts.max() > 1:
-        parts[np.argmax(parts)] -= 1
-    return _with_slots(scenario, [_spread(int(part), hosts) for part in parts])
-
-
-def set_executors(scenario: Scenario, count: int) -> Scenario:
-    """Offer the slots of so many executors of the usual size, no more of them per host than usual.
-
-    More than the hosts hold run on further hosts like these.
-    """
-    size = executor_size(scenario.slots)
-    hosts, each = _most_slots(scenario.slots)
-    per_host = max(round(int(each.sum()) / size / len(hosts)), 1)
-    more = -(-count // per_host) - len(hosts)
-    if more > 0:
-        scenario = add_hosts(scenario, more)
-    return set_slots(scenario, size * count)
-
-
-def executor_size(slots: Slots) -> int:
-    """Return the slots of a usual executor."""
-    return max(int(np.median(slots.change[slots.change > 0])), 1)
-
-
-def add_hosts(scenario: Scenario, count: int) -> Scenario:
-    """Add hosts like the others with as many slots, or take the last ones away."""
-    hosts, each = _most_slots(scenario.slots)
-    if count < 0:
-        for host in hosts[count:].tolist():
-            scenario = lose_host(scenario, host)
-        return scenario
-    n = scenario.slots.hosts
-    new = np.arange(n, n + count)
-    mean = np.mean(scenario.capacity[hosts], axis=0, keepdims=True)
-    per_host = np.maximum(np.rint(each / len(hosts)).astype(np.int64), 1)
-    slots = scenario.slots
-    apps = len(each)
-    added = slots._replace(
-        when=np.append(slots.when, np.zeros(count * apps)),
-        change=np.append(slots.change, np.repeat(per_host, count)),
-        when_idle=np.append(slots.when_idle, np.zeros(count * apps, bool)),
-        app=np.append(slots.app, np.repeat(np.arange(apps), count)),
-        host=np.append(slots.host, np.tile(new, apps)),
-        hosts=n + count,
-    )
-    # Spark spreads tasks: each host gets its part of them.
-    work = scenario.work
-    place = np.arange(len(work.host)) * 2654435761 % (len(hosts) + count)
-    host = np.where(place < count, n + place, work.host)
-    return replace(
-        scenario,
-        slots=_by_time(added),
-        work=work._replace(host=host),
-        capacity=np.concatenate([scenario.capacity, np.repeat(mean, count, axis=0)]),
-        evidence=np.concatenate(
-            [scenario.evidence, np.full((count, DEVICES), ASSUMED, dtype=object)]
-        ),
-        hosts=(*scenario.hosts, *(f"new host {k + 1}" for k in range(count))),
-    )
-
-
-def lose_host(scenario: Scenario, host: int) -> Scenario:
-    """Take a host away for the whole run: its slots are not there."""
-    slots = scenario.slots
-    kept = slots.host != host
-    work = scenario.work
-    return replace(
-        scenario,
-        slots=slots._replace(
-            when=slots.when[kept], change=slots.change[kept], when_idle=slots.when_idle[kept],
-            app=slots.app[kept], host=slots.host[kept],
-        ),
-        work=work._replace(host=np.where(work.host == host, -1, work.host)),
-    )  # fmt: skip
-
-
-def used_hosts(slots: Slots) -> Ints:
-    """Return the rows of the hosts that ever had slots."""
-    found: Ints = np.unique(slots.host[slots.change > 0])
-    return found
-
-
-def slots_at_most(slots: Slots) -> int:
-    """Return the sum over applications of the most slots that each was offered at once."""
-    return int(_most_slots(slots)[1].sum())
-
-
-def _most_slots(slots: Slots) -> tuple[Ints, Ints]:
-    """Hosts that had slots, and the most slots of each application at once."""
-    apps = len(slots.handover)
-    most = np.zeros(apps, np.int64)
-    for app in range(apps):
-        mine = slots.app == app
-        most[app] = max(int(np.cumsum(slots.change[mine]).max(initial=0)), 0)
-    return used_hosts(slots), most
-
-
-def _spread(total: int, hosts: Ints) -> Ints:
-    """Slots on each host."""
-    return total // len(hosts) + (np.arange(len(hosts)) < total % len(hosts))
-
-
-def _with_slots(scenario: Scenario, per_host: list[Ints]) -> Scenario:
-    """Offer each application these slots on its hosts from when its first came."""
-    slots, hosts = scenario.slots, used_hosts(scenario.slots)
-    apps = len(per_host)
-    first = np.array([slots.when[slots.app == app].min(initial=np.inf) for app in range(apps)])
-    new = slots._replace(
-        when=np.repeat(first, len(hosts)),
-        change=np.concatenate(per_host),
-        when_idle=np.zeros(apps * len(hosts), bool),
-        app=np.repeat(np.arange(apps), len(hosts)),
-        host=np.tile(hosts, apps),
-    )
-    there = new.change > 0
-    new = new._replace(
-        when=new.when[there], change=new.change[there], when_idle=new.when_idle[there],
-        app=new.app[there], host=new.host[there],
-    )  # fmt: skip
-    return replace(scenario, slots=_by_time(new))
-
-
-def _by_time(slots: Slots) -> Slots:
-    order = np.argsort(slots.when, kind="stable")
-    return slots._replace(
-        when=slots.when[order], change=slots.change[order], when_idle=slots.when_idle[order],
-        app=slots.app[order], host=slots.host[order],
-    )  # fmt: skip
 
 
 def _with_tasks(scenario: Scenario, rows: Ints, again: Flags | None = None) -> Scenario:
@@ -358,11 +197,5 @@ def _with_tasks(scenario: Scenario, rows: Ints, again: Flags | None = None) -> S
         alone=scenario.alone[rows],
         use=scenario.use[rows],
         gc=scenario.gc[rows],
+        memory=scenario.memory[rows] if len(scenario.memory) else scenario.memory,
     )
-
-
-def unshared(scenario: Scenario, device: int) -> bool:
-    """Whether no task uses a device."""
-    phases = np.flatnonzero((device == DEVICE) & (DEVICE != NO_DEVICE))
-    total: Floats = scenario.alone[:, phases].sum()
-    return bool(total <= 0)

@@ -9,8 +9,9 @@ import numpy as np
 
 from iqcar.errors import UsageError
 from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, PROCESSOR
-from iqcar.whatif import edit
+from iqcar.whatif import edit, edit_cluster
 from iqcar.whatif.operational_laws import DEVICE_NAMES
+from iqcar.whatif.question import RECORDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +87,7 @@ def _capacities_asked(question: Question) -> list[int]:
 
 
 def _hosts(scenario: Scenario) -> Sequence[int]:
-    hosts: Sequence[int] = edit.used_hosts(scenario.slots).tolist()
+    hosts: Sequence[int] = edit_cluster.used_hosts(scenario.slots).tolist()
     return hosts
 
 
@@ -100,6 +101,8 @@ def _more_capacity(scenario: Scenario, devices: list[int]) -> Scenario:
 
 def _edited(one: Scenario, question: Question, find: FindQuery) -> Scenario:
     """Apply all edits; those of tasks first, then those of the cluster."""
+    if question.starts == RECORDED:
+        one = edit.keep_starts(one)
     if question.remove:
         one = edit.remove(one, _rows(question.remove, "--remove", find))
         if len(one.work.step) == 0:
@@ -127,16 +130,16 @@ def _edited(one: Scenario, question: Question, find: FindQuery) -> Scenario:
             raise UsageError(
                 f"the run had {len(_hosts(one))} hosts with slots", "--hosts", "keep one of them"
             )
-        one = edit.add_hosts(one, question.hosts)
+        one = edit_cluster.add_hosts(one, question.hosts)
     for device, factor in (
         (DISK, question.disk),
         (NETWORK, question.network),
         (PROCESSOR, question.cpu),
     ):
         if factor is not None:
-            one = edit.faster_device(one, device, factor)
+            one = edit_cluster.faster_device(one, device, factor)
     if question.host_cores is not None:
-        one = edit.set_cores(one, question.host_cores)
+        one = edit_cluster.set_cores(one, question.host_cores)
     return _with_slots(one, question)
 
 
@@ -152,18 +155,18 @@ def _with_slots(one: Scenario, question: Question) -> Scenario:
                 f"leaves {question.executors} for {apps} applications", "--executors",
                 "keep one for each",
             )  # fmt: skip
-        return edit.set_executors(one, question.executors)
+        return edit_cluster.set_executors(one, question.executors)
     total = question.slots_in_all
     if question.slots is not None:
-        total = edit.slots_at_most(one.slots) + question.slots
+        total = edit_cluster.slots_at_most(one.slots) + question.slots
     if total is None:
         return one
     if total < apps:
         raise UsageError(
-            f"leaves {max(total, 0)} slots of {edit.slots_at_most(one.slots)}", "--slots",
+            f"leaves {max(total, 0)} slots of {edit_cluster.slots_at_most(one.slots)}", "--slots",
             "keep one for each application",
         )  # fmt: skip
-    return edit.set_slots(one, total)
+    return edit_cluster.set_slots(one, total)
 
 
 def _is_local(one: Scenario) -> bool:
@@ -179,7 +182,7 @@ def _without_host(one: Scenario, name: str) -> Scenario:
         raise UsageError(
             f"no host with slots is called {name!r}", "--host-loss", f"the run had {_list(hosts)}"
         )
-    after = edit.lose_host(one, one.hosts.index(name))
+    after = edit_cluster.lose_host(one, one.hosts.index(name))
     lost = set(one.slots.app.tolist()) - set(after.slots.app[after.slots.change > 0].tolist())
     if lost:
         raise UsageError(f"{name} held all slots of an application", "--host-loss", "keep one")
@@ -200,7 +203,14 @@ def _each(values: dict[str, T], option: str, find: FindQuery) -> dict[int, T]:
 
 
 def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> Iterable[str]:
-    yield "queries start when they did, and the driver takes as long between jobs and stages"
+    in_turn = int((scenario.follows >= 0).sum())
+    starts = "queries start when they did"
+    if in_turn and question.starts != RECORDED:
+        starts = (
+            f"{in_turn} quer{'y starts' if in_turn == 1 else 'ies start'} when the one before has "
+            "ended, as in the record, the others when they did"
+        )
+    yield f"{starts}, and the driver takes as long between jobs and stages"
     if question.slots is None and question.slots_in_all is None and question.executors is None:
         yield "executors come and go as they did"
     else:
@@ -232,11 +242,13 @@ def _assumptions(scenario: Scenario, question: Question, needed: list[int]) -> I
             f"what {' and '.join(unseen)} can do is assumed: nobody was seen waiting for another "
             "there"
         )
+    if len(scenario.memory):
+        yield "tasks want as much execution memory as they held and spilled, and spill as they did"
     if scenario.own_rates:
         yield scenario.own_rates
     if question.scale:
         yield "data and time alone of every phase grow in proportion to the work"
     if question.partitions:
-        yield "work is divided evenly among the new tasks, without a cost for each"
+        yield "the new tasks differ in size as the old ones did, and cost nothing by themselves"
     if question.no_gc:
         yield "what is not collected costs nothing elsewhere"

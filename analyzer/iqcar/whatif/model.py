@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.replay.event_loop import DEVICES
+from iqcar.replay.device_sharing import DEVICES
+from iqcar.replay.memory_demands import memory_demands
 from iqcar.replay.open_loop import MANY_TASKS
 from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.waits import MISSING, evidence_column
-from iqcar.whatif.scenario import Member, build_scenario, replay_scenario
+from iqcar.whatif.edit import keep_starts
+from iqcar.whatif.outcome import MEMORY, Member, replay_scenario
+from iqcar.whatif.scenario import build_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +27,17 @@ if TYPE_CHECKING:
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags, Floats
     from iqcar.whatif.curves import Curve
-    from iqcar.whatif.scenario import Outcome, Scenario
+    from iqcar.whatif.outcome import Outcome
+    from iqcar.whatif.scenario import Scenario
 
 REFUSED = 0.15
 """Error of the check, as a share of the recorded duration, from which a query is not answered; and
 the median from which the run is not."""
 WAYS = ((4, False), (1, False), (4, True))
 """Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
+MEMORY_OFF = 2.0
+"""Factor by which replayed waits for execution memory may differ from the measured ones; if they
+differ by more, memory is not shared in the model."""
 WAITED_IN = {
     DISK: (Request.IO_READ, Request.IO_WRITE),
     NETWORK: (Request.SHUFFLE_FETCH,),
@@ -54,12 +61,16 @@ class Model:
         Another explanation of the record; see :func:`iqcar.whatif.scenario.build_scenario`.
     unrecorded : ndarray of shape (n_queries, 3), bool
         Devices in which no wait of the query's tasks was recorded: unknown, not zero.
+    no_memory_waits : Scenario or None
+        Where what tasks held does not explain their waits for execution memory: the same without
+        these waits.
     """
 
     scenario: Scenario
     unfitted: Scenario
     other: Scenario | None = None
     unrecorded: Flags | None = None
+    no_memory_waits: Scenario | None = None
     _bases: dict[Member, Outcome] = field(default_factory=dict)
 
     @cached_property
@@ -96,6 +107,18 @@ class Model:
             Member(rounds, proportional, luck) for rounds, proportional in WAYS for luck in lucks
         )
 
+    @cached_property
+    def with_recorded_starts(self) -> Model:
+        """The same in which all queries start when they did."""
+        return replace(
+            self,
+            scenario=keep_starts(self.scenario),
+            unfitted=keep_starts(self.unfitted),
+            other=None if self.other is None else keep_starts(self.other),
+            no_memory_waits=self.no_memory_waits and keep_starts(self.no_memory_waits),
+            _bases={},
+        )
+
     def base(self, member: Member) -> Outcome:
         """Replay the run as it was."""
         if member not in self._bases:
@@ -116,8 +139,18 @@ def build_model(
 
     None where nothing can be replayed, or no device can be short and that is not wanted.
     """
-    built = build_scenario(tables, waits, demand, curves, coarse=coarse, idle_too=idle_too)
-    return None if built is None else Model(*built, unrecorded=_unrecorded(tables, waits))
+    memory = memory_demands(tables, waits)
+    built = build_scenario(tables, waits, demand, curves, memory, coarse=coarse, idle_too=idle_too)
+    no_waits = None
+    if memory is not None and built is not None:
+        lacked = float(replay_scenario(built[0]).wait_ms[:, MEMORY].sum())
+        if not 1 / MEMORY_OFF <= lacked / float(memory.waited.sum()) <= MEMORY_OFF:
+            nothing = np.zeros(0)
+            no_waits = replace(built[0], memory=nothing, memory_capacity=nothing.reshape(0, 0))
+            built = build_scenario(tables, waits, demand, curves, coarse=coarse, idle_too=idle_too)
+    if built is None:
+        return None
+    return Model(*built, unrecorded=_unrecorded(tables, waits), no_memory_waits=no_waits)
 
 
 def _unrecorded(tables: Tables, waits: pd.DataFrame) -> Flags:

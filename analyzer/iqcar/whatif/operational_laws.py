@@ -16,7 +16,8 @@ from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.tables.arrays import share_of
 
 if TYPE_CHECKING:
-    from iqcar.whatif.scenario import Outcome, Scenario
+    from iqcar.whatif.outcome import Outcome
+    from iqcar.whatif.scenario import Scenario
 
 DEVICE_NAMES = {DISK: "disk", NETWORK: "network", PROCESSOR: "processors"}
 KEY = ("host", "resource")

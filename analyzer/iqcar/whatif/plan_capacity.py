@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.errors import UsageError
-from iqcar.whatif.edit import executor_size, slots_at_most
+from iqcar.whatif.edit_cluster import executor_size, slots_at_most
 from iqcar.whatif.question import MOST_COUNT, Question
 from iqcar.whatif.what_if import answer, self_check
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _UNITS_MS = {"ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3, "h": 3600e3}
 _TIME = re.compile(r"([+-]?)(\d+(?:\.\d+)?)(ms|s|min|m|h)")
 _FACTOR = re.compile(r"(\d+(?:\.\d+)?)\s*[x×]?")
+RECORDED, CHAINED = "recorded", "chained"
+"""What decides when queries start: the record, or the end of the query that they waited for."""
 MOST_FACTOR = 1000.0
 MOST_COUNT = 100_000
 MOST_LATER_MS = 31 * 24 * 3600e3
@@ -43,6 +45,8 @@ class Question:
     scale : factor of the work of a query's tasks.
     no_skew : queries whose tasks have equal work within a stage.
     no_gc : whether nothing is collected.
+    starts : ``recorded`` keeps all starts; else a query that started because another one had
+        ended does so again.
     """
 
     remove: tuple[str, ...] = ()
@@ -63,6 +67,7 @@ class Question:
     scale: dict[str, float] = field(default_factory=dict)
     no_skew: tuple[str, ...] = ()
     no_gc: bool = False
+    starts: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -93,15 +98,15 @@ class Question:
             raise UsageError("FIFO has no pools", "--mode and --pool", "leave one of them out")
 
     def __bool__(self) -> bool:
-        """Whether anything is changed."""
-        return any(getattr(self, one.name) not in (None, (), {}, False) for one in fields(self))
+        """Whether anything is changed; how starts are decided changes nothing by itself."""
+        return bool(self.to_dict().keys() - {"starts"})
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is changed, without what is not."""
         found = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if value not in (None, (), {}, False):
+            if value not in (None, (), {}, False, ""):
                 found[one.name] = list(value) if isinstance(value, tuple) else value
         return found
 
@@ -144,6 +149,8 @@ class Question:
             yield f"{query} without skew"
         if self.no_gc:
             yield "no garbage collection"
+        if self.starts == RECORDED:
+            yield "starts as recorded"
 
 
 def _options(names: Iterable[str]) -> str:
@@ -176,6 +183,7 @@ def ask(
     scale: Mapping[str, float | str] | Iterable[str] = (),
     no_skew: str | Iterable[str] = (),
     no_gc: bool = False,
+    starts: str | None = None,
 ) -> Question:
     """Read a question from what a user wrote.
 
@@ -192,6 +200,7 @@ def ask(
     disk, network, cpu, host_cores : float or str
     mode : "FAIR" or "FIFO"
     no_gc : bool
+    starts : "chained" (as by default) or "recorded"
 
     Raises
     ------
@@ -224,6 +233,7 @@ def ask(
         },
         no_skew=_names(no_skew),
         no_gc=no_gc,
+        starts=_starts(starts),
     )
 
 
@@ -310,3 +320,11 @@ def _mode(given: str | None) -> str | None:
     if mode not in ("FAIR", "FIFO"):
         raise UsageError(f"is no scheduler mode: {given!r}", "--mode", "give FAIR or FIFO")
     return mode
+
+
+def _starts(given: str | None) -> str:
+    if given not in (None, "", RECORDED, CHAINED):
+        raise UsageError(
+            f"says not when queries start: {given!r}", "--starts", f"give {RECORDED} or {CHAINED}"
+        )
+    return given or ""

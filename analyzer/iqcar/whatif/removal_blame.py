@@ -19,7 +19,7 @@ from iqcar.errors import UsageError
 from iqcar.tables import texts
 from iqcar.whatif.edit import remove
 from iqcar.whatif.model import REFUSED
-from iqcar.whatif.scenario import replay_scenario
+from iqcar.whatif.outcome import replay_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,34 +1,26 @@
-"""A recorded run as a causal model: what is given, and a replay that computes what follows from it.
+"""A recorded run as a causal model: what is given, inferred from the record.
 
 Given are what tasks need, what devices can do, slots, shares, and when queries start. Waits, hosts,
-launches and durations follow. An intervention edits what is given (:mod:`iqcar.whatif.edit`).
+launches and durations follow (:mod:`iqcar.whatif.outcome`). An intervention edits what is given
+(:mod:`iqcar.whatif.edit`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.replay import record
-from iqcar.replay.event_loop import DEVICE, DEVICES, PHASES, run
-from iqcar.replay.idle_slots import idle_slot_ms
-from iqcar.replay.joint_workload import joint_shares, joint_workload, with_caps
-from iqcar.replay.loop_input import Devices
-from iqcar.replay.open_loop import ROUNDS, fit_demands, fit_tasks
-from iqcar.replay.scheduling import (
-    is_fair,
-    ran_in_pools,
-    shares_of_pools,
-    stage_order,
-)
-from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, task_demands
-from iqcar.rules.pool_names import pool_name
-from iqcar.rules.priorities import DEFAULT_POOL
-from iqcar.tables import texts
+from iqcar.replay.device_sharing import DEVICE, DEVICES
+from iqcar.replay.joint_workload import joint_workload
+from iqcar.replay.open_loop import fit_demands, fit_tasks
+from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, WAIT, task_demands
+from iqcar.tables import NONE
 from iqcar.tables.arrays import share_of, sum_by
 from iqcar.whatif.curves import set_own_rates
+from iqcar.whatif.query_chains import queries_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.demand.estimate import Demand
-    from iqcar.replay.event_loop import Run
-    from iqcar.replay.loop_input import Shares, Slots, Steps, Work
+    from iqcar.replay.loop_input import Slots, Steps, Work
+    from iqcar.replay.memory_demands import MemoryDemands
     from iqcar.replay.recorded_workload import Workload
     from iqcar.replay.task_demands import TaskDemands
     from iqcar.tables import Tables
@@ -46,17 +38,6 @@ if TYPE_CHECKING:
 
 MUCH_USED = 0.2
 """Utilisation of a device at its assumed capacity from which it may have been short."""
-JITTER = 0.01
-"""Log-normal spread of tasks' work between replays of one question: slots are given by luck."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """One way to replay: how often tasks go through their phases, and how devices are shared."""
-
-    rounds: int = ROUNDS
-    proportional: bool = False
-    luck: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +72,10 @@ class Scenario:
     evidence : ndarray of shape (n_hosts, 3)
     hosts : tuple of str
     pools : PoolChoice
+    follows : ndarray of shape (n_queries,), int64
+        Position of the query that each one starts after; −1 if it starts when it did.
+    gap : ndarray of shape (n_queries,), ms
+        From that one's end to its start.
     cap_of : ndarray of shape (n_steps,)
     cap : ndarray of shape (n_caps,)
     """
@@ -101,6 +86,8 @@ class Scenario:
     query: Ints
     query_start: Ints
     query_end: Ints
+    follows: Ints
+    gap: Floats
     query_of_step: Ints
     stage_of_step: Ints
     steps: Steps
@@ -118,6 +105,10 @@ class Scenario:
     doubts: tuple[str, ...]
     own_rates: str = ""
     """What was measured of stages' own rates, as a sentence."""
+    memory: Floats = field(default_factory=lambda: np.zeros(0))
+    """(n_tasks,) bytes of execution memory that each task wants; no rows: it is not shared."""
+    memory_capacity: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """(n_apps, n_hosts) bytes of execution memory."""
 
     @property
     def query_of_task(self) -> Ints:
@@ -125,60 +116,12 @@ class Scenario:
         return self.query_of_step[self.work.step]
 
 
-class DeviceUse(NamedTuple):
-    """Use of each host's disk, network and processors, ndarrays of shape (n_hosts, 3).
-
-    Attributes
-    ----------
-    tasks : tasks that used the device.
-    alone_ms, spent_ms : sums over these of the time that they needed alone, and that they took.
-    utilisation : share of ``lasted_ms`` in which the whole capacity would have been used.
-    lasted_ms : float
-        From the first launch to the last end of a task.
-    """
-
-    tasks: Floats
-    alone_ms: Floats
-    spent_ms: Floats
-    utilisation: Floats
-    lasted_ms: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What followed; rows of queries as in ``tables.queries``, NaN where one was not replayed.
-
-    Attributes
-    ----------
-    start_ms, end_ms : ndarray of shape (n_queries,), ms since the epoch
-    wait_ms : ndarray of shape (n_queries, 4), ms of task time
-        Waited for disk, network, processors and slots.
-    task_ms : ndarray of shape (n_queries,), ms
-        Time that tasks of the query ran or waited for a slot.
-    devices : DeviceUse
-    idle_slot_ms : float
-        Time that slots stood free while tasks waited that a cap held back.
-    """
-
-    start_ms: Floats
-    end_ms: Floats
-    wait_ms: Floats
-    task_ms: Floats
-    devices: DeviceUse
-    idle_slot_ms: float = 0.0
-
-    @property
-    def duration_ms(self) -> Floats:
-        """End less start."""
-        lasted: Floats = self.end_ms - self.start_ms
-        return lasted
-
-
 def build_scenario(
     tables: Tables,
     waits: pd.DataFrame,
     demand: Demand,
     curves: Sequence[Curve] = (),
+    memory: MemoryDemands | None = None,
     *,
     coarse: bool = False,
     idle_too: bool = True,
@@ -198,6 +141,8 @@ def build_scenario(
         From :func:`iqcar.blame.attribute.attribute`.
     curves : sequence of Curve
         Own rates that were measured.
+    memory : MemoryDemands, optional
+        Execution memory is shared; by default tasks wait for it as long as they did.
     coarse : bool
         Whether no task is fitted by itself and no other explanation is sought: a tenth of the time.
     idle_too : bool
@@ -213,8 +158,11 @@ def build_scenario(
     if plenty.all() and not idle_too:
         return None
     demands, unfitted = fit_demands(tables, needs, coarse=coarse)
+    if memory is not None:
+        demands, unfitted = (_without_memory_waits(one, memory) for one in (demands, unfitted))
     demands, own_rates = set_own_rates(demands, tables, curves)
     unfitted, _ = set_own_rates(unfitted, tables, curves)
+    follows, gap = _chained(tables, joint.query)
     stages = tables.stages["query"].to_numpy(np.int64)
     n_steps = len(joint.steps.delay)
     query = np.full(n_steps, -1, np.int64)
@@ -227,6 +175,8 @@ def build_scenario(
         query=joint.query,
         query_start=joint.query_start,
         query_end=joint.query_end,
+        follows=follows,
+        gap=gap,
         query_of_step=query,
         stage_of_step=joint.stage,
         steps=joint.steps,
@@ -244,6 +194,12 @@ def build_scenario(
         doubts=recording.doubts,
         own_rates=own_rates,
     )
+    if memory is not None:
+        fitted = replace(
+            fitted,
+            memory=memory.wanted[joint.task],
+            memory_capacity=memory.capacity[joint.app],
+        )
     if coarse:
         return fitted, fitted, None
     check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
@@ -256,6 +212,17 @@ def build_scenario(
         fitted, alone=short.alone[joint.task], use=short.use[joint.task], capacity=capacity
     )
     return fitted, check, other
+
+
+def _chained(tables: Tables, query: Ints) -> tuple[Ints, Floats]:
+    """Position of the query that each one starts after, and the time between, ms."""
+    position = np.full(len(tables.queries) + 1, NONE, np.int64)
+    position[query] = np.arange(len(query))
+    row = queries_in_turn(tables)[query]
+    begin, end = (tables.queries[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+    follows = position[row]
+    gap = np.where(follows >= 0, np.maximum(begin[query] - end[row], 0.0), 0.0)
+    return follows, gap
 
 
 def never_short(slots: Slots, alone: Floats, use: Floats, capacity: Floats) -> Flags:
@@ -273,6 +240,13 @@ def never_short(slots: Slots, alone: Floats, use: Floats, capacity: Floats) -> F
         most = use[alone[:, phase] > 0, phase].max(initial=0.0)
         found[DEVICE[phase]] &= bool((at_once * most <= capacity[:, DEVICE[phase]]).all())
     return found
+
+
+def _without_memory_waits(demands: TaskDemands, memory: MemoryDemands) -> TaskDemands:
+    """Take the waits for memory out of the time that stays: they follow from who holds it."""
+    alone = demands.alone.copy()
+    alone[:, WAIT] = np.maximum(alone[:, WAIT] - memory.waited, 0.0)
+    return replace(demands, alone=alone)
 
 
 def _as_fast_as_devices(
@@ -309,136 +283,3 @@ def _might_be_short(tables: Tables, demands: TaskDemands) -> Flags:
         if used.max(initial=0.0) >= MUCH_USED:
             doubted[:, device] = demands.evidence[:, device] == ASSUMED
     return doubted
-
-
-class Replay(NamedTuple):
-    """What happened in a replay.
-
-    Attributes
-    ----------
-    run : Run
-    alone : ndarray of shape (n_tasks, 5), ms
-        What tasks needed in each phase.
-    start_ms, end_ms, idle_slot_ms
-        As in :class:`Outcome`.
-    """
-
-    run: Run
-    alone: Floats
-    start_ms: Floats
-    end_ms: Floats
-    idle_slot_ms: float
-
-
-def run_scenario(
-    scenario: Scenario, member: Member | None = None, shares: Shares | None = None
-) -> Replay:
-    """Compute when queries run.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    member : Member, optional
-        How to replay; by default as :class:`Member` says.
-    shares : Shares, optional
-        Other modes, pools and caps than those of the scenario.
-    """
-    how = member or Member()
-    one = scenario
-    alone = one.alone
-    if how.luck:
-        alone = alone * _luck(one, how.luck)[:, None]
-    came = one.slots.change > 0
-    places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
-    seats = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
-    np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=seats[1:])
-    devices = Devices(alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional)
-    slots = one.slots._replace(luck=how.luck)
-    shares = shares or scenario_shares(one)
-    found = run(one.steps, one.work, slots, shares, devices)
-    n = len(one.tables.queries)
-    start, end = np.full(n, np.nan), np.full(n, np.nan)
-    start[one.query] = found.done[one.query_start] + one.origin
-    end[one.query] = found.done[one.query_end] + one.origin
-    idle = idle_slot_ms(one.steps, one.work, slots, shares, found)
-    return Replay(found, alone, start, end, idle)
-
-
-def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
-    """Compute what follows from what is given.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    member : Member, optional
-        How to replay; by default as :class:`Member` says.
-    """
-    found, alone, start, end, idle = run_scenario(scenario, member)
-    one, n = scenario, len(start)
-    query = one.query_of_task
-    ran = np.isfinite(found.ended) & (query >= 0)
-    lost = np.maximum(found.spent - alone, 0.0)
-    ready = (found.released + one.steps.ready)[one.work.step]
-    slot = np.maximum(found.launched - ready, 0.0)
-    wait = np.zeros((n, DEVICES + 1))
-    for phase in range(PHASES):
-        if DEVICE[phase] >= 0:
-            wait[:, DEVICE[phase]] += sum_by(query[ran], lost[ran, phase], n)
-    wait[:, DEVICES] = sum_by(query[ran], slot[ran], n)
-    lasted = found.ended - found.launched + slot
-    use = _device_use(one, found, alone)
-    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use, idle)
-
-
-def _device_use(scenario: Scenario, found: Run, alone: Floats) -> DeviceUse:
-    hosts = scenario.slots.hosts
-    tasks, needed, spent, used = (np.zeros((hosts, DEVICES)) for _ in range(4))
-    on = np.flatnonzero((found.host >= 0) & np.isfinite(found.ended))
-    host = found.host[on]
-    for device in range(DEVICES):
-        phases = np.flatnonzero(device == DEVICE)
-        mine = alone[on][:, phases]
-        tasks[:, device] = sum_by(host, np.where((mine > 0).any(axis=1), 1.0, 0.0), hosts)
-        needed[:, device] = sum_by(host, np.sum(mine, axis=1), hosts)
-        spent[:, device] = sum_by(host, found.spent[on][:, phases].sum(axis=1), hosts)
-        used[:, device] = sum_by(host, (mine * scenario.use[on][:, phases]).sum(axis=1), hosts)
-    ends, launches = found.ended, found.launched
-    lasted = max(float(np.nanmax(ends, initial=0.0) - np.nanmin(launches, initial=np.inf)), 1.0)
-    with np.errstate(invalid="ignore"):
-        utilisation = np.nan_to_num(used / scenario.capacity / lasted)
-    return DeviceUse(tasks, needed, spent, utilisation, lasted)
-
-
-def _luck(scenario: Scenario, luck: int) -> Floats:
-    """Factor of each task's work, the same for a task in every question."""
-    place = np.arange(len(scenario.work.step)) - scenario.steps.first_task[scenario.work.step]
-    rng_of = np.random.default_rng([luck, 1])
-    table = rng_of.standard_normal(4096)
-    key = (scenario.stage_of_step[scenario.work.step] * 257 + place * 31) % len(table)
-    luck_of: Floats = np.exp(JITTER * table[key])
-    return luck_of
-
-
-def scenario_shares(scenario: Scenario) -> Shares:
-    """Lay out the scheduler's modes and pools of all applications, and the caps.
-
-    Pools of their own are called as those that rules make: Spark decides ties by name. Runs of one
-    name share a pool.
-    """
-    parts = []
-    called = texts(scenario.tables.queries, "name")
-    for workload in scenario.workloads:
-        order = stage_order(scenario.tables, workload)
-        names = ran_in_pools(scenario.tables, workload.order.stage)
-        fair = is_fair(scenario.tables, workload.app)
-        weights = scenario.pools.weights
-        own = {row: pool_name(called[row], frozenset()) for row in {*order.query} & weights.keys()}
-        if scenario.pools.fair is not None or own:
-            fair = True if own else bool(scenario.pools.fair)
-            names = [
-                own.get(query, name or DEFAULT_POOL)
-                for query, name in zip(order.query, names, strict=True)
-            ]
-        new = {name: weights[row] for row, name in own.items()}
-        parts.append(shares_of_pools(workload, order, fair, order.pools, names, new))
-    return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)

@@ -8,7 +8,7 @@ import numpy as np
 
 from iqcar.replay.scheduling import is_fair
 from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
-from iqcar.whatif.edit import slots_at_most, unshared, used_hosts
+from iqcar.whatif.edit_cluster import slots_at_most, unshared, used_hosts
 from iqcar.whatif.question import Question
 
 if TYPE_CHECKING:

@@ -9,22 +9,25 @@ import numpy as np
 import pandas as pd
 
 from iqcar.limits import MOST_HOSTS
+from iqcar.replay.device_sharing import DEVICES
 from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.tables import texts
 from iqcar.tables.arrays import share_of
-from iqcar.whatif.edit import slots_at_most, used_hosts
+from iqcar.whatif.edit_cluster import slots_at_most, used_hosts
 from iqcar.whatif.intervene import intervene
 from iqcar.whatif.model import REFUSED
 from iqcar.whatif.operational_laws import DEVICE_NAMES, before_and_after, operational_laws
-from iqcar.whatif.scenario import replay_scenario
+from iqcar.whatif.outcome import MEMORY, replay_scenario
+from iqcar.whatif.question import RECORDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iqcar.tables.arrays import Floats
     from iqcar.whatif.model import Model
+    from iqcar.whatif.outcome import Member, Outcome
     from iqcar.whatif.question import Question
-    from iqcar.whatif.scenario import Member, Outcome, Scenario
+    from iqcar.whatif.scenario import Scenario
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -39,7 +42,7 @@ MOST_DEVICES = 3 * MOST_HOSTS
 """Devices in the JSON, those in use most."""
 SLOWER = 0.05
 """Change from which a query is said to get slower."""
-RESOURCES = (*DEVICE_NAMES.values(), "slots")
+RESOURCES = (*DEVICE_NAMES.values(), "memory", "slots")
 UNITS = {DISK: "bytes/s", NETWORK: "bytes/s", PROCESSOR: "cores"}
 QUERY_COLUMNS = (
     "query_id", "name", "recorded_ms", "predicted_ms", "low_ms", "high_ms", "change_percent",
@@ -59,9 +62,10 @@ class WhatIf:
     queries : DataFrame
         One row per query that ended: ``query_id``, ``name``, ``recorded_ms``, ``predicted_ms``,
         ``low_ms``, ``high_ms`` (80 %), ``change_percent``, ``error_percent`` of the check,
-        ``refused`` (why there is no prediction; else empty), and for disk, network, processors and
-        slots ``…_wait_before_ms`` and ``…_wait_after_ms``: the part of the query's duration that
-        its tasks spent waiting, in proportion to all their time; NaN where no wait was recorded.
+        ``refused`` (why there is no prediction; else empty), and for disk, network, processors,
+        memory (execution memory, where the model shares it) and slots ``…_wait_before_ms`` and
+        ``…_wait_after_ms``: the part of the query's duration that its tasks spent waiting, in
+        proportion to all their time; NaN where no wait was recorded.
     total : dict
         ``queries``, ``recorded_ms``, ``predicted_ms``, ``low_ms``, ``high_ms``, ``change_percent``
         of the queries that are predicted, ``makespan_before_ms``, ``makespan_after_ms``, and
@@ -144,6 +148,8 @@ def answer(
     UsageError
         If a query or host is not there, or too little would be left.
     """
+    if question.starts == RECORDED:
+        model = model.with_recorded_starts
     done = intervene(model.scenario, question, find)
     first = model.members[0]
     ways: list[tuple[Scenario, Member, Scenario | None]] = [
@@ -152,6 +158,8 @@ def answer(
     ways += [(scenario, first, None) for scenario in done.ends]
     if model.other is not None:
         ways.append((intervene(model.other, question, find).scenario, first, model.other))
+    if question and model.no_memory_waits is not None:
+        ways.append((intervene(model.no_memory_waits, question, find).scenario, first, None))
     recorded, error = model.recorded_ms, model.error
     predictions, before, after = [], [], []
     for number, (scenario, member, was) in enumerate(ways):
@@ -179,11 +187,13 @@ def answer(
         outer = np.array(predictions[len(model.members) :])
         low, high = np.minimum(low, outer.min(axis=0)), np.maximum(high, outer.max(axis=0))
     waited, would_wait = _mean_waits(before), _mean_waits(after)
+    if len(model.scenario.memory) == 0:
+        waited[:, MEMORY] = would_wait[:, MEMORY] = np.nan
     if model.unrecorded is not None:
-        waited[:, :-1][model.unrecorded] = np.nan
+        waited[:, :DEVICES][model.unrecorded] = np.nan
         # Whether tasks get processors follows from the model; what they move does not.
         unmodelled = model.unrecorded & (np.arange(model.unrecorded.shape[1]) != PROCESSOR)
-        would_wait[:, :-1][unmodelled] = np.nan
+        would_wait[:, :DEVICES][unmodelled] = np.nan
     queries = _query_frame(model, (predicted, low, high), waited, would_wait)
     gone = set()
     for name in question.remove:
@@ -210,14 +220,19 @@ def answer(
     )
 
 
-def _other_explanation(model: Model) -> tuple[str, ...]:
+def _other_explanation(model: Model) -> Iterable[str]:
+    if model.no_memory_waits is not None:
+        yield (
+            "tasks wait as long for execution memory as they did, since what they held does not "
+            "explain these waits: the range covers that they wait no more"
+        )
     if model.other is None:
-        return ()
+        return
     changed = (model.other.capacity != model.scenario.capacity).any(axis=0)
     names = [name for device, name in DEVICE_NAMES.items() if changed[device]]
-    return (
+    yield (
         f"whether tasks waited for each other in {' and '.join(names)} cannot be told: the range "
-        "covers that they did",
+        "covers that they did"
     )
 
 

@@ -20,7 +20,7 @@ from iqcar.verdict.what_if_sentences import (
     total_lines,
     waits_of,
 )
-from iqcar.whatif.edit import slots_at_most
+from iqcar.whatif.edit_cluster import slots_at_most
 from iqcar.whatif.model import REFUSED
 from iqcar.whatif.plan_capacity import plan_of_answers
 from iqcar.whatif.question import Question

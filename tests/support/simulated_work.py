@@ -1,0 +1,119 @@
+"""What a simulated cluster is told: hosts, queries, and the work of their tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+ROUNDS = 4
+"""Times that a task goes through read, fetch, compute, write, unless a cluster says else."""
+SPREAD = 0.25
+"""Log-normal spread of the work of a stage's tasks."""
+WORK = ("read", "fetch", "cpu", "write", "sleep", "gc", "memory")
+"""Fields of a stage that say what each task does."""
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """Work of each task of a stage; ``parents`` are positions within the query.
+
+    ``gc`` and ``sleep`` are ms without processor; a ``*_rate`` is the most one task moves when
+    it is alone, in bytes per ms: its own rate. ``scales`` is the work of each task relative to the
+    others; empty: drawn with ``spread``. ``memory`` is what a task wants to hold, in bytes.
+    """
+
+    tasks: int
+    read: float = 0.0
+    fetch: float = 0.0
+    cpu: float = 0.0
+    write: float = 0.0
+    sleep: float = 0.0
+    cached: bool = False
+    parents: tuple[int, ...] = ()
+    gc: float = 0.0
+    read_rate: float = np.inf
+    fetch_rate: float = np.inf
+    write_rate: float = np.inf
+    spread: float = SPREAD
+    scales: tuple[float, ...] = ()
+    memory: float = 0.0
+
+    def scaled(self, factor: float) -> StagePlan:
+        """The stage with so many times the work per task."""
+        return replace(self, **{name: factor * getattr(self, name) for name in WORK})
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """A query: when and where it is submitted, and its stages.
+
+    ``submit`` is a moment, or, where the query waits for another one, ms ``after`` that one's end.
+    At most ``cap`` of its tasks run at once. Without a ``pool`` it has one of its own, of this
+    ``weight``.
+    """
+
+    name: str
+    stages: tuple[StagePlan, ...]
+    app: int = 0
+    submit: float = 0.0
+    after: str = ""
+    cap: float = np.inf
+    weight: float = 1.0
+    pool: str = ""
+
+    def with_stages(self, change: Callable[[int, StagePlan], StagePlan]) -> QueryPlan:
+        """The query with each stage, of this number, changed."""
+        return replace(self, stages=tuple(change(k, one) for k, one in enumerate(self.stages)))
+
+
+def drawn_scales(seed: int, query: QueryPlan, stage: int) -> np.ndarray:
+    """Work of each task of a stage relative to the others.
+
+    It depends on the query's name alone: removing another changes nothing here.
+    """
+    plan = query.stages[stage]
+    if plan.scales:
+        return np.array(plan.scales)
+    drawn: np.ndarray = np.exp(plan.spread * rng_of(seed, query, stage).standard_normal(plan.tasks))
+    return drawn
+
+
+def rng_of(seed: int, query: QueryPlan, stage: int) -> np.random.Generator:
+    """What decides the luck of a stage."""
+    return np.random.default_rng([seed, number_of(query) % 2**32, stage])
+
+
+def number_of(query: QueryPlan) -> int:
+    """A number that depends on the query's name alone."""
+    return sum(ord(c) * 31**k for k, c in enumerate(query.name))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Hosts of one kind; every application has ``slots`` on each.
+
+    Rates in bytes per ms; ``disk_each`` is the most one task gets, as from an object store.
+    ``slow_host`` is the speed of the last host's disk and network relative to the others.
+    ``pools`` are those that several queries share: name, weight, and whether it is FAIR inside.
+    """
+
+    hosts: int = 3
+    cores: float = 4.0
+    disk: float = 2e5
+    disk_each: float = np.inf
+    network: float = 1.2e5
+    slots: int = 16
+    apps: int = 1
+    fair: bool = True
+    rounds: int = ROUNDS
+    pools: tuple[tuple[str, float, bool], ...] = ()
+    slow_host: float = 1.0
+    memory: float = np.inf
+    """Bytes of execution memory of each application on each host."""
+    lost: int = -1
+    """Host that has no slots."""
+    rough: bool = False
+    """Devices share in proportion, disks slow with streams, threads share cores, and tasks do not
+    do the same in each round."""

@@ -1,0 +1,206 @@
+"""Simulated runs to ask about, questions of every kind, and the run in which each is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iqcar.whatif.question import Question
+from tests.support.cluster_simulator import Simulation
+from tests.support.simulated_truth import FAMILIES, HEAVY, IDLE, _query
+from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, drawn_scales
+
+GB = 1e9
+LATER_MS = 3000.0
+MOST = 4
+"""Tasks under a cap: queries have 8 to 16 in a stage."""
+WEIGHT = 3
+PARTITIONS = 24
+POOLS = (("adhoc", 1.0, True), ("etl", 1.0, True), ("reports", 2.0, True))
+BETWEEN_MS = 200.0
+"""Longest time from the end of a query to the start of the next of its session."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and what is simulated to answer it.
+
+    ``gone`` is the query that is not there. ``needs`` another one of a query's name.
+    """
+
+    kind: str
+    question: Question
+    cluster: Cluster
+    plans: list[QueryPlan]
+    gone: int | None = None
+
+
+def mixed(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
+    """12 to 20 queries of all kinds at once, on two devices and few slots that are short."""
+    plans = _any_queries(rng, int(rng.integers(12, 21)))
+    return Cluster(slots=16, fair=bool(rng.random() < 0.5)), plans
+
+
+def busy_day(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
+    """12 to 18 queries over half a minute, in three FAIR pools that they share."""
+    plans = [
+        replace(
+            plan,
+            submit=float(rng.integers(0, 15_000)),
+            pool=POOLS[int(rng.integers(len(POOLS)))][0],
+        )
+        for plan in _any_queries(rng, int(rng.integers(12, 19)))
+    ]
+    return Cluster(slots=8, pools=POOLS), plans
+
+
+def sessions(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
+    """Three sessions, each with four queries one after another."""
+    plans = _any_queries(rng, 12)
+    for k in range(3, 12):
+        between = float(rng.uniform(0.2, 1.0)) * BETWEEN_MS
+        plans[k] = replace(plans[k], after=plans[k - 3].name, submit=between)
+    pools = tuple((f"session-{k}", 1.0, False) for k in range(3))
+    plans = [replace(plan, pool=pools[k % 3][0]) for k, plan in enumerate(plans)]
+    return Cluster(slots=12, pools=pools), plans
+
+
+def uneven_and_collected(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
+    """Two culprits; tasks differ much in size, and garbage is collected for part of their time."""
+    cluster, plans = FAMILIES["two culprits"](rng)
+
+    def worse(_: int, stage: StagePlan) -> StagePlan:
+        return replace(stage, spread=0.8, gc=0.4 * stage.cpu + 200.0)
+
+    return cluster, [plan.with_stages(worse) for plan in plans]
+
+
+def memory(rng: np.random.Generator) -> tuple[Cluster, list[QueryPlan]]:
+    """Few tasks fill execution memory, and hold it while they sleep; others wait to sort."""
+    sort = StagePlan(12, read=20e6, cpu=400, memory=rng.uniform(0.6, 1.2) * GB)
+    hold = StagePlan(6, cpu=200, sleep=rng.uniform(3000, 6000), memory=3 * GB)
+    plans = [
+        QueryPlan("target", (sort, replace(sort, parents=(0,))), 0, 1500.0),
+        QueryPlan("holder", (hold,), 0, float(rng.integers(0, 1000))),
+        QueryPlan("sorter", (sort, replace(sort, parents=(0,))), 0, float(rng.integers(0, 3000))),
+        QueryPlan("light", (StagePlan(12, read=30e6, cpu=300),), 0, float(rng.integers(0, 3000))),
+    ]
+    return Cluster(cores=12, disk=1e6, slots=12, memory=4 * GB), plans
+
+
+def _any_queries(rng: np.random.Generator, count: int) -> list[QueryPlan]:
+    work = list((HEAVY | IDLE).items())
+    return [
+        _query(rng, f"{name}-{k}", needs, 0)
+        for k in range(count)
+        for name, needs in [work[int(rng.integers(len(work)))]]
+    ]
+
+
+SCENARIOS = {
+    **FAMILIES,
+    "uneven, collected": uneven_and_collected,
+    "mixed": mixed,
+    "busy day": busy_day,
+    "sessions": sessions,
+    "memory": memory,
+}
+
+
+def questions(cluster: Cluster, plans: list[QueryPlan], seed: int) -> Iterator[Asked]:
+    """Questions of every kind about one run.
+
+    The first query is the target of most families, the second the culprit.
+    """
+    for gone in range(len(plans)):
+        asked = Question(remove=(str(gone),))
+        yield Asked("remove", asked, cluster, without(plans, gone), gone)
+    last = len(plans) - 1
+    later = Question(start={str(last): LATER_MS})
+    yield Asked("start", later, cluster, _starts_later(plans, last, cluster, seed))
+    twice = plans[last].with_stages(lambda _, stage: stage.scaled(2.0))
+    yield Asked("scale", Question(scale={str(last): 2.0}), cluster, _with(plans, last, twice))
+    capped = replace(plans[1], cap=MOST)
+    yield Asked("cap", Question(cap={"1": MOST}), cluster, _with(plans, 1, capped))
+    own = replace(plans[0], weight=float(WEIGHT), pool="")
+    fair = replace(cluster, fair=True)
+    yield Asked("pool", Question(pool={"0": WEIGHT}), fair, _with(plans, 0, own))
+    parts = _repartitioned(plans[0], seed)
+    asked = Question(partitions={"0": PARTITIONS})
+    yield Asked("partitions", asked, cluster, _with(plans, 0, parts))
+    even = plans[0].with_stages(lambda k, stage: _evenly(plans[0], k, stage, seed))
+    yield Asked("no skew", Question(no_skew=("0",)), cluster, _with(plans, 0, even))
+    if any(stage.gc for plan in plans for stage in plan.stages):
+        clean = [p.with_stages(lambda _, stage: replace(stage, gc=0.0)) for p in plans]
+        yield Asked("no gc", Question(no_gc=True), cluster, clean)
+    yield from _other_clusters(cluster, plans)
+
+
+def _other_clusters(cluster: Cluster, plans: list[QueryPlan]) -> Iterator[Asked]:
+    for name, question in (
+        ("disk", Question(disk=2.0)),
+        ("network", Question(network=2.0)),
+        ("cores", Question(cpu=2.0)),
+    ):
+        yield Asked(name, question, replace(cluster, **{name: 2 * getattr(cluster, name)}), plans)
+    half = cluster.cores / 2
+    yield Asked("host cores", Question(host_cores=half), replace(cluster, cores=half), plans)
+    slots = cluster.slots // 2
+    in_all = slots * cluster.hosts * cluster.apps
+    yield Asked("slots", Question(slots_in_all=in_all), replace(cluster, slots=slots), plans)
+    mode = "FIFO" if cluster.fair else "FAIR"
+    yield Asked("mode", Question(mode=mode), replace(cluster, fair=not cluster.fair), plans)
+    more = replace(cluster, hosts=cluster.hosts + 1)
+    yield Asked("hosts", Question(hosts=1), more, plans)
+    gone = cluster.hosts - 1
+    fewer = replace(cluster, lost=gone)
+    yield Asked("host loss", Question(host_loss=(f"host-{gone}",)), fewer, plans)
+    count = cluster.apps * gone
+    yield Asked("executors", Question(executors=count), fewer, plans)
+
+
+def _with(plans: list[QueryPlan], at: int, plan: QueryPlan) -> list[QueryPlan]:
+    return [*plans[:at], plan, *plans[at + 1 :]]
+
+
+def without(plans: Sequence[QueryPlan], gone: int) -> list[QueryPlan]:
+    """Leave a query out; who waited for it takes its place."""
+    name, after, submit = plans[gone].name, plans[gone].after, plans[gone].submit
+    return [
+        replace(plan, after=after, submit=submit) if plan.after == name else plan
+        for q, plan in enumerate(plans)
+        if q != gone
+    ]
+
+
+def _starts_later(
+    plans: list[QueryPlan], late: int, cluster: Cluster, seed: int
+) -> list[QueryPlan]:
+    """A start is set, whatever the query waited for."""
+    began = Simulation(cluster, plans, seed).began[late]
+    return _with(plans, late, replace(plans[late], after="", submit=began + LATER_MS))
+
+
+def _repartitioned(plan: QueryPlan, seed: int) -> QueryPlan:
+    """The same work in other tasks, which differ as tasks did."""
+
+    def change(k: int, stage: StagePlan) -> StagePlan:
+        if not (stage.parents or stage.fetch):
+            return stage
+        total = drawn_scales(seed, plan, k).sum()
+        other = replace(stage, tasks=PARTITIONS)
+        drawn = drawn_scales(seed, replace(plan, stages=_put(plan.stages, k, other)), k)
+        return replace(other, scales=tuple(drawn * total / drawn.sum()))
+
+    return plan.with_stages(change)
+
+
+def _put(stages: tuple[StagePlan, ...], k: int, stage: StagePlan) -> tuple[StagePlan, ...]:
+    return (*stages[:k], stage, *stages[k + 1 :])
+
+
+def _evenly(plan: QueryPlan, k: int, stage: StagePlan, seed: int) -> StagePlan:
+    mean = float(drawn_scales(seed, plan, k).mean())
+    return replace(stage, scales=(mean,) * stage.tasks)
