@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,6 +38,18 @@ def close(value: float, expected: float, scale: float) -> bool:
     return bool(abs(value - expected) <= max(RELATIVE * abs(scale), ROUNDING))
 
 
+Row = dict[str, Any]
+
+
+def by_demand(blame: Blame) -> dict[tuple[int, Request, int], tuple[Row, list[Row]]]:
+    """Each demand with its sources, by (stage, request, host)."""
+    demands, sources = (frame.to_dict("records") for frame in (blame.demands, blame.sources))
+    found: list[tuple[Row, list[Row]]] = [(row, []) for row in demands]
+    for source in sources:
+        found[source["demand"]][1].append(source)
+    return {(d["stage"], REQUESTS[d["request"]], d["host"]): (d, some) for d, some in found}
+
+
 @pytest.mark.slow
 @examples(150)
 @given(tables_and_waits(), USAGES, SEEDS)
@@ -46,28 +60,21 @@ def test_the_sweep_gives_the_blame_of_the_formulas_pair_by_pair(
     devices = random_devices(len(tables.hosts), seed)
     blame = attribute(tables, waits, usage, devices)
     expected = naive_blame(tables, waits, usage, devices)
-    demands = blame.demands
-    keys = [
-        (s, REQUESTS[r], h)
-        for s, r, h in zip(demands["stage"], demands["request"], demands["host"], strict=True)
-    ]
-    assert set(keys) == set(expected)
-    for row, key in enumerate(keys):
+    found = by_demand(blame)
+    assert set(found) == set(expected)
+    for key, (told, sources) in found.items():
         want = expected[key]
-        assert close(demands["wait_ms"][row], want.wait, want.wait)
-        assert close(demands["ratp"][row], want.ratp, want.ratp)
-        assert close(demands["lost_ms"][row], want.lost, want.wait)
-        mine = blame.sources[blame.sources["demand"] == row]
-        found = dict(zip(mine["source_stage"], mine["beta"], strict=True))
-        found_lost = dict(zip(mine["source_stage"], mine["lost_ms"], strict=True))
-        stages = {stage for stage in found if stage >= 0}
-        for stage in stages | set(want.beta):
-            assert close(found.get(stage, 0.0), want.beta[stage], want.slowdown), (key, stage)
-            assert close(found_lost.get(stage, 0.0), want.beta_lost[stage], want.lost)
-        known = mine[mine["kind"] == KNOWN]
-        assert close(known["beta"].sum(), want.known, want.slowdown)
-        assert close(known["lost_ms"].sum(), want.known_lost, want.lost)
-        assert close(mine["beta"].sum(), want.slowdown, want.slowdown)
+        assert close(told["wait_ms"], want.wait, want.wait)
+        assert close(told["ratp"], want.ratp, want.ratp)
+        assert close(told["lost_ms"], want.lost, want.wait)
+        beta, lost = ({one["source_stage"]: one[c] for one in sources} for c in ("beta", "lost_ms"))
+        for stage in {stage for stage in beta if stage >= 0} | set(want.beta):
+            assert close(beta.get(stage, 0.0), want.beta[stage], want.slowdown), (key, stage)
+            assert close(lost.get(stage, 0.0), want.beta_lost[stage], want.lost)
+        known = [one for one in sources if one["kind"] == KNOWN]
+        assert close(sum(one["beta"] for one in known), want.known, want.slowdown)
+        assert close(sum(one["lost_ms"] for one in known), want.known_lost, want.lost)
+        assert close(sum(one["beta"] for one in sources), want.slowdown, want.slowdown)
 
 
 @pytest.mark.slow
@@ -131,10 +138,10 @@ def by_name(
 
 def assert_same(one: dict[tuple[int, ...], tuple], two: dict[tuple[int, ...], tuple]) -> None:
     scale = max((max(v) for v in one.values()), default=1.0)
-    for key in set(one) | set(two):
-        # A pair whose blame is all rounding may be there or not.
-        a, b = one.get(key, (0.0, 0.0)), two.get(key, (0.0, 0.0))
-        np.testing.assert_allclose(a, b, rtol=RELATIVE, atol=1e-9 * scale, err_msg=str(key))
+    keys = list(set(one) | set(two))
+    # A pair whose blame is all rounding may be there or not.
+    a, b = ([side.get(key, (0.0, 0.0)) for key in keys] for side in (one, two))
+    np.testing.assert_allclose(a, b, rtol=RELATIVE, atol=1e-9 * scale, err_msg=str(keys))
 
 
 def rows(random: RandomInput, order: np.ndarray) -> RandomInput:

@@ -12,7 +12,7 @@ from iqcar.blame.ratp import BYTES_REQUESTS, TaskColumns
 from iqcar.blame.task_intervals import Pieces
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
-from tests.blame.test_blame import assert_same, by_name, close
+from tests.blame.test_blame import assert_same, by_demand, by_name, close
 from tests.support.examples import examples
 from tests.support.interval_profiles import (
     SERIES,
@@ -46,21 +46,15 @@ def test_the_sweep_over_pieces_gives_the_sums_over_all_pairs_of_pieces(
     devices = random_devices(len(tables.hosts), seed)
     blame = attribute(tables, waits, usage, devices)
     expected = naive_blame(tables, waits, usage, devices)
-    demands = blame.demands
-    keys = [
-        (s, REQUESTS[r], h)
-        for s, r, h in zip(demands["stage"], demands["request"], demands["host"], strict=True)
-    ]
-    assert set(keys) == set(expected)
-    for row, key in enumerate(keys):
+    found = by_demand(blame)
+    assert set(found) == set(expected)
+    for key, (_, sources) in found.items():
         want = expected[key]
-        mine = blame.sources[blame.sources["demand"] == row]
-        found = dict(zip(mine["source_stage"], mine["beta"], strict=True))
-        lost = dict(zip(mine["source_stage"], mine["lost_ms"], strict=True))
-        for stage in {stage for stage in found if stage >= 0} | set(want.beta):
-            assert close(found.get(stage, 0.0), want.beta[stage], want.slowdown), (key, stage)
+        beta, lost = ({one["source_stage"]: one[c] for one in sources} for c in ("beta", "lost_ms"))
+        for stage in {stage for stage in beta if stage >= 0} | set(want.beta):
+            assert close(beta.get(stage, 0.0), want.beta[stage], want.slowdown), (key, stage)
             assert close(lost.get(stage, 0.0), want.beta_lost[stage], want.lost), (key, stage)
-        assert close(mine["beta"].sum(), want.slowdown, want.slowdown)
+        assert close(sum(one["beta"] for one in sources), want.slowdown, want.slowdown)
 
 
 @pytest.mark.slow
