@@ -16,15 +16,18 @@ from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
 
 PATIENCE_S = 900
-COMMAND = """
+SHOWN = [arrival for arrival in SCHEDULE if arrival.name not in ("q75", "q88")]
+COMMAND = f"""
 import sys
 from iqcar.demo import mix
 mix.HEAVY_COPIES = 0.5
+mix.SCHEDULE = [one for one in mix.SCHEDULE if one.name in {[one.name for one in SHOWN]}]
 from iqcar.cli.main import main
 sys.argv[0] = "iqcar"
 main()
 """
-"""The command, with a heavy hitter that does a twentieth of its work: still the most of all."""
+"""The command, with a heavy hitter that does a twentieth of its work: still the most of all; and
+without the two queries whose plans take Spark longest to compile."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.spark
 def test_both_runs_are_recorded_and_compared_query_by_query(out: Path) -> None:
     result = json.loads((out.parent / "demo.json").read_text("utf-8"))
-    names = {arrival.name for arrival in SCHEDULE}
+    names = {arrival.name for arrival in SHOWN}
     assert {query["name"] for query in result["queries"]} == names
     assert all(query["before_s"] > 0 and query["after_s"] > 0 for query in result["queries"])
     assert {row["name"] for row in result["check"]["queries"]} == names
@@ -57,7 +60,7 @@ def test_both_runs_are_recorded_and_compared_query_by_query(out: Path) -> None:
 def test_ends_with_a_what_if_beside_what_was_measured(out: Path) -> None:
     result = json.loads((out.parent / "demo.json").read_text("utf-8"))
     what_if = result["what_if"]
-    assert {query["name"] for query in what_if["queries"]} == {one.name for one in SCHEDULE}
+    assert {query["name"] for query in what_if["queries"]} == {one.name for one in SHOWN}
     title = "What if each query had run in the pool of its rule"
     said = (out / "said.txt").read_text("utf-8").split(title)[1]
     lines = {line.split()[0]: line for line in said.splitlines() if line}
