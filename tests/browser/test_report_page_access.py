@@ -107,11 +107,10 @@ def test_the_whole_path_can_be_walked_by_keyboard(browser: Browser, file: Path) 
     shown.check_nothing_went_wrong()
 
 
-def test_what_has_the_focus_can_be_seen(browser: Browser, file: Path) -> None:
-    shown = show(browser, file)
+def test_what_has_the_focus_can_be_seen(unchanged: Shown) -> None:
     for _ in range(60):
-        shown.page.keyboard.press("Tab")
-        outline = shown.page.evaluate(
+        unchanged.page.keyboard.press("Tab")
+        outline = unchanged.page.evaluate(
             "(() => { const s = getComputedStyle(document.activeElement);"
             " return [document.activeElement.outerHTML.slice(0, 80), s.outlineStyle,"
             " parseFloat(s.outlineWidth)]; })()"

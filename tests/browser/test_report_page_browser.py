@@ -36,11 +36,18 @@ def file(crowded: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unchanged(opened_browser: Browser, file: Path) -> Iterator[Shown]:
-    """The report as it opens, for tests that only read it."""
-    shown = show(opened_browser, file)
+def opened(opened_browser: Browser, file: Path) -> Iterator[Shown]:
+    """The report, opened once for all tests that do not look at how it opens."""
+    shown = show(opened_browser, file, permissions=["clipboard-read", "clipboard-write"])
     yield shown
     shown.page.context.close()
+
+
+@pytest.fixture
+def shown(opened: Shown) -> Shown:
+    """The report with what it chooses by itself."""
+    opened.restart()
+    return opened
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +61,8 @@ def lost_in(rows: list[list[str]], column: int) -> dict[str, str]:
 
 
 def test_the_whole_path_from_the_verdict_to_the_source(
-    browser: Browser, file: Path, result: dict[str, Any]
+    shown: Shown, result: dict[str, Any]
 ) -> None:
-    shown = show(browser, file, viewport={"width": 1280, "height": 800})
     page, report = shown.page, result["report"]
     page.get_by_role("link", name="Explore report").click()
     shown.until("selection.get().target === 'app-1/sql-1'")
@@ -98,10 +104,7 @@ def test_the_whole_path_from_the_verdict_to_the_source(
     shown.check_nothing_went_wrong()
 
 
-def test_sources_of_every_query_are_those_of_the_json(
-    browser: Browser, file: Path, result: dict[str, Any]
-) -> None:
-    shown = show(browser, file)
+def test_sources_of_every_query_are_those_of_the_json(shown: Shown, result: dict[str, Any]) -> None:
     called = {"own": "itself (its own tasks)"}
     for name in NAMES:
         query = result[name]
@@ -119,9 +122,8 @@ def test_sources_of_every_query_are_those_of_the_json(
 
 
 def test_the_matrix_shows_who_lost_what_and_leads_to_where(
-    browser: Browser, file: Path, result: dict[str, Any]
+    shown: Shown, result: dict[str, Any]
 ) -> None:
-    shown = show(browser, file, viewport={"width": 1366, "height": 768})
     page = shown.page
     page.locator("#matrix summary").click()
     worst = shown.rows("#matrix-numbers")[0]
@@ -181,10 +183,7 @@ def test_a_link_to_what_is_not_there_shows_the_worst_query(
     shown.check_nothing_went_wrong()
 
 
-def test_choosing_again_takes_it_back_and_all_can_be_taken_back(
-    browser: Browser, file: Path
-) -> None:
-    shown = show(browser, file)
+def test_choosing_again_takes_it_back_and_all_can_be_taken_back(shown: Shown) -> None:
     before = shown.rows("#hosts-numbers")
     shown.pick("#stages-numbers", "◆ stage 1.0")
     assert shown.rows("#hosts-numbers") != before
@@ -198,9 +197,8 @@ def test_choosing_again_takes_it_back_and_all_can_be_taken_back(
 
 
 def test_a_table_is_copied_with_its_units_and_whole_numbers(
-    browser: Browser, file: Path, result: dict[str, Any]
+    shown: Shown, result: dict[str, Any]
 ) -> None:
-    shown = show(browser, file, permissions=["clipboard-read", "clipboard-write"])
     page = shown.page
     page.locator("#sources-numbers").get_by_role("button", name="Copy table").click()
     shown.until("document.getElementById('said').textContent === 'The table copied.'")
@@ -215,8 +213,8 @@ def test_a_table_is_copied_with_its_units_and_whole_numbers(
     shown.check_nothing_went_wrong()
 
 
-def test_the_sankey_s_links_sum_to_one_between_any_two_columns(unchanged: Shown) -> None:
-    trace = unchanged.page.evaluate(
+def test_the_sankey_s_links_sum_to_one_between_any_two_columns(shown: Shown) -> None:
+    trace = shown.page.evaluate(
         """() => {
           const { link, node } = document.getElementById('sankey-picture').data[0];
           const { source, target, value } = link;
@@ -235,17 +233,17 @@ def test_the_sankey_s_links_sum_to_one_between_any_two_columns(unchanged: Shown)
             assert into[at] == pytest.approx(out[at], abs=1e-4)
 
 
-def test_the_page_s_numbers_are_written_as_the_terminal_s(unchanged: Shown) -> None:
+def test_the_page_s_numbers_are_written_as_the_terminal_s(shown: Shown) -> None:
     values = [0, 0.4, 0.5, 1.5, 2.5, 999.4, 999.5, 1000, 1050, 1250, 1350, 59_950, 119_949, 120_000]
     values += [150_000, 153_000, 7_199_000, 7_200_000, 9_000_000, 1.7e10, math.pi * 1e5]
     values += [n * 7.3 for n in range(3000)]
-    found = unchanged.page.evaluate("values => values.map(words.duration)", values)
+    found = shown.page.evaluate("values => values.map(words.duration)", values)
     assert found == [duration(value) for value in values]
     shares = [0, 0.0001, 0.0049, 0.005, 0.015, 0.125, 0.145, 0.5, 0.995, 1, 1.2]
     shares += [n / 997 for n in range(997)]
-    found = unchanged.page.evaluate("values => values.map(words.percent)", shares)
+    found = shown.page.evaluate("values => values.map(words.percent)", shares)
     assert found == [percent(share) for share in shares]
-    assert unchanged.page.evaluate("words.duration(null)") == duration(None)
+    assert shown.page.evaluate("words.duration(null)") == duration(None)
 
 
 def test_a_look_is_kept_and_pictures_follow_it(browser: Browser, file: Path) -> None:
@@ -265,19 +263,18 @@ def test_a_look_is_kept_and_pictures_follow_it(browser: Browser, file: Path) -> 
     shown.check_nothing_went_wrong()
 
 
-def test_every_picture_is_drawn_named_and_has_its_numbers(unchanged: Shown) -> None:
+def test_every_picture_is_drawn_named_and_has_its_numbers(shown: Shown) -> None:
     for place in ("matrix", "stages", "hosts", "source-stages", "sources", "sankey"):
-        picture = unchanged.page.locator(f"#{place}-picture")
+        picture = shown.page.locator(f"#{place}-picture")
         assert picture.get_attribute("role") == "img"
         assert "numbers" in (picture.get_attribute("aria-label") or "")
         assert picture.locator("svg.main-svg").count() > 0, place
-        assert unchanged.rows(f"#{place}-numbers"), place
+        assert shown.rows(f"#{place}-numbers"), place
 
 
 def test_stragglers_are_shown_beside_the_others_stage_by_stage(
-    browser: Browser, file: Path, crowded: Diagnosis
+    shown: Shown, crowded: Diagnosis
 ) -> None:
-    shown = show(browser, file)
     worst = crowded.stragglers.stragglers.iloc[0]
     stages = shown.page.locator("#boxes-stage option").all_inner_texts()
     assert stages[0].endswith("(1 straggler)")

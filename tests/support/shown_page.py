@@ -27,6 +27,10 @@ class Shown(Watched):
         page.goto(self.url + fragment)
         page.wait_for_selector("html[data-ready=yes]", timeout=DRAWN_MS, state="attached")
 
+    def restart(self) -> None:
+        """Choose what is chosen where the page opens; opening it again would take seconds."""
+        self.page.evaluate("history.pushState(null, '', '#explore?'); selection.restore()")
+
     def rows(self, place: str) -> list[list[str]]:
         """Texts of a table's body, row by row."""
         return self.page.locator(f"{place} tbody tr").evaluate_all(
