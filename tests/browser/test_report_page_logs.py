@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import iqcar
 from iqcar.formatting import duration
 from iqcar.report.json.analyze import to_dict
-from tests.conftest import shared_logs_folder
 from tests.support.browsing import needs_chromium
+from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.shown_page import show, write_page
 
 if TYPE_CHECKING:
@@ -23,19 +22,13 @@ MOST_BYTES = 8_000_000
 """What a report weighs at most; 4.8 MB of it is Plotly's program."""
 
 
-def logs() -> list[Path]:
-    folder = shared_logs_folder()
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [path for path in found if path.suffix != ".md"]
-
-
-@pytest.mark.parametrize("log", logs(), ids=lambda path: path.name)
+@pytest.mark.parametrize("name", LOGS)
 def test_every_log_gives_a_report_that_opens_without_an_error(
-    browser: Browser, log: Path, tmp_path: Path
+    browser: Browser, name: str, tmp_path: Path
 ) -> None:
-    diagnosis = iqcar.diagnose(iqcar.read(log), topics=True)
+    diagnosis = diagnosis_of_log(name)
     file = write_page(diagnosis, tmp_path / "report.html")
-    print(f"{log.name}: {file.stat().st_size / 1e6:.2f} MB")
+    print(f"{name}: {file.stat().st_size / 1e6:.2f} MB")
     assert file.stat().st_size < MOST_BYTES
     shown = show(browser, file, viewport={"width": 1366, "height": 768})
     lost = {query["query_id"]: query for query in to_dict(diagnosis)["queries"]}

@@ -15,12 +15,7 @@ from iqcar.report.json.analyze import result_schema, to_json
 from iqcar.report.json.whatif import whatif_schema, whatif_to_json
 from tests.conftest import shared_logs_folder
 from tests.support.independent_count import count
-
-LOGS = (
-    sorted(p.name for p in shared_logs_folder().iterdir() if p.name != "README.md")
-    if shared_logs_folder().is_dir()
-    else []
-)
+from tests.support.real_logs import LOGS, diagnosis_of_log
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +41,13 @@ def check_what_if(diagnosis: iqcar.Diagnosis) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
-def test_counts_and_accounts_of_a_real_log(name: str, shared_logs: Path, validator) -> None:
-    log = shared_logs / name
-    diagnosis = iqcar.diagnose(iqcar.read(log))
+def test_counts_and_accounts_of_a_real_log(name: str, validator) -> None:
+    diagnosis = diagnosis_of_log(name)
     result = json.loads(to_json(diagnosis))
     validator.validate(result)
     check_what_if(diagnosis)
     (read,) = result["inputs"]
-    counted = count(log)
+    counted = count(shared_logs_folder() / name)
     assert {key: read[key] for key in counted} == counted
     assert read["status"] in ("complete", "in_progress", "truncated")
     assert read["application_id"]
@@ -84,8 +78,8 @@ free for a fifth of the time in which tasks waited."""
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_replay_of_a_real_log_is_near_what_was_recorded(name: str, shared_logs: Path) -> None:
-    tables = iqcar.read(shared_logs / name)
+def test_a_replay_of_a_real_log_is_near_what_was_recorded(name: str) -> None:
+    tables = diagnosis_of_log(name).tables
     recording = record(tables)
     assert len(recording.workloads) == len(tables.applications)
     replayed = recording.replay()

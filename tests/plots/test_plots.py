@@ -20,16 +20,10 @@ from iqcar.plots import (
     stage_waits,
 )
 from iqcar.plots.labels import distinct, label, safe, wrapped
-from tests.conftest import shared_logs_folder
 from tests.support.examples import examples
 from tests.support.plotted import HOSTILE, assert_only_text, diagnosis_of, nothing_read, texts_of
 from tests.support.random_tables import RandomInput, tables_and_waits
-
-LOGS = (
-    sorted(p.name for p in shared_logs_folder().iterdir() if p.name != "README.md")
-    if shared_logs_folder().is_dir()
-    else []
-)
+from tests.support.real_logs import LOGS, diagnosis_of_log
 
 
 def column_sums(figure) -> dict[int, float]:
@@ -226,8 +220,8 @@ def assert_safe_html(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
-def test_every_picture_of_a_real_log(name: str, shared_logs) -> None:
-    diagnosis = iqcar.diagnose(iqcar.read(shared_logs / name), expected=False, topics=True)
+def test_every_picture_of_a_real_log(name: str) -> None:
+    diagnosis = diagnosis_of_log(name)
     assert_every_picture(diagnosis)
     assert_only_text(diagnosis.plot.mixtures("stage"))
     assert_safe_html(diagnosis._repr_html_())

@@ -6,7 +6,6 @@ import html
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,19 +20,12 @@ from iqcar.plots.bins import Bins
 from iqcar.plots.lane_rows import lanes_of, rows_within
 from iqcar.plots.main_wait import HARDLY, MAIN_WAITS, UNKNOWN, main_waits, resource_waits
 from iqcar.plots.timeline import timeline_program, timeline_style
-from tests.conftest import shared_logs_folder
 from tests.support.examples import examples
 from tests.support.many_tasks import many_tasks
 from tests.support.plotted import diagnosis_of, nothing_read
 from tests.support.random_tables import RandomInput, tables_and_waits
+from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.timeline_payloads import column, payload_of
-
-LOGS = (
-    sorted(p.name for p in shared_logs_folder().iterdir() if p.name != "README.md")
-    if shared_logs_folder().is_dir()
-    else []
-)
-
 
 spans = st.lists(
     st.tuples(
@@ -205,8 +197,8 @@ def test_nothing_read_is_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_the_payload_of_a_real_log(name: str, shared_logs: Path) -> None:
-    diagnosis = iqcar.diagnose(iqcar.read(shared_logs / name), expected=False)
+def test_the_payload_of_a_real_log(name: str) -> None:
+    diagnosis = diagnosis_of_log(name)
     payload = payload_of(diagnosis)
     json.dumps(payload, allow_nan=False)
     if "empty" in payload:

@@ -45,10 +45,10 @@ from iqcar.stragglers import (
     StragglerSettings,
 )
 from tests.conftest import REPO
-from tests.eventlog.test_shared_logs import LOGS
 from tests.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import EVEN_MS, SKEWED_MS, advised_log, stage_of
 from tests.support.command import iqcar
+from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.synthetic_log import SyntheticLog
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(rule_schema()))
@@ -289,11 +289,9 @@ def test_tasks_at_once_are_the_mean_over_the_stage(diagnosis) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
-def test_advice_on_every_real_log_has_evidence_and_makes_no_pool(
-    name: str, shared_logs: Path
-) -> None:
-    tables = package.read(shared_logs / name)
-    found = stragglers_of(tables)
+def test_advice_on_every_real_log_has_evidence_and_makes_no_pool(name: str) -> None:
+    diagnosis = diagnosis_of_log(name)
+    tables, found = diagnosis.tables, diagnosis.stragglers
     rules = advise(tables, found, top=100)
     assert [rule.rule_order for rule in rules] == list(range(1, len(rules) + 1))
     values = [rule.rule_value for rule in rules]

@@ -9,7 +9,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-import iqcar as package
 from iqcar.pipeline import stragglers_of
 from iqcar.report.json.analyze import result_schema, stragglers_to_json
 from iqcar.rules.vocabulary.stragglers import straggler_cause, straggler_causes
@@ -17,8 +16,8 @@ from iqcar.stragglers import FEATURE_LIST, StragglerSettings
 from iqcar.stragglers.feature_list import SLOW_HOST
 from iqcar.stragglers.straggler_counts import by_cause, by_group
 from tests.conftest import REPO
-from tests.eventlog.test_shared_logs import LOGS
 from tests.support.command import iqcar
+from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.straggler_truth import simulate
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
@@ -138,10 +137,10 @@ def test_names_in_logs_and_traces_cannot_drive_the_terminal(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
-def test_every_real_log_gives_a_whole_result(name: str, shared_logs: Path) -> None:
-    tables = package.read(shared_logs / name)
-    found = stragglers_of(tables)
-    (as_json,) = json.loads(stragglers_to_json(tables, [found]))["stragglers"]
+def test_every_real_log_gives_a_whole_result(name: str) -> None:
+    diagnosis = diagnosis_of_log(name)
+    found = diagnosis.stragglers
+    (as_json,) = json.loads(stragglers_to_json(diagnosis.tables, [found]))["stragglers"]
     fits_schema(as_json)
     assert as_json["count"] == len(as_json["worst"])
     counted = by_cause(found)

@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-CLUSTER, KNOWN_WAITS = "a cluster", "known waits"
+CLUSTER, KNOWN_WAITS, REAL_LOGS = "a cluster", "known waits", "real logs"
 SHARED = {
     "tests/spark/test_executors_shared.py": CLUSTER,
     "tests/spark/test_fleet_cli.py": CLUSTER,
@@ -24,6 +24,12 @@ SHARED = {
     "tests/spark/test_wasted_live.py": CLUSTER,
     "tests/spark/test_listener_diagnosis.py": KNOWN_WAITS,
     "tests/spark/test_listener_waits.py": KNOWN_WAITS,
+    "tests/eventlog/test_shared_logs.py": REAL_LOGS,
+    "tests/plots/test_plots.py": REAL_LOGS,
+    "tests/plots/test_timeline.py": REAL_LOGS,
+    "tests/rules/test_rules_advice.py": REAL_LOGS,
+    "tests/stragglers/test_stragglers_cli.py": REAL_LOGS,
+    "tests/topics/test_topics_cli.py": REAL_LOGS,
 }
 """What lives as long as a process and serves several files."""
 WAITING = (CLUSTER, KNOWN_WAITS, "tests/spark/", "tests/browser/")
@@ -35,6 +41,7 @@ LONGEST = (
     "tests/spark/test_attach.py",
     "tests/spark/test_plugin_under_faults.py",
     "tests/spark/test_listener_life.py",
+    REAL_LOGS,
     "tests/comparison/test_compare_cli.py",
     "tests/serve/test_serve_faults.py",
     "tests/blame/test_blame.py",

@@ -20,9 +20,9 @@ from iqcar.stragglers import FEATURE_LIST
 from iqcar.topics import Topics, TopicSettings
 from iqcar.topics.jobs import PARTS_OF_LATENCY
 from tests.conftest import REPO
-from tests.eventlog.test_shared_logs import LOGS
 from tests.support.command import iqcar
 from tests.support.hound_traces import CAUSES, plant, words_of_cause
+from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.straggler_truth import simulate
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 
@@ -173,11 +173,12 @@ def test_wrong_use_is_one_clear_line(log: Path, arguments: list[str], says: str)
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_every_real_log_gives_a_whole_result(name: str, shared_logs: Path) -> None:
-    tables = package.read(shared_logs / name)
-    found = topics_of(tables)
+def test_every_real_log_gives_a_whole_result(name: str) -> None:
+    diagnosis = diagnosis_of_log(name)
+    found = diagnosis.topics
+    assert found is not None
     whole(found)
-    (as_json,) = json.loads(topics_to_json(tables, [found]))["topics"]
+    (as_json,) = json.loads(topics_to_json(diagnosis.tables, [found]))["topics"]
     fits_schema(as_json)
 
 
