@@ -72,6 +72,11 @@ class Watch:
         """Whether nothing more will come: the application ended, or its log cannot be read on."""
         return self.ended or self.tail.gone or bool(self.tail.problem)
 
+    @property
+    def state(self) -> str:
+        """Return ``running``, ``ended``, or ``gone`` where the log cannot be read on."""
+        return "ended" if self.ended else "gone" if self.over else "running"
+
     def read(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Take in what has come of the log.
 

@@ -24,6 +24,7 @@ from iqcar.serve.endpoints import (
     openapi,
 )
 from iqcar.serve.handling import answering, compressed, read_query, service_of
+from iqcar.serve.live_pages import LIVE_ENDPOINTS
 from iqcar.serve.responses import JSONResponse, Problem, problem
 from iqcar.serve.schemas import (
     AnalysisId,
@@ -240,6 +241,7 @@ ENDPOINTS = (
     ),
     *COMPARISON_ENDPOINTS,
     *WHAT_IF_ENDPOINTS,
+    *LIVE_ENDPOINTS,
     Endpoint(
         "GET",
         "/api/openapi.json",

@@ -11,6 +11,7 @@ import msgspec
 
 from iqcar.report.json.analyze import result_schema
 from iqcar.report.json.compare import compare_schema
+from iqcar.report.json.live import live_schema
 from iqcar.report.json.whatif import whatif_schema
 from iqcar.serve.responses import Problem
 from iqcar.version import __version__
@@ -29,6 +30,9 @@ COMPARISON = "comparison"
 
 WHAT_IF = "what if"
 """Stands for the schema of what ``iqcar whatif --json`` writes."""
+
+LIVE = "live"
+"""Stands for a stream of what ``iqcar live --json`` prints."""
 
 OPENAPI = "openapi"
 """Stands for an OpenAPI document."""
@@ -60,7 +64,7 @@ class Endpoint:
     handle : callable
         Answers a request.
     answers : dict of int to (str, type or str)
-        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF or OPENAPI.
+        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF, LIVE or OPENAPI.
     query : type of Struct, optional
         Its query parameters.
     body : type of Struct, optional
@@ -95,6 +99,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     components["Result"] = _written("Result", result_schema())
     components["Comparison"] = _written("Comparison", compare_schema())
     components["WhatIf"] = _written("WhatIf", whatif_schema())
+    components["Live"] = _written("Live", live_schema())
     paths: dict[str, Any] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
@@ -194,6 +199,7 @@ _ALWAYS = {
 def _answer(code: int, each: Endpoint) -> dict[str, Any]:
     meaning, kind = each.answers[code]
     media = "application/problem+json" if kind is Problem else "application/json"
+    media = "text/event-stream" if kind == LIVE else media
     answer: dict[str, Any] = {
         "description": meaning,
         "content": {media: {"schema": _reference(kind)}},
@@ -209,7 +215,7 @@ def _answer(code: int, each: Endpoint) -> dict[str, Any]:
 def _reference(kind: Any) -> dict[str, Any]:
     if kind == OPENAPI:
         return {"type": "object", "description": "An OpenAPI 3.1 document."}
-    written = {RESULT: "Result", COMPARISON: "Comparison", WHAT_IF: "WhatIf"}
+    written = {RESULT: "Result", COMPARISON: "Comparison", WHAT_IF: "WhatIf", LIVE: "Live"}
     name = written.get(kind) or kind.__name__
     return {"$ref": f"#/components/schemas/{name}"}
 

@@ -23,6 +23,7 @@ from iqcar.serve.api import ENDPOINTS
 from iqcar.serve.cache import PAGE
 from iqcar.serve.endpoints import parameters_of
 from iqcar.serve.handling import compressed, read_query, service_of
+from iqcar.serve.live_pages import live_page
 from iqcar.serve.neighbours import neighbours_of
 from iqcar.serve.report_banner import policy_with_bar, with_bar
 from iqcar.serve.responses import TITLES, error_page, problem, render
@@ -43,6 +44,7 @@ STATIC = {
     "serve.css": "text/css",
     "standing.css": "text/css",
     "serve.js": "text/javascript",
+    "live.js": "text/javascript",
     "plotly.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
@@ -343,6 +345,7 @@ def routes() -> list[Route]:
     return [
         Route("/", listed),
         Route("/applications/{key}", one),
+        Route("/live/{key}", page(live_page)),
         Route("/together", together),
         Route("/compare", choose_sides),
         Route("/compare", start_comparison, methods=["POST"]),

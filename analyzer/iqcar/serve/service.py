@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
+from iqcar.eventlog.find.layouts import rolling_index
 from iqcar.serve.analyses import Analyses, Analysis, State
 from iqcar.serve.analysis_process import Task, comparison_text, settings_text
 from iqcar.serve.cache import digest_of
+from iqcar.serve.followers import EVERY_MS, WINDOW_MS, Followers, Wish
 from iqcar.serve.listing import Listing
 from iqcar.serve.questions import Questions
 
@@ -157,6 +160,7 @@ class Service:
             cache, processes, lambda analysis: self.listing.refresh_results(analysis.keys)
         )
         self.questions = Questions()
+        self.followers = Followers()
         self.paths = places.paths
         self._places = places
         self._scan: asyncio.Task[None] | None = None
@@ -173,6 +177,7 @@ class Service:
             self.listing.stop()
             await self.analyses.close()
             await self.questions.close()
+            await self.followers.close()
             if self._scan is not None:
                 await self._scan
 
@@ -294,6 +299,14 @@ class Service:
         """Look a question up, and the model for it; None where there is none."""
         digest = self.standing(keys, waiting=False).digest
         return self.questions.look(digest, changes), self.questions.model(digest)
+
+    def wish_to_follow(self, key: str) -> Wish:
+        """Return what to follow of an application; raises as :meth:`analyse`."""
+        (log,) = self._logs(self.standing([key], waiting=False).applications)
+        part = log.parts[0]
+        folder = part.source.replace(os.sep, "/").rpartition("/")[0]
+        path = folder if rolling_index(part.source) is not None else part.source
+        return Wish(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
 
     def _logs(self, applications: Sequence[Application]) -> tuple[EventLog, ...]:
         logs = []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from iqcar.live.overview import overview_of
 from iqcar.report.json.plain import plain
 from iqcar.version import __version__
 
@@ -42,6 +41,8 @@ def window_to_dict(window: Window, state: str, applied: Applied | None = None) -
     applied : Applied, optional
         What the loop did with the window (``--apply``).
     """
+    from iqcar.live.overview import overview_of  # slow to import; the schema needs none of it
+
     shown = overview_of(window)
     return {
         "schema_version": SCHEMA_VERSION,
