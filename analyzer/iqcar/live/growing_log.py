@@ -130,7 +130,7 @@ class GrowingLog:
     def _see(self, text: bytes, block: TaskBlock) -> None:
         """Take note of times, and of tasks that succeeded."""
         numbers = np.frombuffer(block.rows).reshape(-1, len(NUMBERS) + 1)
-        times = [self.log.last_time, self.log.end]
+        times = []
         if len(numbers):
             ended = numbers[:, [_LAUNCH, _FINISH]].ravel()
             far = ended > np.fmax(self.newest_ms, ended[:1]) + LONGEST_JUMP_MS
@@ -144,8 +144,10 @@ class GrowingLog:
         for _, start, end in block.started[-1:]:
             with suppress(*NOT_FITTING):
                 times.append(_decode_start(text[start:end]).info.time)
-        for time in times:
+        for time in (*times, self.log.last_time, self.log.end):
             self._see_time(time)
+        if self.log.last_time > self.newest_ms:
+            self.log.last_time = self.newest_ms  # it is not believed
 
     def _see_time(self, time: float) -> None:
         if not 0 < time < LAST_PLAUSIBLE_MS or time <= self.newest_ms:

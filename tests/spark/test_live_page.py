@@ -1,0 +1,66 @@
+"""A Spark application that runs, followed in a browser and by `iqcar live` at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.browsing import Watched, needs_chromium, open_browser
+from tests.support.served import WAIT_S, served
+from tests.support.spark_event_logs import has_java
+
+JOBS = Path(__file__).resolve().parents[1] / "support" / "followed_jobs.py"
+
+
+@needs_chromium
+@pytest.mark.skipif(not has_java(), reason="needs a JDK")
+def test_a_running_application_is_seen_until_it_ends(tmp_path: Path) -> None:
+    logs, start = tmp_path / "logs", tmp_path / "start"
+    logs.mkdir()
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    words = [sys.executable, str(JOBS), str(logs), str(start)]
+    with (
+        subprocess.Popen(words, env=environment, stderr=subprocess.PIPE) as spark,
+        served(logs, cache=tmp_path / "cache", rescan=0.1) as server,
+        open_browser() as browser,
+    ):
+        while not (log := next(logs.glob("local-*.inprogress"), None)):
+            assert spark.poll() is None, spark.stderr and spark.stderr.read()[-2000:]
+        follow = [sys.executable, "-m", "iqcar", "live", str(log), "--json", "--every", "500ms"]
+        follower = subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        key = server.key("followed")
+        watched = Watched(browser.new_context().new_page())
+        page = watched.page
+        page.goto(f"{server.base}/applications/{key}")
+        page.get_by_role("link", name="Who waits for whom now").click()
+        page.locator("#live-state", has_text="Running").wait_for(timeout=WAIT_S * 1000)
+        start.write_text("")
+        row = page.locator("#live-victims tbody tr", has_text="victim")
+        row.first.wait_for(timeout=WAIT_S * 1000)
+        page.locator("#live-victims tbody tr", has_text="hog").first.wait_for(timeout=WAIT_S * 1000)
+        assert "slots" in page.locator("#live-victims").inner_text()
+        watched.screenshot("live")
+        page.locator("#live-state", has_text="The application has ended").wait_for(
+            timeout=WAIT_S * 1000
+        )
+        assert watched.errors == []
+        assert spark.wait(WAIT_S) == 0
+        said, complained = follower.communicate(timeout=WAIT_S)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert follower.returncode == 0 and b"the application has ended" in complained
+    assert [lines[0]["state"], lines[-1]["state"]] == ["running", "ended"]
+    waited = [line for line in lines if line["now"]["tasks_waiting"]]
+    assert waited
+    blamed = {
+        by["name"]
+        for line in lines
+        for one in line["victims"]
+        if one["name"] == "victim"
+        for by in one["blamed"]
+    }
+    assert "hog" in blamed
