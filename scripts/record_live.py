@@ -70,9 +70,7 @@ def main() -> None:
     tpcds = json.loads((data / "queries.json").read_text("utf-8"))
     queries = queries_of(SCHEDULE, tpcds, slots_here(), options.scale)
     recorded = options.out / "live"
-    mix = threading.Thread(
-        target=run_mix, args=(queries, data, recorded), kwargs={"name": f"{time.time():.0f}"}
-    )
+    mix = threading.Thread(target=run_mix, args=(queries, data, recorded), kwargs={"name": "live"})
     mix.start()
     windows = seen_while(recorded / "eventlogs", mix)
     mix.join()

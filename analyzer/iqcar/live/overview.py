@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LEAST_ENDED = 3
 """Tasks of a stage that must have succeeded before one that runs is compared with their median."""
+NO_HOST, NOT_LAUNCHED = "unknown host", "no host yet"
+"""What the graph calls the place of tasks without a host; here they were not launched yet."""
 LEAST_RUNNING_MS = 1000.0
 """A task that runs for less is no straggler: a view that is made every few seconds would show it
 once."""
@@ -213,7 +215,10 @@ def overview_of(window: Window) -> Overview:
         lost_ms=float(lost.sum()),
         lost_to_others_ms=float(to_others.sum()),
         resources=_lost(hot["resource"].tolist(), hot["lost_ms"].tolist()),
-        hosts=_lost(hosts["host"].tolist(), hosts["lost_ms"].tolist())[:top],
+        hosts=_lost(
+            [NOT_LAUNCHED if name == NO_HOST else name for name in hosts["host"].tolist()],
+            hosts["lost_ms"].tolist(),
+        )[:top],
         victims=tuple(
             Victim(
                 query_id=ids[row],
