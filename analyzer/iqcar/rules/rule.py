@@ -104,6 +104,14 @@ class Rule:
         """Whether pools act on it and its own forecast is harm (:class:`Outlook`)."""
         return self.helps_pools and (self.expected or {}).get("outlook") == Outlook.HARMS.value
 
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether no pool is made because a replay with shared devices says that it gains nothing.
+
+        That is of its own weight: a cap may help all the same.
+        """
+        return not self.helps_pools and (self.expected or {}).get("model") == "devices"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as it stands in JSON: the paper's tuple with hyphens, the rest as is."""
         others: tuple[str, ...] = () if self.is_advice else ADVICE_FIELDS

@@ -30,7 +30,7 @@ def called(rule: Rule) -> str:
 
 def why_no_pool(rule: Rule) -> str:
     """Say that pools will not help against what a rule is about, and what will."""
-    what = "pools" if rule.expected is None else "weights"
+    what = "weights" if rule.is_in_vain else "pools"
     return (
         f"{called(rule)} makes no pool: {what} share out slots, and it is about {rule.resource}. "
         f"{rule.advice}"

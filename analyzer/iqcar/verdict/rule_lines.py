@@ -107,8 +107,7 @@ def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
             expected = f"as for {first.id}; a query has one pool, so only one of the two acts"
     if not rule.helps_pools:
         resource = resource_name(Resource(rule.resource))
-        # Of what was replayed, only weights are known to be in vain: a cap may help.
-        what = "Its weight will not help: it shares" if expected else _NO_POOLS
+        what = "Its weight will not help: it shares" if rule.is_in_vain else _NO_POOLS
         instead = f"{what} out slots, not {resource}. What would: {printable(rule.advice)}"
     return RuleLine(
         id=rule.id,
