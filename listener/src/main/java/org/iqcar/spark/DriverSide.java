@@ -13,6 +13,7 @@ import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.iqcar.spark.eventlog.TaskRecordAccumulator;
 import org.iqcar.spark.host.HostSampler;
+import org.iqcar.spark.rules.RuleNews;
 import org.iqcar.spark.rules.Rules;
 import org.iqcar.spark.rules.RulesRefused;
 import org.iqcar.spark.safety.Failures;
@@ -65,7 +66,7 @@ public final class DriverSide implements DriverPlugin {
   @Override
   public void registerMetrics(String applicationId, PluginContext context) {
     if (rules != null) {
-      rules.apply();
+      rules.apply(news -> postRules(application, news));
     }
   }
 
@@ -106,6 +107,13 @@ public final class DriverSide implements DriverPlugin {
     }
   }
 
+  /** Posts which rules act as an event for the event log. */
+  static void postRules(SparkContext sc, RuleNews news) {
+    if (sc != null && !sc.isStopped()) {
+      sc.listenerBus().post(new IqcarEventRules(System.currentTimeMillis(), news));
+    }
+  }
+
   /** Drops the references to the application, which is ending. */
   static void forget() {
     accumulator = null;
@@ -115,6 +123,9 @@ public final class DriverSide implements DriverPlugin {
   @Override
   public void shutdown() {
     try {
+      if (rules != null) {
+        rules.stop();
+      }
       // In local mode the executor stops later, when no event can be written any more.
       HostSampler.stopCurrent();
     } catch (Throwable failure) {

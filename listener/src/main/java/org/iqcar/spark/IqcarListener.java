@@ -6,6 +6,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
+import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
@@ -14,12 +15,14 @@ import org.iqcar.spark.rules.Rules;
 import org.iqcar.spark.rules.RulesRefused;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
+import org.iqcar.spark.safety.SparkInternals;
 import org.iqcar.spark.settings.Settings;
 
 /**
- * Writes the scheduler's pools and slots into the event log, at the first stage and at each later
- * stage before which they changed, and the executors that dynamic allocation wants. Where the plugin is not configured it also applies rules and, in
- * local mode, measures the tasks.
+ * Writes the scheduler's pools and slots into the event log, at the first stage, at each later
+ * stage before which they changed and when other rules act, and the executors that dynamic
+ * allocation wants. Where the plugin is not configured it also applies rules and, in local mode,
+ * measures the tasks.
  *
  * <p>Configured by {@code spark.extraListeners=org.iqcar.spark.IqcarListener}, or added by the
  * plugin. Callbacks run on the listener bus's own thread and never block.
@@ -31,6 +34,8 @@ public final class IqcarListener extends SparkListener {
   private static WeakReference<SparkConf> configured = new WeakReference<>(null);
 
   private final boolean active;
+  /** Rules that this listener applies; null where the plugin does, or where there are none. */
+  private final Rules rules;
   private final SlotCount slots = new SlotCount();
   private String lastState = "";
   private boolean lookedForTarget;
@@ -38,12 +43,14 @@ public final class IqcarListener extends SparkListener {
 
   public IqcarListener(SparkConf conf) {
     boolean use = false;
+    Rules late = null;
     try {
       Faults.at("listener.new");
       use = Settings.from(conf).enabled && firstOf(conf);
       if (use && !conf.get(PLUGINS, "").contains(IqcarPlugin.class.getName())) {
         LocalExecutor.watch(conf);
-        Rules.applyLate(conf);
+        SparkContext sc = SparkInternals.contextBeingMade();
+        late = Rules.applyLate(conf, news -> DriverSide.postRules(sc, news));
       }
     } catch (RulesRefused strict) {
       throw strict;
@@ -51,6 +58,7 @@ public final class IqcarListener extends SparkListener {
       Failures.note("starting the listener", failure);
     }
     active = use;
+    rules = late;
   }
 
   /** Whether this is the application's first listener: all are given the same object. */
@@ -77,14 +85,30 @@ public final class IqcarListener extends SparkListener {
       scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
       if (context.isDefined()) {
         watchTarget(context.get());
-        IqcarEventScheduler state =
-            SchedulerState.read(context.get(), slots, System.currentTimeMillis());
-        if (!state.describe().equals(lastState)) {
-          lastState = state.describe();
-          context.get().listenerBus().post(state);
-        }
+        postState(context.get());
       }
     });
+  }
+
+  /** Other rules act: pools that run tasks have changed, and maybe no stage will be submitted. */
+  @Override
+  public void onOtherEvent(SparkListenerEvent event) {
+    if (event instanceof IqcarEventRules && !lastState.isEmpty()) {
+      guarded("onOtherEvent", () -> {
+        scala.Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+        if (context.isDefined()) {
+          postState(context.get());
+        }
+      });
+    }
+  }
+
+  private void postState(SparkContext sc) {
+    IqcarEventScheduler state = SchedulerState.read(sc, slots, System.currentTimeMillis());
+    if (!state.describe().equals(lastState)) {
+      lastState = state.describe();
+      sc.listenerBus().post(state);
+    }
   }
 
   /** Before the first stage no task waits, and nothing is asked for but what settings say. */
@@ -104,6 +128,9 @@ public final class IqcarListener extends SparkListener {
     guarded("onApplicationEnd", () -> {
       if (target != null) {
         target.stop();
+      }
+      if (rules != null) {
+        rules.stop();
       }
       HostSampler.flushLocal();
     });

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.Collections;
+import org.iqcar.spark.rules.RuleChange;
 import org.junit.jupiter.api.Test;
 
 /** The plugin's events can be written and read by Spark and its History Server. */
@@ -35,6 +36,21 @@ class EventsTest {
         json.replaceFirst("\\{", "{\"later\":1,"), IqcarEventExecutors.class);
     assertEquals(7, back.getExecutors());
     assertEquals(5, back.getTimeMs());
+  }
+
+  @Test
+  void aHistoryServerCanReadWhichRulesAct() throws Exception {
+    ObjectMapper mapper = new ObjectMapper();
+    RuleChange change = new RuleChange();
+    change.setKind("pool");
+    change.setAfter("FIFO weight 3 minShare 0");
+    IqcarEventRules event = new IqcarEventRules();
+    event.setOutcome("accepted");
+    event.setChanges(Collections.singletonList(change));
+    String json = mapper.writeValueAsString(event);
+    IqcarEventRules back = mapper.readValue(
+        json.replace("{", "{\"later\":1,"), IqcarEventRules.class);
+    assertEquals(json, mapper.writeValueAsString(back));
   }
 
   @Test

@@ -27,7 +27,7 @@ import org.iqcar.spark.safety.SparkInternals;
 import org.iqcar.spark.text.Secrets;
 
 /**
- * Decides for each job which pool it goes into.
+ * Decides for each job which pool it goes into, by the rules of the moment.
  *
  * <p>It listens on a queue of its own and receives the events of the event log in the same order:
  * the SQL execution with its plan, then the job; the job's task sets are created after that. The
@@ -46,23 +46,56 @@ final class Placement extends SparkListener {
   private static final int MOST_TIMEOUTS = 3;
   /** Jobs whose decision is kept; so many never run at once. */
   private static final int MOST_JOBS = 10_000;
-  private static final String NONE = "";
 
-  private final PoolRules rules;
+  private volatile PoolRules rules;
   private final boolean plansMatter;
   private final RunningQueries queries = new RunningQueries();
-  private final LruMap<Integer, String> decided = new LruMap<>(MOST_JOBS);
+  private final LruMap<Integer, Job> jobs = new LruMap<>(MOST_JOBS);
   private int timeouts;
 
-  Placement(PoolRules rules) {
+  /** What rules are compared with, and the pool that a job has without any. */
+  private static final class Job {
+    private final RunningQueries.Query query;
+    private final String group;
+    private final String asked;
+
+    private Job(RunningQueries.Query query, String group, String asked) {
+      this.query = query;
+      this.group = group;
+      this.asked = asked;
+    }
+  }
+
+  /**
+   * @param canChange whether other rules may come: then plans matter even if these name none
+   */
+  Placement(PoolRules rules, boolean canChange) {
     this.rules = rules;
-    plansMatter = rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
+    plansMatter = canChange
+        || rules.assignments.stream().anyMatch(a -> a.fingerprint.startsWith("plan:"));
+  }
+
+  /** Replaces the rules; the caller holds the scheduler's lock, as {@link #poolOf}'s does. */
+  void become(PoolRules next) {
+    rules = next;
+  }
+
+  /** The pool that a job belongs into now, with or without a rule; null if the job is unknown. */
+  synchronized String poolNow(int job) {
+    Job found = jobs.get(job);
+    String pool = poolByRule(found);
+    return pool != null || found == null ? pool
+        : found.asked == null ? PoolRules.DEFAULT_POOL : found.asked;
+  }
+
+  private String poolByRule(Job job) {
+    return job == null || job.query == null ? null : rules.poolOf(job.query, job.group);
   }
 
   /** The pool of a job, or null; called by the scheduler's thread when it creates a task set. */
   synchronized String poolOf(int job) throws InterruptedException, TimeoutException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(MOST_WAIT_MS);
-    while (!decided.containsKey(job) && timeouts < MOST_TIMEOUTS) {
+    while (!jobs.containsKey(job) && timeouts < MOST_TIMEOUTS) {
       long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
       if (left <= 0) {
         timeouts++;
@@ -70,25 +103,25 @@ final class Placement extends SparkListener {
       }
       wait(left);
     }
-    String pool = decided.get(job);
-    return pool == null || pool.equals(NONE) ? null : pool;
+    return poolByRule(jobs.get(job));
   }
 
   @Override
   public void onJobStart(SparkListenerJobStart event) {
-    String pool = null;
+    Properties properties = event.properties();
+    String asked = properties == null ? null : properties.getProperty(RunningQueries.POOL);
+    Job job = new Job(null, null, asked);
     try {
       Faults.at("rules.onJobStart");
-      Properties properties = event.properties();
       RunningQueries.Query query =
           queries.jobStarted(properties, () -> callSites(event));
       String group = properties == null ? null : properties.getProperty("spark.jobGroup.id");
-      pool = rules.poolOf(query, Secrets.redact(group, Secrets.MAX_NAME));
+      job = new Job(query, Secrets.redact(group, Secrets.MAX_NAME), asked);
     } catch (Throwable failure) {
       Failures.note("finding a job's rule", failure);
     }
     synchronized (this) {
-      decided.put(event.jobId(), pool == null ? NONE : pool);
+      jobs.put(event.jobId(), job);
       notifyAll();
     }
   }

@@ -4,6 +4,7 @@ import java.util.Properties;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
+import org.apache.spark.scheduler.TaskSetManager;
 import org.iqcar.spark.queries.RunningQueries;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
@@ -38,7 +39,6 @@ final class PoolChooser implements SchedulableBuilder {
   public void addTaskSetManager(Schedulable taskSet, Properties properties) {
     try {
       Faults.at("rules.addTaskSetManager");
-      pools.make();
       String pool = properties == null ? null : placement.poolOf(taskSet.priority());
       if (pool != null) {
         // These are the job's own copy: its tasks carry them, the user's thread does not.
@@ -50,5 +50,24 @@ final class PoolChooser implements SchedulableBuilder {
       Failures.note("choosing a pool", failure);
     }
     spark.addTaskSetManager(taskSet, properties);
+  }
+
+  /**
+   * Replaces the rules. Task sets that run go into the pools that the new rules name, else back
+   * into those that their jobs asked for. The caller holds the scheduler's lock.
+   */
+  void become(PoolRules rules) {
+    pools.become(rules.pools.values());
+    placement.become(rules);
+    for (Schedulable taskSet : pools.taskSets()) {
+      String pool = placement.poolNow(taskSet.priority());
+      if (pool != null && pools.move(taskSet, pool) && taskSet instanceof TaskSetManager) {
+        Properties properties = ((TaskSetManager) taskSet).taskSet().properties();
+        if (properties != null) {
+          properties.setProperty(RunningQueries.POOL, pool);
+        }
+      }
+    }
+    pools.removeUnused(rules.pools.keySet());
   }
 }

@@ -78,12 +78,16 @@ final class PoolRules {
   /** Assigns queries to a pool; an empty field is not compared. */
   static final class Assignment {
     final String pool;
+    /** Id of the rule that it comes from; may be empty. */
+    final String rule;
     final String fingerprint;
     final String description;
     final String jobGroup;
 
-    Assignment(String pool, String fingerprint, String description, String jobGroup) {
+    Assignment(
+        String pool, String rule, String fingerprint, String description, String jobGroup) {
       this.pool = pool;
+      this.rule = rule;
       this.fingerprint = fingerprint;
       this.description = description;
       this.jobGroup = jobGroup;
@@ -98,6 +102,11 @@ final class PoolRules {
 
   final Map<String, PoolSpec> pools;
   final List<Assignment> assignments;
+
+  /** No rules at all. */
+  static PoolRules none() {
+    return new PoolRules(Collections.emptyMap(), Collections.emptyList());
+  }
 
   private PoolRules(Map<String, PoolSpec> pools, List<Assignment> assignments) {
     this.pools = Collections.unmodifiableMap(pools);
@@ -181,6 +190,7 @@ final class PoolRules {
       }
       Assignment assignment = new Assignment(
           text(place, entry, "pool", true),
+          rule,
           text(place, entry, "fingerprint", false),
           text(place, entry, "description", false),
           text(place, entry, "job_group", false));

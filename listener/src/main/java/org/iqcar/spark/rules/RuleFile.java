@@ -3,12 +3,21 @@ package org.iqcar.spark.rules;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileInputStream;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InterruptedIOException;
 import java.lang.reflect.InvocationTargetException;
+import java.math.BigInteger;
 import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Paths;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
@@ -32,7 +41,47 @@ final class RuleFile {
    *     {@code most} bytes
    */
   static byte[] read(String path, Object hadoop, int most) throws IOException {
-    return within(MOST_SECONDS, () -> readNow(path, hadoop, most));
+    return within(MOST_SECONDS, () -> {
+      if (stamp(path, hadoop) == null) {
+        throw new NoSuchFileException(path, null, "No such file or directory");
+      }
+      return readNow(path, hadoop, most);
+    });
+  }
+
+  /** What changes when a file does: time, size and, if local, its inode; null without a file. */
+  static String stamp(String path, Object hadoop) throws IOException {
+    File local = local(path);
+    if (local != null) {
+      try {
+        BasicFileAttributes file = Files.readAttributes(local.toPath(), BasicFileAttributes.class);
+        return file.lastModifiedTime().to(TimeUnit.NANOSECONDS) + " " + file.size() + " "
+            + file.fileKey();
+      } catch (NoSuchFileException gone) {
+        return null;
+      } catch (InvalidPathException e) {
+        throw new IOException(e.getMessage(), e);
+      }
+    }
+    try {
+      Object status = byHadoop("getFileStatus", path, hadoop);
+      return status.getClass().getMethod("getModificationTime").invoke(status) + " "
+          + status.getClass().getMethod("getLen").invoke(status);
+    } catch (FileNotFoundException gone) {
+      return null;
+    } catch (ReflectiveOperationException e) {
+      throw new IOException(e.toString(), e);
+    }
+  }
+
+  /** The first half of the content's SHA-256 in hexadecimal. */
+  static String hash(byte[] content) {
+    try {
+      byte[] digest = MessageDigest.getInstance("SHA-256").digest(content);
+      return String.format("%032x", new BigInteger(1, Arrays.copyOf(digest, 16)));
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   /** Runs an action in a thread of its own, which is abandoned if it takes longer. */
@@ -54,7 +103,8 @@ final class RuleFile {
     }
   }
 
-  private static byte[] readNow(String path, Object hadoop, int most) throws IOException {
+  /** Reads a whole file in this thread; as for {@link #read}, without a limit of time. */
+  static byte[] readNow(String path, Object hadoop, int most) throws IOException {
     try (InputStream in = open(path, hadoop)) {
       ByteArrayOutputStream out = new ByteArrayOutputStream();
       byte[] buffer = new byte[65_536];
@@ -69,17 +119,23 @@ final class RuleFile {
   }
 
   private static InputStream open(String path, Object hadoop) throws IOException {
+    File local = local(path);
+    return local != null ? openLocal(local) : openByHadoop(path, hadoop);
+  }
+
+  /** The local file that a path or URL names; null if it names none. */
+  private static File local(String path) throws IOException {
     if (!URL.matcher(path).matches()) {
-      return openLocal(new File(path));
+      return new File(path);
     }
     if (path.startsWith("file:")) {
       try {
-        return openLocal(Paths.get(URI.create(path)).toFile());
+        return Paths.get(URI.create(path)).toFile();
       } catch (IllegalArgumentException e) {
         throw new IOException("no file URL: " + e.getMessage(), e);
       }
     }
-    return openByHadoop(path, hadoop);
+    return null;
   }
 
   private static InputStream openLocal(File file) throws IOException {
@@ -90,19 +146,27 @@ final class RuleFile {
     return new FileInputStream(file);
   }
 
-  /** Opens a file by Hadoop, by reflection: the plugin is built without Hadoop's jars. */
+  /** Opens a file by Hadoop. */
   static InputStream openByHadoop(String path, Object hadoop) throws IOException {
+    return (InputStream) byHadoop("open", path, hadoop);
+  }
+
+  /** Calls a file system of Hadoop by reflection: the plugin is built without Hadoop's jars. */
+  private static Object byHadoop(String method, String path, Object hadoop) throws IOException {
     try {
       ClassLoader loader = hadoop.getClass().getClassLoader();
       Class<?> type = Class.forName("org.apache.hadoop.fs.Path", true, loader);
       Class<?> conf = Class.forName("org.apache.hadoop.conf.Configuration", true, loader);
       Object file = type.getConstructor(String.class).newInstance(path);
       Object system = type.getMethod("getFileSystem", conf).invoke(file, hadoop);
-      return (InputStream) system.getClass().getMethod("open", type).invoke(system, file);
+      return system.getClass().getMethod(method, type).invoke(system, file);
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       if (cause instanceof InterruptedIOException) {
         throw (InterruptedIOException) cause;
+      }
+      if (cause instanceof FileNotFoundException) {
+        throw (FileNotFoundException) cause;
       }
       throw new IOException(String.valueOf(cause.getMessage()), cause);
     } catch (ReflectiveOperationException e) {

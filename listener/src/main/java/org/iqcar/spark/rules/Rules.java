@@ -2,9 +2,11 @@ package org.iqcar.spark.rules;
 
 import java.io.IOException;
 import java.lang.reflect.Field;
+import java.nio.file.NoSuchFileException;
 import java.util.HashSet;
 import java.util.Locale;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
@@ -20,6 +22,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Applies the rules of {@code spark.iqcar.rules}: reads them before the scheduler is created,
  * because FAIR can only be chosen then, and adds pools and {@link PoolChooser} to it afterwards.
+ * It watches the file from then on, also one that holds no valid rules yet.
  *
  * <p>Rules that cannot be read stop the application, but only with
  * {@code spark.iqcar.rules.strict=true}. Any other failure leaves scheduling as without rules.
@@ -33,22 +36,31 @@ public final class Rules {
   private static final int MOST_BYTES = 8 << 20;
 
   private final SparkContext sc;
-  private final String path;
-  private final PoolRules rules;
+  private final Object hadoop;
+  private final Settings settings;
+  /** Pools that exist without the file. */
+  private final Set<String> others;
   /** Whether the default pool stays first in, first out, as without rules. */
   private final boolean keepDefaultFifo;
+  private final PoolRules first;
+  private final RuleNews firstNews;
+  private RuleWatch watch;
 
-  private Rules(SparkContext sc, String path, PoolRules rules, boolean keepDefaultFifo) {
+  private Rules(SparkContext sc, Object hadoop, Set<String> others, boolean keepDefaultFifo,
+      PoolRules first, RuleNews firstNews) {
     this.sc = sc;
-    this.path = path;
-    this.rules = rules;
+    this.hadoop = hadoop;
+    settings = Settings.from(sc.conf());
+    this.others = others;
     this.keepDefaultFifo = keepDefaultFifo;
+    this.first = first;
+    this.firstNews = firstNews;
   }
 
   /**
    * Reads the rules and switches FAIR on if needed; called before the scheduler is created.
    *
-   * @return the rules, or null without any
+   * @return the rules, or null if none act and none can come
    * @throws RulesRefused if they cannot be read and the settings are strict
    */
   public static Rules before(SparkContext sc) {
@@ -56,10 +68,15 @@ public final class Rules {
     return read(sc, isFair(conf.get(MODE, "FIFO")), () -> conf.set(MODE, FAIR));
   }
 
-  /** Reads and applies the rules where only a listener is configured: the scheduler exists. */
-  public static void applyLate(SparkConf conf) throws ReflectiveOperationException {
+  /**
+   * Reads and applies the rules where only a listener is configured: the scheduler exists.
+   *
+   * @return the rules, or null if none act and none can come
+   */
+  public static Rules applyLate(SparkConf conf, Consumer<RuleNews> news)
+      throws ReflectiveOperationException {
     if (Settings.from(conf).rules == null) {
-      return;
+      return null;
     }
     SparkContext sc = SparkInternals.contextBeingMade();
     Pool root = sc.taskScheduler().rootPool();
@@ -69,8 +86,9 @@ public final class Rules {
           "set it to FAIR, or spark.plugins=org.iqcar.spark.IqcarPlugin");
     });
     if (found != null) {
-      found.apply();
+      found.apply(news);
     }
+    return found;
   }
 
   private static Rules read(SparkContext sc, boolean fair, Runnable switchToFair) {
@@ -78,6 +96,7 @@ public final class Rules {
     if (settings.rules == null) {
       return null;
     }
+    boolean watched = settings.rulesWatchNanos > 0;
     try {
       Object hadoop = SparkInternals.call(sc, "hadoopConfiguration");
       AllocationFile file;
@@ -89,15 +108,40 @@ public final class Rules {
       }
       Set<String> others = new HashSet<>(file.pools);
       others.add(PoolRules.DEFAULT_POOL);
-      PoolRules rules = PoolRules.parse(settings.rules, bytes(settings.rules, hadoop), others);
-      if (rules.isEmpty()) {
-        LOG.info("iqcar: {} holds no rules", settings.rules);
+      PoolRules rules = PoolRules.none();
+      RuleNews news;
+      String hash = "";
+      String outcome = RuleNews.UNREADABLE;
+      try {
+        byte[] content;
+        try {
+          content = RuleFile.read(settings.rules, hadoop, MOST_BYTES);
+        } catch (IOException | RuntimeException e) {
+          outcome = e.getCause() instanceof NoSuchFileException ? RuleNews.MISSING : outcome;
+          throw new RulesRefused(settings.rules, "cannot be read (" + e.getMessage() + ")",
+              "name a file or URL that the driver can read in " + Setting.RULES.key());
+        }
+        hash = RuleFile.hash(content);
+        outcome = RuleNews.REFUSED;
+        rules = PoolRules.parse(settings.rules, content, others);
+        news = RuleNews.accepted(hash, rules, RuleChange.between(PoolRules.none(), rules));
+        if (rules.isEmpty()) {
+          LOG.info("iqcar: {} holds no rules", settings.rules);
+        }
+      } catch (RulesRefused refused) {
+        if (settings.rulesStrict || !watched) {
+          throw refused;
+        }
+        LOG.warn(refused.getMessage());
+        news = RuleNews.notAccepted(outcome, refused.reason(), hash, rules);
+      }
+      if (rules.isEmpty() && !watched) {
         return null;
       }
       if (!fair) {
         switchToFair.run();
       }
-      return new Rules(sc, settings.rules, rules, !fair && !file.present);
+      return new Rules(sc, hadoop, others, !fair && !file.present, rules, news);
     } catch (RulesRefused refused) {
       if (settings.rulesStrict) {
         throw refused;
@@ -109,41 +153,95 @@ public final class Rules {
     }
   }
 
-  private static byte[] bytes(String path, Object hadoop) {
-    try {
-      return RuleFile.read(path, hadoop, MOST_BYTES);
-    } catch (IOException | RuntimeException e) {
-      throw new RulesRefused(path, "cannot be read (" + e.getMessage() + ")",
-          "name a file or URL that the driver can read in " + Setting.RULES.key());
-    }
-  }
-
   private static boolean isFair(String mode) {
     return mode.trim().toUpperCase(Locale.ROOT).equals(FAIR);
   }
 
-  /** Adds the rules to the scheduler; never throws. */
-  public void apply() {
+  /**
+   * Adds the rules to the scheduler and watches their file; never throws.
+   *
+   * @param news is told which rules act, now and whenever that changes
+   */
+  public void apply(Consumer<RuleNews> news) {
     try {
       Faults.at("rules.apply");
       Object scheduler = sc.taskScheduler();
+      PoolChooser chooser;
       // The scheduler holds this lock when it adds to its pools.
       synchronized (scheduler) {
         Field field = SparkInternals.field(scheduler, "schedulableBuilder");
         SchedulableBuilder builder = (SchedulableBuilder) field.get(scheduler);
         RuleRoot root = new RuleRoot(new SlotsNow(sc));
         root.takePlace(scheduler, builder);
-        Pools pools = new Pools(root, rules.pools.values(), keepDefaultFifo);
-        pools.make();
-        Placement placement = new Placement(rules);
+        Pools pools = new Pools(root, keepDefaultFifo);
+        Placement placement = new Placement(first, settings.rulesWatchNanos > 0);
         sc.listenerBus().addToQueue(placement, QUEUE);
-        field.set(scheduler, new PoolChooser(builder, placement, pools));
+        chooser = new PoolChooser(builder, placement, pools);
+        chooser.become(first);
+        field.set(scheduler, chooser);
       }
-      LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
-          path, rules.pools.size(), rules.assignments.size());
+      if (!first.isEmpty()) {
+        LOG.info("iqcar: rules of {} apply: {} pools, {} assignments",
+            settings.rules, first.pools.size(), first.assignments.size());
+      }
+      news.accept(firstNews);
+      if (settings.rulesWatchNanos > 0) {
+        watch = new RuleWatch(source(), target(scheduler, chooser), first, firstNews, found -> {
+          log(found);
+          news.accept(found);
+        });
+        watch.start(settings.rulesWatchNanos);
+      }
     } catch (Throwable failure) {
       LOG.warn("iqcar: no rules are applied: the scheduler of this Spark cannot be reached; "
           + "jobs run as without rules", failure);
+    }
+  }
+
+  /** Looks at the file no longer. */
+  public void stop() {
+    if (watch != null) {
+      watch.stop();
+    }
+  }
+
+  private RuleWatch.Source source() {
+    return new RuleWatch.Source() {
+      @Override
+      public String stamp() throws IOException {
+        return RuleFile.stamp(settings.rules, hadoop);
+      }
+
+      @Override
+      public byte[] read() throws IOException {
+        return RuleFile.readNow(settings.rules, hadoop, MOST_BYTES);
+      }
+    };
+  }
+
+  private RuleWatch.Target target(Object scheduler, PoolChooser chooser) {
+    return new RuleWatch.Target() {
+      @Override
+      public PoolRules parse(byte[] content) {
+        return PoolRules.parse(settings.rules, content, others);
+      }
+
+      @Override
+      public void apply(PoolRules next) {
+        synchronized (scheduler) {
+          chooser.become(next);
+        }
+      }
+    };
+  }
+
+  private void log(RuleNews news) {
+    if (news.outcome.equals(RuleNews.ACCEPTED)) {
+      LOG.info("iqcar: rules of {} apply: {} pools, {} assignments, {} changes",
+          settings.rules, news.pools, news.assignments, news.changes.size());
+    } else {
+      LOG.warn("iqcar: the rules stay as they are: {} is {}: {}",
+          settings.rules, news.outcome, news.reason);
     }
   }
 }

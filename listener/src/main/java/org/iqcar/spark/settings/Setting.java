@@ -31,7 +31,10 @@ public enum Setting {
   RULES("spark.iqcar.rules", "none", "0.1.0",
       "Compiled rules to apply: a path or URL that the driver can read. none = no rules."),
   RULES_STRICT("spark.iqcar.rules.strict", "false", "0.1.0",
-      "Do not start an application whose rules cannot be read, instead of going on without them.");
+      "Do not start an application whose rules cannot be read, instead of going on without them."),
+  RULES_WATCH("spark.iqcar.rules.watchMs", "1000", "0.2.0",
+      "Time between two looks at the file of rules, which act again when it has changed; 100 at "
+          + "least. 0 = the file is read once, when the application starts.");
 
   private final String key;
   private final String fallback;

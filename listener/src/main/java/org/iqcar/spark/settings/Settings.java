@@ -41,6 +41,8 @@ public final class Settings {
   /** Path or URL of the rules; null for none. */
   public final String rules;
   public final boolean rulesStrict;
+  /** Time between two looks at the file of rules; 0 = it is not watched. */
+  public final long rulesWatchNanos;
 
   /**
    * @param values gives the value of a key, or null where it is not set
@@ -64,6 +66,8 @@ public final class Settings {
     rules = file == null || file.trim().isEmpty() || Setting.RULES.fallback().equals(file.trim())
         ? null : file.trim();
     rulesStrict = bool(values, Setting.RULES_STRICT);
+    long watch = nanos(values, Setting.RULES_WATCH);
+    rulesWatchNanos = watch == 0 ? 0 : Math.max(100_000_000L, watch);
   }
 
   /** The settings in a Spark configuration. */
