@@ -32,6 +32,8 @@ MOST_BLAMED_FOR_CAUSE = 3
 """Whom one cause of one straggler is put down to, named in one line."""
 MOST_WASTED = 10
 """Queries named that ended later for wasted work, with what helps."""
+MOST_ACTED = 40
+"""Rules listed that acted in the recorded run; a loop that changes its mind makes more."""
 MOST_DOUBTS = 40
 """Doubts listed in full."""
 

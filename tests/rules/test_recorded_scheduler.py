@@ -64,6 +64,18 @@ def test_pools_are_those_seen_last_with_whole_numbers_that_spark_takes() -> None
     )
 
 
+def test_pools_of_rules_that_were_taken_back_are_not_the_applications_own() -> None:
+    known = {"kind": "pool", "outcome": "accepted", "after": "FIFO weight 2 minShare 0"}
+    pools = [{"name": "kept", "weight": 5.0, "time_ms": 2.0}]
+    pools += [{"name": name, "weight": 2.0, "time_ms": 1.0} for name in ("kept", "gone", "quiet")]
+    changes = [{"name": name, "time_ms": 1.0, **known} for name in ("kept", "gone", "quiet")]
+    changes += [{"name": name, "time_ms": 2.0, **known, "after": ""} for name in ("gone", "kept")]
+    found = recorded(
+        applications=[{"scheduler_mode": "FAIR"}], pools=pools, rule_changes=changes
+    ).pools
+    assert found == (Pool("kept", 5), Pool("quiet", 2))
+
+
 def test_under_fifo_pools_do_not_count() -> None:
     assert recorded(applications=[{"scheduler_mode": "FIFO"}], pools=POOLS).pools == ()
 

@@ -31,6 +31,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
     "pools": {"app": "applications"},
+    "rule_changes": {"app": "applications"},
     "executor_targets": {"app": "applications"},
     "samples": {"app": "applications", "host": "hosts", "executor": "executors"},
 }

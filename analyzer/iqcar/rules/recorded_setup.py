@@ -106,10 +106,15 @@ def sure_slots(tables: Tables, app: int) -> int | None:
 
 
 def _pools(tables: Tables, app: int) -> list[Pool]:
-    """Return the pools that the plugin saw last; none under FIFO, where pools do not count."""
+    """Return the pools that the plugin saw last; none under FIFO, where pools do not count.
+
+    Pools of rules that were taken back while the application ran are not among them.
+    """
     if texts(tables.applications, "scheduler_mode")[app] != FAIR:
         return []
     rows = tables.pools[tables.pools["app"] == app].sort_values("time_ms", kind="stable")
+    last = rows[rows["time_ms"] == rows["time_ms"].max()]
+    gone = _taken_back(tables, app) - set(texts(last, "name"))
     pools = {
         name: Pool(
             name,
@@ -128,7 +133,7 @@ def _pools(tables: Tables, app: int) -> list[Pool]:
             rows["strict"].tolist(),
             strict=True,
         )
-        if name.isprintable() and name.strip() and len(name) <= MAX_POOL_NAME
+        if name.isprintable() and name.strip() and len(name) <= MAX_POOL_NAME and name not in gone
     }
     return list(pools.values())
 
@@ -136,6 +141,14 @@ def _pools(tables: Tables, app: int) -> list[Pool]:
 def cap_or_none(cap: float) -> int | None:
     """Return a recorded cap; None where there was none."""
     return int(min(cap, _INT_MAX)) if cap >= 1 else None
+
+
+def _taken_back(tables: Tables, app: int) -> set[str]:
+    """Return the pools that rules no longer defined at the end."""
+    changes = tables.rule_changes
+    changes = changes[(changes["app"] == app) & (changes["kind"] == "pool")]
+    last = dict(zip(texts(changes, "name"), texts(changes, "after"), strict=True))
+    return {name for name, after in last.items() if not after}
 
 
 def _whole(value: float, least: int) -> int:

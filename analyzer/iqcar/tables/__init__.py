@@ -6,6 +6,7 @@ from iqcar.tables.recorded_tables import (
     EXECUTOR_TARGETS,
     INTERVALS,
     POOLS,
+    RULE_CHANGES,
     SAMPLES,
     TASK_RECORDS,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "NONE",
     "POOLS",
     "QUERIES",
+    "RULE_CHANGES",
     "SAMPLES",
     "SPECS",
     "SQL_EXECUTIONS",

@@ -1,4 +1,4 @@
-"""The tables that only the plugin fills: task records, intervals, pools, targets and samples."""
+"""The tables that only the plugin fills: task records, intervals, scheduler, samples."""
 
 from __future__ import annotations
 
@@ -65,6 +65,23 @@ POOLS = TableSpec(
         ("min_share", "float64", "slots", "Slots it gets before weights count."),
         ("cap", "float64", "tasks", "Most of its tasks that run at once; NaN if it has no cap."),
         ("strict", "bool", "", "Whether the cap also holds where slots are idle."),
+    ),
+)
+
+RULE_CHANGES = TableSpec(
+    "rule_changes",
+    "One row per difference whenever the plugin applied other rules, and one per look at the rules "
+    "file that changed nothing.",
+    declare(
+        ("app", "int32", "row", "Its application."),
+        ("time_ms", "float64", "ms", "When the rules acted, or the file was looked at."),
+        ("outcome", "str", "", "accepted; refused, missing or unreadable: rules stay as they are."),
+        ("reason", "str", "", "Why the rules stay as they are; empty if accepted."),
+        ("kind", "str", "", "pool, placement or order; empty where nothing changed."),
+        ("rule", "str", "", "Ids of the rules that it comes from, or came from."),
+        ("name", "str", "", "The pool, or what the query is recognised by."),
+        ("before", "str", "", "How the pool was, or the query's pool; empty if there was none."),
+        ("after", "str", "", "How it is from then on; empty if the rule is gone."),
     ),
 )
 

@@ -19,6 +19,7 @@ from iqcar.tables.recorded_tables import (
     EXECUTOR_TARGETS,
     INTERVALS,
     POOLS,
+    RULE_CHANGES,
     SAMPLES,
     TASK_RECORDS,
 )
@@ -290,6 +291,7 @@ SPECS: tuple[TableSpec, ...] = (
     TASK_RECORDS,
     INTERVALS,
     POOLS,
+    RULE_CHANGES,
     EXECUTOR_TARGETS,
     SAMPLES,
 )
@@ -319,6 +321,7 @@ class Tables:
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     pools: pd.DataFrame
+    rule_changes: pd.DataFrame
     executor_targets: pd.DataFrame
     samples: pd.DataFrame
     query_by: QueryBy | None = None

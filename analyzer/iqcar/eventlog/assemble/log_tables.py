@@ -19,6 +19,7 @@ from iqcar.eventlog.events.job_state import Executor, Stage
 from iqcar.eventlog.events.operators import SEPARATOR, stage_label
 from iqcar.eventlog.events.sql_collect import totals, user_named
 from iqcar.eventlog.plugin.plugin_samples import decode_samples, samples_frame
+from iqcar.eventlog.plugin.rule_events import decode_rule_changes
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "samples": samples,
     }
     add_records(log, frames)
+    frames["rule_changes"] = decode_rule_changes(log.plugin_events)
     frames["executor_targets"] = decode_targets(log.plugin_events)
     return Assembled(frames, facts.hosts, facts.bad_times)
 

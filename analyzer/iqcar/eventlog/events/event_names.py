@@ -14,7 +14,9 @@ CONNECT = "org.apache.spark.sql.connect.service.SparkListenerConnect"
 PLUGIN = "org.iqcar.spark.IqcarEvent"
 """Prefix of the names of the events that iqcar's own Spark plugin writes."""
 
-PLUGIN_KEPT = frozenset((f"{PLUGIN}Scheduler", f"{PLUGIN}Executors", f"{PLUGIN}Samples"))
+PLUGIN_KEPT = frozenset(
+    (f"{PLUGIN}Scheduler", f"{PLUGIN}Rules", f"{PLUGIN}Executors", f"{PLUGIN}Samples")
+)
 """Those among them whose lines are kept."""
 
 TASK_RECORD = "iqcar.task"

@@ -6,16 +6,19 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from iqcar import limits
 from iqcar.formatting import printable
 from iqcar.report.terminal.advice_section import title
 from iqcar.rules import compile_rules, dump_compiled, scheduler_rules
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.rules.compiled_file import compiled_for
 from iqcar.verdict.rule_lines import do_not_apply, rejected_lines, rule_lines, together_words
+from iqcar.verdict.rules_acting import acting_rules, not_accepted, since_start
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
     from iqcar.rules import Rule
+    from iqcar.tables import Tables
 
 
 def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -24,6 +27,7 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
     lines = rule_lines(diagnosis.rules)
     rejected = rejected_lines(diagnosis.rejected_rules)
     advice = [_advice(rule) for rule in diagnosis.rules if rule.is_advice]
+    acted = _acted(diagnosis.tables)
     if not rules:
         return {
             "sentence": "No scheduler rule is proposed: no query lost enough to another to be "
@@ -33,6 +37,7 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
             "rules": [],
             "rejected": rejected,
             "advice": advice,
+            **acted,
         }
     earlier = diagnosis.earlier
     recorded = compiled_for(diagnosis.tables, rules, earlier.recorded)
@@ -50,6 +55,28 @@ def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:
         "rules_file": _visible(_file_of(diagnosis)),
         "allocation": allocation_xml(plan.pools).decode("utf-8") if pools else "",
         "pools": pools,
+        **acted,
+    }
+
+
+def _acted(tables: Tables) -> dict[str, Any]:
+    """Lay out which rules acted when in the recorded run, and what was not accepted."""
+    acting, refused = acting_rules(tables), not_accepted(tables)
+    return {
+        "acted": [
+            {
+                "rule": printable(one.rule),
+                "from": since_start(tables, one.app, one.from_ms),
+                "until": since_start(tables, one.app, one.until_ms),
+                "sentence": one.sentence,
+            }
+            for one in acting[: limits.MOST_ACTED]
+        ],
+        "acted_left_out": max(0, len(acting) - limits.MOST_ACTED),
+        "not_accepted": [
+            f"{since_start(tables, app, time)}: {sentence}"
+            for app, time, sentence in refused[: limits.MOST_ACTED]
+        ],
     }
 
 

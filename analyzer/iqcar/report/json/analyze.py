@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from iqcar.enums import Resource
+from iqcar.report.json.acting_rules import acting_rules_to_dict
 from iqcar.report.json.demand import demand_to_dict
 from iqcar.report.json.plain import plain
 from iqcar.report.json.straggler_links import links_to_dict
@@ -136,6 +137,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "rules_together": lambda: together.to_dict() if together is not None else None,
         "rejected_rules": lambda: [one.to_dict() for one in diagnosis.rejected_rules],
         "earlier_round": lambda: list(diagnosis.earlier.notes),
+        "acting_rules": lambda: acting_rules_to_dict(diagnosis.tables),
         "do_not_apply": lambda: do_not_apply(diagnosis),
         "doubts": lambda: list(diagnosis.doubts),
     }

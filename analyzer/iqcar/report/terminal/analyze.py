@@ -11,6 +11,7 @@ from rich.text import Text
 from iqcar.enums import BlameKind, Resource
 from iqcar.formatting import breakdown, duration, percent, printable, resource_name, short
 from iqcar.report.json.straggler_links import link_lines
+from iqcar.report.terminal.acting_rules_section import acting_rules_section
 from iqcar.report.terminal.advice_section import advice_section
 from iqcar.report.terminal.layout import (
     indented,
@@ -55,6 +56,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     print_section(console, "Wasted work", wasted_section(diagnosis.wasted, verdict.wasted, top))
     print_section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
     print_section(console, "Topics", topic_section(diagnosis.topics, top))
+    print_section(console, "Rules that acted", acting_rules_section(diagnosis.tables))
     print_section(console, "Scheduler rules", _rules(diagnosis))
     print_section(console, "Advice", advice_section(diagnosis.rules))
     print_doubts(verdict.doubts, console)

@@ -1,0 +1,99 @@
+"""The plugin watches its rules file: what changes there acts while the application runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import iqcar
+from iqcar.report.json.analyze import to_dict
+from tests.support import SUPPORT
+from tests.support.listener_spark import PLUGIN, App, run, spark_params
+
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
+
+STEPS = (
+    *("default", "placed", "weight", "moved", "another mode", "malformed", "removed", "restored"),
+    *("idle", "no watcher"),
+)
+
+
+class Reloaded(NamedTuple):
+    """The application whose rules changed, and its diagnosis."""
+
+    app: App
+    diagnosis: iqcar.Diagnosis
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def reloaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reloaded:
+    """One job of 1000 tasks that runs from before the first rule until after the last."""
+    folder = tmp_path_factory.mktemp("reloaded")
+    rules = folder / "rules.json"
+    job = [str(SUPPORT / "reload_jobs.py"), str(rules), str(folder / "log")]
+    app = run(request.param, folder, job, conf={**PLUGIN, "spark.iqcar.rules": str(rules)})
+    assert app.exit_code == 0, app.output + app.errors[-3000:]
+    return Reloaded(app, iqcar.diagnose(iqcar.read([folder / "log"])))
+
+
+def test_every_change_acts_on_the_job_that_runs_and_no_slot_is_lost(reloaded: Reloaded) -> None:
+    steps = [line.split(" ", 1)[1] for line in reloaded.app.output.splitlines() if "STEP" in line]
+    assert tuple(step.rpartition(" ")[0] for step in steps) == STEPS
+    assert "SUM 1000" in reloaded.app.output
+
+
+def test_what_is_wrong_with_the_file_leaves_the_rules_and_is_said_once(reloaded: Reloaded) -> None:
+    app = reloaded.app
+    assert "STILL 7 True" in app.output
+    outcomes = [event["outcome"] for event in app.own_events("Rules")]
+    assert outcomes == ["missing", *["accepted"] * 4, "refused", "missing", "accepted"]
+    said = [line for line in app.errors.splitlines() if "iqcar: the rules stay" in line]
+    assert ["refused" in line for line in said] == [True, False]
+    assert app.errors.count("iqcar: no rules are applied") == 1
+
+
+def test_each_change_is_followed_by_the_schedulers_pools(reloaded: Reloaded) -> None:
+    states = [
+        {pool["name"]: (pool["weight"], pool["mode"]) for pool in event["pools"]}
+        for event in reloaded.app.own_events()
+    ]
+    default = {"default": (1, "FIFO")}
+    assert states == [
+        default,
+        {**default, "one": (1, "FIFO")},
+        {**default, "one": (5, "FIFO")},
+        {**default, "one": (1, "FIFO"), "two": (2, "FAIR")},
+        {**default, "two": (7, "FIFO")},
+        default,
+    ]
+
+
+def test_tasks_say_which_pool_they_were_launched_in(reloaded: Reloaded) -> None:
+    records = reloaded.diagnosis.tables.task_records.sort_values("start_ms")
+    in_order = list(dict.fromkeys(records["pool"].tolist()))
+    assert in_order == ["", "one", "two", "default"]
+
+
+def test_the_analyzer_shows_which_rules_acted_when(reloaded: Reloaded) -> None:
+    found = to_dict(reloaded.diagnosis)["acting_rules"]
+    acted = [
+        (one["rule"], one["name"], one["value"].split(" minShare")[0]) for one in found["acted"]
+    ]
+    assert sorted(acted) == sorted(
+        [
+            ("AGG-one", "job group hog", "one"),
+            ("AGG-one", "one", "FIFO weight 1"),
+            ("AGG-one", "one", "FIFO weight 5"),
+            ("", "one", "FIFO weight 1"),
+            ("AGG-two", "job group hog", "two"),
+            ("AGG-two", "two", "FAIR weight 2"),
+            ("AGG-two", "two", "FIFO weight 7"),
+        ]
+    )
+    assert all(one["until_ms"] >= one["from_ms"] for one in found["acted"])
+    assert len(found["not_accepted"]) == 3
+
+
+def test_a_log_whose_pools_changed_is_replayed(reloaded: Reloaded) -> None:
+    assert reloaded.diagnosis.what_if_model is not None  # raises where nothing can be replayed
