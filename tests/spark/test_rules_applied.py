@@ -242,6 +242,7 @@ FAULTS = {
     "rules.onJobStart": "finding a job's rule failed; the job is not affected",
 }
 """Places where the plugin fails, and what it says then."""
+WATCH_FAILS = {"iqcar.test.fail": "rules.watch", "spark.iqcar.rules.watchMs": "100"}
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -277,6 +278,7 @@ def ruled(
             "beside Spark's own": (("many:20", "lock"), {**applied(beside), **allocation}),
             "listener alone": (("many:20",), listener),
             **{place: (("many:20",), {**first, "iqcar.test.fail": place}) for place in FAULTS},
+            "rules.watch": (("many:20", "spin"), {**first, **WATCH_FAILS}),
         },
     )
 
@@ -303,6 +305,14 @@ def test_whatever_fails_jobs_run_as_without_rules(ruled: dict[str, App], place: 
     assert app.exit_code == 0, app.errors[-3000:]
     assert pools_in_records(app, "many") == {None}
     assert app.errors.count(FAULTS[place]) == 1
+
+
+@portable
+def test_a_watcher_that_fails_leaves_the_rules_that_act(ruled: dict[str, App]) -> None:
+    app = ruled["rules.watch"]
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert pools_in_records(app, "many") == {"first"}
+    assert app.errors.count("watching the rules failed; the job is not affected") == 1
 
 
 @portable
@@ -351,7 +361,10 @@ def unruled(
     bad = {what: applied(str(folder / f"{what}.json")) for what in BAD}
     good = rules_file(folder / "good.json", [pool("first")], [FIRST])
     confs = {
-        **{what: bad[what] for what in ("weight", "not compiled", "missing")},
+        **{
+            what: {**bad[what], "spark.iqcar.rules.watchMs": "0"}
+            for what in ("weight", "not compiled", "missing")
+        },
         "off": {**applied(good), "spark.iqcar.enabled": "false"},
         "listener alone": {**LISTENER_ONLY, "spark.iqcar.rules": good},
         **{
@@ -364,7 +377,9 @@ def unruled(
 
 
 @pytest.mark.parametrize("what", ["weight", "not compiled", "missing"])
-def test_bad_rules_are_reported_once_and_change_nothing(unruled: dict[str, App], what: str) -> None:
+def test_bad_rules_that_are_not_watched_are_reported_once_and_change_nothing(
+    unruled: dict[str, App], what: str
+) -> None:
     app = unruled[what]
     assert app.exit_code == 0, app.errors[-3000:]
     (line,) = (line for line in app.errors.splitlines() if REFUSED in line)

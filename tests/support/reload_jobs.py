@@ -81,7 +81,7 @@ def work(_: int) -> int:
 def hog() -> None:
     """One stage that runs all the time."""
     sc.setJobGroup("hog", "hog")
-    print("SUM", sc.parallelize(range(1000), 1000).map(work).sum(), flush=True)
+    print("SUM", sc.parallelize(range(600), 600).map(work).sum(), flush=True)
 
 
 def watchers() -> int:
