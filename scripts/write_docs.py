@@ -131,8 +131,8 @@ rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of li
   decided, and what helps where pools do not.
 
 The plugin [watches the file](listener.md#applying-rules): what is changed there acts within two
-seconds. `iqcar analyze` of such a run says under "Rules that acted" which rule did what from when to
-when, and which versions of the file were not accepted and why (JSON: `acting_rules`; table:
+seconds. `iqcar analyze` of such a run says under "Rules that acted" which rule did what from when
+to when, and which versions of the file were not accepted and why (JSON: `acting_rules`; table:
 `rule_changes`).
 
 In PySpark, `with iqcar.query("q39b", pool="iqcar-q39b"):` names what runs inside and puts it into a

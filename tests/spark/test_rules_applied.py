@@ -294,7 +294,8 @@ def test_group_description_and_order_decide_and_the_rest_stays_where_it_was(
     assert pools_in_records(app, "spin") == {None}
     assert pools_in_records(app, "pooled") == {"gold"}
     pools = pools_of(app)
-    assert pools["first"] == {"name": "first", "mode": "FAIR", "weight": 2, "minShare": 1}
+    first = {"name": "first", "mode": "FAIR", "weight": 2, "minShare": 1}
+    assert pools["first"] == {**first, "cap": 0, "strict": False}
     assert pools["default"]["weight"] == 5
 
 
