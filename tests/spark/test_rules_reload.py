@@ -14,8 +14,8 @@ from tests.support.listener_spark import PLUGIN, App, run, spark_params
 pytestmark = [pytest.mark.spark, pytest.mark.portable]
 
 STEPS = (
-    *("default", "placed", "weight", "moved", "another mode", "malformed", "removed", "restored"),
-    *("idle", "no watcher"),
+    *("default", "placed", "tasks", "weight", "moved", "tasks", "another mode"),
+    *("malformed", "removed", "restored", "idle", "no watcher"),
 )
 
 

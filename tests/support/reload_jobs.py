@@ -71,6 +71,18 @@ def until(step: str, done: Callable[[], bool]) -> None:
     print(f"STEP {step} {time.monotonic() - begun:.2f}", flush=True)
 
 
+def completed() -> int:
+    """Tasks of the hog that have ended."""
+    info = sc.statusTracker().getStageInfo(0)
+    return info.numCompletedTasks if info is not None else 0
+
+
+def tasks_later() -> None:
+    """Wait until tasks have ended that were launched after now: two run at once."""
+    before = completed()
+    until("tasks", lambda: completed() >= before + 4)
+
+
 def work(_: int) -> int:
     """A task of the hog: half a second, and next to nothing once it is to stop."""
     if not os.path.exists(STOP):  # noqa: PTH110 (runs on an executor, without this module)
@@ -96,10 +108,12 @@ until("default", lambda: running("default") > 0)
 one = {"name": "one", "weight": 1, "min_share": 1}
 write(rules("one", one))
 until("placed", lambda: running("one") > 0 and running("default") == 0)
+tasks_later()
 write(rules("one", {**one, "weight": 5}))
 until("weight", lambda: pools()["one"].weight() == 5 and running("one") > 0)
 write(rules("two", one, {"name": "two", "weight": 2, "mode": "FAIR"}))
 until("moved", lambda: running("two") > 0 and running("one") == 0)
+tasks_later()
 write(rules("two", {"name": "two", "weight": 7}))
 until("another mode", lambda: pools()["two"].weight() == 7 and "one" not in pools())
 write('{"schema_version": "1", "pools": [')
