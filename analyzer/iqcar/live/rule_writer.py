@@ -135,10 +135,8 @@ class RuleWriter:
             return original.content or dump_rules((), PoolPlan(), known)
         every = [*original.file.rules, *map(self._named, rules)]
         plan_before = original.file.plan or PoolPlan()
-        own = _merged(
-            [pool for pool in plan_before.pools if not pool.name.startswith(PREFIX)],
-            [*original.file.recorded.pools, *known.pools],
-        )
+        seen = _merged(plan_before.pools, [*original.file.recorded.pools, *known.pools])
+        own = [pool for pool in seen if not pool.name.startswith(PREFIX)]
         slots, running = original.file.recorded.slots, original.file.recorded.running
         most = max(known.running or 0, running or 0) or None
         plan = compile_rules(every, known.slots or slots, most, own, all_rules=True)
