@@ -190,6 +190,7 @@ def run(cluster: str, arm: str, folder: Path, base: Path, quick: bool) -> None:
         **measured,
         "phases": plan["phases"],
         "intruder": INTRUDER,
+        "intruder_task_s": QUERIES[INTRUDER]["ms"] / 1e3,
         "journal": [json.loads(line) for line in lines],
         "outside_load": outside_load(iqcar.read([log_of(folder)])).share,
     }

@@ -13,10 +13,9 @@ import numpy as np
 from iqcar.comparison.judged_effect import judge_effect
 
 BASE = "no rules"
-RELIEF_TIMES = 2.0
-"""A phase is relieved from the first short query on that takes less than so many times its median
-in quiet times, if the median of it and the next four does, too."""
 RELIEF_RUNS = 5
+"""A phase is relieved from the first short query on that waits for one task of the intruder at
+most, if the median of it and the next four does, too: no scheduler takes back a slot."""
 
 Run = Mapping[str, Any]
 
@@ -28,8 +27,8 @@ def figures(measured: Run) -> dict[str, Any]:
     ----------
     measured : mapping
         ``began_ms``, ``ran`` (name, start_ms, end_ms of each query), ``phases`` (first and last
-        second of each intrusion), ``intruder``, ``journal`` (lines of the live loop),
-        ``outside_load``.
+        second of each intrusion), ``intruder``, ``intruder_task_s``, ``journal`` (lines of the live
+        loop), ``outside_load``.
 
     Returns
     -------
@@ -56,14 +55,14 @@ def figures(measured: Run) -> dict[str, Any]:
         for line in measured["journal"]
         if line["event"] in ("write", "take-back")
     ]
-    usual = float(np.median(quiet))
+    most = float(np.median(quiet)) + measured["intruder_task_s"]
     return {
         "quiet_s": quiet,
         "busy_s": busy,
         "intruder_s": [took for name, _, took in rows if name == measured["intruder"]],
         "to_rule_s": [_first_rule(changes, a, b) for a, b in phases],
         "to_relief_s": [
-            _relief([(at - a, took) for at, took in short if a <= at < b], usual) for a, b in phases
+            _relief([(at - a, took) for at, took in short if a <= at < b], most) for a, b in phases
         ],
         "changes": changes,
         "oscillations": oscillations(changes, phases),
@@ -86,9 +85,8 @@ def _first_rule(changes: Iterable[Run], first: float, last: float) -> float | No
     return 0.0 if acting else None
 
 
-def _relief(short: Sequence[tuple[float, float]], usual: float) -> float | None:
-    """Seconds from an intrusion until short queries take about as long as in quiet times."""
-    most = RELIEF_TIMES * usual
+def _relief(short: Sequence[tuple[float, float]], most: float) -> float | None:
+    """Seconds from an intrusion until short queries take no longer than this."""
     slow = [number for number, (_, took) in enumerate(short) if took > most]
     for number in range(slow[0] if slow else 0, len(short) - RELIEF_RUNS + 1):
         next_ones = [took for _, took in short[number : number + RELIEF_RUNS]]

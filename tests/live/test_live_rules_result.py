@@ -41,6 +41,7 @@ def measured(slow: list[tuple[float, float]], journal: list[dict]) -> dict:
         "began_ms": 0.0,
         "phases": PHASES,
         "intruder": "etl",
+        "intruder_task_s": 1.2,
         "journal": [*journal, {"time": "1970-01-01T00:00:01+00:00", "event": "start"}],
         "outside_load": 0.02,
         "ran": [
