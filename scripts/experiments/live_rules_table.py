@@ -29,8 +29,9 @@ def live_rules(result: dict[str, Any]) -> str:
         "relief: seconds from each intrusion, in order (0: the rule was there; –: not within the "
         "phase). Relief: a short query waits for one task of the intruder at most, as no slot is "
         "taken back. Runs of the intruder are per round; it runs one query after another. The "
-        "verdict is against no rules, and none is given where the same queries without the intruder, or "
-        "other processes' use of the processors, changed half as much.\n\n" + "\n\n".join(parts)
+        "verdict is against no rules, and none is given where the same queries without the "
+        "intruder, or other processes' use of the processors, changed half as much.\n\n"
+        + "\n\n".join(parts)
     )
 
 
