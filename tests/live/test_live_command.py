@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import jsonschema
@@ -12,7 +13,7 @@ from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
 from iqcar.report.json.live import live_schema
 from tests.live.test_window import queue
-from tests.support.command import iqcar
+from tests.support.command import Forked, iqcar
 from tests.support.contended_log import contended_log
 
 
@@ -95,3 +96,24 @@ def test_an_event_from_the_far_future_does_not_move_the_window(tmp_path: Path) -
     watch.read()
     found = watch.window()
     assert found is not None and found.end_ms == 6000.0
+
+
+def test_ctrl_c_ends_it_without_a_word(tmp_path: Path) -> None:
+    log = queue().write(tmp_path / "local-1.inprogress")
+    process = Forked("live", log, "--json", "--every", "50ms")
+    assert process.stdout is not None and process.stderr is not None
+    assert json.loads(process.stdout.readline())["state"] == "running"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert process.stderr.read() == ""
+
+
+def test_a_log_that_is_gone_is_partial(tmp_path: Path) -> None:
+    log = queue().write(tmp_path / "local-1.inprogress")
+    process = Forked("live", log, "--json", "--every", "20ms")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    log.unlink()
+    assert process.wait(60) == 3
+    assert process.stderr.read() == "iqcar: the log is gone\n"
+    assert json.loads(process.stdout.read().splitlines()[-1])["state"] == "gone"

@@ -21,7 +21,8 @@ def live(
         typer.Argument(
             metavar="PATH",
             help="Event log of a running application: its file, its eventlog_v2_* folder, a folder "
-            "in which one application runs, or the URL of one of these.",
+            "in which one application runs, the URL of one of these, or spark-live://host:port, at "
+            "which a driver streams its events.",
             show_default=False,
         ),
     ],

@@ -9,6 +9,7 @@ from iqcar.errors import IqcarError
 from iqcar.eventlog.collect import NotAnEventLogError
 from iqcar.eventlog.events.lines import LineTally
 from iqcar.eventlog.input_status import nothing_read
+from iqcar.live.driver_stream import SCHEME, DriverTail
 from iqcar.live.follow import LogTail, find_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import window_of
@@ -29,7 +30,7 @@ class Watch:
     Parameters
     ----------
     path : str
-        As for :func:`iqcar.live.follow.find_log`.
+        As for :func:`iqcar.live.follow.find_log`, or ``spark-live://host:port``.
     settings : Settings
         As of ``iqcar analyze``.
     window_ms : float
@@ -55,7 +56,11 @@ class Watch:
     ) -> None:
         self.path = path
         self.settings = settings
-        self.tail = LogTail(find_log(path, within))
+        self.tail: LogTail | DriverTail
+        if path.startswith(SCHEME) and not within:
+            self.tail = DriverTail(path)
+        else:
+            self.tail = LogTail(find_log(path, within))
         self.growing = GrowingLog(window_ms)
         self.notes: list[str] = []
         self._clock = clock

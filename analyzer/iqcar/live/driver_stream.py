@@ -1,0 +1,120 @@
+"""The events of a running application as its driver streams them, line by line.
+
+``spark-live://host:port``: for where the event log lags. The first line is a JSON object about the
+stream; each further line is an event as the event log has it, from the start of the application.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.eventlog.decode.streams import CHUNK_BYTES, why
+from iqcar.eventlog.events.lines import LineSplitter, LineTally
+from iqcar.eventlog.find.log_parts import EventLog, LogPart
+from iqcar.live.follow import News
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEME = "spark-live://"
+TOKEN = "IQCAR_LIVE_TOKEN"  # noqa: S105
+"""Environment variable with the token that the driver asks for; sent as the first line if set."""
+CONNECT_S = 10.0
+"""Seconds in which the driver must answer (10)."""
+MAX_HEADER_BYTES = 64 << 10
+"""Bytes of the first line (64 KiB)."""
+
+
+class DriverTail:
+    """Reads what a driver streams, as :class:`~iqcar.live.follow.LogTail` reads a log.
+
+    Parameters
+    ----------
+    address : str
+        ``spark-live://host:port``.
+
+    Raises
+    ------
+    IqcarError
+        If nobody answers there, or the answer is no such stream.
+    UsageError
+        If it is no address.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.tally = LineTally()
+        self.gone = False
+        self.problem = ""
+        self.log = EventLog(address, (LogPart(address, address, 0),), in_progress_hint=True)
+        self._splitter = LineSplitter(self.tally)
+        self._socket = _connect(address)
+        self._first = self._header(address)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a last line whose end has not come yet."""
+        return self._splitter.held_bytes
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes read, twice: how many there are nobody knows."""
+        return self.tally.bytes_stored, self.tally.bytes_stored
+
+    def poll(self) -> Iterator[News]:
+        """Yield what has come since the last time."""
+        data, self._first = self._first, b""
+        while not self.gone:
+            self.tally.bytes_stored += len(data)
+            self.tally.bytes_decoded += len(data)
+            if data and (block := self._splitter.add(data)):
+                yield News(block)
+            try:
+                data = self._socket.recv(CHUNK_BYTES)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                data = b""
+            self.gone = not data
+        if block := self._splitter.take_ended():
+            yield News(block)
+
+    def _header(self, address: str) -> bytes:
+        """Read the first line; return what came behind it."""
+        came = b""
+        try:
+            while b"\n" not in came and len(came) < MAX_HEADER_BYTES:
+                data = self._socket.recv(MAX_HEADER_BYTES)
+                if not data:
+                    break
+                came += data
+            msgspec.json.decode(came.partition(b"\n")[0], type=dict)
+        except (OSError, msgspec.MsgspecError) as error:
+            self._socket.close()
+            said = why(error) if isinstance(error, OSError) else "its first line is no header"
+            advice = f"is it the address of spark.iqcar.live, and {TOKEN} its token"
+            raise IqcarError(f"no stream of a driver: {said}", address, advice) from error
+        self._socket.setblocking(False)
+        return came.partition(b"\n")[2]
+
+
+def _connect(address: str) -> socket.socket:
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    if not host or port is None:
+        raise UsageError("is no address of a driver", address, f"write {SCHEME}host:port")
+    try:
+        connected = socket.create_connection((host, port), CONNECT_S)
+        if token := os.environ.get(TOKEN):
+            connected.sendall(token.encode() + b"\n")
+    except OSError as error:
+        raise IqcarError(f"the driver does not answer: {why(error)}", address) from error
+    return connected

@@ -1,0 +1,82 @@
+"""Events that a driver streams say what its log says."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from iqcar.diagnosis import Settings
+from iqcar.errors import IqcarError, UsageError
+from iqcar.live.driver_stream import TOKEN
+from iqcar.live.watch import Watch
+from tests.support.contended_log import contended_log
+
+LOG = contended_log().bytes()
+
+
+@contextmanager
+def driver(*pieces: bytes, go_on: threading.Event, got: list[bytes]) -> Iterator[str]:
+    """Stream pieces to one client on loopback, the last one when told to; then close."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def stream() -> None:
+        client, _ = listening.accept()
+        with client:
+            for piece in pieces[:-1]:
+                client.sendall(piece)
+            go_on.wait(60)
+            got.append(client.recv(100) if got else b"")
+            client.sendall(pieces[-1])
+
+    thread = threading.Thread(target=stream)
+    thread.start()
+    yield f"spark-live://127.0.0.1:{listening.getsockname()[1]}"
+    go_on.set()
+    thread.join()
+    listening.close()
+
+
+def test_a_stream_is_followed_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, "secret")
+    go_on, got = threading.Event(), [b"token"]
+    with driver(b'{"version":1}\n' + LOG[:3000], LOG[3000:], go_on=go_on, got=got) as address:
+        watch = Watch(address, Settings(), 1e9)
+        while not watch.read():
+            pass
+        assert watch.state == "running" and watch.tail.held_bytes > 0
+        go_on.set()
+        while not watch.over:
+            watch.read()
+        found = watch.window()
+    assert found is not None and found.ended
+    assert len(found.tables.tasks) == 4
+    assert got[-1] == b"secret\n"
+
+
+def test_a_stream_that_breaks_off_is_gone() -> None:
+    go_on = threading.Event()
+    go_on.set()
+    with driver(b"{}\n", LOG[:3000], go_on=go_on, got=[]) as address:
+        watch = Watch(address, Settings(), 1e9)
+        while not watch.over:
+            watch.read()
+    assert watch.state == "gone"
+    assert "without an end" in watch.last_words()
+
+
+def test_what_is_no_stream_is_one_line() -> None:
+    go_on = threading.Event()
+    go_on.set()
+    with (
+        driver(b"HTTP/1.1 400\r\n", b"\r\n", go_on=go_on, got=[]) as address,
+        pytest.raises(IqcarError, match="its first line is no header"),
+    ):
+        Watch(address, Settings(), 1e9)
+    with pytest.raises(IqcarError, match="does not answer"):
+        Watch(address, Settings(), 1e9)
+    with pytest.raises(UsageError, match="no address"):
+        Watch("spark-live://nowhere", Settings(), 1e9)
