@@ -27,6 +27,8 @@ def test_a_line_of_json_fits_its_schema(tmp_path: Path) -> None:
     (victim,) = line["victims"]
     assert (victim["name"], victim["waiting"], victim["running"]) == ("report", 2, True)
     assert line["aggressors"][0]["slots"] == 2.0
+    assert line["hosts"][0]["name"] == "no host yet"
+    assert victim["blamed"][0]["by_host"] == {"no host yet": 4000.0}
 
 
 def test_the_view_says_who_waits_for_whom(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ The terminal, the lines of JSON and the page show the same rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,13 +200,15 @@ def overview_of(window: Window) -> Overview:
         np.bincount(tables.tasks["stage"].to_numpy(np.int64)[runs], minlength=len(stage_query)) > 0
     )
     present = tables.executors["removed_ms"].isna().to_numpy()
+    slots = float(tables.executors["cores"].to_numpy(np.float64)[present].sum())
     hosts, hot = graph.slow_nodes(), graph.hot_resources()
     application = tables.applications
     return Overview(
         application_id=texts(application, "application_id")[0],
         application=texts(application, "name")[0],
-        slots=float(tables.executors["cores"].to_numpy(np.float64)[present].sum()),
-        slots_used=float(held[runs].sum()),
+        slots=slots,
+        # Spark can write that a task starts before it writes that the one before it has ended.
+        slots_used=min(float(held[runs].sum()), slots if slots > 0 else np.inf),
         executors=int(present.sum()),
         tasks_running=int(runs.sum()),
         tasks_waiting=int(window.waiting.sum()),
@@ -215,10 +217,9 @@ def overview_of(window: Window) -> Overview:
         lost_ms=float(lost.sum()),
         lost_to_others_ms=float(to_others.sum()),
         resources=_lost(hot["resource"].tolist(), hot["lost_ms"].tolist()),
-        hosts=_lost(
-            [NOT_LAUNCHED if name == NO_HOST else name for name in hosts["host"].tolist()],
-            hosts["lost_ms"].tolist(),
-        )[:top],
+        hosts=_lost([_place(name) for name in hosts["host"].tolist()], hosts["lost_ms"].tolist())[
+            :top
+        ],
         victims=tuple(
             Victim(
                 query_id=ids[row],
@@ -230,7 +231,10 @@ def overview_of(window: Window) -> Overview:
                 lost_ms=float(lost[row]),
                 lost_to_others_ms=float(to_others[row]),
                 waiting=int(waits[row]),
-                blamed=fold_blamed(find_blamed(graph, row, names), MOST_BLAMED),
+                blamed=tuple(
+                    replace(one, by_host={_place(host): ms for host, ms in one.by_host.items()})
+                    for one in fold_blamed(find_blamed(graph, row, names), MOST_BLAMED)
+                ),
             )
             for row in worst.tolist()
             if lost[row] > 0
@@ -252,6 +256,10 @@ def overview_of(window: Window) -> Overview:
         ),
         slow_tasks=_slow_tasks(window, names, top),
     )
+
+
+def _place(host: str) -> str:
+    return NOT_LAUNCHED if host == NO_HOST else host
 
 
 def _running(window: Window) -> tuple[Flags, Floats]:
