@@ -23,6 +23,7 @@ SHARED = {
     "tests/spark/test_listener_cluster.py": CLUSTER,
     "tests/spark/test_wasted_live.py": CLUSTER,
     "tests/spark/test_listener_diagnosis.py": KNOWN_WAITS,
+    "tests/spark/test_listener_history.py": KNOWN_WAITS,
     "tests/spark/test_listener_waits.py": KNOWN_WAITS,
     "tests/eventlog/test_shared_logs.py": REAL_LOGS,
     "tests/plots/test_plots.py": REAL_LOGS,
