@@ -78,6 +78,7 @@ def selections(comparison: Comparison) -> Iterator[tuple[ComparedRows, ComparedR
             yield found[0], found[1], query
 
 
+@pytest.mark.slow
 def test_a_query_loses_as_much_slot_time_to_each_as_among_all(
     concurrent: Comparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ REPLAY_ERROR = 0.10
 free for a fifth of the time in which tasks waited."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_a_replay_of_a_real_log_is_near_what_was_recorded(name: str) -> None:
     tables = diagnosis_of_log(name).tables

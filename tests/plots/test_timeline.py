@@ -196,6 +196,7 @@ def test_nothing_read_is_a_sentence() -> None:
     assert payload_of(nothing_read())["empty"] == "No query ran in this input."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_the_payload_of_a_real_log(name: str) -> None:
     diagnosis = diagnosis_of_log(name)

@@ -75,11 +75,13 @@ def said(tables: Tables, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in shown.items()}
 
 
+@pytest.mark.slow
 def test_a_run_without_the_plugin_is_told_of_it_everywhere(plain, capsys) -> None:
     for name, text in said(plain, capsys).items():
         assert TOLD.search(text), name
 
 
+@pytest.mark.slow
 def test_a_run_with_the_plugin_is_not_told_to_record_with_it(recorded, capsys) -> None:
     assert recorded_applications(recorded).all()
     for name, text in said(recorded, capsys).items():

@@ -172,6 +172,7 @@ def test_wrong_use_is_one_clear_line(log: Path, arguments: list[str], says: str)
     assert says in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_every_real_log_gives_a_whole_result(name: str) -> None:
     diagnosis = diagnosis_of_log(name)

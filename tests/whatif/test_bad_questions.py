@@ -84,6 +84,7 @@ def test_absurd_values_and_contradictions_are_refused(changes: dict[str, Any]) -
         ask(**changes)
 
 
+@pytest.mark.slow
 def test_the_command_says_a_sentence_and_ends_with_2(log: Path) -> None:
     for words in (["--remove", "nobody"], ["--disk", "-2"], ["--host-loss", "host-nowhere"]):
         done = iqcar("whatif", log, *words)

@@ -41,6 +41,7 @@ def by_definition(value, n: int) -> np.ndarray:
     return added / len(orders)
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_definition(crowd: Model, found: RemovalBlame) -> None:
     names = found.sources["name"].tolist()
     queries = crowd.scenario.tables.queries["name"].tolist()
