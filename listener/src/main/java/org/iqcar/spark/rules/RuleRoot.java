@@ -1,5 +1,6 @@
 package org.iqcar.spark.rules;
 
+import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiConsumer;
@@ -35,13 +36,26 @@ final class RuleRoot extends Pool {
     this.slots = slots;
   }
 
-  /** Stands where the root pool stood, before any task ran; the caller holds the lock. */
+  /**
+   * Stands where the root pool stood, before any task ran; the caller holds the lock.
+   *
+   * @throws ReflectiveOperationException if it cannot; then the root pool is as it was
+   */
   void takePlace(Object scheduler, SchedulableBuilder builder) throws ReflectiveOperationException {
-    for (Schedulable child : builder.rootPool().schedulableQueue()) {
+    Pool old = builder.rootPool();
+    Field inBuilder = SparkInternals.field(builder, FIELD);
+    Field inScheduler = SparkInternals.field(scheduler, FIELD);
+    inScheduler.set(scheduler, this);
+    try {
+      inBuilder.set(builder, this);
+    } catch (ReflectiveOperationException | RuntimeException failure) {
+      // Task sets would be added to one root, and looked for in the other.
+      inScheduler.set(scheduler, old);
+      throw failure;
+    }
+    for (Schedulable child : old.schedulableQueue()) {
       addSchedulable(child);
     }
-    SparkInternals.field(builder, FIELD).set(builder, this);
-    SparkInternals.field(scheduler, FIELD).set(scheduler, this);
   }
 
   @Override

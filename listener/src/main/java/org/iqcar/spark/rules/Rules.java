@@ -11,7 +11,9 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulableBuilder;
+import org.apache.spark.scheduler.SchedulerBackend;
 import org.apache.spark.scheduler.SchedulingMode;
+import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.safety.SparkInternals;
 import org.iqcar.spark.settings.Setting;
@@ -230,6 +232,12 @@ public final class Rules {
       public void apply(PoolRules next) {
         synchronized (scheduler) {
           chooser.become(next);
+        }
+        try {
+          // Of a cap that is raised, idle slots are offered now, not when a task has ended.
+          ((SchedulerBackend) SparkInternals.get(scheduler, "backend")).reviveOffers();
+        } catch (ReflectiveOperationException | RuntimeException failure) {
+          Failures.note("offering slots after a change of rules", failure);
         }
       }
     };
