@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
+from iqcar.errors import UsageError
+from iqcar.report.json.whatif import whatif_schema
 from iqcar.tables import JOBS, NONE, QUERIES, Tables
 from iqcar.whatif.model import Model
 from iqcar.whatif.query_chains import queries_in_turn
-from iqcar.whatif.question import Question
+from iqcar.whatif.question import Question, ask
 from iqcar.whatif.what_if import answer
 from tests.support.cluster_simulator import Simulation
+from tests.support.command import iqcar
+from tests.support.contended_log import contended_log
 from tests.support.random_tables import frame
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 from tests.support.what_if_questions import without
@@ -125,3 +132,19 @@ def test_a_start_that_is_set_waits_for_none(model: Model) -> None:
     np.testing.assert_allclose(
         ends(model, Question(start={"1": LONG})), true_ends([PLANS[0], set_, *PLANS[2:]]), rtol=0.03
     )
+
+
+def test_what_decides_starts_is_recorded_or_chained() -> None:
+    assert ask(starts="recorded").to_dict() == {"starts": "recorded"}
+    assert not ask(starts="recorded")
+    with pytest.raises(UsageError, match="--starts"):
+        ask(starts="yesterday")
+
+
+def test_an_answer_with_recorded_starts_is_as_the_schema_says(tmp_path: Path) -> None:
+    log = contended_log().write(tmp_path / "app-1")
+    done = iqcar("whatif", log, "--remove", "etl", "--starts", "recorded", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(json.loads(whatif_schema())).validate(result)
+    assert result["do"] == {"remove": ["etl"], "starts": "recorded"}
