@@ -11,7 +11,7 @@ from iqcar.report.json.analyze import to_dict
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
-pytestmark = [pytest.mark.spark, pytest.mark.portable]
+pytestmark = pytest.mark.spark
 
 STEPS = (
     *("default", "placed", "tasks", "weight", "moved", "tasks", "another mode"),
@@ -28,11 +28,18 @@ class Reloaded(NamedTuple):
 
 @pytest.fixture(scope="module", params=spark_params())
 def reloaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reloaded:
-    """One job of 600 tasks that runs from before the first rule until after the last."""
+    """One job of 600 tasks that runs from before the first rule until after the last.
+
+    Its rules are on a file system of Hadoop's; those of the plugin's own tests are local files.
+    """
     folder = tmp_path_factory.mktemp("reloaded")
     rules = folder / "rules.json"
     job = [str(SUPPORT / "reload_jobs.py"), str(rules), str(folder / "log")]
-    app = run(request.param, folder, job, conf={**PLUGIN, "spark.iqcar.rules": str(rules)})
+    by_hadoop = {
+        "spark.iqcar.rules": "viewfs://cluster/rules/rules.json",
+        "spark.hadoop.fs.viewfs.mounttable.cluster.link./rules": folder.as_uri(),
+    }
+    app = run(request.param, folder, job, conf={**PLUGIN, **by_hadoop})
     assert app.exit_code == 0, app.output + app.errors[-3000:]
     return Reloaded(app, iqcar.diagnose(iqcar.read([folder / "log"])))
 

@@ -49,7 +49,10 @@ final class RuleFile {
     });
   }
 
-  /** What changes when a file does: time, size and, if local, its inode; null without a file. */
+  /**
+   * What changes when a file does: time, size and, if local, its inode; null without a file, empty
+   * where the file system tells no time.
+   */
   static String stamp(String path, Object hadoop) throws IOException {
     File local = local(path);
     if (local != null) {
@@ -65,8 +68,11 @@ final class RuleFile {
     }
     try {
       Object status = byHadoop("getFileStatus", path, hadoop);
-      return status.getClass().getMethod("getModificationTime").invoke(status) + " "
-          + status.getClass().getMethod("getLen").invoke(status);
+      // The object's own class may be hidden, and then its methods cannot be called.
+      Class<?> type = Class.forName(
+          "org.apache.hadoop.fs.FileStatus", true, status.getClass().getClassLoader());
+      long time = (Long) type.getMethod("getModificationTime").invoke(status);
+      return time <= 0 ? "" : time + " " + type.getMethod("getLen").invoke(status);
     } catch (FileNotFoundException gone) {
       return null;
     } catch (ReflectiveOperationException e) {
@@ -159,7 +165,8 @@ final class RuleFile {
       Class<?> conf = Class.forName("org.apache.hadoop.conf.Configuration", true, loader);
       Object file = type.getConstructor(String.class).newInstance(path);
       Object system = type.getMethod("getFileSystem", conf).invoke(file, hadoop);
-      return system.getClass().getMethod(method, type).invoke(system, file);
+      return Class.forName("org.apache.hadoop.fs.FileSystem", true, loader)
+          .getMethod(method, type).invoke(system, file);
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       if (cause instanceof InterruptedIOException) {

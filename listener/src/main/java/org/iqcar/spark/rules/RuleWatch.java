@@ -26,7 +26,7 @@ final class RuleWatch {
 
   /** The file. */
   interface Source {
-    /** What changes when the content does; null if there is no such file. */
+    /** What changes when the content does; null if there is no such file, empty if unknown. */
     String stamp() throws IOException;
 
     byte[] read() throws IOException;
@@ -124,10 +124,10 @@ final class RuleWatch {
     } else if (rest > 0) {
       rest--;
       return;
-    } else if (moreReads == 0) {
-      return;
-    } else {
+    } else if (moreReads > 0) {
       moreReads--;
+    } else if (!now.isEmpty()) {
+      return;
     }
     byte[] content;
     try {

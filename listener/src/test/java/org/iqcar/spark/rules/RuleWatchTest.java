@@ -174,6 +174,25 @@ class RuleWatchTest {
   }
 
   @Test
+  void aFileWhoseTimeIsUnknownIsReadAtEachLook() throws IOException {
+    watch = watching(new RuleWatch.Source() {
+      @Override
+      public String stamp() {
+        return "";
+      }
+
+      @Override
+      public byte[] read() throws IOException {
+        return source.read();
+      }
+    });
+    look(20);
+    write(weight(9));
+    look(1);
+    assertEquals("gold FIFO weight 9 minShare 0", applied.get(1));
+  }
+
+  @Test
   void aFileThatIsRemovedIsSaidOnceAndItsReturnToo() throws IOException {
     Files.delete(file);
     look(1);
