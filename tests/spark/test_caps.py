@@ -48,7 +48,14 @@ def capped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize(
     ("job", "most"),
-    [("strict", 2), ("strict rdd", 2), ("strict beside", 2), ("strict again", 2), ("share", 1)],
+    [
+        ("strict", 2),
+        ("strict rdd", 2),
+        ("strict stream", 2),
+        ("strict beside", 2),
+        ("strict again", 2),
+        ("share", 1),
+    ],
 )
 def test_no_more_tasks_than_the_cap_run_at_once(capped: Capped, job: str, most: int) -> None:
     if job not in capped.at_once:

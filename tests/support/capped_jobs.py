@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from pyspark import BarrierTaskContext, InheritableThread
 from pyspark.sql import SparkSession
@@ -32,6 +34,20 @@ def named(name: str, tasks: int) -> None:
     sc.setJobDescription(name)
     rows = spark.range(0, tasks, 1, tasks).selectExpr(f"{NOW} b", f"{SLEEP} s", f"{NOW} e")
     seen[name] = at_once((row.b, row.e) for row in rows.collect())
+
+
+def streamed(name: str) -> None:
+    """A stream's batch, in the pool that its thread was given; one task per file of one byte."""
+    sc.setLocalProperty("spark.scheduler.pool", "two")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", 1)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(6):
+            Path(folder, f"{number}.txt").write_text("x")
+        rows = spark.readStream.text(folder).selectExpr(f"{NOW} b", f"{SLEEP} s", f"{NOW} e")
+        query = rows.writeStream.format("memory").queryName("batch").trigger(once=True).start()
+        query.awaitTermination()
+    sc.setLocalProperty("spark.scheduler.pool", None)
+    seen[name] = at_once((row.b, row.e) for row in spark.table("batch").collect())
 
 
 def together(*names: str) -> None:
@@ -68,6 +84,7 @@ if not spark.version.startswith("3.3"):  # its Python functions do not go with P
     sc.setJobDescription("strict barrier")
     whole = sc.parallelize(range(3), 3).barrier().mapPartitions(in_turn).collect()
     seen["strict barrier"] = at_once(whole)
+streamed("strict stream")
 named("strict again", 2)
 print("SEEN " + json.dumps(seen))
 spark.stop()

@@ -116,7 +116,9 @@ final class RuleRoot extends Pool {
       }
       for (TaskSetManager taskSet : all) {
         RulePool pool = capped(taskSet);
-        if (pool != null && !pool.spec().strict) {
+        // A pool below its cap has been offered every slot, and took those it could use.
+        if (pool != null && !pool.spec().strict
+            && pool.runningTasks() >= pool.spec().most(slots)) {
           offer.accept(taskSet);
         }
       }

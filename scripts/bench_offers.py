@@ -1,0 +1,88 @@
+"""Measure what caps cost the scheduler: rounds of offers with a job waiting in each of 200 pools.
+
+    scripts/bench offers           20 turns (about a minute)
+    scripts/bench offers --full    100 turns
+
+One Spark, in whose JVM Spark's own root pool and pools without a cap, with a loose and with a
+strict one take turns; all ratios are of neighbouring turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from bench_overhead import spread
+
+POOLS = 200
+ROUNDS = 50
+"""Rounds of one turn: tens of ms, so that little else happens meanwhile."""
+WARM_UP = 10
+"""Turns after which the JVM has compiled what a round runs."""
+JARS = Path(__file__).resolve().parent.parent / "listener/target"
+LABELS = {
+    "spark": "Spark's own root pool",
+    "none": "pools of rules, no cap",
+    "loose": "all pools capped",
+    "strict": "all pools capped, strict",
+}
+
+
+def measure(folder: Path, turns: int) -> dict[str, list[float]]:
+    """CPU ns per round of each kind, one figure per turn."""
+    rules = folder / "rules.json"
+    pools = [{"name": f"p{number}"} for number in range(POOLS)]
+    rules.write_text(json.dumps({"schema_version": "1", "pools": pools}))
+    jars = ":".join(str(JARS / f"iqcar-listener{kind}.jar") for kind in ("", "-tests"))
+    settings = {
+        "spark.driver.extraClassPath": jars,
+        "spark.plugins": "org.iqcar.spark.IqcarPlugin",
+        "spark.iqcar.rules": str(rules),
+        "spark.iqcar.rules.strict": "true",
+        "spark.iqcar.host.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    flags = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(["--master local[2]", *flags, "pyspark-shell"])
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    rounds = spark._jvm.org.iqcar.spark.rules.OfferRounds
+    said = rounds.time(spark.sparkContext._jsc, POOLS, ROUNDS, WARM_UP + turns)
+    spark.sparkContext.cancelAllJobs()
+    spark.stop()
+    lines = (line.split() for line in said.splitlines())
+    return {kind: [float(ns) for ns in turns][WARM_UP:] for kind, *turns in lines}
+
+
+def report(ns: dict[str, list[float]]) -> None:
+    """Print rounds per CPU second of the scheduler's thread, and the ratios of times."""
+    print(f"pools, each with a job that waits      {POOLS:7}")
+    print("rounds per CPU second                   median")
+    for kind, label in LABELS.items():
+        print(f"{label:38} {1e9 / statistics.median(ns[kind]):7,.0f}")
+    print("CPU time of a round / Spark's own       median   range")
+    for kind, label in list(LABELS.items())[1:]:
+        pairs = zip(ns[kind], ns["spark"], strict=True)
+        print(f"{label:38} {spread([own / plain for own, plain in pairs])}")
+
+
+def main() -> int:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="100 turns of each kind")
+    turns = 100 if parser.parse_args().full else 20
+    with tempfile.TemporaryDirectory(prefix="iqcar-offers-") as name:
+        report(measure(Path(name), turns))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
