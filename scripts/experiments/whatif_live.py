@@ -25,7 +25,7 @@ from typing import Any
 from arms import OUT, RESULTS, save
 from cluster import MASTER, environment, free_port, spark_home, start_application, wait_until
 from compare_live_runs import prepare
-from whatif_live_asked import POOLS, Asked, base_queries, measured_s, predict, questions
+from whatif_live_asked import POOLS, RULES, Asked, base_queries, measured_s, predict, questions
 from whatif_live_result import result
 from whatif_live_table import whatif_live
 
@@ -187,6 +187,8 @@ class Application:
         self.folder.mkdir()
         pools = self.folder / "pools.xml"
         pools.write_text(POOLS, "utf-8")
+        rules = self.folder / "rules.json"
+        rules.write_text(json.dumps(RULES), "utf-8")
         mixes = [("warm-up", base), ("base", base), *((one.name, one.queries) for one in asked)]
         plan = {
             "folder": str(self.folder),
@@ -205,6 +207,7 @@ class Application:
                 "spark.eventLog.compress": "false",
                 "spark.scheduler.mode": "FAIR",
                 "spark.scheduler.allocation.file": pools.as_uri(),
+                "spark.iqcar.rules": str(rules),
                 "spark.sql.shuffle.partitions": "8",
                 "spark.executor.memory": "768m",
                 "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",

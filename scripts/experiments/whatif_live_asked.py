@@ -27,12 +27,20 @@ WEIGHT = 3
 """Of the pool that a query gets for itself."""
 PREFERRED = "q39b"
 OWN_POOL = "own"
+CAPPED, CAP = "cap", 1
+"""Mix in which the plugin holds the hog's tasks, and how many of them may run at once."""
 POOLS = f"""<?xml version="1.0"?>
 <allocations>
   <pool name="default"><schedulingMode>FIFO</schedulingMode><weight>1</weight></pool>
   <pool name="{OWN_POOL}"><schedulingMode>FIFO</schedulingMode><weight>{WEIGHT}</weight></pool>
 </allocations>
 """
+RULES = {
+    "schema_version": "1",
+    "rules": [],
+    "pools": [{"name": "capped", "cap": CAP, "strict": True}],
+    "assignments": [{"pool": "capped", "rule_id": "CAP-1", "description": f"{HOG} in {CAPPED}"}],
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ def questions(base: tuple[Query, ...], cluster: str) -> list[Asked]:
         replace(query, pool=OWN_POOL) if query.name == PREFERRED else query for query in base
     )
     found.append(Asked("pool", "pool", {"pool": {PREFERRED: WEIGHT}}, pooled))
+    found.append(Asked(CAPPED, "cap", {"cap": {HOG: CAP}}, base))
     if cluster == "embedded":
         found.append(Asked("one core", "cores", {"host_cores": 1}, base))
     return found

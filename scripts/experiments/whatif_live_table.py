@@ -11,6 +11,7 @@ KINDS = {
     "remove": "each source removed in turn",
     "start": "the hog 3 s later",
     "pool": "q39b in a FAIR pool of weight 3",
+    "cap": "the hog held at one task",
     "cores": "one core for two",
     "slots": "`local[3]` for `local[2]`",
     "host": "one host lost",
