@@ -19,6 +19,7 @@ import org.iqcar.spark.rules.RulesRefused;
 import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.Faults;
 import org.iqcar.spark.settings.Settings;
+import org.iqcar.spark.stream.LiveStream;
 
 /**
  * The driver's half of the plugin: registers the accumulator that carries task records, adds the
@@ -32,6 +33,7 @@ public final class DriverSide implements DriverPlugin {
   private static volatile SparkContext application;
 
   private Rules rules;
+  private LiveStream stream;
 
   @Override
   public Map<String, String> init(SparkContext sc, PluginContext context) {
@@ -53,6 +55,7 @@ public final class DriverSide implements DriverPlugin {
       }
       extra = register(sc);
       rules = Rules.before(sc);
+      stream = LiveStream.start(sc);
     } catch (RulesRefused strict) {
       forget();
       throw strict;
@@ -125,6 +128,9 @@ public final class DriverSide implements DriverPlugin {
     try {
       if (rules != null) {
         rules.stop();
+      }
+      if (stream != null) {
+        stream.stop();
       }
       // In local mode the executor stops later, when no event can be written any more.
       HostSampler.stopCurrent();

@@ -34,7 +34,12 @@ public enum Setting {
       "Do not start an application whose rules cannot be read, instead of going on without them."),
   RULES_WATCH("spark.iqcar.rules.watchMs", "1000", "0.2.0",
       "Time between two looks at the file of rules, which act again when it has changed; 100 at "
-          + "least. 0 = the file is read once, when the application starts.");
+          + "least. 0 = the file is read once, when the application starts."),
+  LIVE("spark.iqcar.live", "none", "0.2.0",
+      "host:port at which the driver streams its events to `iqcar live spark-live://host:port`. "
+          + "none = nothing listens. On any but a loopback address it takes a token."),
+  LIVE_TOKEN("spark.iqcar.live.token", "none", "0.2.0",
+      "What a follower must send first, 16 characters at least. none = no token.");
 
   private final String key;
   private final String fallback;

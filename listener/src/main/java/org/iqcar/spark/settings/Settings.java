@@ -38,6 +38,10 @@ public final class Settings {
   /** Null for the Python that PySpark uses. */
   public final String hostPython;
   public final String proc;
+  /** Where events are streamed; null for nowhere. */
+  public final String live;
+  /** What who wants them must know; null for nothing. */
+  public final String liveToken;
   /** Path or URL of the rules; null for none. */
   public final String rules;
   public final boolean rulesStrict;
@@ -62,9 +66,9 @@ public final class Settings {
     hostPython = Setting.HOST_PYTHON.fallback().equals(named) ? null : named;
     String path = values.apply(Setting.PROC.key());
     proc = path == null ? Setting.PROC.fallback() : path;
-    String file = values.apply(Setting.RULES.key());
-    rules = file == null || file.trim().isEmpty() || Setting.RULES.fallback().equals(file.trim())
-        ? null : file.trim();
+    live = given(values, Setting.LIVE);
+    liveToken = given(values, Setting.LIVE_TOKEN);
+    rules = given(values, Setting.RULES);
     rulesStrict = bool(values, Setting.RULES_STRICT);
     long watch = nanos(values, Setting.RULES_WATCH);
     rulesWatchNanos = watch == 0 ? 0 : Math.max(100_000_000L, watch);
@@ -73,6 +77,13 @@ public final class Settings {
   /** The settings in a Spark configuration. */
   public static Settings from(SparkConf conf) {
     return new Settings(key -> conf.get(key, null));
+  }
+
+  /** A text; null where it is not set, empty or "none". */
+  private static String given(Function<String, String> values, Setting setting) {
+    String value = values.apply(setting.key());
+    String text = value == null ? "" : value.trim();
+    return text.isEmpty() || setting.fallback().equals(text) ? null : text;
   }
 
   private static <T> T read(

@@ -1,0 +1,56 @@
+package org.iqcar.spark.stream;
+
+import java.io.IOException;
+import java.lang.reflect.Method;
+import org.apache.spark.scheduler.SparkListenerEnvironmentUpdate;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+
+/** Writes events as lines of the event log, without the secrets of their properties. */
+final class EventLines {
+  private final Object protocol;
+  private final Method write;
+  /** Spark's json4s, which turns what Spark 3.3 writes into text; null from 3.4 on. */
+  private final Object json4s;
+  private final Method compact;
+  private final PropertySecrets secrets;
+
+  /**
+   * Finds out how this Spark writes events.
+   *
+   * @param secrets finds the secrets of properties
+   */
+  EventLines(PropertySecrets secrets) throws ReflectiveOperationException {
+    this.secrets = secrets;
+    ClassLoader loader = SparkListenerEvent.class.getClassLoader();
+    Class<?> type = Class.forName("org.apache.spark.util.JsonProtocol$", true, loader);
+    protocol = type.getField("MODULE$").get(null);
+    Method found;
+    Object methods = null;
+    Method text = null;
+    try {
+      found = type.getMethod("sparkEventToJsonString", SparkListenerEvent.class);
+    } catch (NoSuchMethodException older) {
+      found = type.getMethod("sparkEventToJson", SparkListenerEvent.class);
+      Class<?> json = Class.forName("org.json4s.jackson.JsonMethods$", true, loader);
+      methods = json.getField("MODULE$").get(null);
+      text = json.getMethod("compact", found.getReturnType());
+    }
+    write = found;
+    json4s = methods;
+    compact = text;
+  }
+
+  /** One event as a line without its end. */
+  String line(SparkListenerEvent event) throws ReflectiveOperationException, IOException {
+    Object written = write.invoke(protocol, event);
+    String line = compact == null ? (String) written : (String) compact.invoke(json4s, written);
+    return holdsProperties(event) ? secrets.redacted(line) : line;
+  }
+
+  private static boolean holdsProperties(SparkListenerEvent event) {
+    return event instanceof SparkListenerEnvironmentUpdate
+        || event instanceof SparkListenerJobStart || event instanceof SparkListenerStageSubmitted;
+  }
+}

@@ -1,0 +1,2 @@
+/** Streams the events of the event log to programs that follow the application while it runs. */
+package org.iqcar.spark.stream;

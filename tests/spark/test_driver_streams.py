@@ -1,0 +1,116 @@
+"""A driver streams what its event log holds, to who knows the token, and no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from iqcar.live.driver_stream import TOKEN, DriverTail
+from tests.spark.test_rules_applied import PLUGIN
+from tests.support import SUPPORT
+from tests.support.listener_spark import (
+    APP_TIMEOUT_S,
+    JAR,
+    build_jar,
+    command,
+    environment,
+    read_events,
+    spark_params,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.portable]
+SECRET = "-".join(["long", "enough", "to", "be", "one"])
+OF_THE_LOG = "SparkListenerLogStart"
+
+Streamed = tuple[list[Any], list[Any], bytes]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def connected(address: str, process: subprocess.Popen[str]) -> DriverTail:
+    """Connect once the driver listens."""
+    until = time.monotonic() + APP_TIMEOUT_S
+    host, port = address.removeprefix("spark-live://").split(":")
+    while True:
+        try:
+            socket.create_connection((host, int(port))).close()
+            return DriverTail(address)
+        except OSError:
+            assert process.poll() is None, process.communicate()[1][-3000:]
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def streamed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Streamed:
+    """Events of the log, events of the stream, and what came to a stranger."""
+    folder, home = tmp_path_factory.mktemp("streamed"), request.param
+    build_jar()
+    port, go = free_port(), folder / "go"
+    conf = {
+        **PLUGIN,
+        "spark.iqcar.live": f"127.0.0.1:{port}",
+        "spark.iqcar.live.token": SECRET,
+        "spark.mine.password": SECRET[::-1],
+    }
+    words = command(
+        home, folder, [str(SUPPORT / "streamed_jobs.py"), str(go)],
+        master="local[2]", conf=conf, options=["--jars", str(JAR)],
+    )  # fmt: skip
+    process = subprocess.Popen(
+        words, env=environment(home), cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(os.environ, TOKEN, SECRET)
+            tail = connected(f"spark-live://127.0.0.1:{port}", process)
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"let me in\n")
+            given = stranger.recv(1000)
+        go.touch()
+        lines, until = [], time.monotonic() + APP_TIMEOUT_S
+        while not tail.gone and time.monotonic() < until:
+            for news in tail.poll():
+                lines += news.text.splitlines()
+            time.sleep(0.05)
+        assert process.wait(APP_TIMEOUT_S) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    return read_events(folder), [json.loads(line) for line in lines], given
+
+
+def test_the_stream_holds_the_events_of_the_log(
+    streamed: Streamed,
+) -> None:
+    log, stream, _ = streamed
+    by_kind: dict[str, list[Any]] = {}
+    for event in stream:
+        by_kind.setdefault(event["Event"], []).append(event)
+    for kind in {event["Event"] for event in log} - {"SparkListenerEnvironmentUpdate"}:
+        mine = [event for event in log if event["Event"] == kind]
+        assert by_kind[kind] == mine, kind
+    assert stream[0]["Event"] == OF_THE_LOG
+    assert stream[-1]["Event"] == "SparkListenerApplicationEnd"
+
+
+def test_no_secret_is_streamed(streamed: Streamed) -> None:
+    _, stream, _ = streamed
+    text = json.dumps(stream)
+    assert "spark.mine.password" in text
+    assert SECRET not in text
+    assert SECRET[::-1] not in text
+
+
+def test_a_stranger_gets_nothing(streamed: Streamed) -> None:
+    assert streamed[2] == b""
