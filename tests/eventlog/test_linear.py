@@ -49,6 +49,7 @@ BACKTRACKING = {
     "queries/identify.py": "36 characters at each place",
     "report/html/files.py": "our own JavaScript",
     "report/html/output_name.py": "paths that the user gave",
+    "replay/memory_demands.py": "anchored, and nothing repeated overlaps",
     "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
     "rules/pool_names.py": "one class of letters",
     "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",

@@ -78,7 +78,7 @@ def test_idle_slots_are_given_unless_the_cap_is_strict(capped: Capped) -> None:
 
 def test_a_barrier_stage_runs_whole(capped: Capped) -> None:
     if "strict barrier" not in capped.at_once:
-        pytest.skip("this PySpark's functions do not go with this Python")
+        pytest.skip("a barrier's timer keeps the JVM of Spark 3 from ending")
     assert capped.at_once["strict barrier"] == 3
 
 

@@ -176,7 +176,8 @@ def test_the_pool_is_in_the_records_and_the_pools_are_in_the_log(app: App) -> No
     assert event["mode"] == "FAIR"
     assert event["slots"] == 4
     pools = {pool["name"]: pool for pool in event["pools"]}
-    assert pools["gold"] == {"name": "gold", "mode": "FAIR", "weight": 3, "minShare": 1}
+    gold = {"name": "gold", "mode": "FAIR", "weight": 3, "minShare": 1}
+    assert pools["gold"] == {**gold, "cap": 0, "strict": False}
 
 
 def test_scheduler_events_are_few(app: App) -> None:

@@ -88,6 +88,8 @@ def test_spark_with_the_rules_does_what_the_replay_predicted(tmp_path: Path) -> 
             {
                 "app": [0] * len(plan.pools),
                 "time_ms": [0.0] * len(plan.pools),
+                "cap": [float("nan")] * len(plan.pools),
+                "strict": [False] * len(plan.pools),
                 **{
                     field: [getattr(pool, field) for pool in plan.pools]
                     for field in ("name", "mode", "weight", "min_share")

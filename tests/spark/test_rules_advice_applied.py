@@ -41,7 +41,8 @@ def apps(
         path = folder / f"{name}.json"
         path.write_text(json.dumps(file), encoding="utf-8")
         parse_rules_file(path.read_bytes())
-        plans[name] = (("many:20",), applied(str(path)))
+        # A file that is watched switches FAIR on, because other rules may come.
+        plans[name] = (("many:20",), {**applied(str(path)), "spark.iqcar.rules.watchMs": "0"})
     found = run_applications(request.param, folder, plans)
     for app in found.values():
         assert app.exit_code == 0, app.errors[-3000:]

@@ -6,28 +6,43 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.browsing import Watched, needs_chromium, open_browser
+from tests.support.browsing import Watched, needs_chromium
 from tests.support.served import WAIT_S, served
 from tests.support.spark_event_logs import has_java
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 JOBS = Path(__file__).resolve().parents[1] / "support" / "followed_jobs.py"
 
 
+@contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill a process that a failed test would wait for."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 @needs_chromium
 @pytest.mark.skipif(not has_java(), reason="needs a JDK")
-def test_a_running_application_is_seen_until_it_ends(tmp_path: Path) -> None:
+def test_a_running_application_is_seen_until_it_ends(browser: Browser, tmp_path: Path) -> None:
     logs, start = tmp_path / "logs", tmp_path / "start"
     logs.mkdir()
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     words = [sys.executable, str(JOBS), str(logs), str(start)]
     with (
         subprocess.Popen(words, env=environment, stderr=subprocess.PIPE) as spark,
+        ending(spark),
         served(logs, cache=tmp_path / "cache", rescan=0.1) as server,
-        open_browser() as browser,
     ):
         while not (log := next(logs.glob("local-*.inprogress"), None)):
             assert spark.poll() is None, spark.stderr and spark.stderr.read()[-2000:]
