@@ -143,25 +143,26 @@ SECTIONS = (
         "Goldszmidt and Isaacs call for interventions and report none. Here one application runs a "
         "hog and three TPC-DS queries at once, `iqcar` predicts from the log as it then is, and "
         "then each intervention is really done: each source removed in turn, the hog later, a "
-        "query in a FAIR pool, one processor, three slots; on two standalone workers one host "
-        "less. Blame as a prediction is the duration less what was lost to the source; slots only "
-        "replays recorded durations. A cap is missing: FAIR pools of stock Spark have none.",
+        "query in a FAIR pool, the hog held by a cap of the plugin, one processor, three slots; on "
+        "two standalone workers one host less. Blame as a prediction is the duration less what was "
+        "lost to the source; slots only replays recorded durations.",
         whatif_live,
-        "The machine was shared: other programs took most of its two processors all the time, and "
-        "the same mix again differs by about 30 %. No error below that can be told from noise, and "
-        "no range can hold a rerun: it is for the recorded run, with its luck. The second rounds "
-        "were ended early. What changes much is said in the right order: without the hog, with a "
-        "pool of its own, with a third slot queries take a third to three quarters as long, and so "
-        "it is said. Small sources cannot be judged. The hog 3 s later is a matter of who comes "
-        "first: predictions are off where the machine was faster than in the recorded run. "
-        "Slots were all that was short, so that slots alone predict as well as shared devices, and "
-        "blame predicts removals as well. Two questions were answered wrongly. One core: the JVM "
-        "was bound to one of two processors, but lost nothing, since the others on this machine "
-        "moved away; the model takes what is not Spark to stay. A lost host: the two hosts share "
-        "one machine, so that the one left had more of it; the model says twice as long, it was "
-        "less. Before these runs, all of a task's measured wait for a processor counted as caused "
-        "by other tasks, and a recorded run of the demo was refused: its replay was 40 % too "
-        "short. Now the part that no recorded task explains stays; the check is within 2 %.",
+        "The machine was quiet, and the application had run the mix four times before. Even so the "
+        "same mix again differs by 5 to 13 % from run to run, more than the range of a prediction, "
+        "which is for the recorded run with its luck: no smaller error can be told from noise. "
+        "Large changes are said about right: sources removed, the hog later, a pool of its own, a "
+        "cap, one processor for two. Slots were nearly all that was short, so that slots alone "
+        "predict most of it as well; not so one processor, which they do not know. Blame predicts "
+        "removals nearly as well. Two things are said wrongly. A third slot: the two processors "
+        "were busy already with tasks and with what runs beside them (the JVM's compilers and "
+        "collectors, the driver), so that nothing was gained; the model gives tasks what is left "
+        "of two whole processors, and says a quarter less. A lost host: both hosts are one "
+        "machine, so that the one left had twice as much of it; the model says twice as long, it "
+        "was 1.4 times. On the standalone workers the cap helps the others by more than is said: "
+        "with one of two tasks held the shared machine is faster, too. In the first of these runs "
+        "the model refused every question: waits that no task explains were left out of the replay "
+        "unless they were half of the time. Now they stay where samples show something else on the "
+        "processors.",
     ),
     Section(
         "quiet_formats",
