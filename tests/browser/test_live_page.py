@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ import pytest
 
 from tests.support.browsing import Watched, needs_chromium
 from tests.support.served import WAIT_S, served
-from tests.support.spark_event_logs import has_java
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,7 +33,7 @@ def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @needs_chromium
-@pytest.mark.skipif(not has_java(), reason="needs a JDK")
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
 def test_a_running_application_is_seen_until_it_ends(browser: Browser, tmp_path: Path) -> None:
     logs, start = tmp_path / "logs", tmp_path / "start"
     logs.mkdir()
