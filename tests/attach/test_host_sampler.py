@@ -59,6 +59,12 @@ class Running:
         return rest
 
 
+def test_a_repository_keeps_no_compiled_file_among_the_jar_s_sources() -> None:
+    path = script_path()
+    assert load().__name__ == "iqcar_sampler"
+    assert not (path.parent / "__pycache__").exists()
+
+
 @pytest.fixture
 def sampler() -> Iterator[Running]:
     running = Running()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.browsing import Watched, needs_chromium
-from tests.support.served import WAIT_S, served
+from tests.support.served import WAIT_S, served, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -48,6 +48,8 @@ def test_a_running_application_is_seen_until_it_ends(browser: Browser, tmp_path:
             assert spark.poll() is None, spark.stderr and spark.stderr.read()[-2000:]
         follow = [sys.executable, "-m", "iqcar", "live", str(log), "--json", "--every", "500ms"]
         follower = subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # The server looks at the folder now and then: the log may not be listed yet.
+        until(lambda: [one for one in server.read() if one["name"] == "followed"])
         key = server.key("followed")
         watched = Watched(browser.new_context().new_page())
         page = watched.page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -32,6 +31,7 @@ from iqcar.serve.cache import Cache
 from iqcar.serve.served_paths import Places
 from iqcar.serve.service import Service
 from tests.support.contended_log import contended_log
+from tests.support.event_loop import run_apart
 from tests.support.served import WAIT_S
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
@@ -75,7 +75,7 @@ def ask(logs: Path, cache: Path, tool: str, **given: Any) -> dict[str, Any]:
         async with connected(logs, cache) as client:
             return await told(client, tool, **given)
 
-    return asyncio.run(run())
+    return run_apart(run)
 
 
 def problem(logs: Path, cache: Path, tool: str, **given: Any) -> str:
@@ -85,7 +85,7 @@ def problem(logs: Path, cache: Path, tool: str, **given: Any) -> str:
             assert answer.is_error
             return "".join(part.text for part in answer.content)
 
-    return asyncio.run(run())
+    return run_apart(run)
 
 
 def key(logs: Path, cache: Path) -> str:
@@ -104,7 +104,7 @@ def test_every_tool_is_described_and_read_only(logs: Path, cache: Path) -> None:
                 assert tool.annotations is not None
                 assert tool.annotations.read_only_hint
 
-    asyncio.run(run())
+    run_apart(run)
 
 
 def test_answers_hold_what_iqcar_analyze_finds(logs: Path, cache: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_log_that_vanishes_says_so(tmp_path: Path) -> None:
             assert answer.is_error
             return "".join(part.text for part in answer.content)
 
-    assert "it does not exist" in asyncio.run(run())
+    assert "it does not exist" in run_apart(run)
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_the_command_answers_over_stdin_and_the_report_is_a_resource(
             with pytest.raises(MCPError, match="there is no such application"):
                 await client.read_resource("iqcar://applications/nope/report")
 
-    asyncio.run(run())
+    run_apart(run)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ SOURCES = REPO / "listener/src/main/java/org/iqcar/spark"
 
 FLOW = (
     "text → safety → settings → threads → eventlog → host → python → measure →"
-    " queries → rules → spark"
+    " queries → rules → stream → spark"
 )
 """Sub-packages of `org.iqcar.spark` in order; `spark` is that package itself."""
 

@@ -22,6 +22,7 @@ from iqcar.serve.analysis_process import Task
 from iqcar.serve.cache import Cache
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
+from tests.support.event_loop import run_apart
 from tests.support.served import Served, large_log, served, until
 from tests.support.synthetic_log import SyntheticLog
 
@@ -257,7 +258,7 @@ def analysed(tmp_path: Path, during: Callable[[Analyses, Analysis], None]) -> An
         await analyses.close()
         return analysis
 
-    return asyncio.run(run())
+    return run_apart(run)
 
 
 def test_an_analysis_nobody_asks_about_is_stopped(tmp_path: Path) -> None:

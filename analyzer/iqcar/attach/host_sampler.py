@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import socket
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,13 @@ def script_path() -> Path:
     raise IqcarError(f"this installation has no {SCRIPT}", "", "install iqcar again")
 
 
+class _SourceAlone(SourceFileLoader):
+    """Keeps no compiled file: in the repository it would lie among the sources of the jar."""
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        """Write nothing."""
+
+
 def load() -> ModuleType:
     """Import the sampler.
 
@@ -49,11 +57,12 @@ def load() -> ModuleType:
     IqcarError
         If psutil is not installed, or the system cannot be sampled.
     """
-    spec = importlib.util.spec_from_file_location("iqcar_sampler", script_path())
-    if spec is None or spec.loader is None:
+    loader = _SourceAlone("iqcar_sampler", str(script_path()))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    if spec is None:
         raise IqcarError(f"cannot import {SCRIPT}", str(script_path()))
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     if module.MISSING:
         raise IqcarError(module.MISSING, "", "pip install psutil (Windows cannot be sampled)")
     return module
