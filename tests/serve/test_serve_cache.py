@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from iqcar.serve.cache import PAGE, RESULT, Cache, write_entry
+from iqcar.serve.losses import NOTHING
 from iqcar.serve.result_summary import Summary
 from iqcar.version import __version__
 
 
 def summary(*keys: str, settings: str = "s") -> Summary:
     return Summary(
-        keys, _version(), settings, "p", 1, 2.0, 1.0, None, None, None, None, None, (), ()
+        keys, _version(), settings, "p", 1, 2.0, 1.0, None, None, None, None, None, (), (), NOTHING
     )
 
 

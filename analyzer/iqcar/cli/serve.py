@@ -44,6 +44,16 @@ def serve(
             min=1, max=64, help="Analyses that run at once; each needs memory for its logs."
         ),
     ] = 1,
+    analyse_new: Annotated[
+        float | None,
+        typer.Option(
+            "--analyse-new",
+            metavar="HOURS",
+            min=0,
+            help="Analyse by itself each application that ended at most so many hours ago, one at "
+            "a time, while nobody else waits for an analysis; without it only what is asked for.",
+        ),
+    ] = None,
     top: options.Top = 5,
     impact: options.Impact = ImpactModel.TIME_LOST,
     source_usage: options.Usage = SourceUsage.ACTIVE,
@@ -60,7 +70,7 @@ def serve(
     """
     from iqcar.cli.extras import need
 
-    need("serve", "starlette", "uvicorn")
+    need("serve", "starlette", "uvicorn", "prometheus_client")
 
     from iqcar.diagnosis import Settings
     from iqcar.serve.cache import Cache, cache_folder
@@ -73,7 +83,7 @@ def serve(
     places = Places(paths)
     kept = Cache(cache_folder(cache))
     settings = Settings(query_by, impact, source_usage, critical_path, top)
-    service = Service(places, kept, settings, processes)
+    service = Service(places, kept, settings, processes, analyse_new)
     service.listing.check()
     listening = listen(host, port)
     address = address_of(listening, host, secret)

@@ -9,7 +9,7 @@ import logging
 import signal
 import sys
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -113,11 +113,23 @@ class Analyses:
     def __init__(self, cache: Cache, processes: int, ended: Callable[[Analysis], None]) -> None:
         self._cache = cache
         self._processes = processes
-        self._ended = ended
+        self._take_note = ended
         self._known: OrderedDict[str, Analysis] = OrderedDict()
         self._waiting: OrderedDict[str, Task] = OrderedDict()
         self._running: dict[str, asyncio.Task[tuple[State, str]]] = {}
         self._closing = False
+        self.ended: Counter[State] = Counter()
+        """How many have ended in each way."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait until a process is free."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return len(self._running)
 
     def start(self, digest: str, keys: tuple[str, ...], task: Callable[[Path], Task]) -> Analysis:
         """Ask for an analysis; one that waits or runs already is joined.
@@ -217,7 +229,8 @@ class Analyses:
         words = "analysis %s %s after %.1f s%s"
         said = f": {analysis.message}" if message else ""
         LOGGER.info(words, analysis.digest, state, analysis.running_ms / 1e3, said)
-        self._ended(analysis)
+        self.ended[state] += 1
+        self._take_note(analysis)
 
     def _forget_oldest(self) -> None:
         for digest in list(self._known):

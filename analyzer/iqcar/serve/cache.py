@@ -46,7 +46,7 @@ DIGEST_BYTES = 16
 LEFT_BEHIND_S = 86_400.0
 """Age from which an unfinished entry is one that a server left behind (a day)."""
 
-LAYOUT = "1"
+LAYOUT = "2"
 """Changes when the entries' files do, so that those of older versions are not read."""
 
 _DIGEST = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}\Z")
@@ -85,6 +85,11 @@ class Cache:
     max_bytes : int
         Bytes to keep at most; the newest entry is kept in any case.
 
+    Attributes
+    ----------
+    size_bytes : int
+        Size of all entries when the last one came, those of other servers included.
+
     Raises
     ------
     IqcarError
@@ -93,11 +98,17 @@ class Cache:
 
     def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self.folder = folder
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        self.size_bytes = 0
         self._lock = threading.Lock()
         self._summaries: dict[str, Summary] = {}
         self._latest: dict[tuple[str, ...], str] = {}
         self._prepare()
+
+    @property
+    def results(self) -> int:
+        """How many results can be asked for."""
+        return len(self._summaries)
 
     def begin(self) -> Path:
         """Make a folder for the files of an entry; :meth:`finish` or :meth:`discard` it."""
@@ -174,6 +185,7 @@ class Cache:
                     continue
                 if summary.iqcar_version == __version__:
                     self._remember(entry.name, summary)
+        self._make_room("")
 
     def _entries(self) -> list[Path]:
         """List the folders in the folder; a link to one is none."""
@@ -200,12 +212,13 @@ class Cache:
                     continue
         total = sum(size for _, size in sizes.values())
         for entry in sorted(sizes, key=lambda each: sizes[each][0]):
-            if total <= self._max_bytes:
-                return
+            if total <= self.max_bytes:
+                break
             if entry.name != newest:
                 total -= sizes[entry][1]
                 self.discard(entry)
                 self._forget(entry.name)
+        self.size_bytes = total
 
 
 def _subject(summary: Summary) -> tuple[str, ...]:

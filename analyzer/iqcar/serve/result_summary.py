@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from iqcar.serve.losses import NOTHING, Losses, losses_of
 from iqcar.tables import texts
 from iqcar.version import __version__
 
@@ -51,6 +52,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Hosts of their executors."""
     messages: tuple[str, ...]
     """What was lost or doubtful about the logs."""
+    losses: Losses
+    """Who lost time to whom; nothing for a comparison."""
 
 
 def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy: str) -> Summary:
@@ -75,6 +78,7 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         end_ms=max(_known(applications, "end_ms"), default=None),
         hosts=tuple(texts(tables.hosts, "host")),
         messages=tuple(message for message in texts(tables.inputs, "message") if message),
+        losses=losses_of(diagnosis),
     )
 
 
@@ -98,6 +102,7 @@ def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> 
         end_ms=None,
         hosts=(),
         messages=comparison.doubts,
+        losses=NOTHING,
     )
 
 

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.formatting import printable
-from iqcar.serve import api, pages
+from iqcar.serve import api, metrics, pages
 from iqcar.serve.guard import Guard, is_loopback
 from iqcar.serve.head_timeout import MAX_HELD, ImpatientProtocol
 from iqcar.serve.service import Service
@@ -109,7 +109,7 @@ def application(service: Service, token: str, host: str, port: int) -> Guard:
             yield
 
     app = Starlette(
-        routes=[*api.routes(), *pages.routes()],
+        routes=[*api.routes(), *metrics.routes(), *pages.routes()],
         lifespan=lifespan,
         exception_handlers={404: pages.not_found, 405: pages.not_found, 500: pages.not_found},
     )

@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
 from iqcar.eventlog.find.layouts import rolling_index
-from iqcar.serve.analyses import Analyses, Analysis, State
+from iqcar.serve.analyses import Analyses, Analysis, FullError, State
 from iqcar.serve.analysis_process import Task, comparison_text, settings_text
 from iqcar.serve.cache import digest_of
 from iqcar.serve.followers import EVERY_MS, WINDOW_MS, Followers, Wish
 from iqcar.serve.listing import Listing
+from iqcar.serve.loss_totals import LossTotals
+from iqcar.serve.losses import Losses, sum_losses
+from iqcar.serve.new_logs import NewLogs
 from iqcar.serve.questions import Questions
 
 if TYPE_CHECKING:
@@ -148,22 +152,33 @@ class Service:
         Of every analysis.
     processes : int
         Analyses that run at once.
+    new_hours : float, optional
+        Analyse by itself what ended at most so many hours ago, one after the other.
     """
 
-    def __init__(self, places: Places, cache: Cache, settings: Settings, processes: int) -> None:
+    def __init__(
+        self,
+        places: Places,
+        cache: Cache,
+        settings: Settings,
+        processes: int,
+        new_hours: float | None = None,
+    ) -> None:
         self.cache = cache
         self.settings = {name: str(value) for name, value in asdict(settings).items()}
         self._diagnose = asdict(settings)
         self._settings_text = settings_text(self._diagnose)
         self.listing = Listing(places, self._found)
-        self.analyses = Analyses(
-            cache, processes, lambda analysis: self.listing.refresh_results(analysis.keys)
-        )
+        self.analyses = Analyses(cache, processes, self._take_note)
+        self.totals = LossTotals()
         self.questions = Questions()
         self.followers = Followers()
         self.paths = places.paths
         self._places = places
         self._scan: asyncio.Task[None] | None = None
+        self._new = NewLogs(new_hours) if new_hours is not None else None
+        self._new_digest = ""
+        self._kept: tuple[list[Summary], Losses] | None = None
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -308,6 +323,38 @@ class Service:
         path = folder if rolling_index(part.source) is not None else part.source
         return Wish(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
 
+    def kept_losses(self) -> tuple[Losses, int]:
+        """Sum what all applications lost whose result is kept; return their number, too.
+
+        An application that was analysed alone counts by that result, the newest there is, also if
+        its log has grown since; results of several together do not count, or it counted twice.
+        Can be called from any thread.
+        """
+        kept = [one.summary for one in self.listing.applications() if one.summary is not None]
+        if self._kept is None or self._kept[0] != kept:
+            self._kept = kept, sum_losses(summary.losses for summary in kept)
+        return self._kept[1], len(kept)
+
+    def _take_note(self, analysis: Analysis) -> None:
+        """Take the result of an analysis that has ended into the list and the totals."""
+        self.listing.refresh_results(analysis.keys)
+        summary = self.cache.summary(analysis.digest)
+        if analysis.state is State.DONE and summary is not None and len(summary.keys) == 1:
+            self.totals.add(summary.keys[0], summary.losses)
+
+    def _analyse_new(self) -> None:
+        """Analyse what has ended lately, one at a time and while nobody else waits for one."""
+        if self._new is None:
+            return
+        self.look_again()
+        self.analyses.get(self._new_digest)  # so that it is not taken for abandoned
+        if self.analyses.waiting or self.analyses.running:
+            return
+        one = self._new.choose(self.listing.applications(), time.time() * 1e3)
+        if one is not None:
+            with contextlib.suppress(UsageError, FullError):  # gone again, or a link that strays
+                self._new_digest = self.analyse([one.key]).digest
+
     def _logs(self, applications: Sequence[Application]) -> tuple[EventLog, ...]:
         logs = []
         for one in applications:
@@ -335,6 +382,7 @@ class Service:
             await asyncio.sleep(HOUSEKEEPING_S)
             self.analyses.cancel_abandoned()
             self.questions.drop_unused()
+            self._analyse_new()
 
 
 def _started(one: Application) -> tuple[bool, float, str]:

@@ -1,0 +1,85 @@
+"""Add up what ended applications lost, in sums that only grow."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from iqcar.enums import BlameKind, Resource
+from iqcar.serve.losses import MOST_NAMED, OTHER_SOURCES, OTHER_VICTIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.serve.losses import Label, Losses
+
+MAX_REMEMBERED = 100_000
+"""Applications remembered as added (100,000): five times as many as are listed."""
+
+
+class Grown:
+    """Sums by label that only grow, at most so many of them beside one for all others.
+
+    Attributes
+    ----------
+    seconds : dict of Label to float
+    since : dict of Label to float
+        When each sum began, in s since the epoch.
+    """
+
+    def __init__(self, first: Iterable[Label], others: Label | None) -> None:
+        self._others = others
+        began = time.time()
+        self.seconds = dict.fromkeys(first, 0.0)
+        self.since = dict.fromkeys(self.seconds, began)
+
+    def add(self, label: Label, seconds: float) -> None:
+        """Add to a sum, or to the others' where no more are told apart.
+
+        A label that has a sum keeps it: a sum that lost a part to the others would shrink.
+        """
+        if self._others is not None and label not in self.seconds and len(self) >= MOST_NAMED:
+            label = self._others
+        if label not in self.seconds:
+            self.since[label] = time.time()
+        self.seconds[label] = self.seconds.get(label, 0.0) + seconds
+
+    def __len__(self) -> int:
+        return len(self.seconds) - (self._others in self.seconds)
+
+
+class LossTotals:
+    """What the applications lost that were analysed after their end, each counted once."""
+
+    def __init__(self) -> None:
+        pairs = [(resource.value, kind.value) for resource in Resource for kind in BlameKind]
+        self.by_resource = Grown(pairs, None)
+        self.by_source = Grown([OTHER_SOURCES], OTHER_SOURCES)
+        self.by_victim = Grown([OTHER_VICTIMS], OTHER_VICTIMS)
+        self.since = time.time()
+        self.applications = 0
+        self.queries = 0
+        self.query_seconds = 0.0
+        self._added: dict[str, None] = {}
+
+    def add(self, key: str, losses: Losses) -> None:
+        """Add the losses of an application, unless it still runs or was added before.
+
+        Of a running application every analysis finds other sums, smaller ones too; it is added
+        when it is analysed after its end.
+        """
+        if not losses.ended or key in self._added:
+            return
+        self._added[key] = None
+        if len(self._added) > MAX_REMEMBERED:
+            del self._added[next(iter(self._added))]
+        self.applications += 1
+        self.queries += losses.queries
+        self.query_seconds += losses.query_ms / 1e3
+        for grown, parts in (
+            (self.by_resource, losses.by_resource),
+            (self.by_source, losses.by_source),
+            (self.by_victim, losses.by_victim),
+        ):
+            for label, lost_ms in parts:
+                grown.add(label, lost_ms / 1e3)
