@@ -67,7 +67,7 @@ def mcp(
     """
     from iqcar.cli.extras import need
 
-    need("mcp", "mcp", "starlette", "uvicorn")
+    need("mcp", "mcp", "starlette", "uvicorn", "prometheus_client")
 
     from iqcar.diagnosis import Settings
     from iqcar.mcp.agent_server import PATH, serve_http, serve_stdio

@@ -6,11 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from iqcar.enums import BlameKind, Resource
-from iqcar.serve.losses import MOST_NAMED, OTHER_SOURCES, OTHER_VICTIMS
+from iqcar.serve.losses import MOST_NAMED, SOURCES_APART, VICTIMS_APART
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from iqcar.serve.losses import Label, Losses
 
 MAX_REMEMBERED = 100_000
@@ -18,7 +16,13 @@ MAX_REMEMBERED = 100_000
 
 
 class Grown:
-    """Sums by label that only grow, at most so many of them beside one for all others.
+    """Sums by label that only grow.
+
+    Parameters
+    ----------
+    apart : tuple of Label
+        Those that have a sum from the start. Beside them at most :data:`MOST_NAMED` get one, and
+        the last takes the rest.
 
     Attributes
     ----------
@@ -27,35 +31,34 @@ class Grown:
         When each sum began, in s since the epoch.
     """
 
-    def __init__(self, first: Iterable[Label], others: Label | None) -> None:
-        self._others = others
-        began = time.time()
-        self.seconds = dict.fromkeys(first, 0.0)
-        self.since = dict.fromkeys(self.seconds, began)
+    def __init__(self, apart: tuple[Label, ...]) -> None:
+        self._most = len(apart) + MOST_NAMED
+        self._others = apart[-1]
+        self.seconds = dict.fromkeys(apart, 0.0)
+        self.since = dict.fromkeys(apart, time.time())
 
     def add(self, label: Label, seconds: float) -> None:
         """Add to a sum, or to the others' where no more are told apart.
 
         A label that has a sum keeps it: a sum that lost a part to the others would shrink.
         """
-        if self._others is not None and label not in self.seconds and len(self) >= MOST_NAMED:
-            label = self._others
         if label not in self.seconds:
-            self.since[label] = time.time()
+            if len(self.seconds) >= self._most:
+                label = self._others
+            else:
+                self.since[label] = time.time()
         self.seconds[label] = self.seconds.get(label, 0.0) + seconds
-
-    def __len__(self) -> int:
-        return len(self.seconds) - (self._others in self.seconds)
 
 
 class LossTotals:
     """What the applications lost that were analysed after their end, each counted once."""
 
     def __init__(self) -> None:
-        pairs = [(resource.value, kind.value) for resource in Resource for kind in BlameKind]
-        self.by_resource = Grown(pairs, None)
-        self.by_source = Grown([OTHER_SOURCES], OTHER_SOURCES)
-        self.by_victim = Grown([OTHER_VICTIMS], OTHER_VICTIMS)
+        self.by_resource = Grown(
+            tuple((resource.value, kind.value) for resource in Resource for kind in BlameKind)
+        )
+        self.by_source = Grown(SOURCES_APART)
+        self.by_victim = Grown(VICTIMS_APART)
         self.since = time.time()
         self.applications = 0
         self.queries = 0

@@ -37,10 +37,11 @@ Label = tuple[str, ...]
 Sums = dict[Label, float]
 """Lost time in ms by the values of labels."""
 
-OTHER_SOURCES: Label = (BlameKind.REST.value, "", NAMES[BlameKind.REST])
-"""Kind, application and source that sum the sources beyond :data:`MOST_NAMED`."""
+SOURCES_APART: tuple[Label, ...] = tuple((kind.value, "", name) for kind, name in NAMES.items())
+"""Kind, application and source of what is no named query; the last sums sources beyond
+:data:`MOST_NAMED`."""
 
-OTHER_VICTIMS: Label = ("", NAMES[BlameKind.REST])
+VICTIMS_APART: tuple[Label, ...] = (("", NAMES[BlameKind.REST]),)
 """Application and victim that sum the victims beyond :data:`MOST_NAMED`."""
 
 
@@ -93,8 +94,8 @@ def losses_of(diagnosis: Diagnosis) -> Losses:
         queries=len(tables.queries),
         query_ms=float(np.nansum(durations)),
         by_resource=tuple(by_resource.items()),
-        by_source=tuple(bounded(by_source, OTHER_SOURCES).items()),
-        by_victim=tuple(bounded(by_victim, OTHER_VICTIMS).items()),
+        by_source=tuple(bounded(by_source, SOURCES_APART).items()),
+        by_victim=tuple(bounded(by_victim, VICTIMS_APART).items()),
     )
 
 
@@ -120,23 +121,31 @@ def sum_losses(every: Iterable[Losses]) -> Losses:
         queries,
         query_ms,
         tuple(by_resource.items()),
-        tuple(bounded(by_source, OTHER_SOURCES).items()),
-        tuple(bounded(by_victim, OTHER_VICTIMS).items()),
+        tuple(bounded(by_source, SOURCES_APART).items()),
+        tuple(bounded(by_victim, VICTIMS_APART).items()),
     )
 
 
-def bounded(sums: Sums, others: Label) -> Sums:
-    """Return the largest :data:`MOST_NAMED` sums, and what is left as the sum of `others`.
+def bounded(sums: Sums, apart: tuple[Label, ...]) -> Sums:
+    """Return the largest :data:`MOST_NAMED` sums, and the rest in one.
 
     The largest comes first; equal ones are in the order of their labels. The total stays the same.
+
+    Parameters
+    ----------
+    sums : dict of Label to float
+    apart : tuple of Label
+        Those that are kept beside the largest; the last of them takes the rest.
     """
-    rest = sums.get(others, 0.0)
     ordered = sorted(
-        ((label, lost) for label, lost in sums.items() if label != others),
+        ((label, lost) for label, lost in sums.items() if label not in apart),
         key=lambda one: (-one[1], one[0]),
     )
-    rest += sum(lost for _, lost in ordered[MOST_NAMED:])
-    return dict(ordered[:MOST_NAMED]) | ({others: rest} if rest > 0 else {})
+    kept = dict(ordered[:MOST_NAMED]) | {label: sums[label] for label in apart if label in sums}
+    rest = sum(lost for _, lost in ordered[MOST_NAMED:])
+    if rest > 0:
+        kept[apart[-1]] = kept.get(apart[-1], 0.0) + rest
+    return kept
 
 
 def _sums() -> defaultdict[Label, float]:
