@@ -57,7 +57,7 @@ from iqcar.rules.vocabulary.waste import waste_causes
 from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
 from iqcar.serve.analyses import State
 from iqcar.serve.loss_totals import MAX_REMEMBERED
-from iqcar.serve.losses import LABEL_CHARACTERS, MOST_NAMED, NAMES
+from iqcar.serve.losses import LABEL_CHARACTERS, MOST_NAMED, MOST_OF_RESULT, NAMES
 from iqcar.serve.metric_families import FAMILIES
 from iqcar.serve.metrics import UNREAD
 from iqcar.stragglers import (
@@ -121,8 +121,9 @@ bytes.
   together are left out, or it would count twice.
 - Of names, the dates, times, ids and numbers of runs are left out, so that runs of a recurring
   query are one label, and {LABEL_CHARACTERS} characters are kept.
-- At most {MOST_NAMED} sources and {MOST_NAMED} victims are told apart by name; the rest is
-  `{NAMES[BlameKind.REST]}`, so that the totals by resource, by source and by victim are the same.
+- At most {MOST_NAMED} sources and {MOST_NAMED} victims are told apart by name, and of one
+  application the {MOST_OF_RESULT} largest of each; the rest is `{NAMES[BlameKind.REST]}`, so that
+  the totals by resource, by source and by victim are the same.
   The gauges tell the largest apart, at each scrape anew. The counters tell the first apart that
   come, of one application the largest first, until the server starts again: a sum that moved to
   `{NAMES[BlameKind.REST]}` would shrink.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 
 from iqcar.serve.metric_families import FAMILIES
 from iqcar.version import __version__
+from tests.live.test_window import queue
+from tests.serve.test_grafana_dashboard import dashboard
+from tests.serve.test_serve_guard import TOKEN
 from tests.support.contended_log import contended_log
-from tests.support.served import Served, served
+from tests.support.served import Served, served, until
 
+pytestmark = pytest.mark.slow
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
@@ -70,6 +76,7 @@ def label(**labels: str) -> frozenset[tuple[str, str]]:
 
 def test_lost_time_is_told_by_resource_source_and_victim(server: Served) -> None:
     samples = scrape(server)
+    assert samples["iqcar_kept_lost_seconds", label(resource="io", kind="own")] == 0
     for prefix, suffix in (("iqcar_", "_total"), ("iqcar_kept_", "")):
         lost, source, victim = (
             f"{prefix}{what}lost_seconds{suffix}" for what in ("", "source_", "victim_")
@@ -130,6 +137,12 @@ def test_the_client_chooses_the_format(server: Served, accept: str, content_type
     assert ("iqcar_queries_created" in answer.text) == is_openmetrics
 
 
+def test_the_dashboard_is_served(server: Served) -> None:
+    answer = server.client.get("/static/grafana.json")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == dashboard()
+
+
 def test_plain_text_tells_the_same(server: Served) -> None:
     created = {key: value for key, value in scrape(server).items() if key[0].endswith("_created")}
     assert created
@@ -138,3 +151,120 @@ def test_plain_text_tells_the_same(server: Served) -> None:
     raw = httpx.get(f"{server.base}/metrics", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in raw.headers
     assert raw.text.startswith("# HELP")
+
+
+def test_the_metrics_are_guarded_like_everything_else(folder: Path, tmp_path: Path) -> None:
+    with served(folder, cache=tmp_path / "cache", options=("--token", TOKEN)) as server:
+        assert server.client.get("/metrics").status_code == 401
+        wrong = {"Authorization": f"Bearer {TOKEN[:-1]}"}
+        assert server.client.get("/metrics", headers=wrong).status_code == 401
+        elsewhere = {"Authorization": f"Bearer {TOKEN}", "Host": "elsewhere.example"}
+        assert server.client.get("/metrics", headers=elsewhere).status_code == 421
+        assert (
+            server.client.post("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code
+            == 405
+        )
+        server.client.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert scrape(server)["iqcar_build_info", label(version=__version__)] == 1
+
+
+def test_names_from_a_log_cannot_break_the_format(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = contended_log()
+    evil = json.dumps('a"} 1\n# EOF\\\u2028\ud800 é' + "x" * 500).encode()
+    log.lines = [
+        line.replace(b'"etl"', evil).replace(b'"contended"', b'"password=hunter22 {}"')
+        for line in log.lines
+    ]
+    log.write(folder / "app-1")
+    with served(folder, cache=tmp_path / "cache") as server:
+        (only,) = server.read()
+        assert server.analyse(only["key"])["state"] == "done"
+        for accept in (OPENMETRICS, "text/plain; version=0.0.4"):
+            samples = scrape(server, accept)
+            assert of(samples, "iqcar_source_lost_seconds_total") == pytest.approx(9)
+            (source,) = (
+                dict(has)["source"]
+                for name, has in samples
+                if name == "iqcar_kept_source_lost_seconds"
+            )
+            assert source.startswith('a"} 1 # EOF\\')
+        assert "hunter22" not in server.client.get("/metrics").text
+
+
+def test_the_last_minute_of_an_application_is_told_while_somebody_looks(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    queue().write(folder / "local-1.inprogress")
+    with served(folder, cache=tmp_path / "cache") as server:
+        address = f"{server.base}/api/live/{server.key('contended')}"
+        with httpx.stream("GET", address, timeout=60) as looking:
+            lines = (line for line in looking.iter_lines() if line.startswith("data: "))
+            window = json.loads(next(lines).removeprefix("data: "))
+            samples = scrape(server)
+            assert samples["iqcar_live_followers", label()] == 1
+            assert samples["iqcar_live_applications", label()] == 1
+            told = of(samples, "iqcar_live_lost_seconds", application="contended")
+            assert told == pytest.approx(window["lost_ms"] / 1e3) != 0
+            assert samples["iqcar_live_tasks_waiting", label(application="contended")] == 2
+            assert of(samples, "iqcar_live_lost_to_others_seconds") == pytest.approx(
+                window["lost_to_others_ms"] / 1e3
+            )
+        until(lambda: scrape(server)["iqcar_live_followers", label()] == 0)
+        assert of(scrape(server), "iqcar_live_lost_seconds") == 0
+
+
+def test_what_ended_lately_is_analysed_without_being_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    now = time.time() * 1e3
+    contended_log("lately-1", start=now - 60_000).write(folder / "lately-1")
+    contended_log("long-ago", start=now - 7_200_000).write(folder / "long-ago")
+    running = contended_log("running", start=now - 60_000)
+    running.lines = running.lines[:-1]
+    running.write(folder / "running.inprogress")
+    options = ("--analyse-new", "1")
+    with served(
+        folder,
+        cache=tmp_path / "cache",
+        options=options,
+        rescan=0.2,
+        housekeeping=0.2,
+        abandoned=0.01,
+    ) as server:
+        until(lambda: scrape(server)["iqcar_ended_applications_total", label()] == 1)
+        contended_log("lately-2", start=now - 30_000).write(folder / "lately-2")
+        until(lambda: scrape(server)["iqcar_ended_applications_total", label()] == 2)
+        found = {one["application_id"] for one in server.read() if one["found"]}
+        assert found == {"lately-1", "lately-2"}
+        assert scrape(server)["iqcar_analyses_ended_total", label(state="done")] == 2
+
+
+def test_without_the_option_nothing_is_analysed(folder: Path, tmp_path: Path) -> None:
+    with served(folder, cache=tmp_path / "cache", rescan=0.1, housekeeping=0.1) as server:
+        server.read()
+        scrapes = [scrape(server) for _ in range(20)]
+        assert all(of(one, "iqcar_analyses_under_way") == 0 for one in scrapes)
+        assert of(scrapes[-1], "iqcar_analyses_ended_total") == 0
+
+
+def test_an_application_is_not_counted_again_after_its_result_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = contended_log().write(folder / "app-1")
+    with served(folder, cache=tmp_path / "cache", rescan=0.1) as server:
+        key = server.key("contended")
+        server.analyse(key)
+        first = scrape(server)
+        log.write_bytes(contended_log().bytes() + b"\n")  # another state of the log
+        until(lambda: server.applications()[0]["found"]["grown"])
+        server.analyse(key)
+        again = scrape(server)
+        assert of(again, "iqcar_analyses_ended_total") == 2
+        assert of(again, "iqcar_lost_seconds_total") == of(first, "iqcar_lost_seconds_total") > 0
+        log.unlink()
+        until(lambda: not server.applications())
+        gone = scrape(server)
+        assert of(gone, "iqcar_kept_lost_seconds") == 0
+        assert of(gone, "iqcar_lost_seconds_total") == of(first, "iqcar_lost_seconds_total")

@@ -26,6 +26,7 @@ WAIT_S = 120
 WAITS = {
     "rescan": "iqcar.serve.listing.RESCAN_S",
     "housekeeping": "iqcar.serve.service.HOUSEKEEPING_S",
+    "abandoned": "iqcar.serve.analyses.ABANDONED_S",
     "head": "iqcar.serve.head_timeout.HEAD_S",
     "body": "iqcar.serve.guard.BODY_S",
 }

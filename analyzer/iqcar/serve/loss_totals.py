@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from iqcar.enums import BlameKind, Resource
-from iqcar.serve.losses import MOST_NAMED, SOURCES_APART, VICTIMS_APART
+from iqcar.serve.losses import MOST_NAMED, RESOURCES, SOURCES_APART, VICTIMS_APART
 
 if TYPE_CHECKING:
     from iqcar.serve.losses import Label, Losses
@@ -54,9 +53,7 @@ class LossTotals:
     """What the applications lost that were analysed after their end, each counted once."""
 
     def __init__(self) -> None:
-        self.by_resource = Grown(
-            tuple((resource.value, kind.value) for resource in Resource for kind in BlameKind)
-        )
+        self.by_resource = Grown(RESOURCES)
         self.by_source = Grown(SOURCES_APART)
         self.by_victim = Grown(VICTIMS_APART)
         self.since = time.time()

@@ -22,6 +22,10 @@ MOST_NAMED = 100
 """Sources, and victims, that are told apart (100): a panel of a dashboard shows ten, and an alert
 names one; Prometheus keeps some thousand bytes of memory for each."""
 
+MOST_OF_RESULT = 30
+"""Sources, and victims, of one result that are told apart (30): three times what a panel shows.
+Some thousand results are held in memory, 10 KB of each, and summed within a second."""
+
 LABEL_CHARACTERS = 100
 """Characters kept of a name: what a legend shows, and far below any limit of Prometheus."""
 
@@ -36,6 +40,11 @@ NAMES = {
 Label = tuple[str, ...]
 Sums = dict[Label, float]
 """Lost time in ms by the values of labels."""
+
+RESOURCES: tuple[Label, ...] = tuple(
+    (resource.value, kind.value) for resource in Resource for kind in BlameKind
+)
+"""Every resource and kind of blame."""
 
 SOURCES_APART: tuple[Label, ...] = tuple((kind.value, "", name) for kind, name in NAMES.items())
 """Kind, application and source of what is no named query; the last sums sources beyond
@@ -94,8 +103,8 @@ def losses_of(diagnosis: Diagnosis) -> Losses:
         queries=len(tables.queries),
         query_ms=float(np.nansum(durations)),
         by_resource=tuple(by_resource.items()),
-        by_source=tuple(bounded(by_source, SOURCES_APART).items()),
-        by_victim=tuple(bounded(by_victim, VICTIMS_APART).items()),
+        by_source=tuple(bounded(by_source, SOURCES_APART, MOST_OF_RESULT).items()),
+        by_victim=tuple(bounded(by_victim, VICTIMS_APART, MOST_OF_RESULT).items()),
     )
 
 
@@ -126,8 +135,8 @@ def sum_losses(every: Iterable[Losses]) -> Losses:
     )
 
 
-def bounded(sums: Sums, apart: tuple[Label, ...]) -> Sums:
-    """Return the largest :data:`MOST_NAMED` sums, and the rest in one.
+def bounded(sums: Sums, apart: tuple[Label, ...], most: int = MOST_NAMED) -> Sums:
+    """Return the largest sums, and the rest in one.
 
     The largest comes first; equal ones are in the order of their labels. The total stays the same.
 
@@ -136,13 +145,15 @@ def bounded(sums: Sums, apart: tuple[Label, ...]) -> Sums:
     sums : dict of Label to float
     apart : tuple of Label
         Those that are kept beside the largest; the last of them takes the rest.
+    most : int
+        How many largest.
     """
     ordered = sorted(
         ((label, lost) for label, lost in sums.items() if label not in apart),
         key=lambda one: (-one[1], one[0]),
     )
-    kept = dict(ordered[:MOST_NAMED]) | {label: sums[label] for label in apart if label in sums}
-    rest = sum(lost for _, lost in ordered[MOST_NAMED:])
+    kept = dict(ordered[:most]) | {label: sums[label] for label in apart if label in sums}
+    rest = sum(lost for _, lost in ordered[most:])
     if rest > 0:
         kept[apart[-1]] = kept.get(apart[-1], 0.0) + rest
     return kept

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from iqcar.serve.losses import MOST_NAMED
+from iqcar.serve.losses import MOST_NAMED, RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -108,13 +108,13 @@ LOST = Family(
 SOURCE_LOST = Family(
     COUNTER,
     "iqcar_source_lost_seconds",
-    f"The same time by the query it was lost to. {_FIRST}",
+    f"Time that queries lost {_ENDED}, by the query it was lost to. {_FIRST}",
     _BY_SOURCE,
 )
 VICTIM_LOST = Family(
     COUNTER,
     "iqcar_victim_lost_seconds",
-    f"The same time by the query that lost it. {_FIRST}",
+    f"Time that queries lost {_ENDED}, by the query that lost it. {_FIRST}",
     _BY_VICTIM,
 )
 QUERY_TIME = Family(
@@ -131,13 +131,13 @@ KEPT_LOST = Family(
 KEPT_SOURCE_LOST = Family(
     GAUGE,
     "iqcar_kept_source_lost_seconds",
-    f"The same time by the query it was lost to. {_LARGEST}",
+    f"Time that queries lost {_KEPT}, by the query it was lost to. {_LARGEST}",
     _BY_SOURCE,
 )
 KEPT_VICTIM_LOST = Family(
     GAUGE,
     "iqcar_kept_victim_lost_seconds",
-    f"The same time by the query that lost it. {_LARGEST}",
+    f"Time that queries lost {_KEPT}, by the query that lost it. {_LARGEST}",
     _BY_VICTIM,
 )
 KEPT_QUERY_TIME = Family(
@@ -165,10 +165,10 @@ ANALYSES = Family(
     ("state",),
 )
 CACHE_BYTES = Family(GAUGE, "iqcar_cache_bytes", "Size of the results kept.")
-CACHE_LIMIT = Family(GAUGE, "iqcar_cache_limit_bytes", "Size that they may have at most.")
+CACHE_LIMIT = Family(GAUGE, "iqcar_cache_limit_bytes", "Size that all results kept may have.")
 CACHE_RESULTS = Family(GAUGE, "iqcar_cache_results", "Results kept.")
 FOLLOWERS = Family(GAUGE, "iqcar_live_followers", "Pages and programs that look at live pages.")
-FOLLOWED = Family(GAUGE, "iqcar_live_applications", "Running applications that they look at.")
+FOLLOWED = Family(GAUGE, "iqcar_live_applications", "Running applications that are looked at.")
 LIVE_LOST = Family(
     GAUGE,
     "iqcar_live_lost_seconds",
@@ -178,7 +178,14 @@ LIVE_LOST = Family(
 LIVE_TO_OTHERS = Family(
     GAUGE,
     "iqcar_live_lost_to_others_seconds",
-    "The part of that which they lost to other queries.",
+    "Time that queries lost to other queries in the last minute of the applications looked at.",
+    ("application",),
+)
+
+LIVE_WAITING = Family(
+    GAUGE,
+    "iqcar_live_tasks_waiting",
+    "Tasks that wait to be launched in the applications looked at.",
     ("application",),
 )
 
@@ -187,7 +194,7 @@ FAMILIES = (
     *(LOST, SOURCE_LOST, VICTIM_LOST, QUERY_TIME, QUERIES, ENDED),
     *(KEPT_LOST, KEPT_SOURCE_LOST, KEPT_VICTIM_LOST, KEPT_QUERY_TIME, KEPT_APPLICATIONS),
     *(APPLICATIONS, WAITING, ANALYSES, CACHE_BYTES, CACHE_LIMIT, CACHE_RESULTS),
-    *(FOLLOWERS, FOLLOWED, LIVE_LOST, LIVE_TO_OTHERS),
+    *(FOLLOWERS, FOLLOWED, LIVE_LOST, LIVE_TO_OTHERS, LIVE_WAITING),
 )
 """Every metric; the documentation is printed from it."""
 
@@ -209,8 +216,9 @@ def total_families(totals: LossTotals) -> Iterator[Samples]:
 
 def kept_families(losses: Losses, applications: int) -> Iterator[Samples]:
     """Lay out the losses of what is kept now, as gauges; results come and go."""
+    none = dict.fromkeys(RESOURCES, 0.0)
     for family, parts in (
-        (KEPT_LOST, losses.by_resource),
+        (KEPT_LOST, (none | dict(losses.by_resource)).items()),
         (KEPT_SOURCE_LOST, losses.by_source),
         (KEPT_VICTIM_LOST, losses.by_victim),
     ):

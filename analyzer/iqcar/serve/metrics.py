@@ -40,10 +40,15 @@ class _Lost(msgspec.Struct):
     lost_ms: float
 
 
+class _Now(msgspec.Struct):
+    tasks_waiting: int
+
+
 class _Window(msgspec.Struct):
     """What is taken of a line of ``iqcar live --json``."""
 
     application_name: str
+    now: _Now
     lost_to_others_ms: float
     resources: list[_Lost]
 
@@ -112,6 +117,7 @@ def live_families(windows: Iterable[bytes]) -> Iterator[Samples]:
     """
     lost: defaultdict[tuple[str, ...], float] = defaultdict(float)
     to_others: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    waiting: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for line in windows:
         try:
             window = msgspec.json.decode(line, type=_Window)
@@ -119,10 +125,12 @@ def live_families(windows: Iterable[bytes]) -> Iterator[Samples]:
             continue
         name = short(family(window.application_name), LABEL_CHARACTERS)
         to_others[name,] += window.lost_to_others_ms / 1e3
+        waiting[name,] += window.now.tasks_waiting
         for resource in window.resources:
             lost[name, resource.name] += resource.lost_ms / 1e3
     yield Samples(declared.LIVE_LOST, lost)
     yield Samples(declared.LIVE_TO_OTHERS, to_others)
+    yield Samples(declared.LIVE_WAITING, waiting)
 
 
 def routes() -> list[Route]:

@@ -380,9 +380,9 @@ class Service:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
+            self._analyse_new()
             self.analyses.cancel_abandoned()
             self.questions.drop_unused()
-            self._analyse_new()
 
 
 def _started(one: Application) -> tuple[bool, float, str]:
