@@ -1,0 +1,285 @@
+"""Adds applications to a store: finds their logs, diagnoses those that ran at once, writes rows.
+
+An application that the store knows is passed over, unless its log has grown since or it is asked
+for again. What is done is written every minute, so that an addition that is stopped goes on where
+it was.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.enums import InputStatus
+from iqcar.errors import IqcarError, explain_bug
+from iqcar.eventlog.find.locate import locate
+from iqcar.eventlog.find.log_parts import EventLog
+from iqcar.eventlog.log_summary import Peek, peek
+from iqcar.history.cluster_name import cluster_of
+from iqcar.history.log_groups import group_logs
+from iqcar.history.stored_files import Store, open_store, write_batch
+from iqcar.history.stored_rows import rows_of
+from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.pipeline import diagnose, read
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    Rows = dict[str, pd.DataFrame]
+    Progress = Callable[[int, int], None]
+
+WRITE_EVERY_S = 60.0
+"""Rows are written at the latest after so long."""
+MOST_APPLICATIONS = 500
+"""Rows of so many applications are written at once."""
+LOOKING_AT_ONCE = 8
+"""Logs whose first lines are read at once: it is mostly waiting where they are remote."""
+
+
+@dataclass
+class Added:
+    """What an addition did.
+
+    Attributes
+    ----------
+    added, known : int
+        Applications that were added; logs that the store knew already.
+    partial : int
+        How many of those added were truncated or still running.
+    failed : list of (str, str)
+        Path and reason of each log that could not be read.
+    written_bytes : int
+        Size of the files written.
+    cut : int
+        Borders between groups of applications across which blame is missing.
+    """
+
+    added: int = 0
+    known: int = 0
+    partial: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    written_bytes: int = 0
+    cut: int = 0
+
+
+def add(
+    store: Store | str,
+    paths: Sequence[str | Path],
+    *,
+    cluster: str = "",
+    again: bool = False,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Added:
+    """Add applications to a store; it is made where there is none.
+
+    Parameters
+    ----------
+    store : Store or str
+    paths : sequence of path
+        Event logs, as :func:`iqcar.read` takes them.
+    cluster : str
+        Name of the cluster that they ran on; by default from spark.master of each application.
+    again : bool
+        Diagnose also what the store knows already.
+    processes : int, optional
+        How many groups of logs are diagnosed at once; all cores by default.
+    progress : callable, optional
+        Called with the logs done and the logs in all.
+
+    Raises
+    ------
+    IqcarError
+        If the store cannot be written.
+    """
+    kept = open_store(store) if isinstance(store, str) else store
+    kept.make()
+    found = locate(list(paths))
+    result = Added(failed=[(one.path, one.message) for one in found if not isinstance(one, EventLog)])
+    logs = [one for one in found if isinstance(one, EventLog)]
+    wanted = list(_wanted(kept, logs, result, again=again))
+    grouped = group_logs(wanted)
+    result.cut = grouped.cut
+    sizes = {log.path: log.size_bytes for log, _ in wanted}
+    writer = _Writer(kept, cluster, sizes, result)
+    done, total = len(logs) - len(wanted), len(logs)
+    if progress is not None:
+        progress(done, total)
+    try:
+        for group, rows in _diagnosed(grouped.groups, processes or os.cpu_count() or 1):
+            writer.take(group, rows)
+            done += len(group)
+            if progress is not None:
+                progress(done, total)
+    finally:
+        writer.flush()
+    return result
+
+
+def _wanted(
+    store: Store, logs: Sequence[EventLog], result: Added, *, again: bool
+) -> Iterator[tuple[EventLog, Peek]]:
+    """Choose the logs that the store lacks; those that cannot be read have failed."""
+    known = pd.DataFrame() if again else store.known()
+    # The same path and size: nothing has to be opened. Else the first lines tell which it is.
+    files = set(zip(known["path"], known["log_bytes"], strict=True)) if len(known) else set()
+    latest = known.drop_duplicates(["application_id", "attempt_id"], keep="last") if files else known
+    whole = {
+        (one.application_id, one.attempt_id): (one.log_bytes, one.status)
+        for one in latest.itertuples()
+    }
+    new = [log for log in logs if (log.path, log.size_bytes) not in files]
+    result.known += len(logs) - len(new)
+    seen: set[tuple[str, str]] = set()
+    with ThreadPoolExecutor(LOOKING_AT_ONCE) as threads:
+        for log, summary in zip(new, threads.map(peek, new), strict=True):
+            key = (summary.application_id, summary.attempt_id)
+            size, status = whole.get(key, (-1, ""))
+            if summary.status is InputStatus.FAILED:
+                result.failed.append((log.path, summary.message))
+            elif key[0] and (
+                key in seen or size == log.size_bytes or status == InputStatus.COMPLETE.value
+            ):
+                result.known += 1
+            else:
+                seen.add(key)
+                yield log, summary
+
+
+def diagnosed_rows(logs: Sequence[EventLog], processes: int | None = None) -> Rows:
+    """Diagnose logs together, and return their rows, those of failed inputs under ``failed``.
+
+    The addition is not named yet.
+    """
+    tables = read(list(logs), processes=processes)
+    bad = tables.inputs[tables.inputs["app"] < 0]
+    failed = bad[["path", "message"]].reset_index(drop=True)
+    if len(tables.applications) == 0:
+        return {"failed": failed}
+    diagnosis = diagnose(tables, expected=False)
+    inputs = diagnosis.tables.inputs
+    failed = inputs[inputs["app"] < 0][["path", "message"]].reset_index(drop=True)
+    sizes = {log.path: log.size_bytes for log in logs}
+    return {**rows_of(diagnosis, sizes, ""), "failed": failed}
+
+
+def _attempt(logs: Sequence[EventLog], processes: int | None = 1) -> Rows:
+    """As :func:`diagnosed_rows`; a bug fails these logs only."""
+    try:
+        return diagnosed_rows(logs, processes)
+    except IqcarError as error:
+        return _failed(logs, str(error))
+    except Exception as error:
+        return _failed(logs, f"analysing it {explain_bug(error)}")
+
+
+def _failed(logs: Sequence[EventLog], message: str) -> Rows:
+    return {"failed": pd.DataFrame({"path": [log.path for log in logs], "message": message})}
+
+
+def _diagnosed(
+    groups: list[list[EventLog]], processes: int
+) -> Iterator[tuple[list[EventLog], Rows]]:
+    """Diagnose groups, several at once, as they end; a process that dies costs its group only."""
+    if len(groups) <= 1 or processes == 1:
+        for group in groups:
+            yield group, _attempt(group, None if len(groups) == 1 else 1)
+        return
+    from concurrent.futures import as_completed
+
+    from loky import get_reusable_executor
+    from loky.process_executor import BrokenProcessPool
+
+    largest = sorted(groups, key=lambda group: -sum(log.size_bytes for log in group))
+    left: list[list[EventLog]] = []
+    pool = get_reusable_executor(min(processes, len(groups)), timeout=60)
+    try:
+        futures = {pool.submit(_attempt, group): group for group in largest}
+        for future in as_completed(futures):
+            try:
+                rows = future.result()
+            except BrokenProcessPool:
+                left.append(futures[future])
+                continue
+            yield futures[future], rows
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+    # A process died, and all that had not ended with it: each alone, so that the cause is known.
+    for group in left:
+        for log in group if len(left) == 1 else [group]:
+            logs = [log] if isinstance(log, EventLog) else log
+            yield logs, _in_one_process(logs)
+
+
+def _in_one_process(logs: list[EventLog]) -> Rows:
+    from loky import get_reusable_executor
+    from loky.process_executor import BrokenProcessPool
+
+    pool = get_reusable_executor(1, timeout=60, reuse=False, kill_workers=True)
+    try:
+        rows: Rows = pool.submit(_attempt, logs).result()
+    except BrokenProcessPool:
+        return _failed(logs, "the process that analysed it died; it may need more memory")
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+    return rows
+
+
+class _Writer:
+    """Collects rows by cluster, and writes them from time to time."""
+
+    def __init__(self, store: Store, cluster: str, sizes: dict[str, int], result: Added) -> None:
+        self.store, self.cluster, self.sizes, self.result = store, cluster, sizes, result
+        self.held: dict[str, list[Rows]] = defaultdict(list)
+        self.applications = 0
+        self.since = time.monotonic()
+
+    def take(self, group: Sequence[EventLog], rows: Rows) -> None:
+        """Take in the rows of a group."""
+        failed = rows.pop("failed")
+        self.result.failed += zip(texts(failed, "path"), texts(failed, "message"), strict=True)
+        if rows:
+            for cluster, part in _by_cluster(rows, self.cluster):
+                self.held[cluster].append(part)
+            apps = rows[APPLICATIONS.name]
+            self.applications += len(apps)
+            self.result.added += len(apps)
+            self.result.partial += int((apps["status"] != InputStatus.COMPLETE.value).sum())
+        late = time.monotonic() - self.since > WRITE_EVERY_S
+        if late or self.applications >= MOST_APPLICATIONS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected as one addition per cluster."""
+        while self.held:
+            cluster, parts = self.held.popitem()
+            batch = f"{time.time_ns() // 1_000_000:014d}-{uuid.uuid4().hex[:8]}"
+            rows = {
+                table.name: pd.concat([part[table.name] for part in parts]).assign(batch=batch)
+                for table in STORED
+            }
+            self.result.written_bytes += write_batch(self.store, cluster, batch, rows)
+        self.applications, self.since = 0, time.monotonic()
+
+
+def _by_cluster(rows: Rows, chosen: str) -> Iterator[tuple[str, Rows]]:
+    """Divide rows by the clusters of their applications."""
+    apps = rows[APPLICATIONS.name]
+    names = np.array([chosen or cluster_of(master) for master in texts(apps, "master")], object)
+    if len(set(names)) == 1:
+        yield str(names[0]), rows
+        return
+    key = ["application_id", "attempt_id"]
+    for name in sorted(set(names)):
+        own = apps.loc[names == name, key]
+        yield str(name), {table.name: rows[table.name].merge(own, on=key) for table in STORED}

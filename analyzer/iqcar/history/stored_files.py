@@ -1,0 +1,266 @@
+"""Writes and finds the Parquet files of a store, in a folder or bucket.
+
+``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``. A file is never changed. The file of
+``applications`` is written last: rows of other tables count only where it names their addition. So
+an addition that is stopped leaves no trace in answers, and two writers need no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.eventlog.text.redact import redact_text
+from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+    from iqcar.tables import TableSpec
+
+MARK = "iqcar-history.json"
+"""The file that tells a store from any other folder."""
+NO_DAY = "unknown"
+"""Day of applications whose start is not known."""
+
+_FILE = re.compile(r"cluster=([^/]*)/day=([^/]*)/([^/]+)\.parquet$")
+_TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}
+_SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of a table: where it is, and what its path says."""
+
+    path: str
+    cluster: str
+    day: str
+    batch: str
+
+
+@dataclass
+class Store:
+    """A store that exists or can be made.
+
+    Attributes
+    ----------
+    url : str
+        As the user gave it.
+    files : fsspec.AbstractFileSystem
+    root : str
+        Its path in that file system.
+    """
+
+    url: str
+    files: Any
+    root: str
+    _made: bool = field(default=False, repr=False)
+
+    def write(self, table: TableSpec, cluster: str, day: str, batch: str, frame: pd.DataFrame) -> int:
+        """Write the rows of one table, cluster and day; return the size of the file in bytes."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = pa.Table.from_pandas(frame, schema=arrow_schema(table), preserve_index=False)
+        rows = rows.replace_schema_metadata(None)
+        held = io.BytesIO()
+        # Most files hold few rows: what Parquet tells of a column would be larger than the column.
+        pq.write_table(rows, held, compression="zstd", store_schema=False, write_statistics=False)
+        folder = f"{self.root}/{table.name}/cluster={quote(cluster, safe='')}/day={day}"
+        self._put(folder, f"{batch}.parquet", held.getvalue())
+        return held.tell()
+
+    def make(self) -> None:
+        """Make the store where there is none; raises as :func:`open_store`."""
+        if self._made:
+            return
+        if not self._marked():
+            with self._told():
+                there = self.files.exists(self.root) and self.files.ls(self.root, detail=False)
+            if there:
+                raise UsageError(
+                    "it holds other files", self.url, "name a new folder, or one of a store"
+                )
+            self._put(self.root, MARK, json.dumps({"format": FORMAT}).encode())
+        self._made = True
+
+    def must_exist(self) -> None:
+        """Raise IqcarError if there is no store."""
+        if not self._marked():
+            raise IqcarError(
+                "there is no store here", self.url, f"iqcar history add {self.url} LOG… makes one"
+            )
+
+    def list(self, table: TableSpec, since: str = "", until: str = "") -> list[StoredFile]:
+        """List the files of a table whose days lie in a range, ends included, by addition."""
+        with self._told():
+            self.files.invalidate_cache()
+            paths = self.files.find(f"{self.root}/{table.name}")
+        found = []
+        for path in paths:
+            name = _FILE.search(path)
+            if name and (name[2] == NO_DAY or (since or "0") <= name[2] <= (until or "9")):
+                found.append(StoredFile(path, unquote(name[1]), name[2], name[3]))
+        return sorted(found, key=lambda one: (one.batch, one.path))
+
+    def connect(self, since: str = "", until: str = "") -> DuckDBPyConnection:
+        """Open a connection with a view ``every_TABLE`` of each table's rows, read when asked.
+
+        Beside its columns a view has ``cluster`` and ``day``.
+        """
+        import duckdb
+        import pandas as pd
+
+        connection = duckdb.connect()
+        connection.execute("SET enable_progress_bar = false")
+        remote = "file" not in self._protocols
+        if remote:
+            connection.register_filesystem(self.files)
+        for table in STORED:
+            columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
+            view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
+            found = self.list(table, since, until)
+            if found:
+                paths = [self.files.unstrip_protocol(one.path) if remote else one.path for one in found]
+                listed = pd.DataFrame(
+                    {"filename": paths, "cluster": [one.cluster for one in found],
+                     "day": [one.day for one in found]}
+                )  # fmt: skip
+                connection.register("listed", listed)
+                connection.execute(f"CREATE TEMP TABLE files_{table.name} AS SELECT * FROM listed")
+                quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+                # By name: a file of an older iqcar may lack a column.
+                view += (
+                    f" UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM read_parquet([{quoted}], "
+                    "union_by_name = true, hive_partitioning = false, filename = true) "
+                    f"JOIN files_{table.name} USING (filename)"
+                )
+            connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
+        return connection
+
+    def known(self) -> pd.DataFrame:
+        """Return the rows of ``applications`` of all additions, the last one last."""
+        sql = f"SELECT * FROM every_{APPLICATIONS.name} ORDER BY batch"
+        known: pd.DataFrame = self.connect().execute(sql).df()
+        return known
+
+    def _marked(self) -> bool:
+        """Tell whether it is a store; raises IqcarError if it is one of a later version."""
+        with self._told():
+            try:
+                held = self.files.cat_file(f"{self.root}/{MARK}")
+            except FileNotFoundError:
+                return False
+        try:
+            version = int(json.loads(held)["format"])
+        except (ValueError, KeyError, TypeError):
+            raise IqcarError(f"its {MARK} is damaged", self.url) from None
+        if version > FORMAT:
+            raise IqcarError(f"it has format {version}", self.url, "a newer iqcar can read it")
+        return True
+
+    def _put(self, folder: str, name: str, content: bytes) -> None:
+        """Write a file that is seen whole or not at all."""
+        with self._told():
+            if self._protocols & _OBJECTS:
+                self.files.pipe_file(f"{folder}/{name}", content)
+                return
+            self.files.makedirs(folder, exist_ok=True)
+            beside = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}"
+            self.files.pipe_file(beside, content)
+            self.files.mv(beside, f"{folder}/{name}")
+
+    @property
+    def _protocols(self) -> set[str]:
+        names = self.files.protocol
+        return {names} if isinstance(names, str) else set(names)
+
+    @contextlib.contextmanager
+    def _told(self) -> Any:
+        """Turn what a file system raises into one line."""
+        try:
+            yield
+        except (IqcarError, FileNotFoundError):
+            raise
+        except Exception as error:  # any backend's own error type
+            said = redact_text(f"{type(error).__name__}: {error}".splitlines()[0], 300)
+            raise IqcarError(f"the store cannot be used: {said}", self.url) from error
+
+
+_OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"}
+"""File systems where an object appears only when it is whole, and renaming would copy it."""
+
+
+def open_store(url: str) -> Store:
+    """Open a store; nothing is read or written yet.
+
+    Parameters
+    ----------
+    url : str
+        A local folder, or a URL that fsspec knows: ``s3a://``, ``gs://``, ``abfs://``, ``hdfs://``.
+
+    Raises
+    ------
+    IqcarError
+        If a package for this kind of URL is not installed.
+    """
+    import fsspec
+
+    named = re.sub(r"^s3[an]://", "s3://", url)
+    try:
+        files, root = fsspec.core.url_to_fs(named, use_listings_cache=False)
+    except ImportError as error:
+        raise IqcarError(str(error), url, "pip install 'iqcar[remote]'") from error
+    except ValueError as error:
+        raise UsageError(str(error), url, "give a folder or a URL") from error
+    return Store(url, files, root.rstrip("/"))
+
+
+def arrow_schema(table: TableSpec) -> pa.Schema:
+    """Return the Arrow schema of a stored table."""
+    import pyarrow as pa
+
+    return pa.schema([(c.name, getattr(pa, _TYPES[c.dtype])()) for c in table.columns])
+
+
+def write_batch(
+    store: Store, cluster: str, batch: str, rows: Mapping[str, pd.DataFrame]
+) -> int:
+    """Write one addition, a file per table and day; return its size in bytes.
+
+    Parameters
+    ----------
+    store : Store
+    cluster, batch : str
+    rows : mapping of str to DataFrame
+        Of every table in :data:`STORED`.
+    """
+    store.make()
+    key = ["application_id", "attempt_id"]
+    days = rows[APPLICATIONS.name][[*key, "start_ms"]].assign(day=lambda f: day_of(f["start_ms"]))
+    days = days.drop_duplicates(key)[[*key, "day"]]
+    written = 0
+    for table in reversed(STORED):
+        of_day = rows[table.name].merge(days, on=key, how="inner")
+        for day, part in of_day.groupby("day"):
+            written += store.write(table, cluster, str(day), batch, part.drop(columns="day"))
+    return written
+
+
+def day_of(start_ms: pd.Series) -> pd.Series:
+    """Return the day in UTC that each time lies in, as text."""
+    import pandas as pd
+
+    days: pd.Series = pd.to_datetime(start_ms, unit="ms", utc=True).dt.strftime("%Y-%m-%d")
+    return days.fillna(NO_DAY)

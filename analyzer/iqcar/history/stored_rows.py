@@ -1,0 +1,289 @@
+"""Turns a diagnosis into the rows that a store keeps of its applications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.enums import BlameKind, Resource
+from iqcar.graph.structure import RESOURCES
+from iqcar.history.stored_tables import (
+    APPLICATIONS,
+    BLAME,
+    CAUSES,
+    HOSTS,
+    PROPERTIES,
+    QUERIES,
+)
+from iqcar.blame.blame_tables import BLAME_KINDS
+from iqcar.stragglers.straggler_counts import UNEXPLAINED
+from iqcar.tables import NONE, texts
+from iqcar.tables.arrays import sum_by
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.tables import TableSpec
+    from iqcar.tables.arrays import Floats, Ints
+
+    Rows = dict[str, pd.DataFrame]
+
+SMALL = 0.01
+"""Rows of blame below this share of the query's lost time are summed: first over hosts, then over
+sources."""
+
+_BYTES_READ = ("input_bytes", "remote_bytes", "local_bytes")
+
+
+def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> Rows:
+    """Take from a diagnosis what later questions need.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    log_bytes : mapping of str to int
+        Stored size of each log, by its path.
+    batch : str
+        Name of the addition.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        The tables of :data:`iqcar.history.stored_tables.STORED`, by name; rows of applications
+        that could be read.
+    """
+    apps = _Applications(diagnosis, batch)
+    return {
+        APPLICATIONS.name: _applications(diagnosis, apps, log_bytes),
+        QUERIES.name: _queries(diagnosis, apps),
+        BLAME.name: _blame(diagnosis, apps),
+        CAUSES.name: _causes(diagnosis, apps),
+        HOSTS.name: _hosts(diagnosis, apps),
+        PROPERTIES.name: _properties(diagnosis, apps),
+    }
+
+
+class _Applications:
+    """Names of applications and of their queries, by row of the diagnosis."""
+
+    def __init__(self, diagnosis: Diagnosis, batch: str) -> None:
+        applications, queries = diagnosis.tables.applications, diagnosis.tables.queries
+        self.batch = batch
+        self.ids = np.array(texts(applications, "application_id"), object)
+        self.attempts = np.array(texts(applications, "attempt_id"), object)
+        self.of_query = queries["app"].to_numpy(np.int64)
+        self.query_ids = np.array(texts(queries, "query_id"), object)
+
+    def key(self, app: Ints) -> dict[str, object]:
+        """Return the first columns of every table, for rows of these applications."""
+        return {
+            "batch": np.full(len(app), self.batch, object),
+            "application_id": self.ids[app],
+            "attempt_id": self.attempts[app],
+        }
+
+
+def _applications(
+    diagnosis: Diagnosis, apps: _Applications, log_bytes: Mapping[str, int]
+) -> pd.DataFrame:
+    tables = diagnosis.tables
+    size, applications = len(tables.applications), tables.applications
+    inputs = tables.inputs[tables.inputs["app"] >= 0].drop_duplicates("app", keep="last")
+    inputs = inputs.set_index("app").reindex(range(size))
+    paths = texts(inputs, "path")
+    return APPLICATIONS.frame(
+        {
+            **apps.key(np.arange(size)),
+            **{name: applications[name] for name in ("name", "user", "spark_version", "master")},
+            "path": paths,
+            "log_bytes": np.array([log_bytes.get(path, 0) for path in paths], np.int64),
+            "status": texts(inputs, "status"),
+            "message": texts(inputs, "message"),
+            "start_ms": applications["start_ms"],
+            "end_ms": applications["end_ms"],
+            "queries": np.bincount(apps.of_query, minlength=size),
+            "tasks": np.bincount(tables.tasks["app"].to_numpy(np.int64), minlength=size),
+            "beside": np.full(size, size - 1),
+            "iqcar_version": np.full(size, __version__, object),
+        }
+    )
+
+
+def _queries(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    tables, queries = diagnosis.tables, diagnosis.tables.queries
+    size = len(queries)
+    known = tables.tasks["query"].to_numpy(np.int64) >= 0
+    tasks = tables.tasks[known]
+    of_task = tasks["query"].to_numpy(np.int64)
+    duration = np.nan_to_num((tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64))
+    read = np.nansum(tasks[list(_BYTES_READ)].to_numpy(np.float64), axis=1)
+    waits = {}
+    for resource, rows in diagnosis.query_waits.groupby("resource", observed=True):
+        waits[f"{resource}_wait_ms"] = rows["wait_ms"].to_numpy(np.float64)
+        waits[f"{resource}_evidence"] = texts(rows, "evidence")
+    copied = ("name", "kind", "fingerprint", "family", "pool", "start_ms", "duration_ms")
+    counts = ("ended", "failed", "stages", "tasks")
+    return QUERIES.frame(
+        {
+            **apps.key(apps.of_query),
+            "query_id": apps.query_ids,
+            **{name: queries[name] for name in (*copied, *counts)},
+            "task_ms": sum_by(of_task, duration, size),
+            "cpu_ms": _known_sum(of_task, tasks["cpu_ms"].to_numpy(np.float64), size),
+            "read_bytes": sum_by(of_task, read, size),
+            "lost_ms": diagnosis.lost_ms(),
+            "lost_to_others_ms": diagnosis.lost_to_others_ms(),
+            "wasted_ms": diagnosis.wasted.of_queries(size)["wasted_elapsed_ms"],
+            **waits,
+        }
+    )
+
+
+def _known_sum(group: Ints, values: Floats, size: int) -> Floats:
+    """Sum by group; NaN where no value of a group is known."""
+    known = np.isfinite(values)
+    sums: Floats = sum_by(group[known], values[known], size)
+    return np.where(np.bincount(group[known], minlength=size) > 0, sums, np.nan)
+
+
+def _blame(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    contents = diagnosis.graph.contents
+    s, lost = contents.structure, contents.lost.amount[4]
+    at = np.flatnonzero(lost > 0)
+    lost, demand = lost[at], s.towards[4][at]
+    source = s.source_query[contents.query_of_explanation[at]]
+    is_query = np.isin(np.array([kind.value for kind in BLAME_KINDS])[s.kind[at]], _NAMED)
+    frame = pd.DataFrame(
+        {
+            "query": s.targets[s.target[4][at]],
+            "kind": s.kind[at],
+            "source": np.where(is_query, source, NONE),
+            "resource": contents.resource_of_demand[demand],
+            "host": s.host[demand],
+            "lost_ms": lost,
+            "idle_ms": lost * contents.idle_share[s.explanation[at]],
+        }
+    )
+    # A source stage without a known query cannot be named.
+    nameless = (frame["kind"] == _CODE[BlameKind.QUERY]) & (frame["source"] < 0)
+    frame.loc[nameless, "kind"] = _CODE[BlameKind.UNATTRIBUTED]
+    frame = _summed(frame)
+    total = frame.groupby("query")["lost_ms"].transform("sum")
+    frame.loc[frame["lost_ms"] < SMALL * total, "host"] = NONE
+    frame = _summed(frame)
+    total = frame.groupby("query")["lost_ms"].transform("sum")
+    small = (frame["lost_ms"] < SMALL * total) & (frame["kind"] == _CODE[BlameKind.QUERY])
+    frame.loc[small, "kind"] = _CODE[BlameKind.REST]
+    frame.loc[small, "source"] = NONE
+    frame = _summed(frame)
+    query, source = frame["query"].to_numpy(np.int64), frame["source"].to_numpy(np.int64)
+    named = source >= 0
+    of_source = apps.of_query[source]
+    host_names = np.array([*texts(diagnosis.tables.hosts, "host"), ""], object)
+    return BLAME.frame(
+        {
+            **apps.key(apps.of_query[query]),
+            "query_id": apps.query_ids[query],
+            "kind": np.array([kind.value for kind in BLAME_KINDS], object)[frame["kind"]],
+            "source_application_id": np.where(named, apps.ids[of_source], ""),
+            "source_attempt_id": np.where(named, apps.attempts[of_source], ""),
+            "source_query_id": np.where(named, apps.query_ids[source], ""),
+            "resource": np.array([r.value for r in RESOURCES], object)[frame["resource"]],
+            "host": host_names[frame["host"]],
+            "lost_ms": frame["lost_ms"],
+            "idle_ms": frame["idle_ms"],
+        }
+    )
+
+
+_CODE = {kind: code for code, kind in enumerate(BLAME_KINDS)}
+_NAMED = [BlameKind.QUERY.value, BlameKind.OWN.value]
+_CELL = ["query", "kind", "source", "resource", "host"]
+
+
+def _summed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sum rows of the same query, source, resource and host."""
+    summed: pd.DataFrame = frame.groupby(_CELL, as_index=False, sort=True).sum()
+    return summed
+
+
+def _causes(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    stragglers, causes = diagnosis.stragglers.stragglers, diagnosis.stragglers.causes
+    per = causes[["straggler", "cause"]].drop_duplicates()
+    alone = np.flatnonzero(stragglers["causes"].to_numpy() == 0)
+    cause = [*texts(per, "cause"), *[UNEXPLAINED] * len(alone)]
+    rows = stragglers.iloc[np.concatenate([per["straggler"].to_numpy(np.int64), alone])]
+    counted = pd.DataFrame(
+        {
+            "query": rows["query"].to_numpy(np.int64),
+            "host": rows["host"].to_numpy(np.int64),
+            "cause": cause,
+            "delay_ms": rows["delay_ms"].to_numpy(np.float64),
+        }
+    )
+    counted = counted[counted["query"] >= 0]
+    frame = (
+        counted.groupby(["query", "host", "cause"])
+        .agg(stragglers=("delay_ms", "size"), delay_ms=("delay_ms", "sum"))
+        .reset_index()
+    )
+    query = frame["query"].to_numpy(np.int64)
+    host_names = np.array([*texts(diagnosis.tables.hosts, "host"), ""], object)
+    return CAUSES.frame(
+        {
+            **apps.key(apps.of_query[query]),
+            "query_id": apps.query_ids[query],
+            "host": host_names[frame["host"].to_numpy(np.int64)],
+            "cause": frame["cause"],
+            "stragglers": frame["stragglers"],
+            "delay_ms": frame["delay_ms"],
+        }
+    )
+
+
+def _hosts(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    tables, stragglers = diagnosis.tables, diagnosis.stragglers.stragglers
+    tasks = tables.tasks[["app", "host", "stage", "status"]].copy()
+    tasks["ms"] = tables.tasks["finish_ms"] - tables.tasks["launch_ms"]
+    tasks = tasks[tasks["host"] >= 0]
+    ended = tasks[tasks["status"] == "success"].groupby("stage")
+    hosts = ended["host"].nunique()
+    median = ended["ms"].median().where(hosts > 1)
+    expected = tasks["stage"].map(median).where(tasks["status"] == "success")
+    per = tasks.assign(
+        expected_ms=expected, compared_ms=tasks["ms"].where(expected.notna())
+    ).groupby(["app", "host"])
+    frame = per.agg(
+        tasks=("ms", "size"),
+        task_ms=("ms", "sum"),
+        compared_ms=("compared_ms", "sum"),
+        expected_ms=("expected_ms", "sum"),
+    )
+    late = stragglers.groupby(["app", "host"])["delay_ms"].agg(["size", "sum"])
+    late = late.reindex(frame.index, fill_value=0)
+    app, host = (frame.index.get_level_values(k).to_numpy(np.int64) for k in (0, 1))
+    return HOSTS.frame(
+        {
+            **apps.key(app),
+            "host": np.array(texts(tables.hosts, "host"), object)[host],
+            **{name: frame[name].to_numpy() for name in frame.columns},
+            "stragglers": late["size"].to_numpy(np.int64),
+            "delay_ms": late["sum"].to_numpy(np.float64),
+        }
+    )
+
+
+def _properties(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    conf = diagnosis.tables.conf
+    conf = conf[(conf["sql_execution"] < 0) & (conf["app"] >= 0)]
+    return PROPERTIES.frame(
+        {
+            **apps.key(conf["app"].to_numpy(np.int64)),
+            "name": conf["key"].to_numpy(object),
+            "value": conf["value"].to_numpy(object),
+        }
+    )
