@@ -152,7 +152,7 @@ def compare(
     check_writable(json, force)
     check_writable(out, force)
     check_writable(save_baseline, force)
-    least = _share(margin)
+    least = options.share(margin)
     check_levels(least, alpha)
     if without and explain is None:
         raise UsageError("leaves parameters out of --explain", "--without", "give --explain CHANGE")
@@ -240,14 +240,6 @@ def _sides(
             with working("measuring"):
                 sides.append(measure_side(tables, run_by))
     return tuple(sides)
-
-
-def _share(text: str) -> float:
-    """Read ``5%`` or ``0.05``."""
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(f"is no share: {text!r}", "--margin", "give 5% or 0.05") from None
 
 
 def _pair(text: str) -> tuple[str, str]:

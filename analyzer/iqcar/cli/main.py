@@ -14,6 +14,7 @@ from iqcar.cli.compare import compare
 from iqcar.cli.conf import conf
 from iqcar.cli.demo import demo
 from iqcar.cli.experiment import experiment
+from iqcar.cli.history import app as history
 from iqcar.cli.inject import app as inject
 from iqcar.cli.live import live
 from iqcar.cli.mcp import mcp
@@ -66,6 +67,7 @@ app.command(short_help="What to tell Spark to attach the plugin.")(conf)
 app.command(short_help="Sample this host once a second.")(sample)
 app.command(short_help="Run queries under load, and fit how much it slows them.")(experiment)
 app.command(short_help="Try it all on an embedded Spark.")(demo)
+app.add_typer(history, name="history", short_help="Who hurt whom over months.")
 app.add_typer(rules, name="rules", short_help="Compile rules to pools; check what they did.")
 app.add_typer(inject, name="inject", short_help="Load this host on purpose, and log it.")
 

@@ -127,6 +127,14 @@ AllRules = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
+def share(text: str) -> float:
+    """Read ``5%`` or ``0.05``."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(f"is no share: {text!r}", "--margin", "give 5% or 0.05") from None
+
+
 def need_logs_or_traces(paths: list[str] | None, traces: list[str] | None) -> None:
     """Raise :class:`~iqcar.errors.UsageError` if there is nothing to read."""
     if not paths and not traces:

@@ -1,6 +1,21 @@
 """Keeps kilobytes per application in a store, and answers what happened over weeks and months."""
 
 from iqcar.history.add_logs import Added, add
+from iqcar.history.ask_store import Asked, Top, top, trend, who
+from iqcar.history.query_changes import Changes, QueryChange, changes
 from iqcar.history.stored_files import Store, open_store
 
-__all__ = ["Added", "Store", "add", "open_store"]
+__all__ = [
+    "Added",
+    "Asked",
+    "Changes",
+    "QueryChange",
+    "Store",
+    "Top",
+    "add",
+    "changes",
+    "open_store",
+    "top",
+    "trend",
+    "who",
+]

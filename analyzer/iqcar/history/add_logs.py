@@ -105,7 +105,8 @@ def add(
     kept = open_store(store) if isinstance(store, str) else store
     kept.make()
     found = locate(list(paths))
-    result = Added(failed=[(one.path, one.message) for one in found if not isinstance(one, EventLog)])
+    unread = [one for one in found if not isinstance(one, EventLog)]
+    result = Added(failed=[(one.path, one.message) for one in unread])
     logs = [one for one in found if isinstance(one, EventLog)]
     wanted = list(_wanted(kept, logs, result, again=again))
     grouped = group_logs(wanted)
@@ -133,7 +134,9 @@ def _wanted(
     known = pd.DataFrame() if again else store.known()
     # The same path and size: nothing has to be opened. Else the first lines tell which it is.
     files = set(zip(known["path"], known["log_bytes"], strict=True)) if len(known) else set()
-    latest = known.drop_duplicates(["application_id", "attempt_id"], keep="last") if files else known
+    latest = (
+        known.drop_duplicates(["application_id", "attempt_id"], keep="last") if files else known
+    )
     whole = {
         (one.application_id, one.attempt_id): (one.log_bytes, one.status)
         for one in latest.itertuples()

@@ -1,4 +1,4 @@
-"""Asks a store with DuckDB: who lost to whom, what is aggressive, slow or hot, and how a query does.
+"""Asks a store with DuckDB: who lost to whom, what is aggressive, slow or hot, how a query does.
 
 Only the last addition of each application counts, and only rows whose addition was finished.
 """
@@ -70,9 +70,9 @@ class Asked:
         chosen = "WHERE cluster = ?" if self.cluster else ""
         try:
             connection.execute(
-                f"CREATE TEMP TABLE applications AS SELECT * FROM every_{APPLICATIONS.name} {chosen} "
-                "QUALIFY row_number() OVER (PARTITION BY cluster, application_id, attempt_id "
-                "ORDER BY batch DESC) = 1",
+                f"CREATE TEMP TABLE applications AS SELECT * FROM every_{APPLICATIONS.name} "
+                f"{chosen} QUALIFY row_number() OVER "
+                "(PARTITION BY cluster, application_id, attempt_id ORDER BY batch DESC) = 1",
                 [self.cluster] if self.cluster else [],
             )
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
@@ -99,9 +99,7 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def asked(
-    store: Store | str | Asked, since: str = "", until: str = "", cluster: str = ""
-) -> Asked:
+def asked(store: Store | str | Asked, since: str = "", until: str = "", cluster: str = "") -> Asked:
     """Return a store with the part of it that is asked about."""
     if isinstance(store, Asked):
         return store
@@ -323,7 +321,9 @@ def find_fingerprint(about: Asked, query: str) -> str:
         return str(found["fingerprint"].iloc[0])
     if len(found):
         each = ", ".join(found["fingerprint"].head(_NEAR))
-        raise UsageError(f"{len(found)} recurring queries have this name", query, f"name one: {each}")
+        raise UsageError(
+            f"{len(found)} recurring queries have this name", query, f"name one: {each}"
+        )
     near = about.ask(
         f"SELECT max({_LABEL}) AS name FROM queries q GROUP BY q.fingerprint "
         "ORDER BY count(*) DESC, name LIMIT ?",

@@ -60,9 +60,7 @@ def group_logs(logs: Sequence[tuple[EventLog, Peek]]) -> Groups:
     groups: list[list[EventLog]] = []
     cut, until, size = 0, -inf, 0
     for start, end, log in timed:
-        full = bool(groups) and (
-            len(groups[-1]) >= MOST_LOGS or size + log.size_bytes > MOST_BYTES
-        )
+        full = bool(groups) and (len(groups[-1]) >= MOST_LOGS or size + log.size_bytes > MOST_BYTES)
         if start >= until or full:
             cut += start < until
             groups.append([])

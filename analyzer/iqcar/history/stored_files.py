@@ -67,7 +67,9 @@ class Store:
     root: str
     _made: bool = field(default=False, repr=False)
 
-    def write(self, table: TableSpec, cluster: str, day: str, batch: str, frame: pd.DataFrame) -> int:
+    def write(
+        self, table: TableSpec, cluster: str, day: str, batch: str, frame: pd.DataFrame
+    ) -> int:
         """Write the rows of one table, cluster and day; return the size of the file in bytes."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -132,7 +134,9 @@ class Store:
             view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
             found = self.list(table, since, until)
             if found:
-                paths = [self.files.unstrip_protocol(one.path) if remote else one.path for one in found]
+                paths = [
+                    self.files.unstrip_protocol(one.path) if remote else one.path for one in found
+                ]
                 listed = pd.DataFrame(
                     {"filename": paths, "cluster": [one.cluster for one in found],
                      "day": [one.day for one in found]}
@@ -142,8 +146,8 @@ class Store:
                 quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
                 # By name: a file of an older iqcar may lack a column.
                 view += (
-                    f" UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM read_parquet([{quoted}], "
-                    "union_by_name = true, hive_partitioning = false, filename = true) "
+                    f" UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM read_parquet([{quoted}]"
+                    ", union_by_name = true, hive_partitioning = false, filename = true) "
                     f"JOIN files_{table.name} USING (filename)"
                 )
             connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
@@ -234,9 +238,7 @@ def arrow_schema(table: TableSpec) -> pa.Schema:
     return pa.schema([(c.name, getattr(pa, _TYPES[c.dtype])()) for c in table.columns])
 
 
-def write_batch(
-    store: Store, cluster: str, batch: str, rows: Mapping[str, pd.DataFrame]
-) -> int:
+def write_batch(store: Store, cluster: str, batch: str, rows: Mapping[str, pd.DataFrame]) -> int:
     """Write one addition, a file per table and day; return its size in bytes.
 
     Parameters

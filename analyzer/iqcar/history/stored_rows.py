@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.enums import BlameKind, Resource
+from iqcar.blame.blame_tables import BLAME_KINDS
+from iqcar.enums import BlameKind
 from iqcar.graph.structure import RESOURCES
 from iqcar.history.stored_tables import (
     APPLICATIONS,
@@ -17,7 +18,6 @@ from iqcar.history.stored_tables import (
     PROPERTIES,
     QUERIES,
 )
-from iqcar.blame.blame_tables import BLAME_KINDS
 from iqcar.stragglers.straggler_counts import UNEXPLAINED
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import sum_by
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iqcar.diagnosis import Diagnosis
-    from iqcar.tables import TableSpec
     from iqcar.tables.arrays import Floats, Ints
 
     Rows = dict[str, pd.DataFrame]

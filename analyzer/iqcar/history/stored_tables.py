@@ -20,13 +20,17 @@ _KEY: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-
 def _waits() -> tuple[Column, ...]:
     return tuple(
         column
         for name in (resource.value for resource in Resource)
         for column in declare(
-            (f"{name}_wait_ms", "float64", "ms", f"Σ of its tasks' waits for {name}; NaN if unknown."),
+            (
+                f"{name}_wait_ms",
+                "float64",
+                "ms",
+                f"Its tasks' waits for {name}; NaN if unknown.",
+            ),
             (f"{name}_evidence", "str", "", "The weakest evidence among them."),
         )
     )
@@ -34,7 +38,7 @@ def _waits() -> tuple[Column, ...]:
 
 APPLICATIONS = TableSpec(
     "applications",
-    "One row per addition of an application attempt; it is written last, and makes the others count.",
+    "One row per addition of an application attempt; written last, it makes the others count.",
     declare(
         *_KEY,
         ("name", "str", "", "Application name."),

@@ -1,0 +1,69 @@
+"""Logs of a nightly application, in which one query gets slower and makes another one wait."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from tests.support.contended_log import NO_IO
+from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
+
+DAY_MS = 86_400_000.0
+FIRST_MS = 1_767_225_600_000.0
+"""2026-01-01, midnight in UTC."""
+CHANGED = 20
+"""The first night on which `etl` takes three times as long, with fewer partitions."""
+
+
+def nightly_log(night: int, *, changed: int = CHANGED, master: str = "yarn") -> SyntheticLog:
+    """Two slots; `etl` holds both some 10 s, `report` asks 1 s later and runs 2 s after that."""
+    start = FIRST_MS + night * DAY_MS
+    slower = night >= changed
+    noise = random.Random(night)  # noqa: S311
+    log = SyntheticLog(f"app-{night:04d}").app("nightly", start)
+    log.environment(
+        **{
+            "spark.scheduler.mode": "FAIR",
+            "spark.master": master,
+            "spark.acme.team": "risk" if night % 2 else "sales",
+            "spark.acme.password": "hunter2",
+            "spark.sql.shuffle.partitions": "20" if slower else "200",
+        }
+    )
+    log.executor("1", "host-a", 2, start)
+    held = (30_000.0 if slower else 10_000.0) * noise.uniform(0.95, 1.05)
+    ran = 2_000.0 * noise.uniform(0.95, 1.05)
+    plan = [("etl", "etl", 0.0, 0.0, held), ("report", "bi", 1000.0, held, held + ran)]
+    for n, (name, pool, asked, first, last) in enumerate(plan):
+        properties = {
+            "spark.sql.execution.id": str(n),
+            "spark.job.description": name,
+            "spark.scheduler.pool": pool,
+        }
+        stage = stage_info(n, submission=start + asked, **{"Number of Tasks": 2})
+        log.sql(n, description=name, time=start + asked)
+        log.job(n, [stage], start + asked, properties).stage(stage, properties)
+        run = last - first - 20
+        metrics = task_metrics(
+            Executor_Run_Time=int(run), Executor_CPU_Time=int(run * 1e6), **NO_IO
+        )
+        for task in range(2):
+            log.task(
+                n * 10 + task,
+                stage=n,
+                metrics=metrics,
+                launch=start + first,
+                finish=start + last,
+                host="host-a",
+                index=task,
+            )
+        log.stage_end(stage, start + last).job_end(n, start + last).sql_end(n, start + last)
+    return log.end(start + held + ran)
+
+
+def nightly_logs(folder: Path, nights: int, **more: object) -> Path:
+    """Write the logs of some nights into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for night in range(nights):
+        nightly_log(night, **more).write(folder / f"app-{night:04d}")  # type: ignore[arg-type]
+    return folder
