@@ -35,6 +35,7 @@ from iqcar.enums import (
     WasteCause,
 )
 from iqcar.errors import DEBUG, ExitCode
+from iqcar.history.stored_tables import STORED
 from iqcar.inject.anomalies import Anomaly, Pattern
 from iqcar.replay.cap_rules import AS_GOOD, SHARES
 from iqcar.report.json.analyze import result_schema
@@ -66,7 +67,7 @@ from iqcar.stragglers import (
     STRAGGLER_SOURCES,
     STRAGGLERS,
 )
-from iqcar.tables import SPECS
+from iqcar.tables import SPECS, TableSpec
 from iqcar.topics import (
     MIXTURES,
     STRAGGLER_TOPICS,
@@ -225,10 +226,30 @@ def tables_page() -> str:
     ]
     derived = (WAITS, PHASES, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
     for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES):
-        lines += ["", f"## {spec.name}", "", spec.sentence, ""]
-        lines += ["| column | dtype | unit | what it holds |", "|---|---|---|---|"]
-        lines += [f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns]
+        lines += _columns(spec)
     return "\n".join(lines) + "\n"
+
+
+def stored_tables_page() -> str:
+    """Every column of every table of a store."""
+    lines = [
+        "# Stored tables",
+        PRINTED,
+        "A [store](history.md) keeps these tables as Parquet files, with `cluster` and `day` in their",
+        "paths. Rows of `applications` whose `batch` is the last of their application count, and of",
+        "the other tables those with the same `batch`.",
+    ]
+    for spec in STORED:
+        lines += _columns(spec)
+    return "\n".join(lines) + "\n"
+
+
+def _columns(spec: TableSpec) -> list[str]:
+    return [
+        *("", f"## {spec.name}", "", spec.sentence, ""),
+        *("| column | dtype | unit | what it holds |", "|---|---|---|---|"),
+        *(f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns),
+    ]
 
 
 def kinds_page() -> str:
@@ -436,6 +457,7 @@ PAGES = {
     "listener_rooms.svg": listener_rooms_picture,
     "evaluation.md": evaluation_page,
     "tables.md": tables_page,
+    "stored-tables.md": stored_tables_page,
     "kinds.md": kinds_page,
     "commands.md": commands_page,
     "rules.md": rules_page,

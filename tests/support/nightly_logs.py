@@ -19,7 +19,7 @@ def nightly_log(night: int, *, changed: int = CHANGED, master: str = "yarn") -> 
     """Two slots; `etl` holds both some 10 s, `report` asks 1 s later and runs 2 s after that."""
     start = FIRST_MS + night * DAY_MS
     slower = night >= changed
-    noise = random.Random(night)  # noqa: S311
+    noise = random.Random(night)
     log = SyntheticLog(f"app-{night:04d}").app("nightly", start)
     log.environment(
         **{

@@ -1,0 +1,297 @@
+"""A store of nightly applications: what is kept, what a second addition changes, what is asked."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+import iqcar as package
+from iqcar.errors import IqcarError, UsageError
+from iqcar.history import add, open_store, top, trend, who
+from iqcar.history.add_logs import diagnosed_rows
+from iqcar.history.ask_store import asked
+from iqcar.history.stored_files import MARK
+from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
+from iqcar.report.json.history import history_schema
+from tests.support.command import iqcar
+from tests.support.contended_log import contended_log
+from tests.support.nightly_logs import CHANGED, FIRST_MS, nightly_log, nightly_logs
+
+NIGHTS = 26
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return nightly_logs(tmp_path_factory.mktemp("nights") / "logs", NIGHTS)
+
+
+@pytest.fixture(scope="module")
+def store(logs: Path) -> str:
+    url = str(logs.parent / "store")
+    added = add(url, [logs], processes=1)
+    assert (added.added, added.known, added.partial, added.failed) == (NIGHTS, 0, 0, [])
+    return url
+
+
+def content(store: str) -> dict[str, list[str]]:
+    """Every row that counts, without the name of its addition."""
+    about = asked(store)
+    return {
+        table.name: about.ask(f"SELECT * EXCLUDE (batch) FROM {table.name} ORDER BY ALL")  # noqa: S608
+        .to_json(orient="records", lines=True, double_precision=9)
+        .splitlines()
+        for table in STORED
+    }
+
+
+def test_the_same_logs_again_change_nothing(store: str, logs: Path) -> None:
+    files = sorted(Path(store).rglob("*"))
+    added = add(store, [logs], processes=1)
+    assert (added.added, added.known) == (0, NIGHTS)
+    assert sorted(Path(store).rglob("*")) == files
+
+
+def test_an_application_takes_kilobytes(store: str) -> None:
+    size = sum(file.stat().st_size for file in Path(store).rglob("*.parquet"))
+    assert size < 40_000 * NIGHTS
+
+
+def test_a_log_elsewhere_is_known_by_its_application(store: str, tmp_path: Path) -> None:
+    added = add(store, [nightly_log(3).write(tmp_path / "copy")], processes=1)
+    assert (added.added, added.known) == (0, 1)
+
+
+def test_rows_hold_what_the_diagnosis_finds(store: str, logs: Path) -> None:
+    (night,) = (
+        run for run in trend(store, "report").itertuples() if run.application_id == "app-0007"
+    )
+    found = package.diagnose(package.read([logs / "app-0007"]))
+    (row,) = np.flatnonzero(found.tables.queries["name"] == "report")
+    assert night.duration_ms == found.tables.queries["duration_ms"].iloc[row]
+    assert night.lost_to_others_ms == pytest.approx(found.lost_to_others_ms()[row])
+    assert night.slots_wait_ms == pytest.approx(found.queries["slots_wait_ms"].iloc[row])
+    assert np.isnan(night.memory_wait_ms)
+    assert night.source == "etl"
+    assert night.source_lost_ms == pytest.approx(found.lost_to_others_ms()[row])
+
+
+def test_blame_of_a_query_sums_to_its_loss(logs: Path) -> None:
+    rows = diagnosed_rows(package.eventlog.find.locate.locate([logs / "app-0003"]), 1)
+    blamed = rows[BLAME.name].groupby("query_id")["lost_ms"].sum()
+    lost = rows[QUERIES.name].set_index("query_id")["lost_ms"]
+    assert blamed.reindex(lost.index, fill_value=0.0).to_numpy() == pytest.approx(lost.to_numpy())
+
+
+def test_a_log_that_grew_replaces_what_was_read_of_it(tmp_path: Path) -> None:
+    whole = contended_log().bytes()
+    log = tmp_path / "logs" / "app-1.inprogress"
+    log.parent.mkdir()
+    log.write_bytes(whole[: whole.rindex(b'{"Event":"SparkListenerApplicationEnd')])
+    store = str(tmp_path / "store")
+    assert add(store, [log.parent], processes=1).partial == 1
+    log.rename(log.with_suffix("")).write_bytes(whole)
+    assert add(store, [log.parent], processes=1).added == 1
+    about = asked(store)
+    assert about.ask("SELECT status FROM applications")["status"].tolist() == ["complete"]
+    assert len(about.ask("SELECT * FROM queries")) == 2
+    assert add(store, [log.parent], processes=1).known == 1
+
+
+def test_an_addition_without_its_last_file_does_not_count(tmp_path: Path, logs: Path) -> None:
+    store = str(tmp_path / "store")
+    add(store, [logs / "app-0001"], processes=1)
+    before = content(store)
+    add(store, [logs / "app-0002"], processes=1)
+    (last,) = (
+        f for f in Path(store, APPLICATIONS.name).rglob("*.parquet") if "day=2026-01-03" in str(f)
+    )
+    last.unlink()
+    assert content(store) == before
+
+
+def _add_apart(store: str, logs: list[str]) -> None:
+    add(store, logs, processes=1)
+
+
+def test_two_writers_at_once_leave_each_application_once(tmp_path: Path, logs: Path) -> None:
+    store = str(tmp_path / "store")
+    chosen = [str(logs / f"app-{night:04d}") for night in range(6)]
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_add_apart, args=(store, chosen)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    alone = str(tmp_path / "alone")
+    add(alone, chosen, processes=1)
+    assert content(store) == content(alone)
+
+
+@pytest.mark.slow
+def test_several_processes_write_what_one_writes(tmp_path: Path, logs: Path, store: str) -> None:
+    several = str(tmp_path / "store")
+    add(several, [logs], processes=2)
+    assert content(several) == content(store)
+
+
+def test_a_file_of_an_older_iqcar_may_lack_a_column(tmp_path: Path, logs: Path) -> None:
+    store = str(tmp_path / "store")
+    add(store, [logs / "app-0001"], processes=1)
+    for file in Path(store, QUERIES.name).rglob("*.parquet"):
+        pd.read_parquet(file).drop(columns=["wasted_ms", "pool"]).to_parquet(file)
+    found = asked(store).ask("SELECT name, pool, wasted_ms FROM queries ORDER BY name")
+    assert found["name"].tolist() == ["etl", "report"]
+    assert found[["pool", "wasted_ms"]].isna().all(axis=None)
+    assert who(store, "pool")["victim"].tolist() == ["(no pool)"]
+
+
+def test_clusters_and_days_are_kept_apart(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    nightly_log(1, master="spark://ann:secret@a:7077").write(tmp_path / "a")
+    nightly_log(2, master="k8s://https://b:443").write(tmp_path / "b")
+    add(store, [tmp_path / "a", tmp_path / "b"], processes=1)
+    folders = {file.parent.name for file in Path(store).rglob("day=*")}
+    assert folders == {"cluster=a%3A7077", "cluster=b%3A443"}
+    assert set(top(asked(store, cluster="a:7077"), "all").queries["cluster"]) == {"a:7077"}
+    assert top(asked(store, since="2026-01-03"), "day").queries["period"].tolist() == ["2026-01-03"]
+    assert top(asked(store, until="2026-01-02"), "day").queries["cluster"].tolist() == ["a:7077"]
+
+
+def test_who_lost_to_whom_sums_to_what_was_lost(store: str) -> None:
+    lost = trend(store, "report")["lost_to_others_ms"].sum()
+    for by in (
+        "query",
+        "user",
+        "application",
+        "pool",
+        "cluster",
+        "spark.acme.team",
+        "spark.nope.x",
+    ):
+        losses = who(store, by)
+        assert losses["lost_ms"].sum() == pytest.approx(lost)
+        assert losses["share"].sum() == pytest.approx(1.0)
+    assert who(store, "pool")[["victim", "source"]].to_numpy().tolist() == [["bi", "etl"]]
+    assert set(who(store, "spark.acme.team")["victim"]) == {"sales", "risk"}
+    assert set(who(store, "spark.nope.x")["victim"]) == {"(no spark.nope.x)"}
+
+
+def test_secrets_do_not_reach_the_store(store: str) -> None:
+    assert set(who(store, "spark.acme.password")["victim"]) == {"*(redacted)"}
+    assert not any(b"hunter2" in file.read_bytes() for file in Path(store).rglob("*.parquet"))
+
+
+def test_rankings_by_month(store: str) -> None:
+    found = top(store, "month")
+    (etl,) = found.queries.itertuples()
+    assert (etl.period, etl.name, etl.runs, etl.victims) == ("2026-01-01", "etl", NIGHTS, NIGHTS)
+    assert found.resources["resource"].tolist() == ["slots"]
+    assert found.resources["lost_ms"].tolist() == pytest.approx([etl.lost_ms])
+
+
+def test_a_slow_node_is_found(tmp_path: Path) -> None:
+    from tests.support.synthetic_log import SyntheticLog, stage_info
+
+    log = SyntheticLog("app-1").app("hosts", FIRST_MS).executor("1", "quick", 4, FIRST_MS)
+    log.executor("2", "slow", 4, FIRST_MS)
+    stage = stage_info(0, submission=FIRST_MS, **{"Number of Tasks": 8})
+    log.job(0, [stage], FIRST_MS, {}).stage(stage, {})
+    for task in range(8):
+        late = task % 4 == 3
+        log.task(
+            task, stage=0, launch=FIRST_MS, finish=FIRST_MS + (9000 if late else 3000), index=task,
+            host="slow" if late else "quick",
+        )  # fmt: skip
+    log.stage_end(stage, FIRST_MS + 9000).job_end(0, FIRST_MS + 9000).end(FIRST_MS + 9000)
+    log.write(tmp_path / "app-1")
+    add(str(tmp_path / "store"), [tmp_path / "app-1"], processes=1)
+    worst = top(str(tmp_path / "store"), "all").hosts.iloc[0]
+    assert (worst["host"], worst["slowdown"], worst["excess_ms"]) == ("slow", 3.0, 12_000.0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda store: trend(store, "nope"), "there is no such query in the store; there are"),
+        (lambda store: who(store, "colour"), "nothing can be grouped by 'colour'"),
+        (lambda store: top(store, "year"), "there is no period 'year'"),
+        (lambda store: top(asked(store, since="yesterday")), "yesterday: is no day"),
+    ],
+)
+def test_a_wrong_question_gets_a_sentence(store: str, ask: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        ask(store)
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, logs: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="it holds other files"):
+        add(str(tmp_path), [logs])
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(IqcarError, match="there is no store here"):
+        top(str(tmp_path))
+
+
+def test_a_store_of_a_newer_iqcar_is_refused(tmp_path: Path, logs: Path) -> None:
+    (tmp_path / MARK).write_text('{"format": 99}')
+    with pytest.raises(IqcarError, match="it has format 99; a newer iqcar can read it"):
+        add(str(tmp_path), [logs])
+    (tmp_path / MARK).write_text("[]")
+    with pytest.raises(IqcarError, match="is damaged"):
+        top(str(tmp_path))
+
+
+def test_a_damaged_file_is_named(tmp_path: Path, logs: Path) -> None:
+    add(str(tmp_path / "store"), [logs / "app-0001"], processes=1)
+    (file,) = Path(tmp_path / "store", APPLICATIONS.name).rglob("*.parquet")
+    file.write_bytes(b"no parquet")
+    with pytest.raises(IqcarError, match=file.name):
+        top(str(tmp_path / "store"))
+
+
+def test_a_log_that_cannot_be_read_fails_alone(tmp_path: Path, logs: Path) -> None:
+    (tmp_path / "bad").write_text("rubbish")
+    added = add(str(tmp_path / "store"), [tmp_path / "bad", logs / "app-0001"], processes=1)
+    assert added.added == 1
+    ((path, _),) = added.failed
+    assert path == str(tmp_path / "bad")
+
+
+def test_a_store_in_a_bucket_holds_the_same(logs: Path) -> None:
+    chosen = [logs / f"app-{night:04d}" for night in range(2)]
+    store = open_store("memory://bucket/store")
+    add(store, chosen, processes=1)
+    assert len(trend(store, "report")) == 2
+    assert add(store, chosen, processes=1).known == 2
+
+
+def test_every_command_writes_what_its_schema_says(store: str, logs: Path) -> None:
+    checker = jsonschema.Draft202012Validator(json.loads(history_schema()))
+    for words in (
+        ("add", store, logs),
+        ("top", store, "--period", "all"),
+        ("who", store, "--by", "pool"),
+        ("trend", store, "report"),
+        ("changes", store),
+    ):
+        done = iqcar("history", *words, "--json", "-")
+        assert done.returncode == 0, done.stderr
+        checker.validate(json.loads(done.stdout))
+        shown = iqcar("history", *words)
+        assert shown.returncode == 0, shown.stderr
+
+
+def test_the_terminal_says_when_and_why_a_query_changed(store: str) -> None:
+    said = " ".join(iqcar("history", "changes", store, "--compare").stdout.split())
+    assert f"2026-01-{CHANGED + 1:02d} 00:00" in said
+    assert "more to other queries, most to etl" in said
+    assert "spark.sql.shuffle.partitions was 200 and is 20" in said
+    assert "compute +" in said
