@@ -235,9 +235,9 @@ def stored_tables_page() -> str:
     lines = [
         "# Stored tables",
         PRINTED,
-        "A [store](history.md) keeps these tables as Parquet files, with `cluster` and `day` in their",
-        "paths. Rows of `applications` whose `batch` is the last of their application count, and of",
-        "the other tables those with the same `batch`.",
+        "A [store](history.md) keeps these tables as Parquet files, with `cluster` and `day` in",
+        "their paths. Rows of `applications` whose `batch` is the last of their application count,",
+        "and of the other tables those with the same `batch`.",
     ]
     for spec in STORED:
         lines += _columns(spec)

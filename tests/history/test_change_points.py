@@ -69,7 +69,7 @@ def test_series_without_a_change_are_seldom_divided() -> None:
 def test_known_changes_are_found_near_where_they_are(
     changes: list[tuple[int, float]], least: float
 ) -> None:
-    """60 runs that vary by a fifth; measured on other seeds: .97, .95 and .9 found within 3 runs."""
+    """60 runs that vary by a fifth; on other seeds: .97, .95 and .9 found within 3 runs."""
     random = np.random.default_rng(2)
     hits = 0
     for _ in range(60):
