@@ -15,12 +15,14 @@ from iqcar.eventlog.events import structs as ev
 from iqcar.eventlog.events.connect_requests import (
     CONNECT,
     connect_operation,
+    connect_owner,
     connect_request,
     connect_tags,
     is_connects_own,
 )
 from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.descriptions import clean_description
+from iqcar.eventlog.events.job_properties import job_properties
 from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
 from iqcar.eventlog.events.operators import scope_name
 from iqcar.eventlog.events.settings import settings_of
@@ -80,6 +82,8 @@ class Collector:
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
     connect_requests: dict[str, str] = field(default_factory=dict)
     """What Spark Connect operations were asked for, of those that say so in words."""
+    thrift_sessions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """User and session of the SQL Thrift server by job group."""
     plugin_events: list[bytes] = field(default_factory=list)
     """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
     last_time: float = nan
@@ -117,6 +121,10 @@ class Collector:
             ),
             f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
             f"{names.CONNECT}OperationStarted": (ev.ConnectStarted, self._connect_started),
+            f"{names.THRIFT}SparkListenerThriftServerOperationStart": (
+                ev.ThriftStarted,
+                self._thrift_started,
+            ),
         }
         self._handlers = {
             name.encode(): (msgspec.json.Decoder(kind).decode, kind, handle)
@@ -268,7 +276,7 @@ class Collector:
             return
         stage_ids = event.stage_ids or [info.stage_id for info in event.stages]
         job = Job(event.submission, tuple(int(i) for i in stage_ids if isfinite(i)))
-        properties = event.properties or ev.Properties()
+        properties, job.properties = job_properties(event.properties, self.settings, self.bad)
         job.execution = _number(properties.execution)
         job.root = _number(properties.root or properties.databricks_root)
         job.connect = connect_operation(properties.group, properties.tags)
@@ -276,6 +284,8 @@ class Collector:
         job.group = redact_text(properties.group, MAX_NAME)
         job.description = clean_description(properties.description)
         job.pool = redact_text(properties.pool, MAX_NAME)
+        owner = connect_owner(properties.group, properties.tags)
+        job.user, job.session = self.thrift_sessions.get(properties.group or "", owner)
         number = int(event.job_id)
         self.jobs[number] = self._active[number] = job
         for stage_id in job.stage_ids:
@@ -292,6 +302,10 @@ class Collector:
         words = connect_request(event.statement)
         if words:
             self.connect_requests[event.operation] = words
+
+    def _thrift_started(self, event: ev.ThriftStarted) -> None:
+        user, session = redact_text(event.user, MAX_NAME), redact_text(event.session, MAX_NAME)
+        self.thrift_sessions[event.group] = (user, session)
 
     def _job_end(self, event: ev.JobEnd) -> None:
         job = self._active.pop(int(event.job_id), None) if isfinite(event.job_id) else None

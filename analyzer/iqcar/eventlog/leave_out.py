@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_OWNERS = ("app", "stage", "task")
+_OWNERS = ("app", "stage", "job", "task")
 """Columns that tell whose a row is; the first that a table has."""
 _OF_QUERIES = {name: {"query": "queries"} for name in ("jobs", "stages", "tasks")}
 

@@ -28,6 +28,7 @@ POINTS_TO: dict[str, dict[str, str]] = {
     "task_failures": {"task": "tasks", "source": "executors"},
     "sql_metrics": {"app": "applications", "sql_execution": "sql_executions"},
     "conf": {"app": "applications", "sql_execution": "sql_executions"},
+    "job_properties": {"job": "jobs"},
     "task_records": {"task": "tasks"},
     "intervals": {"task": "tasks"},
     "pools": {"app": "applications"},

@@ -128,6 +128,8 @@ JOBS = TableSpec(
         ("job_group", "str", "", "Job group; empty if none."),
         ("description", "str", "", "As the user or Spark set it; else a client's tags."),
         ("pool", "str", "", "Scheduler pool; empty if not recorded."),
+        ("user", "str", "", "User of its Connect or Thrift session; empty if it has none."),
+        ("session", "str", "", "Id of its Connect or Thrift session; empty if it has none."),
         ("submission_ms", "float64", "ms", "When it was submitted."),
         ("completion_ms", "float64", "ms", "When it ended; NaN if the log does not say."),
         ("succeeded", "bool", "", "Whether it ended well."),
@@ -274,6 +276,16 @@ CONF = TableSpec(
     ),
 )
 
+JOB_PROPERTIES = TableSpec(
+    "job_properties",
+    "One row per property that a job's thread sets unlike its application; not those of SQL.",
+    declare(
+        ("job", "int32", "row", "The job."),
+        ("key", "str", "", "Name."),
+        ("value", "str", "", "Value without secrets."),
+    ),
+)
+
 SPECS: tuple[TableSpec, ...] = (
     INPUTS,
     APPLICATIONS,
@@ -288,6 +300,7 @@ SPECS: tuple[TableSpec, ...] = (
     TASK_FAILURES,
     SQL_METRICS,
     CONF,
+    JOB_PROPERTIES,
     TASK_RECORDS,
     INTERVALS,
     POOLS,
@@ -318,6 +331,7 @@ class Tables:
     task_failures: pd.DataFrame
     sql_metrics: pd.DataFrame
     conf: pd.DataFrame
+    job_properties: pd.DataFrame
     task_records: pd.DataFrame
     intervals: pd.DataFrame
     pools: pd.DataFrame

@@ -95,6 +95,7 @@ def assemble(log: Collector, path: str, attempt_id: str) -> Assembled:
         "task_failures": failures,
         "sql_metrics": _metrics(log, sql_rows),
         "conf": _conf(log, sql_rows),
+        "job_properties": _job_properties(log),
         "samples": samples,
     }
     add_records(log, frames)
@@ -252,6 +253,8 @@ def _jobs(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
             "job_group": [job.group for job in jobs],
             "description": [job.description or job.tags for job in jobs],
             "pool": [job.pool for job in jobs],
+            "user": [job.user for job in jobs],
+            "session": [job.session for job in jobs],
             "submission_ms": [job.submission for job in jobs],
             "completion_ms": [job.completion for job in jobs],
             "succeeded": [job.succeeded for job in jobs],
@@ -341,6 +344,20 @@ def _conf(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
         {
             "app": np.zeros(len(rows)),
             "sql_execution": [row for row, _, _ in rows],
+            "key": [key for _, key, _ in rows],
+            "value": [value for _, _, value in rows],
+        }
+    )
+
+
+def _job_properties(log: Collector) -> pd.DataFrame:
+    """Return what jobs set unlike their application."""
+    rows = [
+        (row, *pair) for row, job in enumerate(log.jobs.values()) for pair in job.properties.items()
+    ]
+    return tb.JOB_PROPERTIES.frame(
+        {
+            "job": [row for row, _, _ in rows],
             "key": [key for _, key, _ in rows],
             "value": [value for _, _, value in rows],
         }

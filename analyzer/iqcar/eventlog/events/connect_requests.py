@@ -26,6 +26,9 @@ _OPERATION = compiled(
 )
 """How Spark Connect ≥ 3.5 tags jobs, and the job group of 3.4."""
 
+_OWNER = compiled(rf"(?:SparkConnect_OperationTag_|\A)User_([^\n]*?)_Session_({_UUID})_")
+"""The user and the session in both."""
+
 _TAG = compiled(rf"SparkConnect_SessionTag_[^\n,]*?_Session_{_UUID}_Tag_([^\n,]+)")
 """How Spark Connect ≥ 3.5 passes on a tag that the client set with `SparkSession.addTag`."""
 
@@ -60,6 +63,20 @@ def connect_operation(group: str | None, tags: str | None) -> str:
             operation: bytes = match[1] or match[2]
             return operation.decode("ascii")
     return ""
+
+
+def connect_owner(group: str | None, tags: str | None) -> tuple[str, str]:
+    """Return the user and the session of the Spark Connect client that started a job.
+
+    >>> session = "6d9a4f10-0000-4000-8000-000000000000"
+    >>> connect_owner(f"User_ann_Session_{session}_Request_{session}", None)
+    ('ann', '6d9a4f10-0000-4000-8000-000000000000')
+    """
+    for text in (tags, group):
+        match = _OWNER.search(encoded(text)) if text else None
+        if match:
+            return redact_text(match[1].decode("utf-8")), match[2].decode("ascii")
+    return "", ""
 
 
 def connect_tags(tags: str | None) -> str:

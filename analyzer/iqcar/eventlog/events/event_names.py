@@ -11,6 +11,9 @@ SQL = "org.apache.spark.sql.execution.ui."
 CONNECT = "org.apache.spark.sql.connect.service.SparkListenerConnect"
 """Prefix of the names of Spark Connect's events."""
 
+THRIFT = "org.apache.spark.sql.hive.thriftserver.ui."
+"""Prefix of the names of the SQL Thrift server's events."""
+
 PLUGIN = "org.iqcar.spark.IqcarEvent"
 """Prefix of the names of the events that iqcar's own Spark plugin writes."""
 
@@ -59,7 +62,7 @@ _LEFT_OUT_PREFIXES = (
     "org.apache.spark.sql.streaming.StreamingQueryListener$",
     "org.apache.spark.sql.streaming.ui.",
     CONNECT,
-    "org.apache.spark.sql.hive.thriftserver.ui.",
+    THRIFT,
     "org.apache.spark.sql.catalyst.catalog.",
     "org.apache.spark.ml.",
     "org.apache.spark.streaming.scheduler.",

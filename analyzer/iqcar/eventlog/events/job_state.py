@@ -8,7 +8,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
 
 @dataclass(slots=True)
@@ -24,6 +24,10 @@ class Job:
     group: str = ""
     description: str = ""
     pool: str = ""
+    user: str = ""
+    session: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What it sets unlike its application."""
     completion: float = nan
     succeeded: bool = False
 

@@ -89,7 +89,7 @@ class JobStart(Struct, gc=False):
     submission: Time = msgspec.field(default=nan, name="Submission Time")
     stages: list[StageInfo] = msgspec.field(default_factory=list, name="Stage Infos")
     stage_ids: list[IntId] = msgspec.field(default_factory=list, name="Stage IDs")
-    properties: Properties | None = msgspec.field(default=None, name="Properties")
+    properties: Raw = msgspec.field(default=EMPTY, name="Properties")
 
 
 class JobResult(Struct, gc=False):
@@ -221,6 +221,14 @@ class ConnectStarted(Struct, gc=False):
 
     operation: str = msgspec.field(default="", name="operationId")
     statement: str = msgspec.field(default="", name="statementText")
+
+
+class ThriftStarted(Struct, gc=False):
+    """``SparkListenerThriftServerOperationStart``: whose session the jobs of a group belong to."""
+
+    group: str = msgspec.field(default="", name="groupId")
+    session: str = msgspec.field(default="", name="sessionId")
+    user: str = msgspec.field(default="", name="userName")
 
 
 class DriverAccumUpdates(Struct, gc=False):
