@@ -13,10 +13,12 @@ import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 import iqcar
+from scripts import release
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -28,14 +30,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.~:/])/(?:root|work|home/\w+|Users/\w+|tmp/(?
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as the build backend in pyproject.toml makes it; nothing is downloaded."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run(
-        [*build, "--wheel-dir", str(folder), str(REPO)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
+    """The wheel as `scripts/release` builds it; nothing is downloaded."""
+    (built,) = release.build(REPO, tmp_path_factory.mktemp("wheel"), "wheel")
     return built
 
 
@@ -133,10 +129,51 @@ def test_the_sdist_holds_all_that_a_wheel_is_made_of(sources: Path, tmp_path: Pa
     assert {"hatch_build.py", "analyzer/iqcar/cli/main.py", "rules/advice.json"} <= names
 
 
-def test_the_plugin_has_the_version_of_the_package() -> None:
-    pom = (REPO / "listener" / "pom.xml").read_text(encoding="utf-8")
-    found = re.search(r"<artifactId>iqcar-listener</artifactId>\s*<version>(.*?)</version>", pom)
-    assert found and found.group(1) == iqcar.__version__.partition(".dev")[0]
+@pytest.fixture
+def versions(tmp_path: Path) -> Path:
+    """The files that name the version."""
+    for name in ("analyzer/iqcar/version.py", "listener/pom.xml", "CHANGELOG.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPO / name, tmp_path / name)
+    return tmp_path
+
+
+def test_package_plugin_and_changelog_agree_on_the_version() -> None:
+    assert release.agreed_version(REPO, released=False) == iqcar.__version__
+
+
+@pytest.mark.parametrize("name", ["analyzer/iqcar/version.py", "listener/pom.xml"])
+def test_no_release_is_made_of_versions_that_differ(versions: Path, name: str) -> None:
+    text = (versions / name).read_text("utf-8")
+    (versions / name).write_text(text.replace(iqcar.__version__, "9.9.9", 1), "utf-8")
+    with pytest.raises(SystemExit, match=r"version.py says .*pom.xml says"):
+        release.agreed_version(versions, released=False)
+
+
+def test_a_release_needs_its_changes_under_its_version(versions: Path) -> None:
+    changelog = versions / "CHANGELOG.md"
+    changelog.write_text(f"# Changelog\n\n## {iqcar.__version__}\n", "utf-8")
+    assert release.agreed_version(versions, released=True) == iqcar.__version__
+    changelog.write_text("# Changelog\n\n## Unreleased\n", "utf-8")
+    assert release.agreed_version(versions, released=False) == iqcar.__version__
+    with pytest.raises(SystemExit, match="begins with Unreleased"):
+        release.agreed_version(versions, released=True)
+
+
+def test_the_pom_says_what_maven_central_asks_for() -> None:
+    pom = ElementTree.parse(REPO / "listener/pom.xml")
+    asked = ("name", "description", "url", "licenses/license/name", "licenses/license/url")
+    asked += ("developers/developer/name", "developers/developer/organizationUrl")
+    asked += ("scm/connection", "scm/developerConnection", "scm/url")
+    for path in asked:
+        assert pom.findtext(release.POM + path.replace("/", f"/{release.POM}")), path
+    assert pom.findtext(f"{release.POM}groupId") == "org.iqcar"
+    assert pom.find(f"{release.POM}parent") is None
+    scopes = [tag.text for tag in pom.iterfind(f"{release.POM}dependencies/*/{release.POM}scope")]
+    depends = pom.findall(f"{release.POM}dependencies/*")
+    assert len(scopes) == len(depends) and set(scopes) == {"provided", "test"}, (
+        "--packages would fetch the others into every application"
+    )
 
 
 def test_the_wheel_ships_nothing_else(wheel: Path) -> None:
@@ -158,12 +195,6 @@ def test_the_wheel_says_who_it_is(wheel: Path) -> None:
     assert metadata["Version"] == iqcar.__version__
     assert metadata["Requires-Python"] == ">=3.10"
     assert "iqcar = iqcar.cli.main:main" in entry_points
-
-
-def test_the_version_in_the_changelog_is_the_package_s() -> None:
-    changelog = (REPO / "CHANGELOG.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (\S+)", changelog, re.MULTILINE)
-    assert headings[0] in ("Unreleased", iqcar.__version__)
 
 
 def test_no_file_of_the_project_names_a_path_of_somebody_s_machine() -> None:
