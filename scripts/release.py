@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,6 +21,9 @@ JAR = "iqcar/data/iqcar-listener.jar"
 POM = "{http://maven.apache.org/POM/4.0.0}"
 ARTIFACTS = ("{}.pom", "{}.jar", "{}-sources.jar", "{}-javadoc.jar")
 """What Maven Central wants of a library, each with a signature that only its owner can make."""
+
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A build ends before the JVM's second compiler would pay: half of its CPU time is saved."""
 
 LEFT = """\
 Left to the owner, in this order:
@@ -34,6 +38,7 @@ Left to the owner, in this order:
 def run(*command: object, cwd: Path | None = None) -> str:
     """Run a command outside of this checkout's Python path; return what it printed."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment.setdefault("MAVEN_OPTS", QUICK_JVM)
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True
     )
@@ -68,7 +73,7 @@ def agreed_version(repo: Path, *, released: bool) -> str:
 
 
 def build(sources: Path, out: Path, *targets: str) -> list[Path]:
-    """Build what is to be uploaded: a wheel, an sdist, or both; return the files, the sdist first."""
+    """Build what is to be uploaded: wheel, sdist, or both; return the files, sdist first."""
     words = [word for target in targets for word in ("-t", target)]
     run(sys.executable, "-m", "hatchling", "build", "-d", out, *words, cwd=sources)
     return sorted(out.iterdir(), key=lambda file: file.suffix)
@@ -144,11 +149,13 @@ def release(out: Path, *, dry_run: bool, maven: bool = True) -> None:
         (again,) = build(sources, folder / "again", "wheel")
         same_files(wheel, again)
         say("the sdist makes the same wheel")
-        try_wheel(wheel, folder, version)
-        say("the wheel runs in an empty environment, with the Spark plugin inside")
-        if maven:
-            build_artifacts(sources, out, version)
-            say(f"org.iqcar:iqcar-listener:{version} has its pom, jar, sources and javadoc")
+        with ThreadPoolExecutor() as meanwhile:  # one downloads while the other compiles
+            artifacts = meanwhile.submit(build_artifacts, sources, out, version) if maven else None
+            try_wheel(wheel, folder, version)
+            say("the wheel runs in an empty environment, with the Spark plugin inside")
+            if artifacts is not None:
+                artifacts.result()
+                say(f"org.iqcar:iqcar-listener:{version} has its pom, jar, sources and javadoc")
     if not dry_run:
         say(LEFT.format(version=version, out=out).rstrip())
 
