@@ -54,6 +54,11 @@ def say(sentence: str) -> None:
     sys.stdout.flush()
 
 
+def pom_of(repo: Path) -> ElementTree.ElementTree:
+    """Return the plugin's pom; its tags have the prefix `POM`."""
+    return ElementTree.parse(repo / "listener/pom.xml")
+
+
 def agreed_version(repo: Path, *, released: bool) -> str:
     """Return the version that version.py, the pom and the changelog agree on.
 
@@ -63,7 +68,7 @@ def agreed_version(repo: Path, *, released: bool) -> str:
         r'__version__ = "(.+)"', (repo / "analyzer/iqcar/version.py").read_text("utf-8")
     )
     version = found[1] if found else "none"
-    pom = ElementTree.parse(repo / "listener/pom.xml").findtext(f"{POM}version")
+    pom = pom_of(repo).findtext(f"{POM}version")
     if pom != version.partition(".dev")[0]:
         sys.exit(f"release: version.py says {version}, listener/pom.xml says {pom}")
     headings = re.findall(r"^## (\S+)", (repo / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)

@@ -472,6 +472,10 @@ def main() -> None:
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
         sys.stdout.write(f"Wrote docs/{name}\n")
+    from tour import PAGE, tour_page
+
+    PAGE.write_text(tour_page(), "utf-8")
+    sys.stdout.write("Wrote docs/tour.md\n")
 
 
 if __name__ == "__main__":

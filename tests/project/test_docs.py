@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+import zstandard
 from typer.main import get_command
 
 from iqcar.cli.main import app
+from scripts import tour, tour_logs
 from tests.conftest import REPO
 
 spec = importlib.util.spec_from_file_location("write_docs", REPO / "scripts" / "write_docs.py")
@@ -23,6 +25,22 @@ MARKDOWN = [*REPO.glob("*.md"), *REPO.glob("docs/*.md")]
 def test_a_printed_page_equals_what_the_code_prints(page: str) -> None:
     stored = (REPO / "docs" / page).read_text(encoding="utf-8")
     assert stored == write_docs.PAGES[page](), "run scripts/write_docs.py"
+
+
+@pytest.mark.slow
+def test_the_tour_shows_what_its_commands_say() -> None:
+    assert tour.PAGE.read_text("utf-8") == tour.tour_page(), "run scripts/write_docs.py"
+
+
+def test_the_examples_are_what_their_script_writes(tmp_path: Path) -> None:
+    for path in tour_logs.write(tmp_path):
+        stored = REPO / "examples" / path.relative_to(tmp_path)
+        assert decompressed(stored) == decompressed(path), "run scripts/tour_logs.py"
+
+
+def decompressed(path: Path) -> bytes:
+    with zstandard.open(path) as stream:
+        return stream.read()
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda p: p.name)

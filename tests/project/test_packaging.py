@@ -13,7 +13,6 @@ import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -163,7 +162,7 @@ def test_a_release_needs_its_changes_under_its_version(versions: Path) -> None:
 
 
 def test_the_pom_says_what_maven_central_asks_for() -> None:
-    pom = ElementTree.parse(REPO / "listener/pom.xml")  # noqa: S314
+    pom = release.pom_of(REPO)
     asked = ("name", "description", "url", "licenses/license/name", "licenses/license/url")
     asked += ("developers/developer/name", "developers/developer/organizationUrl")
     asked += ("scm/connection", "scm/developerConnection", "scm/url")
