@@ -434,6 +434,14 @@ def evaluation_page() -> str:
     return page(PRINTED)
 
 
+def compatibility_matrix() -> str:
+    """Which Spark, Python and platform the tests run on."""
+    sys.path.insert(0, str(DOCS.parent))
+    from scripts.supported import compatibility_page
+
+    return compatibility_page(PRINTED)
+
+
 def rooms_picture() -> str:
     """The rooms of the package, as SVG."""
     sys.path.insert(0, str(DOCS.parent))
@@ -456,6 +464,7 @@ PAGES = {
     "rooms.svg": rooms_picture,
     "listener_rooms.svg": listener_rooms_picture,
     "evaluation.md": evaluation_page,
+    "compatibility.md": compatibility_matrix,
     "tables.md": tables_page,
     "stored-tables.md": stored_tables_page,
     "kinds.md": kinds_page,
