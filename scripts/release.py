@@ -25,6 +25,20 @@ ARTIFACTS = ("{}.pom", "{}.jar", "{}-sources.jar", "{}-javadoc.jar")
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A build ends before the JVM's second compiler would pay: half of its CPU time is saved."""
 
+COMMANDS = (
+    "queries examples/monday",
+    "analyze examples/monday --rules rules.json",
+    "report examples/monday --out report.html",
+    "blame examples/monday --target daily_sales",
+    "compare examples/monday examples/tuesday",
+    "whatif examples/monday/app-monday-1.zstd --remove etl_heavy",
+    "live examples/monday/app-monday-1.zstd --once",
+    "stragglers examples/monday",
+    "topics examples",
+    "rules compile rules.json",
+)
+"""The README's commands that need nothing but the wheel."""
+
 LEFT = """\
 Left to the owner, in this order:
   1. confirm the home page, the repository and the developers in listener/pom.xml
@@ -100,7 +114,7 @@ def same_files(one: Path, other: Path) -> None:
         sys.exit(f"release: the wheel from the sdist differs in {', '.join(differ)}")
 
 
-def try_wheel(wheel: Path, folder: Path, version: str) -> None:
+def try_wheel(wheel: Path, folder: Path, version: str, *, every_command: bool) -> None:
     """Install the wheel with what it declares to need, and nothing else; run its commands."""
     home = folder / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", home)
@@ -109,25 +123,19 @@ def try_wheel(wheel: Path, folder: Path, version: str) -> None:
     iqcar = home / "bin/iqcar"
     if (said := run(iqcar, "--version", cwd=folder).split()[-1]) != version:
         sys.exit(f"release: the installed iqcar says it is {said}, not {version}")
-    log = folder / "app-1"
-    run(sys.executable, "-c", f"{LOG}.write(Path({str(log)!r}))", cwd=REPO)
-    result = json.loads(run(iqcar, "analyze", log, "--json", "-", cwd=folder))
+    shutil.copytree(REPO / "examples", folder / "examples")
+    result = json.loads(run(iqcar, "analyze", "examples/monday", "--json", "-", cwd=folder))
     if not result["queries"]:
-        sys.exit("release: the installed iqcar found no query in a small log")
+        sys.exit("release: the installed iqcar found no query in the examples")
+    for words in COMMANDS if every_command else ():
+        run(iqcar, *words.split(), cwd=folder)
+        say(f"it runs iqcar {words}")
     conf = run(iqcar, "conf", cwd=folder)
     with zipfile.ZipFile(wheel) as archive:
         if JAR not in archive.namelist():
             sys.exit("release: the wheel has no Spark plugin: Maven could not build it")
     if str(home) not in conf or "iqcar-listener.jar" not in conf:
         sys.exit(f"release: iqcar conf does not name the jar that was installed: {conf}")
-
-
-LOG = (
-    "from pathlib import Path\n"
-    "from tests.support.contended_log import contended_log\n"
-    "contended_log()"
-)
-"""Program that makes a log with two queries, one of which waits for the other."""
 
 
 def build_artifacts(sources: Path, out: Path, version: str) -> None:
@@ -142,7 +150,7 @@ def build_artifacts(sources: Path, out: Path, version: str) -> None:
             sys.exit(f"release: Maven built no {name}")
 
 
-def release(out: Path, *, dry_run: bool, maven: bool = True) -> None:
+def release(out: Path, *, dry_run: bool, maven: bool = True, every_command: bool = False) -> None:
     """Build all files into `out`, check that they agree, and try them."""
     version = agreed_version(REPO, released=not dry_run)
     say(f"version.py and listener/pom.xml agree on {version}")
@@ -156,7 +164,7 @@ def release(out: Path, *, dry_run: bool, maven: bool = True) -> None:
         say("the sdist makes the same wheel")
         with ThreadPoolExecutor() as meanwhile:  # one downloads while the other compiles
             artifacts = meanwhile.submit(build_artifacts, sources, out, version) if maven else None
-            try_wheel(wheel, folder, version)
+            try_wheel(wheel, folder, version, every_command=every_command)
             say("the wheel runs in an empty environment, with the Spark plugin inside")
             if artifacts is not None:
                 artifacts.result()
@@ -170,14 +178,16 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="scripts/release", description=__doc__)
     parser.add_argument("--dry-run", action="store_true", help="leave nothing behind")
     parser.add_argument("--no-maven", action="store_true", help="without the Maven artifacts")
+    parser.add_argument("--all-commands", action="store_true", help="run more of the README")
     options = parser.parse_args(arguments)
+    more = {"maven": not options.no_maven, "every_command": options.all_commands}
     if options.dry_run:
         with tempfile.TemporaryDirectory(prefix="iqcar-dist-") as out:
-            release(Path(out), dry_run=True, maven=not options.no_maven)
+            release(Path(out), dry_run=True, **more)
     else:
         out = REPO / "dist"
         shutil.rmtree(out, ignore_errors=True)
-        release(out, dry_run=False, maven=not options.no_maven)
+        release(out, dry_run=False, **more)
 
 
 if __name__ == "__main__":
