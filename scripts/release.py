@@ -25,6 +25,9 @@ ARTIFACTS = ("{}.pom", "{}.jar", "{}-sources.jar", "{}-javadoc.jar")
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A build ends before the JVM's second compiler would pay: half of its CPU time is saved."""
 
+LOG = "examples/monday/app-monday-1.zstd"
+"""Small enough for its kernels to run without being compiled first."""
+
 COMMANDS = (
     "queries examples/monday",
     "analyze examples/monday --rules rules.json",
@@ -124,7 +127,7 @@ def try_wheel(wheel: Path, folder: Path, version: str, *, every_command: bool) -
     if (said := run(iqcar, "--version", cwd=folder).split()[-1]) != version:
         sys.exit(f"release: the installed iqcar says it is {said}, not {version}")
     shutil.copytree(REPO / "examples", folder / "examples")
-    result = json.loads(run(iqcar, "analyze", "examples/monday", "--json", "-", cwd=folder))
+    result = json.loads(run(iqcar, "analyze", LOG, "--json", "-", cwd=folder))
     if not result["queries"]:
         sys.exit("release: the installed iqcar found no query in the examples")
     for words in COMMANDS if every_command else ():
@@ -143,6 +146,8 @@ def build_artifacts(sources: Path, out: Path, version: str) -> None:
     repository = out / "maven"
     maven = ("mvn", "-q", "-B", "-Prelease", "deploy", "-Dmaven.test.skip=true", "-Dmdep.skip=true")
     run(*maven, f"-DaltDeploymentRepository=out::file://{repository}", cwd=sources / "listener")
+    for listing in repository.rglob("maven-metadata.xml*"):  # Maven Central makes its own
+        listing.unlink()
     folder = repository / "org/iqcar/iqcar-listener" / version
     for artifact in ARTIFACTS:
         name = artifact.format(f"iqcar-listener-{version}")
@@ -170,7 +175,7 @@ def release(out: Path, *, dry_run: bool, maven: bool = True, every_command: bool
                 artifacts.result()
                 say(f"org.iqcar:iqcar-listener:{version} has its pom, jar, sources and javadoc")
     if not dry_run:
-        say(LEFT.format(version=version, out=out).rstrip())
+        say(LEFT.format(version=version, out=os.path.relpath(out)).rstrip())
 
 
 def main(arguments: list[str]) -> None:

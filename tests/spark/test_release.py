@@ -34,7 +34,7 @@ def test_a_release_holds_wheel_sdist_and_what_maven_central_asks_for(released: P
     assert {f"iqcar-{version}.tar.gz", f"iqcar-{version}-py3-none-any.whl"} <= files
     assert {f"{plugin}{ending}" for ending in (".pom", ".jar", "-sources.jar")} <= files
     assert {f"{plugin}-javadoc.jar", f"{plugin}.jar.sha1", f"{plugin}.jar.md5"} <= files
-    assert not [name for name in files if "tests" in name]
+    assert not [name for name in files if "tests" in name or "metadata" in name]
 
 
 IVY_SETTINGS = """\
