@@ -31,7 +31,15 @@ FRONT_DOOR = (
     *("version", "errors", "files", "enums", "formatting", "tables", "diagnosis", "pipeline"),
     "comparison.comparison",
     "comparison.compare_sets",
-    *("live", "report", "serve", "eventlog.ReadProgress", "eventlog.find", "eventlog.text"),
+    *(
+        "history",
+        "live",
+        "report",
+        "serve",
+        "eventlog.ReadProgress",
+        "eventlog.find",
+        "eventlog.text",
+    ),
     *("eventlog.log_summary", "whatif.question"),
 )
 """What `serve` may import: what lists logs, `read`, `diagnose` and `compare` as every command calls

@@ -54,6 +54,12 @@ def serve(
             "a time, while nobody else waits for an analysis; without it only what is asked for.",
         ),
     ] = None,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="STORE", help="Store of `iqcar history` to show too: weeks and fleets."
+        ),
+    ] = "",
     top: options.Top = 5,
     impact: options.Impact = ImpactModel.TIME_LOST,
     source_usage: options.Usage = SourceUsage.ACTIVE,
@@ -71,6 +77,8 @@ def serve(
     from iqcar.cli.extras import need
 
     need("serve", "starlette", "uvicorn", "prometheus_client")
+    if store:
+        need("history", "duckdb", "fsspec", "loky", "pyarrow")
 
     from iqcar.diagnosis import Settings
     from iqcar.serve.cache import Cache, cache_folder
@@ -83,8 +91,12 @@ def serve(
     places = Places(paths)
     kept = Cache(cache_folder(cache))
     settings = Settings(query_by, impact, source_usage, critical_path, top)
-    service = Service(places, kept, settings, processes, analyse_new)
+    service = Service(places, kept, settings, processes, analyse_new, store)
     service.listing.check()
+    if store:
+        from iqcar.history import open_store
+
+        open_store(store).must_exist()
     listening = listen(host, port)
     address = address_of(listening, host, secret)
     serve_until_stopped(service, listening, host, secret, lambda: typer.echo(f"Serving {address}"))

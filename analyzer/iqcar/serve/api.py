@@ -40,6 +40,7 @@ from iqcar.serve.schemas import (
 )
 from iqcar.serve.selection import Wanted, select
 from iqcar.serve.service import GoneError, Standing
+from iqcar.serve.store_api import STORE_ENDPOINTS
 from iqcar.serve.whatif_api import WHAT_IF_ENDPOINTS
 
 if TYPE_CHECKING:
@@ -242,6 +243,7 @@ ENDPOINTS = (
     *COMPARISON_ENDPOINTS,
     *WHAT_IF_ENDPOINTS,
     *LIVE_ENDPOINTS,
+    *STORE_ENDPOINTS,
     Endpoint(
         "GET",
         "/api/openapi.json",

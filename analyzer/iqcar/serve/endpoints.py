@@ -11,6 +11,7 @@ import msgspec
 
 from iqcar.report.json.analyze import result_schema
 from iqcar.report.json.compare import compare_schema
+from iqcar.report.json.history import history_schema
 from iqcar.report.json.live import live_schema
 from iqcar.report.json.whatif import whatif_schema
 from iqcar.serve.responses import Problem
@@ -32,6 +33,7 @@ WHAT_IF = "what if"
 """Stands for the schema of what ``iqcar whatif --json`` writes."""
 
 LIVE = "live"
+HISTORY = "history"
 """Stands for a stream of what ``iqcar live --json`` prints."""
 
 OPENAPI = "openapi"
@@ -64,7 +66,8 @@ class Endpoint:
     handle : callable
         Answers a request.
     answers : dict of int to (str, type or str)
-        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF, LIVE or OPENAPI.
+        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF, LIVE, HISTORY
+        or OPENAPI.
     query : type of Struct, optional
         Its query parameters.
     body : type of Struct, optional
@@ -100,6 +103,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     components["Comparison"] = _written("Comparison", compare_schema())
     components["WhatIf"] = _written("WhatIf", whatif_schema())
     components["Live"] = _written("Live", live_schema())
+    components["History"] = _written("History", history_schema())
     paths: dict[str, Any] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
@@ -215,7 +219,13 @@ def _answer(code: int, each: Endpoint) -> dict[str, Any]:
 def _reference(kind: Any) -> dict[str, Any]:
     if kind == OPENAPI:
         return {"type": "object", "description": "An OpenAPI 3.1 document."}
-    written = {RESULT: "Result", COMPARISON: "Comparison", WHAT_IF: "WhatIf", LIVE: "Live"}
+    written = {
+        RESULT: "Result",
+        COMPARISON: "Comparison",
+        WHAT_IF: "WhatIf",
+        LIVE: "Live",
+        HISTORY: "History",
+    }
     name = written.get(kind) or kind.__name__
     return {"$ref": f"#/components/schemas/{name}"}
 

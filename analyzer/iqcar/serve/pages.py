@@ -30,6 +30,7 @@ from iqcar.serve.responses import TITLES, error_page, problem, render
 from iqcar.serve.schemas import Sets, Together, comparison_progress, progress_of
 from iqcar.serve.selection import Order, SortBy, Wanted, select
 from iqcar.serve.service import MAX_TOGETHER, GoneError
+from iqcar.serve.store_pages import store_page
 from iqcar.serve.whatif_pages import ask_what_if, what_if
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ async def listed(request: Request) -> Response:
         address=address,
         statuses=STATUS_WORDS,
         max_together=MAX_TOGETHER,
+        store=service.store,
         paths=[printable(redact_text(path)) for path in service.paths],
     )
     return HTMLResponse(body)
@@ -347,6 +349,7 @@ def routes() -> list[Route]:
         Route("/", listed),
         Route("/applications/{key}", one),
         Route("/live/{key}", page(live_page)),
+        Route("/history", page(store_page)),
         Route("/together", together),
         Route("/compare", choose_sides),
         Route("/compare", start_comparison, methods=["POST"]),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from iqcar.serve.result_summary import Summary
     from iqcar.serve.served_paths import Places
 
+STORE_QUESTIONS = 2
+"""Questions that a store answers at once; others wait."""
 MAX_TOGETHER = 32
 """Applications analysed together: as many as a person would choose, and a bound on memory."""
 
@@ -163,8 +165,11 @@ class Service:
         settings: Settings,
         processes: int,
         new_hours: float | None = None,
+        store: str = "",
     ) -> None:
         self.cache = cache
+        self.store = store
+        self.store_turns = asyncio.Semaphore(STORE_QUESTIONS)
         self.settings = {name: str(value) for name, value in asdict(settings).items()}
         self._diagnose = asdict(settings)
         self._settings_text = settings_text(self._diagnose)

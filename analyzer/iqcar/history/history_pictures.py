@@ -1,0 +1,121 @@
+"""Draws what a store answers: runs of a query over time, and who lost to whom."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.formatting import duration, percent, resource_name
+from iqcar.plots.drawing import (
+    LABEL_PX,
+    ROW_PX,
+    bar,
+    drawing,
+    escape,
+    label,
+    line,
+    text,
+    ticks,
+    time_axis,
+)
+from iqcar.plots.palette import AFTER, BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from iqcar.history.query_changes import QueryChange
+    from iqcar.plots.drawing import Drawing
+
+WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 780, 260
+MOST_RUNS = 500
+MOST_ROWS = 15
+BAR_PX = 14
+
+
+def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawing:
+    """Draw each run as a line up to its duration, its part lost to others apart, and changes.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        From :func:`iqcar.history.trend`; of more than :data:`MOST_RUNS` the last ones.
+    changes : sequence of QueryChange
+        Drawn as lines with the medians before and after.
+    """
+    shown = runs[np.isfinite(runs["start_ms"]) & np.isfinite(runs["duration_ms"])].tail(MOST_RUNS)
+    if shown.empty:
+        return drawing("No run with a known duration", WIDTH, ROW_PX, [text(0, 16, "no runs")])
+    start = shown["start_ms"].to_numpy(np.float64)
+    low, high = float(start.min()), float(start.max())
+    span = high - low or 1.0
+    most = float(shown["duration_ms"].max()) * 1.05 or 1.0
+
+    def across(ms: float) -> float:
+        return LEFT + 8 + (PLANE - 16) * (ms - low) / span
+
+    def up(ms: float) -> float:
+        return HEIGHT * (1.0 - ms / most)
+
+    found = []
+    for value in ticks(0.0, most):
+        found += [line(LEFT, up(value), LEFT + PLANE, up(value))]
+        found += [text(LEFT - 8, up(value) + 4, duration(value), anchor="end")]
+    for at in (low, high) if high > low else (low,):
+        found.append(
+            text(across(at), HEIGHT + 18, _day(at), anchor="start" if at == low else "end")
+        )
+    for run in shown.itertuples():
+        lost = min(max(float(run.lost_to_others_ms), 0.0), float(run.duration_ms))
+        own = float(run.duration_ms) - lost
+        said = f"{_day(run.start_ms)}: {duration(run.duration_ms)}" + (
+            " failed" if run.failed else ""
+        )
+        if lost > 0:
+            said += f", {duration(lost)} of it lost to others, most to {run.source}"
+        x = across(float(run.start_ms)) - 2
+        found.append(bar(x, up(own), 4, HEIGHT - up(own), BEFORE, said))
+        if lost > 0:
+            found.append(bar(x, up(own + lost), 4, up(own) - up(own + lost), AFTER, said))
+    for change in changes:
+        if low <= change.at_ms <= high:
+            x = across(change.at_ms) - 5
+            said = (
+                f"{_day(change.at_ms)}: {duration(change.before_ms)} → {duration(change.after_ms)}"
+            )
+            found.append(
+                f"<g><title>{escape(said)}</title>{line(x, 0, x, HEIGHT, faint=False)}</g>"
+            )
+            found.append(text(x + 6, 12, said))
+    counts = f"{len(shown)} runs from {_day(low)} to {_day(high)}, {len(changes)} lasting changes"
+    return drawing(f"Durations of {counts}", WIDTH, HEIGHT + 26, found)
+
+
+def losses_to_others(losses: pd.DataFrame) -> Drawing:
+    """Draw the largest losses of a victim to a source as bars.
+
+    Parameters
+    ----------
+    losses : DataFrame
+        From :func:`iqcar.history.who`.
+    """
+    shown = losses.head(MOST_ROWS)
+    most = float(shown["lost_ms"].max()) if len(shown) else 1.0
+    height = ROW_PX * max(len(shown), 1)
+    plane = WIDTH - 2 * LABEL_PX
+    found = [time_axis(0.0, most, LABEL_PX, plane, 0, height)]
+    for place, row in enumerate(shown.itertuples()):
+        y = ROW_PX * place
+        found.append(label(y + 16, f"{row.victim} to {row.source}"))
+        said = f"{duration(row.lost_ms)} for {resource_name(row.resource)}, {percent(row.share)}"
+        whole = f"{row.victim} lost to {row.source}: {said}"
+        found.append(bar(LABEL_PX, y + 5, plane * row.lost_ms / most, BAR_PX, AFTER, whole))
+        found.append(text(LABEL_PX + plane + 14, y + 16, said))
+    return drawing("Largest losses to others", WIDTH, height + 22, found)
+
+
+def _day(ms: float) -> str:
+    return datetime.fromtimestamp(ms / 1000.0, timezone.utc).strftime("%Y-%m-%d")
