@@ -42,7 +42,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a strong hog": ({"resources": {"cpu": {"processes": 999}}}, "999 is not 1 to 64"),
     "a level above 1": ({"levels": [0, 2]}, "levels: 2 is not 0 to 1"),
     "only level 0": ({"levels": [0]}, "levels: only 0"),
-    "another host": ({"hosts": ["elsewhere.example"]}, "hogs run only here"),
+    "another host": ({"hosts": ["elsewhere.example"]}, "is not this host"),
+    "another host without a command": ({"hosts": {"elsewhere.example": ""}}, "has no command"),
+    "a command with an open quote": ({"hosts": {"a": "ssh 'a"}}, "'a': No closing quotation"),
+    "a host with a blank": ({"hosts": {"a b": "ssh a"}}, "is no host name"),
     "no host": ({"hosts": []}, "hosts: 0 is not 1"),
     "no time": ({"budget": "soon"}, "budget: 'soon' is no time"),
     "a long run": ({"longest_run": "2h"}, "longest_run: is longer than 1h"),
@@ -102,6 +105,22 @@ def test_the_example_of_the_docs_is_a_plan() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "experiment.md").read_text("utf-8")
     lines = page.split("A plan (`iqcar schema experiment`):", 1)[1].split("| Field", 1)[0]
     jsonschema.validate(json.loads(lines), json.loads(experiment_schema()))
+
+
+def test_hosts_of_this_machine_are_one_place_and_each_command_is_another(tmp_path: Path) -> None:
+    hosts = {"localhost": "", "127.0.0.2": "", "10.0.0.5": "ssh -p 22 10.0.0.5"}
+    plan = read_experiment(written(tmp_path, hosts=hosts))
+    assert plan.places == (("localhost", ()), ("10.0.0.5", ("ssh", "-p", "22", "10.0.0.5")))
+    assert {"127.0.0.2", "10.0.0.5", "127.0.0.1"} <= plan.loaded_hosts
+    elsewhere = read_experiment(written(tmp_path, hosts={"10.0.0.5": "ssh 10.0.0.5"}))
+    assert elsewhere.loaded_hosts == {"10.0.0.5"}
+    jsonschema.validate({**GOOD, "hosts": hosts}, json.loads(experiment_schema()))
+
+
+def test_a_dry_run_shows_the_command_that_starts_hogs_elsewhere(tmp_path: Path) -> None:
+    hosts = {"localhost": "", "10.0.0.5": "ssh 10.0.0.5"}
+    done = iqcar("experiment", written(tmp_path, hosts=hosts))
+    assert "hogs on 10.0.0.5: ssh 10.0.0.5 iqcar inject ordered" in " ".join(done.stdout.split())
 
 
 def test_without_yes_nothing_runs_and_it_says_how(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def experiment(
     json: options.JsonFile = None,
     force: options.Force = False,
 ) -> None:
-    """Run queries with and without load on this host, and fit how much each resource slows them.
+    """Run queries with and without load on own hosts, and fit how much each resource slows them.
 
     Each query runs in turn alone and beside processes that load the processor, disk, network or
     memory at chosen levels, within a budget of time. The result, curves.json, holds a curve for

@@ -181,6 +181,24 @@ def memory(
     inject_one(_anomaly("memory"), {"size_bytes": parse_size(size, "--size")}, common)
 
 
+@app.command()
+def ordered() -> None:
+    """Carry out one injection that standard input orders, until that ends.
+
+    The order is a line of JSON, as an injection in a plan of `schedule`. Each record of the log is
+    a line of standard output. `iqcar experiment` starts this on other hosts; where the connection
+    is lost, the input ends, and the injection with it.
+
+    Example: ssh node2 iqcar inject ordered
+    """
+    from iqcar.cli.run_injection import SIGNAL_EXIT, check_system
+    from iqcar.inject.ordered import carry_out_order
+
+    check_system()
+    if stopped_by := carry_out_order():
+        raise typer.Exit(SIGNAL_EXIT + stopped_by)
+
+
 app.command()(schedule)
 
 

@@ -67,7 +67,7 @@ def results_of(plan: ExperimentPlan, done: Done) -> dict[str, Any]:
     """Return the content of the file of curves (``iqcar schema curves``)."""
     stages: list[StageTime] = []
     with suppress(IqcarError):  # a log that cannot be read costs the curves of stages only
-        stages = stage_times(done.logs, plan.hosts) if done.logs else []
+        stages = stage_times(done.logs, plan.loaded_hosts, len(plan.places)) if done.logs else []
     points = curve_points(plan, done, stages)
     return {
         "schema_version": SCHEMA_VERSION,

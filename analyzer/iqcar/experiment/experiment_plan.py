@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,7 +15,7 @@ from iqcar.attach.host_sampler import parse_time
 from iqcar.errors import UsageError
 from iqcar.eventlog.text.redact import redact_setting
 from iqcar.inject.anomalies import LONGEST_S, Anomaly, Settings
-from iqcar.inject.plan import settings_of
+from iqcar.inject.plan import check_host, settings_of
 
 ANOMALY = {
     "cpu": Anomaly.CPU,
@@ -44,7 +45,7 @@ class PlannedQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     queries: list[PlannedQuery]
     resources: dict[str, dict[str, Any]]
-    hosts: list[str]
+    hosts: list[str] | dict[str, str]
     budget: str
     master: str = ""
     conf: dict[str, str] = {}
@@ -54,6 +55,21 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     warm_up: int = 1
     longest_run: str = "10m"
     plugin: bool = True
+
+
+class Place(NamedTuple):
+    """A machine on which hogs run.
+
+    Attributes
+    ----------
+    host : str
+        As the plan names it; of several names of this machine the first.
+    command : tuple of str
+        Words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this machine.
+    """
+
+    host: str
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,10 @@ class ExperimentPlan:
     as_given : dict
         The file's content without secrets.
     budget_s, longest_run_s : float
+    hosts : tuple of str
+        Names of all hosts under hogs.
+    places : tuple of Place
+        The machines that these names stand for.
     """
 
     queries: tuple[PlannedQuery, ...]
@@ -81,11 +101,18 @@ class ExperimentPlan:
     budget_s: float
     longest_run_s: float
     hosts: tuple[str, ...]
+    places: tuple[Place, ...]
     master: str
     conf: dict[str, str]
     setup: tuple[str, ...]
     plugin: bool
     as_given: dict[str, Any]
+
+    @property
+    def loaded_hosts(self) -> set[str]:
+        """Names of all hosts under hogs, this one's others too where it is among them."""
+        here = any(not place.command for place in self.places)
+        return {*self.hosts, *(own_names() if here else ())}
 
     @property
     def needs_spark(self) -> bool:
@@ -114,7 +141,7 @@ def read_experiment(path: str) -> ExperimentPlan:
         advice = "`iqcar schema experiment` describes a plan"
         raise UsageError(f"is no plan: {error}", path, advice) from error
     _check_numbers(file, path)
-    _check_hosts(file.hosts, path)
+    places = _places(file.hosts, path)
     queries = tuple(_query(q, f"{path}: queries[{n}]") for n, q in enumerate(file.queries))
     names = [query.name for query in queries]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -129,6 +156,7 @@ def read_experiment(path: str) -> ExperimentPlan:
         budget_s=parse_time(file.budget, f"{path}: budget"),
         longest_run_s=parse_time(file.longest_run, f"{path}: longest_run"),
         hosts=tuple(file.hosts),
+        places=places,
         master=file.master,
         conf=file.conf,
         setup=tuple(file.setup),
@@ -173,16 +201,32 @@ def _check_numbers(file: _File, path: str) -> None:
         raise UsageError("only 0: nothing would be loaded", f"{path}: levels", "add 0.5 and 1")
 
 
-def _check_hosts(hosts: list[str], path: str) -> None:
-    """Refuse hosts that are not this one: hogs run where the command does, nowhere else."""
-    own = {*THIS_HOST, socket.gethostname(), socket.getfqdn()}
-    for host in hosts:
-        if host not in own and not _LOOPBACK.fullmatch(host):
+def own_names() -> set[str]:
+    """Return names of this host."""
+    return {*THIS_HOST, socket.gethostname(), socket.getfqdn()}
+
+
+def _places(hosts: list[str] | dict[str, str], path: str) -> tuple[Place, ...]:
+    """Return the machines of a plan's hosts; refuse another machine without a command."""
+    commands = hosts if isinstance(hosts, dict) else dict.fromkeys(hosts, "")
+    own = own_names()
+    places: list[Place] = []
+    for host, words in commands.items():
+        where = f"{path}: hosts"
+        try:
+            check_host(host)
+            command = tuple(shlex.split(words))
+        except (UsageError, ValueError) as error:
+            raise UsageError(f"{host[:80]!r}: {error}", where) from error
+        if not command and host not in own and not _LOOPBACK.fullmatch(host):
             raise UsageError(
-                f"{host[:80]!r} is not this host ({socket.gethostname()}), and hogs run only here",
-                f"{path}: hosts",
-                "run iqcar experiment on that host",
+                f"{host[:80]!r} is not this host ({socket.gethostname()}), and has no command",
+                where,
+                f'write {{"{host[:80]}": "ssh {host[:80]}"}}',
             )
+        if command or not any(not place.command for place in places):
+            places.append(Place(host, command))
+    return tuple(places)
 
 
 def _query(query: PlannedQuery, where: str) -> PlannedQuery:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from iqcar.experiment.cells import at_level, cells_of
+from iqcar.experiment.other_host import there
 from iqcar.formatting import duration, printable, short, size
 from iqcar.report.terminal.layout import plain_table, print_section, terminal
 from iqcar.whatif.curves import FILLED
@@ -23,7 +25,7 @@ MOST_ROWS = 40
 def print_dry_run(plan: ExperimentPlan, act: str, console: Console | None = None) -> None:
     """Print what would run, on which host, for how long at most, and how to do it."""
     console = console or terminal()
-    table = plain_table("query", "under", "level", "hogs on this host", "times", "each at most")
+    table = plain_table("query", "under", "level", "hogs on each host", "times", "each at most")
     cells = cells_of(plan)
     for cell in cells[:MOST_ROWS]:
         settings = at_level(plan.strengths[cell.resource], cell.level)
@@ -39,6 +41,11 @@ def print_dry_run(plan: ExperimentPlan, act: str, console: Console | None = None
     pair = 2 * plan.longest_run_s
     lines = (
         f"queries: {where}; hogs: {', '.join(plan.hosts)}",
+        *(
+            f"hogs on {place.host}: {shlex.join(there(place.command))}"
+            for place in plan.places
+            if place.command
+        ),
         f"for {duration(1000 * plan.budget_s)} from when Spark is up, and the pair that runs then: "
         f"at most {duration(1000 * (plan.budget_s + pair))}",
         f"Nothing was run. To run it: {act}",

@@ -6,17 +6,16 @@ import json
 import os
 import select
 import shlex
-import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from iqcar.attach.plugin_jar import listener_jar
 from iqcar.attach.spark_conf import LISTENER, PLUGIN, SparkConf
 from iqcar.errors import IqcarError
+from iqcar.experiment.child_process import end
 from iqcar.experiment.hogs import StoppedError
 from iqcar.files.derived import open_derived
 
@@ -225,20 +224,3 @@ def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> Took:
     if process.returncode:
         return Took(began, float("nan"), f"exit code {process.returncode}")
     return Took(began, took)
-
-
-def end(process: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Close a process's input, wait for it, and kill its group if it does not end."""
-    try:
-        if process.stdin:
-            process.stdin.close()
-        process.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        # The group may have members left though its first process has ended.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdout:
-            process.stdout.close()

@@ -14,6 +14,7 @@ from iqcar.errors import IqcarError
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.experiment.cells import Cell, Pair, at_level, cells_of, load, next_cell
 from iqcar.experiment.hogs import StoppedError, hogs
+from iqcar.experiment.other_host import check_reached
 from iqcar.experiment.query_runs import SparkSession, Took, run_command
 from iqcar.inject.plan import Injection, check_room
 from iqcar.inject.run_plan import Stop
@@ -91,8 +92,9 @@ def first_signal_asks() -> Iterator[Stop]:
 def check_host_bears(plan: ExperimentPlan) -> None:
     """Refuse hogs that take more memory or disk than this host can bear now; raises IqcarError."""
     ms = round(plan.longest_run_s * 1000)
-    for settings in plan.strengths.values():
-        check_room([Injection(plan.hosts[0], 0, ms, settings)])
+    for place in plan.places:
+        for settings in plan.strengths.values() if not place.command else ():
+            check_room([Injection(place.host, 0, ms, settings)])
 
 
 def run_experiment(
@@ -146,13 +148,16 @@ class _Experiment:
 
     def run(self) -> None:
         """Warm up, then run pair after pair."""
+        for place in self._plan.places:
+            if place.command:
+                check_reached(place)
         if self._plan.needs_spark:
             self._say("starting Spark")
             self._start_spark()
         self._until = time.monotonic() + self._plan.budget_s
         for query in self._plan.queries:
             slots = self._spark.slots if self._spark and query.sql else 1
-            self.done.at_once[query.name] = float(slots)
+            self.done.at_once[query.name] = slots / len(self._plan.places)
             for _ in range(self._plan.warm_up):
                 if not self._time_left():
                     return
@@ -202,14 +207,15 @@ class _Experiment:
         if cell is not None:
             settings = at_level(self._plan.strengths[cell.resource], cell.level)
             k = load(self._plan, cell, self.done.at_once)
-        achieved: dict[str, float] = {}
+        cores = None
         try:
-            with hogs(settings, self._plan.hosts[0], self._plan.longest_run_s, self._stop) as ended:
+            with hogs(
+                settings, self._plan.places, self._plan.longest_run_s, self._stop
+            ) as beside_it:
                 took = self._ask(query, number)
-            if ended:
-                achieved = ended[0].achieved
-                if ended[0].error:
-                    took = Took(took.start_ms, float("nan"), f"hogs: {ended[0].error}")
+            cores = beside_it.cores
+            if beside_it.error:
+                took = Took(took.start_ms, float("nan"), f"hogs: {beside_it.error}")
         except IqcarError as error:  # from hogs
             took = Took(time.time() * 1000, float("nan"), str(error))
         either = cell or beside
@@ -218,7 +224,7 @@ class _Experiment:
                 number, pair, query.name, either.resource if either else "",
                 cell.level if cell else 0.0, k, took.start_ms,
                 None if took.failed else took.duration_ms, redact_text(took.failed),
-                achieved.get("cores"),
+                cores,
             )
         )  # fmt: skip
         self._say(self._line(query.name, cell, pair, took))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.experiment.experiment_plan import THIS_HOST
 from iqcar.pipeline import read
 from iqcar.tables import texts
 from iqcar.tables.arrays import known_or_zero
 from iqcar.waits import measure_waits, wait_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from iqcar.tables.arrays import Floats
@@ -58,7 +56,7 @@ class StageTime:
     task_ms : float
         All time of the tasks together.
     at_once : float
-        Tasks that ran together, mean over the time in which any ran.
+        Tasks that ran together on a machine with hogs, mean over the time in which any ran.
     """
 
     run: int
@@ -80,15 +78,17 @@ class StageTime:
         return total >= LEAST_MS and total >= LEAST_SHARE * self.task_ms
 
 
-def stage_times(logs: Sequence[Path], hosts: Sequence[str]) -> list[StageTime]:
+def stage_times(logs: Sequence[Path], hosts: Collection[str], machines: int = 1) -> list[StageTime]:
     """Return the stages of all runs, of tasks on hosts with hogs (all hosts where none is named).
 
     Parameters
     ----------
     logs : sequence of Path
         Event logs of the experiment's Spark.
-    hosts : sequence of str
-        The plan's.
+    hosts : collection of str
+        Names of hosts with hogs.
+    machines : int
+        How many machines these names stand for.
     """
     tables = read([str(log) for log in logs])
     waits = measure_waits(tables)
@@ -96,8 +96,7 @@ def stage_times(logs: Sequence[Path], hosts: Sequence[str]) -> list[StageTime]:
     run_of_query = np.array([int(found[1]) if found else 0 for found in runs] + [0])
     tasks = tables.tasks
     run = run_of_query[tasks["query"].to_numpy(np.int64)]
-    loaded = {*hosts, *THIS_HOST, socket.gethostname(), socket.getfqdn()}
-    is_loaded = np.array([name in loaded for name in texts(tables.hosts, "host")] + [False])
+    is_loaded = np.array([name in hosts for name in texts(tables.hosts, "host")] + [False])
     on_host = is_loaded[tasks["host"].to_numpy(np.int64)]
     if not on_host.any():
         on_host[:] = True
@@ -129,7 +128,7 @@ def stage_times(logs: Sequence[Path], hosts: Sequence[str]) -> list[StageTime]:
                 total,
                 {resource: float(values[here].sum()) for resource, values in moved.items()},
                 float(lasted.sum()),
-                float(lasted.sum()) / max(_covered(launch[here], finish[here]), 1.0),
+                float(lasted.sum()) / max(_covered(launch[here], finish[here]), 1.0) / machines,
             )
         )
     return found

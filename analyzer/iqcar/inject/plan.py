@@ -173,19 +173,30 @@ def read_plan(path: str) -> list[Injection]:
         raise UsageError(f"is no plan: {error}", path, advice) from error
     if not 1 <= len(entries) <= MOST_INJECTIONS:
         raise UsageError(f"has {len(entries)} injections, not 1 to {MOST_INJECTIONS}", path)
-    plan = []
-    for number, entry in enumerate(entries):
-        try:
-            anomaly = Anomaly(entry.anomaly)
-        except ValueError:
-            what = f"{entry.anomaly[:40]!r} is none of {', '.join(Anomaly)}"
-            raise UsageError(what, f"{path}: injections[{number}].anomaly") from None
-        try:
-            settings = settings_of(anomaly, entry.settings)
-            plan.append(Injection(entry.host, entry.after_ms, entry.for_ms, settings))
-        except UsageError as error:
-            raise UsageError(str(error), f"{path}: injections[{number}]") from error
-    return in_order(plan)
+    return in_order(
+        [_injection(entry, f"{path}: injections[{n}]") for n, entry in enumerate(entries)]
+    )
+
+
+def read_order(line: bytes) -> Injection:
+    """Read one injection of a plan from a line of JSON; raises UsageError."""
+    try:
+        return _injection(msgspec.json.decode(line, type=_Entry), "the order")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"is no injection: {error}", "the order") from error
+
+
+def _injection(entry: _Entry, where: str) -> Injection:
+    try:
+        anomaly = Anomaly(entry.anomaly)
+    except ValueError:
+        what = f"{entry.anomaly[:40]!r} is none of {', '.join(Anomaly)}"
+        raise UsageError(what, f"{where}.anomaly") from None
+    try:
+        settings = settings_of(anomaly, entry.settings)
+        return Injection(entry.host, entry.after_ms, entry.for_ms, settings)
+    except UsageError as error:
+        raise UsageError(str(error), where) from error
 
 
 def in_order(plan: Sequence[Injection]) -> list[Injection]:
