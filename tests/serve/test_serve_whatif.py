@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,29 @@ def test_a_form_leads_to_an_address_that_shows_the_answer(server: Served) -> Non
         refused = server.client.post("/whatif", data={"app": key, **wrong})
         assert refused.status_code == 400
         assert said in refused.text
+
+
+def test_a_form_keeps_every_change_of_its_question(server: Served) -> None:
+    key = server.key("contended")
+    form = {
+        "app": key, "query": "report", "query_start": "+10s", "query_no_skew": "true",
+        "start": "etl=+5s", "scale": ["etl=2x", ""], "starts": "recorded",
+    }  # fmt: skip
+    address = server.client.post("/whatif", data=form).headers["location"]
+    page = until(lambda: _answered(server.client.get(address)))
+    answer = page.partition('aria-label="Answer"')[2]
+    assert "starts as recorded" in answer and "etl 5 s later" in answer
+    again = re.findall(
+        r'<input(?![^>]*type="checkbox")[^>]* name="(\w+)"[^>]* value="([^"]+)"', page
+    )
+    checked = re.findall(r'name="(\w+)" value="(\w+)" checked', page)
+    chosen = re.findall(
+        r'name="(\w+)">(?:<option[^>]*>[^<]*</option>)*<option value="(\w+)" selected', page
+    )
+    sent: dict[str, list[str]] = {}
+    for name, value in [*again, *checked, *chosen]:
+        sent.setdefault(name, []).append(value)
+    assert server.client.post("/whatif", data=sent).headers["location"] == address
 
 
 def _answered(page: httpx.Response) -> str | None:

@@ -48,7 +48,10 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     scale: Annotated[Texts, Meta(description="`Q=2x`: work of a query's tasks.")] = []
     no_skew: Annotated[Texts, Meta(description="Queries with equal work in a stage.")] = []
     no_gc: Annotated[bool, Meta(description="No garbage collection.")] = False
-    starts: Annotated[str, Meta(description="`recorded`: queries start when they did.")] = ""
+    starts: Annotated[
+        str,
+        Meta(description="`recorded`: queries start when they did; `chained` (as by default)."),
+    ] = ""
 
     def given(self) -> dict[str, Any]:
         """What is changed, as :func:`iqcar.whatif.question.ask` takes it."""

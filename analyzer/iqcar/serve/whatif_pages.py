@@ -73,11 +73,7 @@ def _page(service: Service, form: WhatIfForm, problem: str = "") -> Response:
     asked, model = service.asked(form.app, form.given())
     wrong = bool(problem) or (asked is not None and asked.wrong)
     values = {name: getattr(form, name) for name in NAMES}
-    of_query = {}
-    query = form.no_skew[0] if form.no_skew else ""
-    for name, _, _ in OF_QUERY:
-        if values[name]:
-            query, _, of_query[name] = values[name][0].rpartition("=")
+    query, of_query, further = _by_query(form)
     body = render(
         "whatif.html",
         standing=standing,
@@ -89,6 +85,7 @@ def _page(service: Service, form: WhatIfForm, problem: str = "") -> Response:
         values=values,
         query=query,
         of_query=of_query,
+        further=further,
         fields_of_query=OF_QUERY,
         fields_of_cluster=OF_CLUSTER,
         names=model.names if model else [],
@@ -97,28 +94,58 @@ def _page(service: Service, form: WhatIfForm, problem: str = "") -> Response:
     return HTMLResponse(body, 400 if wrong else 200)
 
 
+def _by_query(form: WhatIfForm) -> tuple[str, dict[str, str], list[tuple[str, str, str]]]:
+    """Lay out what queries are changed in: one query's changes, and those of others.
+
+    Returns
+    -------
+    str
+        The query that a change was given for first; empty: none.
+    dict
+        Its values by name of the change; ``no_skew`` where its tasks have equal work.
+    list of tuple
+        Name, label and ``QUERY=VALUE`` of all other changes.
+    """
+    changes = [
+        (name, label, each) for name, label, _ in OF_QUERY for each in getattr(form, name)
+    ] + [("no_skew", "equal work for tasks of", f"{each}=true") for each in form.no_skew]
+    query = changes[0][2].rpartition("=")[0] if changes else ""
+    of_query: dict[str, str] = {}
+    further = []
+    for name, label, each in changes:
+        changed, _, value = each.rpartition("=")
+        if changed == query and name not in of_query:
+            of_query[name] = value
+        else:
+            further.append((name, label, changed if name == "no_skew" else each))
+    return query, of_query, further
+
+
 def _address(form: WhatIfForm) -> str:
     return urlencode({"app": form.app, **form.given()}, doseq=True).replace("=True", "=true")
 
 
 def _read_form(given: list[tuple[str, str]]) -> tuple[WhatIfForm, str]:
     """Read what was sent, and say what is wrong with it; what one query is changed in is joined."""
-    several = {"app", "remove", "host_loss"}
+    several = {"app", "remove", "host_loss", "no_skew", *(name for name, _, _ in OF_QUERY)}
     fields: dict[str, Any] = {}
     of_query = {}
     for name, value in given:
         if name in several:
-            fields[name] = [*fields.get(name, ()), value.strip()]
+            fields[name] = [*fields.get(name, ()), *filter(None, [value.strip()])]
         elif name == "query" or name.startswith("query_"):
             of_query[name.removeprefix("query_")] = value.strip()
         else:
             fields[name] = value.strip()
     query = of_query.pop("query", "")
     problem = ""
-    if of_query and not query:
-        problem = f"{', '.join(of_query)}: name the query that is changed"
+    unnamed = [name for name, value in of_query.items() if value]
+    if unnamed and not query:
+        problem = f"{', '.join(unnamed)}: name the query that is changed"
     for name, value in of_query.items():
-        fields[name] = [query] if name == "no_skew" else [f"{query}={value}"]
+        if value:
+            change = query if name == "no_skew" else f"{query}={value}"
+            fields[name] = [change, *fields.get(name, ())]
     try:
         return msgspec.convert(fields, WhatIfForm, strict=False), problem
     except msgspec.ValidationError as error:
