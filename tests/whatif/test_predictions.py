@@ -181,6 +181,26 @@ def test_processors_shared_with_others_are_shared_in_proportion(
         np.testing.assert_allclose(moved, worked)
 
 
+def test_more_tasks_share_processors_with_who_used_them_beside_tasks(
+    crowded_from_outside: Model, crowd: Model
+) -> None:
+    """Two tasks leave others their part; fewer tasks, and tasks without others, find all."""
+    hosts = edit_cluster.used_hosts(crowded_from_outside.scenario.slots)
+    one, two = len(hosts), 2 * len(hosts)
+    scenario = edit_cluster.set_slots(crowded_from_outside.scenario, one)
+    host, time = scenario.work.host, scenario.alone[:, COMPUTE]
+    worked = np.minimum(time * scenario.use[:, COMPUTE], time)
+    got = np.bincount(host, worked)[hosts] / np.bincount(host, time)[hosts]
+    cores = scenario.capacity[hosts, PROCESSOR]
+    others = cores / got - 1
+    double = edit_cluster.set_slots(scenario, two)
+    np.testing.assert_allclose(double.capacity[hosts, PROCESSOR], cores * 2 / (2 + others))
+    fewer = edit_cluster.set_slots(edit_cluster.set_slots(crowd.scenario, two), one)
+    more = edit_cluster.set_slots(edit_cluster.set_slots(crowd.scenario, one), two)
+    for same in (fewer, more):
+        np.testing.assert_array_equal(same.capacity, crowd.scenario.capacity)
+
+
 def test_a_range_covers_the_truth_where_nothing_tells_whether_tasks_waited() -> None:
     """Both queries read side by side from start to end: slow by nature, or short of disk?"""
     hog = StagePlan(48, read=120e6, cpu=100, read_rate=1e5, spread=0.05)

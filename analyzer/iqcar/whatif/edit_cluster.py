@@ -60,14 +60,27 @@ def _with_cores(scenario: Scenario, cores: Floats) -> Scenario:
     host = np.maximum(scenario.work.host, 0)
     time = scenario.alone[:, COMPUTE]
     worked = np.minimum(time * scenario.use[:, COMPUTE], time)
-    used = share_of(sum_by(host, worked, len(before)), sum_by(host, time, len(before)))
-    shared = (used < FILLS) & (scenario.evidence[:, PROCESSOR] == MEASURED) & np.isfinite(before)
+    shared = _cores_of_a_task(scenario) < FILLS
     slower = np.ones(len(before))
     slower[shared] = before[shared] / cores[shared]
     alone, use = scenario.alone.copy(), scenario.use.copy()
     alone[:, COMPUTE] = np.maximum(time * slower[host], worked)
     use[:, COMPUTE] = share_of(time * use[:, COMPUTE], alone[:, COMPUTE])
     return replace(scenario, capacity=capacity, alone=alone, use=use)
+
+
+def _cores_of_a_task(scenario: Scenario) -> Floats:
+    """Return what a task got of a processor beside others, mean of each host.
+
+    1 where processors were not measured.
+    """
+    capacity = scenario.capacity[:, PROCESSOR]
+    host = np.maximum(scenario.work.host, 0)
+    time = scenario.alone[:, COMPUTE]
+    worked = np.minimum(time * scenario.use[:, COMPUTE], time)
+    got = share_of(sum_by(host, worked, len(capacity)), sum_by(host, time, len(capacity)))
+    known = (scenario.evidence[:, PROCESSOR] == MEASURED) & np.isfinite(capacity)
+    return np.where(known, got, 1.0)
 
 
 def set_slots(scenario: Scenario, total: int) -> Scenario:
@@ -221,7 +234,32 @@ def _with_slots(scenario: Scenario, per_host: list[Ints]) -> Scenario:
         when=new.when[there], change=new.change[there], when_idle=new.when_idle[there],
         app=new.app[there], host=new.host[there],
     )  # fmt: skip
-    return replace(scenario, slots=_by_time(new))
+    return _beside_others(replace(scenario, slots=_by_time(new)), slots)
+
+
+def _beside_others(scenario: Scenario, before: Slots) -> Scenario:
+    """Let more tasks share processors with who used them beside tasks before.
+
+    Where s tasks at once got u of a processor each, and the C processors of a host had time for
+    more, C / u - s other threads had the rest. More tasks, s', leave these their part: all tasks
+    together get C * s' / (s' + C / u - s).
+    """
+    capacity = scenario.capacity.copy()
+    had, has = (_slots_of_hosts(slots, len(capacity)) for slots in (before, scenario.slots))
+    got, cores = _cores_of_a_task(scenario), capacity[:, PROCESSOR]
+    others = share_of(cores, got) - had
+    shared = (got < FILLS) & (got > 0) & (has > had) & (had > 0) & (others > 0)
+    part = has[shared] / (has[shared] + others[shared])
+    capacity[shared, PROCESSOR] *= part
+    return replace(scenario, capacity=capacity)
+
+
+def _slots_of_hosts(slots: Slots, hosts: int) -> Floats:
+    """Return the most slots that each host had at once."""
+    most = np.zeros(hosts)
+    for host in np.unique(slots.host).tolist():
+        most[host] = np.cumsum(slots.change[slots.host == host]).max(initial=0)
+    return most
 
 
 def _by_time(slots: Slots) -> Slots:

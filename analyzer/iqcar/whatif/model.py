@@ -16,6 +16,7 @@ from iqcar.replay.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.waits import MISSING, evidence_column
 from iqcar.whatif.edit import keep_starts
 from iqcar.whatif.outcome import MEMORY, Member, replay_scenario
+from iqcar.whatif.rerun_spread import rerun_spread
 from iqcar.whatif.scenario import build_scenario
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class Model:
         """Median of the errors without their signs; NaN where no query is known."""
         known = np.abs(self.error[np.isfinite(self.error)])
         return float(np.median(known)) if len(known) else float("nan")
+
+    @cached_property
+    def rerun_spread(self) -> Floats:
+        """Return :func:`iqcar.whatif.rerun_spread.rerun_spread` of each query."""
+        return rerun_spread(self.scenario)
 
     @cached_property
     def members(self) -> tuple[Member, ...]:

@@ -38,6 +38,8 @@ WIDENED = 1.4
 """Factor of the half width that covers 80 % on worlds that break the model."""
 OF_CHANGE, OF_ERROR, AT_LEAST = 0.15, 0.3, 0.01
 """Parts of the half width: of the change, of the check's error, and a share of the duration."""
+OF_80 = 1.28
+"""Standard deviations of a normal distribution that hold 80 % on both sides."""
 MOST_DEVICES = 3 * MOST_HOSTS
 """Devices in the JSON, those in use most."""
 SLOWER = 0.05
@@ -182,6 +184,7 @@ def answer(
         + OF_ERROR * np.nan_to_num(np.abs(error)) * recorded * (1 - near)
         + AT_LEAST * recorded
     )
+    half = np.hypot(half, OF_80 * model.rerun_spread * predicted)
     low, high = np.maximum(predicted - half, 0.0), predicted + half
     if len(predictions) > len(model.members):
         outer = np.array(predictions[len(model.members) :])
@@ -215,7 +218,7 @@ def answer(
         before_and_after(
             operational_laws(model.scenario, before[0]), operational_laws(done.scenario, after[0])
         ),
-        (*done.assumptions, *_other_explanation(model)),
+        (*done.assumptions, *_other_explanation(model), *_reruns(model)),
         refused,
     )
 
@@ -234,6 +237,15 @@ def _other_explanation(model: Model) -> Iterable[str]:
         f"whether tasks waited for each other in {' and '.join(names)} cannot be told: the range "
         "covers that they did"
     )
+
+
+def _reruns(model: Model) -> Iterable[str]:
+    spread = float(np.median(model.rerun_spread))
+    if spread > 0:
+        yield (
+            f"runs of the same query differ by {100 * OF_80 * spread:.0f} % (80 %) in this log: "
+            "the ranges cover that"
+        )
 
 
 def _blended(base: Floats, after: Floats, recorded: Floats) -> Floats:
