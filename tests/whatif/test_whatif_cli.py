@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from rich.console import Console
 
 import iqcar as package
 from iqcar.enums import Request
 from iqcar.errors import UsageError
 from iqcar.plots.what_if_pictures import waits_before_after
 from iqcar.report.json.whatif import whatif_schema, whatif_to_json
+from iqcar.report.terminal.whatif import print_what_if
 from iqcar.waits import MISSING, evidence_column
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
@@ -100,6 +103,16 @@ def test_plan_and_blame_are_printed_and_written(log: Path, tmp_path: Path) -> No
     assert source["shapley_ms"] == pytest.approx(9000, rel=0.05)
     assert source["attributed_ms"] == pytest.approx(9000, rel=0.05)
     assert not source["disagrees"]
+
+
+def test_queries_of_one_name_are_told_apart_by_their_ids(diagnosis: package.Diagnosis) -> None:
+    found = diagnosis.what_if(slots="+1")
+    ids = [each.rpartition("/")[2] for each in found.queries["query_id"]]
+    alike = replace(found, queries=found.queries.assign(name="same"))
+    for answer, shown in ((found, False), (alike, True)):
+        printed = io.StringIO()
+        print_what_if(answer, 10, Console(file=printed, width=200))
+        assert [f"{each} same" in printed.getvalue() for each in ids] == [shown] * len(ids)
 
 
 @pytest.mark.parametrize(

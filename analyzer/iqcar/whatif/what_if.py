@@ -184,7 +184,8 @@ def answer(
         + OF_ERROR * np.nan_to_num(np.abs(error)) * recorded * (1 - near)
         + AT_LEAST * recorded
     )
-    half = np.hypot(half, OF_80 * model.rerun_spread * predicted)
+    # What a query waits for others differs, too, when their work does: widened, like the rest.
+    half = np.hypot(half, WIDENED * OF_80 * model.rerun_spread * predicted)
     low, high = np.maximum(predicted - half, 0.0), predicted + half
     if len(predictions) > len(model.members):
         outer = np.array(predictions[len(model.members) :])
@@ -240,7 +241,7 @@ def _other_explanation(model: Model) -> Iterable[str]:
 
 
 def _reruns(model: Model) -> Iterable[str]:
-    spread = float(np.median(model.rerun_spread))
+    spread = float(np.median(model.rerun_spread)) if len(model.rerun_spread) else 0.0
     if spread > 0:
         yield (
             f"runs of the same query differ by {100 * OF_80 * spread:.0f} % (80 %) in this log: "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from iqcar.formatting import duration, percent, printable, short, signed
+from iqcar.formatting import duration, percent, printable, run_numbers, short, signed
 from iqcar.report.terminal.layout import plain_table, print_doubts, print_section, terminal
 from iqcar.verdict.what_if_sentences import (
     capacity_words,
@@ -18,6 +19,9 @@ from iqcar.verdict.what_if_sentences import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
@@ -79,9 +83,10 @@ def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None =
     console = console or terminal()
     cost = blame.duration_ms - blame.alone_ms
     table = plain_table("", ">cost", ">gain without it", ">attributed", "")
+    called = _told_apart(blame.sources)
     for row in blame.sources.head(top).to_dict("records"):
         table.add_row(
-            short(row["name"]),
+            short(called(row)),
             signed(row["shapley_ms"]),
             signed(row["without_ms"]),
             duration(row["attributed_ms"]),
@@ -101,11 +106,25 @@ def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None =
     print_doubts((f"{doubt}." for doubt in blame.doubts), console)
 
 
+def _told_apart(queries: pd.DataFrame) -> Callable[[dict[str, Any]], str]:
+    """Return how queries are called: by name, with the id before it where several share one."""
+    ids, names = queries["query_id"].tolist(), queries["name"].tolist()
+    times = Counter(names)
+    numbers = dict(zip(ids, run_numbers(ids, names), strict=True))
+
+    def called(row: dict[str, Any]) -> str:
+        name = str(row["name"])
+        return f"{numbers[row['query_id']]} {name}" if times[name] > 1 else name
+
+    return called
+
+
 def _queries(answer: WhatIf, top: int) -> Table:
     table = plain_table("", ">recorded", ">predicted", "(80 %)", ">change", "waits")
+    called = _told_apart(answer.queries)
     for row in most_changed(answer, top).to_dict("records"):
         table.add_row(
-            short(row["name"]),
+            short(called(row)),
             duration(row["recorded_ms"]),
             duration(row["predicted_ms"]),
             f"({duration(row['low_ms'])} … {duration(row['high_ms'])})",
