@@ -338,3 +338,32 @@ def test_cores_that_do_not_exist_and_disks_in_memory_are_refused() -> None:
         assert (
             "is in memory (tmpfs)" in iqcar("inject", "io", "--for", "1s", "--dir", memory).stderr
         )
+
+
+def ordered(order: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "iqcar", "inject", "ordered"]
+    return subprocess.run(words, input=order, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+def test_an_ordered_injection_ends_with_its_input_and_tells_what_it_was() -> None:
+    order = {"host": "node2", "anomaly": "cpu", "after_ms": 0, "for_ms": 600_000}
+    settings = {"processes": 1}
+    done = ordered(json.dumps({**order, "settings": settings}) + "\n")
+    assert done.returncode == 128 + signal.SIGHUP, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert records[-1]["event"] == "end" and records[-1]["stopped"] == "SIGHUP"
+    assert {record["host"] for record in records} == {"node2"}
+
+
+@pytest.mark.parametrize(
+    ("order", "code", "said"),
+    [
+        ("", 0, ""),
+        ("hello\n", 2, "the order: is no injection"),
+        ('{"host": "a", "anomaly": "gpu", "after_ms": 0, "for_ms": 1000}\n', 2, "is none of cpu"),
+    ],
+)
+def test_an_order_that_is_none_is_refused_in_a_sentence(order: str, code: int, said: str) -> None:
+    done = ordered(order)
+    assert done.returncode == code
+    assert said in done.stderr and len(done.stderr.splitlines()) == (1 if said else 0)
