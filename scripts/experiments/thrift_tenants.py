@@ -111,7 +111,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
         "spark.eventLog.rolling.enabled": "false",
         "spark.sql.adaptive.enabled": "false",
     }
-    env = environment(MASTER)
+    env = {**environment(MASTER), "SPARK_DAEMON_MEMORY": "1g"}
     victim_s: dict[str, list[float]] = {}
     hog_s: dict[str, list[float]] = {}
     with (

@@ -18,8 +18,8 @@ def thrift_tenants(result: dict[str, Any]) -> str:
     ]
     return (
         f"`local[{result['slots']}]`; a strict cap of {result['cap_share']:.0%} of the slots. "
-        "Seconds as `beeline` tells them; the hog's first statement under the cap began without.\n\n"
-        + table(HEAD, rows)
+        "Seconds as `beeline` tells them; the hog's first statement under the cap began "
+        "without.\n\n" + table(HEAD, rows)
     )
 
 

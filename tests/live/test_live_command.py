@@ -39,6 +39,20 @@ def test_the_view_says_who_waits_for_whom(tmp_path: Path) -> None:
     assert "etl (sql-0)" in done.stdout
 
 
+def test_the_view_lists_the_rules_in_force(tmp_path: Path) -> None:
+    log = queue()
+    slow = {"kind": "pool", "rule": "CAP-1", "name": "slow", "after": "FIFO cap 2 strict"}
+    gone = {"kind": "pool", "rule": "AGG-1", "name": "gone", "after": "FIFO weight 3"}
+    for time, changes in ((2000, [slow, gone]), (3000, [{**gone, "rule": "", "after": ""}])):
+        event = {"timeMs": time, "outcome": "accepted", "reason": "", "changes": changes}
+        log.event("org.iqcar.spark.IqcarEventRules", event)
+    done = iqcar("live", log.write(tmp_path / "local-1.inprogress"), "--once")
+    _, in_force = done.stdout.split("Rules in force")
+    assert "CAP-1" in in_force
+    assert "pool slow: FIFO cap 2 strict" in in_force
+    assert "gone" not in in_force
+
+
 def test_the_command_ends_with_the_application(tmp_path: Path) -> None:
     done = iqcar("live", contended_log().write(tmp_path / "local-1"), "--json")
     assert done.returncode == 0

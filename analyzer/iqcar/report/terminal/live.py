@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
+from iqcar import limits
 from iqcar.formatting import breakdown, duration, percent, printable, resource_name, short
 from iqcar.live.overview import overview_of
 from iqcar.report.terminal.layout import indented, plain_table
+from iqcar.verdict.rules_acting import acting_rules, since_start
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from iqcar.live.overview import Lost, Overview, Victim
     from iqcar.live.window import Window
+    from iqcar.tables import Tables
+    from iqcar.verdict.rules_acting import ActingRule
 
 NAME_WIDTH = 40
 MOST_LINES = 4
@@ -43,6 +47,10 @@ def window_view(window: Window) -> RenderableType:
         parts += [Text(""), Text("Aggressive queries", style="bold"), indented(_aggressors(shown))]
     if shown.slow_tasks:
         parts += [Text(""), Text("Stragglers running now", style="bold"), indented(_slow(shown))]
+    in_force = [one for one in acting_rules(window.tables) if one.until_ms == inf]
+    if in_force and not window.ended:
+        rules = _rules(window.tables, in_force)
+        parts += [Text(""), Text("Rules in force", style="bold"), indented(rules)]
     if window.notes:
         parts += [Text(""), *(Text(f"- {printable(note)}") for note in window.notes)]
     return Group(*parts)
@@ -132,3 +140,12 @@ def _slow(shown: Overview) -> RenderableType:
             duration(one.median_ms),
         )
     return table
+
+
+def _rules(tables: Tables, in_force: list[ActingRule]) -> RenderableType:
+    table = plain_table("rule", ">since", "what it does")
+    for one in in_force[: limits.MOST_ACTED]:
+        since = since_start(tables, one.app, one.from_ms)
+        table.add_row(printable(one.rule), since, one.sentence)
+    left = len(in_force) - limits.MOST_ACTED
+    return Group(table, Text(f"{left:,} more")) if left > 0 else table
