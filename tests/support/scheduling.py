@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CLUSTER, KNOWN_WAITS, REAL_LOGS = "a cluster", "known waits", "real logs"
 SHARED = {
+    "tests/spark/test_caps_faults.py": CLUSTER,
     "tests/spark/test_executors_shared.py": CLUSTER,
     "tests/spark/test_fleet_cli.py": CLUSTER,
     "tests/spark/test_listener_cluster.py": CLUSTER,
