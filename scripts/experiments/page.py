@@ -18,6 +18,7 @@ from induced_table import induced_contention, induced_memory
 from live_rules_table import live_rules
 from quiet_table import loud_ranking, quiet_clusters, quiet_formats
 from tables import rules_efficacy, source_elimination
+from thrift_tenants_table import thrift_tenants
 from topics_live_table import topics_live
 from whatif_live_table import whatif_live
 from whatif_truth_table import whatif_truth
@@ -211,6 +212,17 @@ SECTIONS = (
         "strict cap keeps slots free, so that short queries hardly notice the intruder, who pays: "
         "his queries take nearly twice as long. The live loop needs nine seconds to its first "
         "rule, and the intruder's second visit finds it there.",
+    ),
+    Section(
+        "thrift_tenants",
+        "Two tenants of a Thrift server",
+        "Two users of one Spark Thrift server, through JDBC, with seconds as `beeline` tells them: "
+        "a statement of long tasks on every slot again and again, and a short one beside it; a cap "
+        "on the first is written into the rules file while both run, and taken back.",
+        thrift_tenants,
+        "The rule names the plan of the hog's statement. Spark gives each statement a job group of "
+        "its own, and a rule by plan does not tell tenants apart whose statements differ in "
+        "constants alone.",
     ),
     Section(
         "bigroots",
