@@ -12,6 +12,8 @@ from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
 pytestmark = pytest.mark.spark
+smoke, portable = pytest.mark.smoke, pytest.mark.portable
+"""What acts through Spark's own classes; what is said of a wrong file is ours."""
 
 STEPS = (
     *("default", "placed", "tasks", "weight", "moved", "tasks", "another mode"),
@@ -44,6 +46,8 @@ def reloaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Reloaded(app, iqcar.diagnose(iqcar.read([folder / "log"])))
 
 
+@smoke
+@portable
 def test_every_change_acts_on_the_job_that_runs_and_no_slot_is_lost(reloaded: Reloaded) -> None:
     steps = [line.split(" ", 1)[1] for line in reloaded.app.output.splitlines() if "STEP" in line]
     assert tuple(step.rpartition(" ")[0] for step in steps) == STEPS
@@ -60,6 +64,8 @@ def test_what_is_wrong_with_the_file_leaves_the_rules_and_is_said_once(reloaded:
     assert app.errors.count("iqcar: no rules are applied") == 1
 
 
+@smoke
+@portable
 def test_each_change_is_followed_by_the_schedulers_pools(reloaded: Reloaded) -> None:
     states = [
         {pool["name"]: (pool["weight"], pool["mode"]) for pool in event["pools"]}
@@ -76,12 +82,16 @@ def test_each_change_is_followed_by_the_schedulers_pools(reloaded: Reloaded) -> 
     ]
 
 
+@smoke
+@portable
 def test_tasks_say_which_pool_they_ran_in(reloaded: Reloaded) -> None:
     records = reloaded.diagnosis.tables.task_records.sort_values("start_ms")
     in_order = list(dict.fromkeys(pool for pool in records["pool"].tolist() if pool))
     assert in_order == ["one", "two", "default"]
 
 
+@smoke
+@portable
 def test_the_analyzer_shows_which_rules_acted_when(reloaded: Reloaded) -> None:
     found = to_dict(reloaded.diagnosis)["acting_rules"]
     acted = [
@@ -102,5 +112,7 @@ def test_the_analyzer_shows_which_rules_acted_when(reloaded: Reloaded) -> None:
     assert len(found["not_accepted"]) == 3
 
 
+@smoke
+@portable
 def test_a_log_whose_pools_changed_is_replayed(reloaded: Reloaded) -> None:
     assert reloaded.diagnosis.what_if_model is not None  # raises where nothing can be replayed

@@ -8,7 +8,6 @@ prints a line ``STEP name seconds``.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import InheritableThread, SparkContext
+from pyspark.sql import SparkSession
 
 RULES, LOG = Path(sys.argv[1]), Path(sys.argv[2])
-STOP = RULES.with_name("stop")
+STOP = "iqcar.test.stop"
 MOST_WAIT_S = 240
 """A change acts within two seconds; a machine that is busy with others takes longer."""
 
@@ -65,7 +65,7 @@ def until(step: str, done: Callable[[], bool]) -> None:
     while not done():
         if time.monotonic() - begun > MOST_WAIT_S:
             print(f"STEP {step} never: {outcomes()} {sorted(pools())}", flush=True)
-            STOP.touch()
+            stop()
             sys.exit(1)
         time.sleep(0.05)
     print(f"STEP {step} {time.monotonic() - begun:.2f}", flush=True)
@@ -83,17 +83,19 @@ def tasks_later() -> None:
     until("tasks", lambda: completed() >= before + 4)
 
 
-def work(_: int) -> int:
-    """A task of the hog: half a second, and next to nothing once it is to stop."""
-    if not os.path.exists(STOP):  # noqa: PTH110 (runs on an executor, without this module)
-        time.sleep(0.5)
-    return 1
-
-
 def hog() -> None:
-    """One stage that runs all the time."""
+    """One stage that runs all the time: half a second a task, and a moment once it is to stop."""
     sc.setJobGroup("hog", "hog")
-    print("SUM", sc.parallelize(range(600), 600).map(work).sum(), flush=True)
+    stopped = f"java_method('java.lang.System', 'getProperty', '{STOP}')"
+    ms = f"if(coalesce({stopped}, 'null') = 'null', 500L, 1L)"
+    nap = f"java_method('java.lang.Thread', 'sleep', {ms})"
+    rows = SparkSession(sc).range(0, 600, 1, 600).selectExpr(nap).collect()
+    print("SUM", len(rows), flush=True)
+
+
+def stop() -> None:
+    """Let the hog's tasks end: they run in this JVM."""
+    gateway.jvm.java.lang.System.setProperty(STOP, "yes")
 
 
 def watchers() -> int:
@@ -124,7 +126,7 @@ print("STILL", pools()["two"].weight(), running("two") > 0, flush=True)
 write(rules(""))
 until("restored", lambda: set(pools()) == {"default"} and running("default") > 0)
 print("WATCHERS", watchers(), flush=True)
-STOP.touch()
+stop()
 thread.join()
 until("idle", lambda: scheduler.rootPool().runningTasks() == 0)
 sc.stop()
