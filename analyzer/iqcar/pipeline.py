@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.blame.attribute import Blame
+    from iqcar.demand.device import Device
+    from iqcar.enums import Request
     from iqcar.eventlog import ReadProgress
     from iqcar.eventlog.find.log_parts import EventLog
     from iqcar.rules import Rule, RulesFile
@@ -174,6 +176,7 @@ def diagnose(
     all_sources: bool = False,
     all_rules: bool = False,
     previous: RulesFile | None = None,
+    devices: dict[Request, Device] | None = None,
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -204,6 +207,9 @@ def diagnose(
         The rules that the run was recorded with (:func:`iqcar.rules.load_rules_file`). They stay
         unless nothing needs them any more, new ones are added to them, and none undoes them;
         ``earlier`` says what became of each.
+    devices : dict of Request to Device, optional
+        Devices of the hosts, if estimated from more than these tables
+        (:mod:`iqcar.fleet.shared_hosts`).
 
     Returns
     -------
@@ -233,6 +239,7 @@ def diagnose(
         all_sources=all_sources,
         all_rules=all_rules,
         previous=previous,
+        devices=devices,
     )
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
@@ -295,6 +302,7 @@ def _diagnose(
     all_sources: bool,
     all_rules: bool,
     previous: RulesFile | None,
+    devices: dict[Request, Device] | None,
 ) -> Diagnosis:
     """Go through all steps."""
     critical_path, top = settings.critical_path, settings.top
@@ -303,6 +311,7 @@ def _diagnose(
         tables,
         waits,
         settings.source_usage,
+        devices,
         most_sources=None if all_sources else MOST_SOURCES,
         weigh=weighing(tables, settings.impact, critical_path),
     )
@@ -335,13 +344,13 @@ def _diagnose(
     if expected:
         coarse = len(tables.tasks) > FEW_TASKS
         model = _device_model(tables, waits, blame, rules, coarse=coarse)
-        devices = DeviceReplay(model) if model is not None else None
+        replays = DeviceReplay(model) if model is not None else None
         prediction = predict(
             tables,
             graph,
             rules,
-            recording=devices.recording if devices is not None else None,
-            devices=devices,
+            recording=replays.recording if replays is not None else None,
+            devices=replays,
             beside=earlier.kept,
             all_rules=all_rules,
         )

@@ -34,7 +34,7 @@ from iqcar.blame.blame_tables import (
 )
 from iqcar.blame.executor_blame import executor_meeting
 from iqcar.blame.folding import MOST_SOURCES, Reach
-from iqcar.blame.loads import find_loads
+from iqcar.blame.loads import find_loads, is_estimated
 from iqcar.blame.outside_waits import share_of_executors
 from iqcar.blame.ratp import BYTES_REQUESTS, ROUNDING, TaskColumns, measure_loss
 from iqcar.blame.schedule import Agenda
@@ -209,8 +209,8 @@ class _Shares:
     meeting: Meeting
     own_beta: Floats
     own_lost: Floats
-    to_others: tuple[Floats, Floats] | None = None
-    """β and lost ms of each group that other queries cost, if that is known."""
+    to_others: tuple[Floats, ...] | None = None
+    """β and lost ms of each group that other queries cost, if that is known; NaN where not."""
 
 
 def _share_out(
@@ -255,7 +255,10 @@ def _share_out(
     if found is not None:
         beta = raw * scale * share_of(found.to_others, found.to_tasks)
         lost = beta * share_of(loss.lost, loss.slowdown)
-        to_others = places.total(beta), places.total(lost)
+        # A wait that was measured is not divided by the load: whoever held the processor shares it.
+        measured = ~is_estimated(columns) if request is Request.RUN_QUEUE else np.zeros(len(raw))
+        untold = places.total(np.where(raw > 0, measured, 0.0)) > 0
+        to_others = tuple(np.where(untold, np.nan, places.total(part)) for part in (beta, lost))
     group = pieces.of_task(places.group)
     meeting = Meeting.from_tasks(
         events,

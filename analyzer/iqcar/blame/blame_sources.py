@@ -95,7 +95,7 @@ class Ledger:
     meeting: Meeting
     own_beta: Floats
     own_lost: Floats
-    to_others: tuple[Floats, Floats] | None
+    to_others: tuple[Floats, ...] | None
     demand_of: Ints
     first: int
     slowdown: Floats
@@ -221,11 +221,12 @@ def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) ->
 def _divided(group: Ints, own: Flags, part: Floats, to_others: Floats) -> Floats:
     """Scale the parts of a group's own query and of others, so that others have their sum.
 
-    A group with parts of one kind only keeps them: the sum over a group does not change.
+    A group with parts of one kind only keeps them, and so does one whose sum is NaN: the sum over a
+    group does not change.
     """
     n = len(to_others)
     of_own, of_others = sum_by(group[own], part[own], n), sum_by(group[~own], part[~own], n)
-    both = (of_own > 0) & (of_others > 0)
+    both = (of_own > 0) & (of_others > 0) & np.isfinite(to_others)
     others = np.where(both, np.minimum(to_others, of_own + of_others), of_others)
     own_scale, scale = share_of(of_own + of_others - others, of_own), share_of(others, of_others)
     return part * np.where(own, own_scale[group], scale[group])

@@ -59,7 +59,7 @@ def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
             data=positive_or_zero(data_processed(columns, request)),
             wait_ms=positive_or_zero(columns.wait(request)),
         )
-    estimated = _estimated(columns)
+    estimated = is_estimated(columns)
     if estimated.any():
         cpu, wait_ms = (
             positive_or_zero(values)
@@ -70,7 +70,7 @@ def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
     return found
 
 
-def _estimated(columns: TaskColumns) -> Flags:
+def is_estimated(columns: TaskColumns) -> Flags:
     """Mark tasks whose wait for the processor is what nothing else explains."""
     flags: Flags = columns.waits[evidence_column(Request.RUN_QUEUE)].to_numpy() == ESTIMATED
     return flags

@@ -46,6 +46,17 @@ def analyze(
     samples: options.Samples = None,
     all_sources: options.AllSources = False,
     all_rules: options.AllRules = False,
+    on_spark: Annotated[
+        bool,
+        typer.Option(
+            "--on-spark",
+            help="Read and diagnose the logs on Spark, and sum up what all applications lost: on "
+            "the active session or the application of spark-submit, else on --master. "
+            "Applications that shared hosts at the same time are diagnosed together. Needs "
+            "iqcar[spark].",
+        ),
+    ] = False,
+    master: options.Master = "",
     force: options.Force = False,
 ) -> None:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -55,9 +66,14 @@ def analyze(
     what is doubtful about all that.
 
     Example: iqcar analyze spark-events/ --target q39b --json diagnosis.json --rules rules.json
+
+    For many logs: iqcar analyze s3a://logs/ --on-spark --master spark://host:7077
     """
+    from iqcar.cli.analyze_on_spark import analyze_on_spark, refuse
     from iqcar.cli.reading import exit_code, read_for, working
     from iqcar.cli.writing import check_writable, write_result
+    from iqcar.diagnosis import Settings
+    from iqcar.errors import UsageError
     from iqcar.pipeline import diagnose
     from iqcar.report.json.analyze import json_chunks
     from iqcar.report.terminal.analyze import print_diagnosis
@@ -65,6 +81,18 @@ def analyze(
     from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 
     check_writable(json, force)
+    if on_spark:
+        refuse(
+            {
+                "--rules": rules, "--previous": previous, "--html": html, "--target": target,
+                "--topics": topics, "--advice": advice, "--samples": samples,
+                "--all-rules": all_rules,
+            }
+        )  # fmt: skip
+        settings = Settings(query_by, impact, source_usage, critical_path, top)
+        raise typer.Exit(analyze_on_spark(paths, master, json, settings, all_sources=all_sources))
+    if master:
+        raise UsageError("goes with --on-spark only", "--master")
     check_writable(rules, force)
     if advice:
         advice_kinds(advice)

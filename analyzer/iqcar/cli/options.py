@@ -124,6 +124,15 @@ AllRules = Annotated[
         help="Keep scheduler rules that are predicted to do more harm than good.",
     ),
 ]
+Master = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        help="Master to start an application on for --on-spark, as of spark-submit; by default "
+        "that of Spark's own settings, else local[*].",
+        show_default=False,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 

@@ -62,6 +62,33 @@ def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+@contextmanager
+def on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show Spark's current step and the number of tasks done, on a terminal."""
+    with steps_done("Spark: {task.fields[doing]}", "tasks") as bar:
+        yield bar
+
+
+@contextmanager
+def steps_done(what: str, of: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show a progress bar on standard error, if it is a terminal.
+
+    Yields a function of the current step, the number done, and the total; None without terminal.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, doing="starting")
+        yield lambda doing, done, whole: bar.update(task, completed=done, total=whole, doing=doing)
+
+
 def exit_code(tables: Tables) -> ExitCode:
     """Return ``PARTIAL`` if some input failed or was truncated, else ``OK``."""
     bad = {str(InputStatus.FAILED), str(InputStatus.TRUNCATED)}

@@ -11,7 +11,7 @@ def schema(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="[result|rules|check|compare|whatif|experiment|curves|live|history]",
+            metavar="[result|rules|check|compare|whatif|experiment|curves|live|history|fleet]",
             help="Which file to describe.",
         ),
     ] = "result",
@@ -24,6 +24,7 @@ def schema(
     from iqcar.report.json.analyze import check_schema, result_schema
     from iqcar.report.json.compare import compare_schema
     from iqcar.report.json.experiment import curves_schema, experiment_schema
+    from iqcar.report.json.fleet import fleet_schema
     from iqcar.report.json.history import history_schema
     from iqcar.report.json.live import live_schema
     from iqcar.report.json.whatif import whatif_schema
@@ -39,6 +40,7 @@ def schema(
         "curves": curves_schema,
         "live": live_schema,
         "history": history_schema,
+        "fleet": fleet_schema,
     }
     if of not in schemas:
         raise UsageError(

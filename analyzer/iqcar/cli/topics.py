@@ -61,15 +61,7 @@ def topics(
             "The result is the same.",
         ),
     ] = False,
-    master: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="Master to start an application on for --on-spark, as of spark-submit; by default "
-            "that of Spark's own settings, else local[*].",
-            show_default=False,
-        ),
-    ] = "",
+    master: options.Master = "",
     force: options.Force = False,
 ) -> None:
     """Find what keeps making tasks slow: causes of stragglers that recur in many stages.
@@ -149,11 +141,11 @@ def _on_spark(
     names: str,
 ) -> tuple[Tables | None, list[Topics]]:
     """Read the logs and find topics on Spark, in one session for all logs and traces."""
-    from iqcar.cli.reading import check_any
+    from iqcar.cli.reading import check_any, on_executors
     from iqcar.fleet import spark_session, topics_on_spark, trace_topics_on_spark
 
     tables, found = None, []
-    with spark_session(master) as spark, _on_executors() as progress:
+    with spark_session(master) as spark, on_executors() as progress:
         if paths:
             tables, topics = topics_on_spark(
                 spark, paths, settings, query_by=query_by, names=names, progress=progress
@@ -170,33 +162,8 @@ def _on_spark(
 @contextmanager
 def _learning() -> Iterator[Callable[[int, int], None] | None]:
     """Show the number of stages learned from, on a terminal."""
+    from iqcar.cli.reading import steps_done
+
     what = "learning from stages (the first run on a machine compiles for some seconds)"
-    with _counting(what) as bar:
+    with steps_done(what) as bar:
         yield None if bar is None else lambda done, whole: bar("", done, whole)
-
-
-@contextmanager
-def _on_executors() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show Spark's current step and the number of tasks done, on a terminal."""
-    with _counting("Spark: {task.fields[doing]}", "tasks") as bar:
-        yield bar
-
-
-@contextmanager
-def _counting(what: str, of: str = "") -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show a progress bar on standard error, if it is a terminal.
-
-    Yields a function of the current step, the number done, and the total; None without terminal.
-    """
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, doing="starting")
-        yield lambda doing, done, whole: bar.update(task, completed=done, total=whole, doing=doing)

@@ -1,14 +1,26 @@
-"""Find topics of many logs on Spark: executors parse logs and look at stages.
+"""Diagnose many logs, and find their topics, on Spark: executors parse logs and look at stages.
 
-    logs → tables per application → tables per group of hosts → jobs → looks → topics
+    logs → tables per application → tables per group of hosts and hours → diagnosis → summary
+                                  → tables per group of hosts → jobs → looks → topics
 
 Everything that can be done apart is: each log is read by one task, logs that share a host are put
 together by one, and base learners look at jobs by the bundle. Only what has to see all jobs at
 once, the meta learner and the ensemble, runs on the driver (Hound §5, which did the same).
 """
 
+from iqcar.fleet.fleet_diagnosis import FleetAnswers, diagnose_on_spark
+from iqcar.fleet.fleet_summary import FleetFound, FleetSummary, summary_on_spark
 from iqcar.fleet.fleet_topics import topics_on_spark
 from iqcar.fleet.session import spark_session
 from iqcar.fleet.trace_topics import trace_topics_on_spark
 
-__all__ = ["spark_session", "topics_on_spark", "trace_topics_on_spark"]
+__all__ = [
+    "FleetAnswers",
+    "FleetFound",
+    "FleetSummary",
+    "diagnose_on_spark",
+    "spark_session",
+    "summary_on_spark",
+    "topics_on_spark",
+    "trace_topics_on_spark",
+]

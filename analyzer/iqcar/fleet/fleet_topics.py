@@ -12,11 +12,9 @@ import numpy as np
 
 from iqcar.enums import QueryBy
 from iqcar.eventlog.find.locate import EventLog, locate
-from iqcar.eventlog.ingest import failed
-from iqcar.eventlog.merge import merge
 from iqcar.fleet import steps
 from iqcar.fleet.faults import FaultsError
-from iqcar.fleet.packing import pack_by_size
+from iqcar.fleet.logs_on_spark import keep, outlined, read_on_spark
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import working_on
 from iqcar.fleet.shuffle import at_one_place, partitions
@@ -36,7 +34,6 @@ from iqcar.topics import Tally, TopicSettings, metric_names, share_kept, topics_
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from iqcar.eventlog.find.locate import Unreadable
     from iqcar.fleet.send_code import Shipped
     from iqcar.tables import Tables
     from iqcar.topics import JobLook, Topics
@@ -85,7 +82,7 @@ def topics_on_spark(
     """
     found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
     if not any(isinstance(place, EventLog) for place in found):
-        return _outlined(found, {}), None
+        return outlined(found, {}), None
     chosen, query_by = settings or TopicSettings(), QueryBy(query_by)
     with working_on(spark, "iqcar topics"), ExitStack() as held:
         doing = held.enter_context(watched(spark, progress))
@@ -94,9 +91,9 @@ def topics_on_spark(
         shipped = ship(spark)
         learn = _Learning(spark, shipped, chosen, query_by, names, doing, held)
         doing("reading logs")
-        read = _keep(_read(spark, found, shipped), held)
+        read = keep(read_on_spark(spark, found, shipped, steps.HEAVY, steps.UNUSED), held)
         outlines = dict(objects(read, steps.OUTLINE))
-        tables = without_faulty(_outlined(found, outlines), partial(identify, query_by=query_by))
+        tables = without_faulty(outlined(found, outlines), partial(identify, query_by=query_by))
         while len(tables.applications):
             try:
                 return tables, learn(read, outlines, tables)
@@ -128,10 +125,10 @@ class _Learning:
         app_of_log = tables.inputs["app"].tolist()
         kept = {log: outline for log, outline in outlines.items() if app_of_log[log] >= 0}
         step = self.shipped.step
-        placed = _keep(at_one_place(self.spark, read, kept), self.held)
+        placed = keep(at_one_place(self.spark, read, kept), self.held)
         self.doing("measuring waits")
         jobs_step = step("steps.jobs_step", self.settings, self.query_by)
-        jobs = _keep(stepped(placed, jobs_step), self.held)
+        jobs = keep(stepped(placed, jobs_step), self.held)
         told: list[steps.Told] = [part for _, part in objects(jobs, steps.TOLD)]
         self.doing("learning from stages")
         spread = partitions(self.spark, sum(outline.tasks for outline in kept.values()))
@@ -150,34 +147,6 @@ class _Learning:
         named = [topic_name(topics.words_of(n), self.names) for n in range(len(topics.topics))]
         lacks = {topic: name.resource for topic, name in enumerate(named) if name.resource}
         return sources_on_spark(placed, self.shipped, topics, lacks, tables, self.query_by)
-
-
-def _read(spark: Any, found: Sequence[EventLog | Unreadable], shipped: Shipped) -> Any:
-    """Read every log on some executor; the largest are started first."""
-    logs = [(number, log) for number, log in enumerate(found) if isinstance(log, EventLog)]
-    cores = spark.sparkContext.defaultParallelism
-    shares = pack_by_size([log.size_bytes for _, log in logs], cores)
-    step = shipped.step("steps.read_step", [[logs[row] for row in share] for share in shares])
-    return stepped(spark.range(0, len(shares), 1, len(shares)), step)
-
-
-def _keep(frame: Any, held: ExitStack) -> Any:
-    """Keep what a step made, in memory or on the executors' disks, until all is done."""
-    kept = frame.persist()
-    held.callback(kept.unpersist)
-    return kept
-
-
-def _outlined(found: Sequence[EventLog | Unreadable], outlines: dict[int, steps.Outline]) -> Tables:
-    """Put together what the driver knows of all logs."""
-    return merge(
-        [
-            failed(place.path, place.message)
-            if not isinstance(place, EventLog)
-            else outlines[number].tables
-            for number, place in enumerate(found)
-        ]
-    )
 
 
 def _at_rows(looks: Sequence[JobLook], tables: Tables) -> list[JobLook]:

@@ -24,7 +24,12 @@ TRIED, LEAST_TRIED = 16, 64
 in millions."""
 
 
-def at_one_place(spark: Any, read: Any, outlines: Mapping[int, Outline]) -> Any:
+def at_one_place(
+    spark: Any,
+    read: Any,
+    outlines: Mapping[int, Outline],
+    groups: Mapping[int, int] | None = None,
+) -> Any:
     """Bring the tables of each group of logs to one partition, in the order of logs.
 
     Parameters
@@ -33,6 +38,7 @@ def at_one_place(spark: Any, read: Any, outlines: Mapping[int, Outline]) -> Any:
     read : DataFrame of Spark
         What :func:`iqcar.fleet.steps.read_step` made.
     outlines : outline of each log, by its number
+    groups : group of each log with an application; logs that share a host are one by default
 
     Returns
     -------
@@ -51,7 +57,7 @@ def at_one_place(spark: Any, read: Any, outlines: Mapping[int, Outline]) -> Any:
             hosts[number] = texts(tables.hosts, "host")
             first_stage[number] = stages
         stages += len(tables.stages)
-    groups = together(hosts)
+    groups = together(hosts) if groups is None else groups
     members = list(hosts)
     tasks = [outlines[number].tasks for number in members]
     of_group = np.bincount([groups[number] for number in members], tasks).tolist()

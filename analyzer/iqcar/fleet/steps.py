@@ -44,7 +44,7 @@ LOADS, SOURCES = "loads", "sources"
 HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents", "conf")
 """Tables that grow with tasks, or of hundreds of rows each: they stay on the executors."""
 UNUSED = ("sql_metrics", "conf")
-"""Tables that no step needs."""
+"""Tables that no step of topics needs."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +104,25 @@ class Group:
 
 
 def read_step(
-    shares: Sequence[Sequence[tuple[int, EventLog]]], batches: Iterator[pd.DataFrame]
+    shares: Sequence[Sequence[tuple[int, EventLog]]],
+    heavy: Sequence[str],
+    unused: Sequence[str],
+    batches: Iterator[pd.DataFrame],
 ) -> Iterator[pd.DataFrame]:
-    """Read the logs of each task: an outline for the driver, and the tables for later steps."""
+    """Read the logs of each task: an outline for the driver, and the tables for later steps.
+
+    Outlines have no rows of heavy tables; what later steps get has none of unused ones.
+    """
     for batch in batches:
         for share in batch["id"].tolist():
             for number, log in shares[share]:
                 tables = ingest(log)
-                empty = {spec.name: spec.empty() for spec in SPECS if spec.name in HEAVY}
-                outline = Outline(tables.with_(**empty), len(tables.tasks))
+                empty = {spec.name: spec.empty() for spec in SPECS}
+                outline = Outline(tables.with_(**{n: empty[n] for n in heavy}), len(tables.tasks))
                 yield from rows_of(number, OUTLINE, outline)
                 if len(tables.applications):
                     yield from rows_of(
-                        number, TABLES, tables.with_(**{n: empty[n] for n in UNUSED})
+                        number, TABLES, tables.with_(**{n: empty[n] for n in unused})
                     )
 
 

@@ -1,0 +1,69 @@
+"""Read logs on executors: tables stay there, the driver gets an outline of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iqcar.eventlog.find.locate import EventLog
+from iqcar.eventlog.ingest import failed
+from iqcar.eventlog.merge import merge
+from iqcar.fleet.packing import pack_by_size
+from iqcar.fleet.transport import stepped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
+
+    from iqcar.eventlog.find.locate import Unreadable
+    from iqcar.fleet.send_code import Shipped
+    from iqcar.fleet.steps import Outline
+    from iqcar.tables import Tables
+
+
+def read_on_spark(
+    spark: Any,
+    found: Sequence[EventLog | Unreadable],
+    shipped: Shipped,
+    heavy: Sequence[str],
+    unused: Sequence[str],
+) -> Any:
+    """Read every log on some executor; the largest are started first.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    found : sequence of EventLog or Unreadable
+    shipped : Shipped
+    heavy : names of tables that outlines hold no rows of
+    unused : names of tables that no later step needs
+
+    Returns
+    -------
+    DataFrame of Spark
+        The rows of :func:`iqcar.fleet.steps.read_step`.
+    """
+    logs = [(number, log) for number, log in enumerate(found) if isinstance(log, EventLog)]
+    cores = spark.sparkContext.defaultParallelism
+    shares = pack_by_size([log.size_bytes for _, log in logs], cores)
+    of_tasks = [[logs[row] for row in share] for share in shares]
+    step = shipped.step("steps.read_step", of_tasks, heavy, unused)
+    return stepped(spark.range(0, len(shares), 1, len(shares)), step)
+
+
+def keep(frame: Any, held: ExitStack) -> Any:
+    """Keep what a step made, in memory or on the executors' disks, until all is done."""
+    kept = frame.persist()
+    held.callback(kept.unpersist)
+    return kept
+
+
+def outlined(found: Sequence[EventLog | Unreadable], outlines: Mapping[int, Outline]) -> Tables:
+    """Put together what the driver knows of all logs."""
+    return merge(
+        [
+            outlines[number].tables
+            if isinstance(place, EventLog)
+            else failed(place.path, place.message)
+            for number, place in enumerate(found)
+        ]
+    )
