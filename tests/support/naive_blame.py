@@ -39,6 +39,7 @@ class NaiveDemand:
     known_lost: float = 0.0
     of_others: float = 0.0
     of_others_lost: float = 0.0
+    undivided: bool = False
     beta: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     beta_lost: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -319,12 +320,15 @@ class NaiveBlame(NaivePieces):
                     lost_to = self.lost[r][i][1] / self.lost[r][i][0]
                     demand.of_others += total * scale * lost_to
                     demand.of_others_lost += total * scale * lost_to * lost / slowdown
+                measured = r is Request.RUN_QUEUE and not self.estimated(i)
+                if total * scale > 0 and measured:
+                    demand.undivided = True
                 for stage, beta in raw.items():
                     demand.beta[stage] += beta * scale
                     demand.beta_lost[stage] += beta * scale * lost / slowdown
             if r in self.lost:
                 for (stage, of, _), demand in demands.items():
-                    if of is r:
+                    if of is r and not demand.undivided:
                         self.divide(stage, demand.beta, demand.of_others)
                         self.divide(stage, demand.beta_lost, demand.of_others_lost)
         return demands

@@ -257,7 +257,7 @@ def _share_out(
         lost = beta * share_of(loss.lost, loss.slowdown)
         # A wait that was measured is not divided by the load: whoever held the processor shares it.
         measured = ~is_estimated(columns) if request is Request.RUN_QUEUE else np.zeros(len(raw))
-        untold = places.total(np.where(raw > 0, measured, 0.0)) > 0
+        untold = places.total(np.where(raw * scale > 0, measured, 0.0)) > 0
         to_others = tuple(np.where(untold, np.nan, places.total(part)) for part in (beta, lost))
     group = pieces.of_task(places.group)
     meeting = Meeting.from_tasks(
