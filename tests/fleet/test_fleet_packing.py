@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from iqcar.fleet import send_code, transport
 from iqcar.fleet.faults import FaultsError
 from iqcar.fleet.job_batches import bundles
-from iqcar.fleet.packing import ENOUGH_BYTES, even_shares, pack_by_size, together
+from iqcar.fleet.packing import (
+    ENOUGH_BYTES,
+    bundles_of_groups,
+    even_shares,
+    pack_by_size,
+    together,
+)
 from iqcar.fleet.session import failure
 from iqcar.topics import Jobs, Tally
 from tests.support.fleet_logs import fleet_log
@@ -171,3 +177,13 @@ def test_executors_compile_nothing_that_the_driver_has_not_compiled(tmp_path: Pa
     jobs, looks, before, after = map(int, done.stdout.split())
     assert jobs and looks
     assert after == before > 0
+
+
+def test_small_groups_are_bundled_large_ones_are_alone_and_every_core_gets_one() -> None:
+    groups = {0: 0, 1: 1, 2: 0, 3: 2, 4: 3}
+    tasks = {0: 5, 1: 5, 2: 5, 3: 100, 4: 5}
+    assert bundles_of_groups(groups, tasks, 20, 1) == {0: 0, 1: 0, 2: 0, 3: 1, 4: 2}
+    assert bundles_of_groups(groups, tasks, 1000, 1) == dict.fromkeys(groups, 0)
+    assert bundles_of_groups(groups, tasks, 0, 1) == groups
+    nine = {log: log for log in range(9)}
+    assert set(bundles_of_groups(nine, dict.fromkeys(nine, 1), 9, 3).values()) == {0, 1, 2}

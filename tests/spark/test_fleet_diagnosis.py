@@ -127,6 +127,7 @@ def test_the_command_prints_and_writes_a_summary(spark: Any, fleet: Path, tmp_pa
     assert done.exit_code == 3, done.output
     written = json.loads(out.read_text())
     jsonschema.validate(written, json.loads(fleet_schema()))
+    assert written["groups"].pop("diagnoses") in range(2, 7)
     assert written["groups"] == {"count": 6, "alone": 4, "largest": 2, "cut": []}
     assert written["inputs"]["by_status"] == {"complete": 7, "truncated": 1, "failed": 1}
     assert written["totals"]["applications"] == 8

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 MOST = 100
 """Rows of a list of queries, sources or pairs that a summary keeps: those with the largest loss."""
 MOST_DOUBTS = 200
-"""Different doubts of a group that are kept."""
+"""Different doubts of a bundle that are kept."""
+BUNDLE_TASKS = 100_000
+"""Tasks of groups that are diagnosed at once: some seconds' work, in some 300 MB."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class FleetSummary:
     causes : DataFrame
         cause, stragglers, delay_ms.
     doubts : dict of str to int
-        Groups by doubt.
+        Bundles by doubt.
     """
 
     totals: dict[str, float]
@@ -209,6 +211,8 @@ class FleetFound:
         Rows of the inputs that were diagnosed together.
     cuts : tuple of Cut
         Groups that were too large to be diagnosed together.
+    bundles : int
+        Diagnoses that were made: small groups are diagnosed at once.
     summary : FleetSummary or None
         None if no log could be analysed.
     """
@@ -216,6 +220,7 @@ class FleetFound:
     tables: Tables
     groups: tuple[tuple[int, ...], ...]
     cuts: tuple[Cut, ...]
+    bundles: int
     summary: FleetSummary | None
 
 
@@ -240,6 +245,7 @@ def summary_on_spark(
         "iqcar.fleet.fleet_summary:summarise",
         query_by=chosen.query_by,
         most_tasks=most_tasks,
+        bundle_tasks=min(BUNDLE_TASKS, most_tasks),
         progress=progress,
         impact=chosen.impact,
         source_usage=chosen.source_usage,
@@ -247,10 +253,16 @@ def summary_on_spark(
         all_sources=all_sources,
         expected=False,
     )
-    parts = [answer for answer in found.answers if answer.value is not None]
+    parts = [answer.value for answer in found.answers if answer.value is not None]
+    faulty = {log for answer in found.answers for log in answer.faults}
+    groups: dict[int, list[int]] = {}
+    for log, group in found.groups.items():
+        if log not in faulty:
+            groups.setdefault(group, []).append(log)
     return FleetFound(
         found.tables,
-        tuple(answer.logs for answer in parts),
+        tuple(tuple(groups[group]) for group in sorted(groups)),
         found.cuts,
-        sum_up([answer.value for answer in parts]) if parts else None,
+        len(parts),
+        sum_up(parts) if parts else None,
     )

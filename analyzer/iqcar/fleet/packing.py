@@ -54,6 +54,37 @@ def even_shares(weights: Sequence[float], count: int, what: Sequence[int]) -> li
     return [share for share in shares if share]
 
 
+def bundles_of_groups(
+    groups: Mapping[int, int], tasks: Mapping[int, int], most: int, least: int
+) -> dict[int, int]:
+    """Bundle small groups: what each work on tables costs at least is then paid once for several.
+
+    Parameters
+    ----------
+    groups : group of each log, by its number
+    tasks : tasks of each log
+    most : tasks of a bundle of several groups at most
+    least : bundles at least, if there are as many groups
+
+    Returns
+    -------
+    dict of int to int
+        The bundle of each log, numbered from 0 in the order of the first log of each.
+    """
+    of_group: dict[int, int] = {}
+    for log, group in groups.items():
+        of_group[group] = of_group.get(group, 0) + tasks[log]
+    room = min(most, -(-sum(of_group.values()) // max(least, 1)))
+    bundle: dict[int, int] = {}
+    number, filled = -1, room
+    for group in sorted(of_group):
+        if number < 0 or filled + of_group[group] > room:
+            number, filled = number + 1, 0
+        bundle[group] = number
+        filled += of_group[group]
+    return {log: bundle[group] for log, group in groups.items()}
+
+
 def together(hosts: Mapping[int, Sequence[str]]) -> dict[int, int]:
     """Put logs together that share a host, directly or through others.
 

@@ -22,6 +22,8 @@ PIECES_PER_BATCH = 16
 own 10,000 would be more than a worker has memory for."""
 TASKS_PER_BATCH = 10_000
 """The same where they are tasks of a trace."""
+COMPILING_ONCE = "-XX:TieredStopAtLevel=1"
+"""Java only moves our bytes: compiling its code twice takes longer than the better code saves."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
@@ -63,7 +65,7 @@ def spark_session(master: str = "") -> Iterator[Any]:
             raise UsageError(f"a session on {there} is active", "--master", "leave it out")
         yield active
         return
-    builder = SparkSession.builder.appName("iqcar topics")
+    builder = SparkSession.builder.appName("iqcar")
     if master:
         builder = builder.master(master)
     settings = {
@@ -72,6 +74,8 @@ def spark_session(master: str = "") -> Iterator[Any]:
         "spark.log.level": "OFF",
         # Looks at many thousand jobs are more than Spark's 1 GB, and all are needed.
         "spark.driver.maxResultSize": "0",
+        "spark.driver.defaultJavaOptions": COMPILING_ONCE,
+        "spark.executor.defaultJavaOptions": COMPILING_ONCE,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)

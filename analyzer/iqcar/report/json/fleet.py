@@ -62,6 +62,7 @@ def fleet_to_dict(found: FleetFound, settings: Settings) -> dict[str, Any]:
             "count": len(sizes),
             "alone": sizes.count(1),
             "largest": max(sizes, default=0),
+            "diagnoses": found.bundles,
             "cut": [
                 {name: plain(value) for name, value in asdict(cut).items()}
                 for cut in found.cuts[:MOST]
@@ -77,7 +78,7 @@ def fleet_to_dict(found: FleetFound, settings: Settings) -> dict[str, Any]:
         "doubts": []
         if summary is None
         else [
-            {"doubt": doubt, "groups": count}
+            {"doubt": doubt, "diagnoses": count}
             for doubt, count in list(summary.doubts.items())[:MOST_DOUBTS]
         ],
     }

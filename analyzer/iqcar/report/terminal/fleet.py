@@ -60,7 +60,8 @@ def print_fleet(found: FleetFound, top: int, console: Console | None = None) -> 
     print_section(console, "Between applications", _pairs(summary.pairs.head(top)))
     print_section(console, "Stragglers", _causes(summary.causes.head(top)))
     doubts = [
-        f"{doubt} ({groups:,} of {len(sizes):,} groups)" for doubt, groups in summary.doubts.items()
+        f"{doubt} ({count:,} of {found.bundles:,} diagnoses)"
+        for doubt, count in summary.doubts.items()
     ]
     print_doubts(doubts[:MOST_DOUBTS], console)
 
