@@ -9,13 +9,13 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
@@ -68,9 +68,7 @@ def for_s3(set_env: pytest.MonkeyPatch, address: str, key: str = "somebody") -> 
 
 def ask_who_it_is(address: str) -> None:
     """Let an S3 server check from now on who asks; it knows nobody."""
-    kind = {"Content-Type": "text/plain"}
-    request = urllib.request.Request(f"{address}/moto-api/reset-auth", b"0", kind)
-    urllib.request.urlopen(request).close()
+    httpx.post(f"{address}/moto-api/reset-auth", content=b"0").raise_for_status()
 
 
 def forget(protocol: str) -> None:
@@ -140,10 +138,10 @@ class _Listing(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     names: tuple[str, ...] = ()
 
-    def do_HEAD(self) -> None:  # noqa: N802 (the name is the library's)
+    def do_HEAD(self) -> None:
         self._answer(200 if urlsplit(self.path).path.count("/") == 1 else 404, b"")
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         asked = parse_qs(urlsplit(self.path).query)
         first = int(asked.get("continuation-token", ["0"])[0])
         most = int(asked.get("max-keys", [str(PAGE)])[0])
