@@ -9,7 +9,7 @@ from pathlib import Path
 import fsspec
 import pytest
 import zstandard
-from fsspec import registry
+from fsspec.registry import _registry
 
 from iqcar.errors import IqcarError
 from iqcar.eventlog.find.locate import locate
@@ -89,7 +89,7 @@ def test_a_package_that_is_missing_is_named_with_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     for protocol in ("s3", "gs"):  # fsspec keeps what it has loaded once
-        monkeypatch.delitem(registry._registry, protocol, raising=False)
+        monkeypatch.delitem(_registry, protocol, raising=False)
     with pytest.raises(IqcarError) as raised:
         locate([url])
     assert missing in str(raised.value)

@@ -1,4 +1,4 @@
-"""Event logs in servers that speak S3, and the languages of Google's and Azure's stores."""
+"""Event logs in servers that speak as S3, Google's and Azure's stores, and HDFS do."""
 
 from __future__ import annotations
 
@@ -94,3 +94,29 @@ def test_azures_store_is_listed_and_read_and_says_what_is_wrong_in_a_line(
         said = unreadable(["abfs://logs"])
         assert said.startswith("it cannot be read: Server failed to authenticate the request. ")
         assert "\n" not in said
+
+
+@pytest.mark.slow
+def test_hdfs_is_listed_and_read_and_says_what_is_wrong_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import fsspec
+
+    with object_stores.hadoop_cluster(tmp_path) as address:
+        store, _ = fsspec.core.url_to_fs(f"{address}/")
+        store.mkdir("/logs/deep/eventlog_v2_app-2")
+        log = small_log().end().write(tmp_path / "app-1").read_bytes()
+        for name, content in {
+            "app-1": log,
+            "deep/eventlog_v2_app-2/events_1_app-2": LOG * 2,
+            "README.md": b"no log",
+        }.items():
+            with store.open(f"/logs/{name}", "wb") as file:
+                file.write(content)
+        check_found(f"{address}/logs")
+        assert unreadable([f"{address}/nowhere"]) == "it cannot be read: it does not exist"
+        store.chmod("/logs/app-1", "000")
+        monkeypatch.setitem(fsspec.config.conf, "webhdfs", {"user": "stranger"})
+        object_stores.forget("webhdfs")
+        (message,) = read(f"{address}/logs/app-1").inputs["message"].tolist()
+        assert message == "it cannot be read: permission denied"

@@ -1,4 +1,4 @@
-"""Servers that speak like object stores, on this machine: S3, Google's, Azure's."""
+"""Servers that speak like remote stores, on this machine: S3, Google's, Azure's, Hadoop's."""
 
 from __future__ import annotations
 
@@ -130,6 +130,27 @@ def azure_connection(port: int, key: str) -> str:
         f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};"
         f"BlobEndpoint=http://127.0.0.1:{port}/devstoreaccount1;"
     )
+
+
+@contextmanager
+def hadoop_cluster(folder: Path) -> Iterator[str]:
+    """Run HDFS with one data node in one JVM; yields its address for WebHDFS."""
+    import pyspark
+
+    jars = REPO / "build" / "hadoop"
+    if not shutil.which("java") or not list(jars.glob("hadoop-client-minicluster-*.jar")):
+        pytest.skip("needs Hadoop's MiniDFSCluster: docs/development.md")
+    path = os.pathsep.join(f"{place}/*" for place in (jars, Path(pyspark.__path__[0]) / "jars"))
+    source = Path(__file__).with_name("MiniHdfs.java")
+    words = ["java", "-cp", path, str(source), str(folder / "hdfs")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen(words, text=True, cwd=folder, **pipes)  # type: ignore[call-overload]
+    try:
+        said = (line.partition("WebHDFS at ")[2].strip() for line in server.stdout)
+        yield f"webhdfs://{next(address for address in said if address)}"
+    finally:
+        server.communicate("\n")  # a line ends it
+        forget("webhdfs")
 
 
 class _Listing(BaseHTTPRequestHandler):
