@@ -50,6 +50,9 @@ class Settings:
     """Whether only stages on the critical path are target stages."""
     top: int = 5
     """How many targets, sources, paths and rules are shown."""
+    by: str = ""
+    """What victims and sources are grouped by: user, pool, session, application, or a Spark
+    property; empty if by nothing."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,30 @@ class Diagnosis:
     def lost_to_others_ms(self) -> Floats:
         """Elapsed time that each query lost to other queries; as :meth:`lost_ms`."""
         return self.graph.lost_to_others_ms()
+
+    def by(self, grouping: str) -> pd.DataFrame:
+        """Sum lost time by whose queries lost it and whose queries were in their way.
+
+        Parameters
+        ----------
+        grouping : str
+            ``user``, ``pool``, ``session``, ``application``, or a Spark property such as
+            ``spark.yarn.queue``.
+
+        Returns
+        -------
+        DataFrame
+            As :func:`iqcar.verdict.owner_losses.losses_by_owner`: victim, source, kind, resource,
+            lost_ms (elapsed; sums to ``lost_ms().sum()``), share, evidence.
+
+        Raises
+        ------
+        UsageError
+            If it is nothing to group by.
+        """
+        from iqcar.verdict.owner_losses import losses_by_owner
+
+        return losses_by_owner(self.graph, self.tables, self.blame, grouping)
 
     @property
     def plot(self) -> Plots:

@@ -23,6 +23,7 @@ from iqcar.eventlog.leave_out import leave_out
 from iqcar.graph import build_graph, weighing
 from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
+from iqcar.queries.owners import checked_grouping
 from iqcar.replay import Prediction, predict
 from iqcar.replay.second_round import EarlierRound, add_to, look_back, rules_doubt
 from iqcar.rules import advise, propose, recorded_priorities
@@ -177,6 +178,7 @@ def diagnose(
     all_rules: bool = False,
     previous: RulesFile | None = None,
     devices: dict[Request, Device] | None = None,
+    by: str = "",
 ) -> Diagnosis:
     """Find out which queries made which wait, for what, where, and what to change.
 
@@ -210,6 +212,8 @@ def diagnose(
     devices : dict of Request to Device, optional
         Devices of the hosts, if estimated from more than these tables
         (:mod:`iqcar.fleet.shared_hosts`).
+    by : str
+        What reports group victims and sources by: as for :meth:`iqcar.diagnosis.Diagnosis.by`.
 
     Returns
     -------
@@ -220,7 +224,7 @@ def diagnose(
     Raises
     ------
     UsageError
-        If a target names no query.
+        If a target names no query, or ``by`` is nothing to group by.
     """
     wanted = tables.query_by if query_by is None else QueryBy(query_by)
     settings = Settings(
@@ -229,6 +233,7 @@ def diagnose(
         SourceUsage(source_usage),
         critical_path,
         top,
+        checked_grouping(by) if by else "",
     )
     work = partial(
         _diagnose,

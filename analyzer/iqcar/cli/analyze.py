@@ -57,6 +57,7 @@ def analyze(
         ),
     ] = False,
     master: options.Master = "",
+    by: options.By = "",
     force: options.Force = False,
 ) -> None:
     """Find who made your queries wait, for what, where, and propose scheduler rules.
@@ -86,7 +87,7 @@ def analyze(
             {
                 "--rules": rules, "--previous": previous, "--html": html, "--target": target,
                 "--topics": topics, "--advice": advice, "--samples": samples,
-                "--all-rules": all_rules,
+                "--all-rules": all_rules, "--by": by,
             }
         )  # fmt: skip
         settings = Settings(query_by, impact, source_usage, critical_path, top)
@@ -108,6 +109,7 @@ def analyze(
             critical_path=critical_path,
             top=top,
             query_by=query_by,
+            by=by,
             topics=topics,
             advice=advice,
             all_sources=all_sources,

@@ -133,6 +133,16 @@ Master = Annotated[
         show_default=False,
     ),
 ]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="user|pool|session|application|PROPERTY",
+        help="Group victims and sources by whom queries belong to: the user, the scheduler pool, "
+        "the session of Spark Connect or the SQL Thrift server, the name of the application, or "
+        "any Spark property, such as spark.yarn.queue.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 

@@ -41,6 +41,7 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     samples: options.Samples = None,
     all_rules: options.AllRules = False,
+    by: options.By = "",
     force: options.Force = False,
 ) -> None:
     """Write the diagnosis as one interactive HTML file, which needs no network.
@@ -76,6 +77,7 @@ def report(
             critical_path=critical_path,
             top=top,
             query_by=query_by,
+            by=by,
             topics=enough_for_topics(tables) if topics is None else topics,
             advice=advice,
             all_rules=all_rules,

@@ -65,6 +65,7 @@ def serve(
     source_usage: options.Usage = SourceUsage.ACTIVE,
     query_by: options.Queries = QueryBy.SQL,
     critical_path: options.CriticalPath = False,
+    by: options.By = "",
 ) -> None:
     """Show applications and their reports in a browser, and answer programs in JSON.
 
@@ -81,6 +82,7 @@ def serve(
         need("history", "duckdb", "fsspec", "loky", "pyarrow")
 
     from iqcar.diagnosis import Settings
+    from iqcar.queries.owners import checked_grouping
     from iqcar.serve.cache import Cache, cache_folder
     from iqcar.serve.served_paths import Places
     from iqcar.serve.server import address_of, listen, token_for
@@ -90,7 +92,8 @@ def serve(
     secret = token_for(host, token)
     places = Places(paths)
     kept = Cache(cache_folder(cache))
-    settings = Settings(query_by, impact, source_usage, critical_path, top)
+    grouping = checked_grouping(by) if by else ""
+    settings = Settings(query_by, impact, source_usage, critical_path, top, grouping)
     service = Service(places, kept, settings, processes, analyse_new, store)
     service.listing.check()
     if store:

@@ -28,6 +28,18 @@ _OWN_COLUMN = {"spark.scheduler.pool": "pool", "spark.app.name": "application"}
 """Properties that a grouping of :data:`OWNERS` knows from elsewhere."""
 
 
+def checked_grouping(by: str) -> str:
+    """Return what to group by, under one name; raises UsageError if it is nothing to group by."""
+    by = _OWN_COLUMN.get(by, by)
+    if by in OWNERS or "." in by:
+        return by
+    raise UsageError(
+        f"queries cannot be grouped by {by!r}",
+        "--by",
+        f"use {', '.join(OWNERS)}, or a Spark property such as spark.yarn.queue",
+    )
+
+
 def owners(tables: Tables, by: str) -> list[str]:
     """Name whom each query belongs to.
 
@@ -50,9 +62,9 @@ def owners(tables: Tables, by: str) -> list[str]:
     Raises
     ------
     UsageError
-        If ``by`` is empty, or a word without a dot that no job and no application sets.
+        If it is none of these.
     """
-    by = _OWN_COLUMN.get(by, by)
+    by = checked_grouping(by)
     told = _told_by_jobs(tables, by)
     app = tables.queries["app"].to_numpy(np.int64)
     if by == "user":
@@ -62,7 +74,6 @@ def owners(tables: Tables, by: str) -> list[str]:
     elif by in OWNERS:
         default = [""] * len(app)
     else:
-        _check_property(tables, by)
         default = _of_applications(_set_by_applications(tables, by), app)
     several = f"(several {by}s)" if by in OWNERS else f"(several values of {by})"
     return [
@@ -128,13 +139,3 @@ def _of_applications(values: Sequence[str], app: Ints) -> list[str]:
 def _rows(settings: pd.DataFrame, key: str) -> pd.DataFrame:
     chosen: pd.DataFrame = settings[(settings["key"] == key).to_numpy(bool)]
     return chosen
-
-
-def _check_property(tables: Tables, by: str) -> None:
-    if "." in by or any(len(_rows(frame, by)) for frame in (tables.conf, tables.job_properties)):
-        return
-    raise UsageError(
-        f"queries cannot be grouped by {by!r}",
-        "--by",
-        f"use {', '.join(OWNERS)}, or a Spark property such as spark.yarn.queue",
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from iqcar import limits
 from iqcar.blame.attribute import QUERY
 from iqcar.eventlog.text.redact import redact_text
-from iqcar.formatting import duration, percent, printable, short
+from iqcar.formatting import breakdown, duration, percent, printable, short
 from iqcar.plots.blame_bar import blame_bar
 from iqcar.plots.embed import json_for_html, source_hash
 from iqcar.plots.palette import query_colours
@@ -17,6 +17,7 @@ from iqcar.report.html.blame_rows import lay_out_blame
 from iqcar.report.html.environment import escaping_environment
 from iqcar.report.html.hosts import hosts_section
 from iqcar.report.html.inputs import inputs_section
+from iqcar.report.html.owners_part import owners_part
 from iqcar.report.html.payload import page_payload
 from iqcar.report.html.rules import rules_section
 from iqcar.report.html.stragglers import stragglers_section, topics_section
@@ -75,6 +76,7 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             counts=counts(diagnosis.tables),
             verdict=verdict,
             bars={one.query: blame_bar(one, colours) for one in verdict.findings},
+            owners=owners_part(diagnosis),
             hosts=hosts_section(diagnosis),
             wasted=wasted_part(diagnosis, verdict.wasted),
             stragglers=stragglers_section(diagnosis),
@@ -177,7 +179,13 @@ def _matrix(payload: dict[str, Any]) -> dict[str, str]:
 
 @cache
 def _environment() -> Environment:
-    filters: dict[str, Any] = {"duration": duration, "percent": percent, "bytes": _rate}
+    filters: dict[str, Any] = {
+        "duration": duration,
+        "percent": percent,
+        "bytes": _rate,
+        "breakdown": breakdown,
+        "printable": printable,
+    }
     return escaping_environment("iqcar.report.html", **filters)
 
 

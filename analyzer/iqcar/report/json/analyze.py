@@ -121,6 +121,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
             "source_usage": str(settings.source_usage),
             "critical_path": settings.critical_path,
             "top": settings.top,
+            "by": settings.by,
         },
         "inputs": lambda: _inputs(diagnosis.tables.inputs),
         "queries": lambda: _queries(diagnosis),
@@ -129,6 +130,9 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "slow_nodes": lambda: _records(graph.slow_nodes()),
         "demand": lambda: demand_to_dict(diagnosis),
         "aggressive_queries": lambda: _aggressive(diagnosis),
+        "lost_by_owner": lambda: iter(
+            _each_record(diagnosis.by(settings.by)) if settings.by else ()
+        ),
         "paths": lambda: _paths(diagnosis),
         "wasted_work": lambda: wasted_to_dict(diagnosis),
         "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),

@@ -20,6 +20,7 @@ from iqcar.report.terminal.layout import (
     print_section,
     terminal,
 )
+from iqcar.report.terminal.owner_section import owner_section
 from iqcar.report.terminal.straggler_section import straggler_section
 from iqcar.report.terminal.topic_section import topic_section
 from iqcar.report.terminal.wasted_section import wasted_section
@@ -53,6 +54,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> Non
     print_section(console, "Hot resources", _hot_resources(graph.hot_resources()))
     print_section(console, "Slow nodes", _slow_nodes(graph.slow_nodes().head(top)))
     print_section(console, "Aggressive queries", _aggressive(diagnosis, top))
+    owned, title = owner_section(diagnosis), f"Who lost to whom, by {diagnosis.settings.by}"
+    print_section(console, title, owned)
     print_section(console, "Wasted work", wasted_section(diagnosis.wasted, verdict.wasted, top))
     print_section(console, "Stragglers", straggler_section(diagnosis.stragglers, top))
     print_section(console, "Topics", topic_section(diagnosis.topics, top))
