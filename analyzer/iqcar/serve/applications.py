@@ -15,6 +15,7 @@ from iqcar.eventlog.log_summary import Peek
 
 if TYPE_CHECKING:
     from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.serve.application_losses import ApplicationLoss
     from iqcar.serve.result_summary import Summary
 
 KEY_BYTES = 12
@@ -70,6 +71,8 @@ class Application:
         log; None if there was none.
     summary_is_current : bool
         Whether that analysis was of the log as it is now.
+    loss : ApplicationLoss or None
+        What it lost and to whom, by the newest result about most applications with it.
     """
 
     key: str
@@ -79,6 +82,7 @@ class Application:
     peek: Peek | None = None
     summary: Summary | None = None
     summary_is_current: bool = False
+    loss: ApplicationLoss | None = None
 
     @property
     def name(self) -> str:
@@ -128,6 +132,13 @@ class Application:
         """Time from start to end."""
         start, end = self.start_ms, self.end_ms
         return end - start if start is not None and end is not None and end >= start else None
+
+    @property
+    def lost_ms(self) -> float | None:
+        """Time its queries lost, to other applications too where it was analysed with them."""
+        if self.loss is not None:
+            return self.loss.lost_ms
+        return self.summary.lost_ms if self.summary else None
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -32,6 +32,7 @@ from iqcar.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from iqcar.serve.application_losses import ApplicationLoss
     from iqcar.serve.applications import Identity
 
 MAX_CACHE_BYTES = 1 << 30
@@ -103,6 +104,7 @@ class Cache:
         self._lock = threading.Lock()
         self._summaries: dict[str, Summary] = {}
         self._latest: dict[tuple[str, ...], str] = {}
+        self._losses: dict[tuple[str, str], tuple[str, ApplicationLoss]] = {}
         self._prepare()
 
     @property
@@ -142,6 +144,11 @@ class Cache:
     def latest(self, keys: Sequence[str], settings: str) -> str | None:
         """Return the newest entry about exactly these applications, of whatever state of theirs."""
         return self._latest.get((settings, *sorted(keys)))
+
+    def loss(self, key: str, settings: str) -> ApplicationLoss | None:
+        """Return what an application lost, by the newest entry about most applications with it."""
+        found = self._losses.get((settings, key))
+        return found[1] if found else None
 
     def read(self, digest: str, name: str) -> bytes | None:
         """Return a file of an entry as it is stored; None if it is not there any more."""
@@ -195,11 +202,18 @@ class Cache:
     def _remember(self, digest: str, summary: Summary) -> None:
         self._summaries[digest] = summary
         self._latest[_subject(summary)] = digest
+        for loss in summary.of_applications:
+            known = self._losses.get((summary.settings, loss.key))
+            if known is None or known[1].together <= loss.together:
+                self._losses[summary.settings, loss.key] = digest, loss
 
     def _forget(self, digest: str) -> None:
         summary = self._summaries.pop(digest, None)
         if summary and self._latest.get(_subject(summary)) == digest:
             del self._latest[_subject(summary)]
+        for subject, (known, _) in list(self._losses.items()):
+            if known == digest:
+                del self._losses[subject]
 
     def _make_room(self, newest: str) -> None:
         sizes = {}

@@ -19,6 +19,7 @@ from iqcar.serve.applications import Application, identity_of, key_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from iqcar.serve.application_losses import ApplicationLoss
     from iqcar.serve.applications import Identity
     from iqcar.serve.result_summary import Summary
     from iqcar.serve.served_paths import Places
@@ -48,13 +49,18 @@ class Listing:
     found : callable
         Given an application's key and identity, returns the summary of its last analysis with the
         server's settings, and whether that was of this identity; None if there was none.
+    lost : callable
+        Given an application's key, returns what it lost and to whom; None if nobody knows.
     """
 
     def __init__(
-        self, places: Places, found: Callable[[str, Identity], tuple[Summary, bool] | None]
+        self,
+        places: Places,
+        found: Callable[[str, Identity], tuple[Summary, bool] | None],
+        lost: Callable[[str], ApplicationLoss | None] = lambda _: None,
     ) -> None:
         self._places = places
-        self._found = found
+        self._found, self._lost = found, lost
         self._applications: dict[str, Application] = {}
         self._peeks: dict[str, tuple[Identity, Peek]] = {}
         self._scanning = threading.Lock()
@@ -178,6 +184,7 @@ class Listing:
     def _look_up(self, one: Application) -> None:
         result = self._found(one.key, one.identity)
         one.summary, one.summary_is_current = result if result else (None, False)
+        one.loss = self._lost(one.key)
 
 
 def _is_empty(found: EventLog | Unreadable) -> bool:

@@ -62,6 +62,7 @@ COLUMNS = (
     ((SortBy.SIZE, "Size", Order.DESCENDING),),
     ((SortBy.LOST, "Lost time", Order.DESCENDING),),
     ((SortBy.WORST, "Worst victim", Order.ASCENDING),),
+    ((SortBy.MOST_TO, "Lost most to", Order.DESCENDING),),
 )
 """Columns of the list: what each shows and sorts by, with heading and order of the first click."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from iqcar.serve.application_losses import MAX_TEXT, ApplicationLoss, application_losses
 from iqcar.serve.losses import NOTHING, Losses, losses_of
 from iqcar.tables import texts
 from iqcar.version import __version__
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from iqcar.comparison.comparison import Comparison
     from iqcar.diagnosis import Diagnosis
-
-MAX_TEXT = 500
-"""Characters kept of a name."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -54,6 +52,8 @@ class Summary(msgspec.Struct, frozen=True):
     """What was lost or doubtful about the logs."""
     losses: Losses
     """Who lost time to whom; nothing for a comparison."""
+    of_applications: tuple[ApplicationLoss, ...] = ()
+    """What each application lost, and to whom; empty for a comparison."""
 
 
 def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy: str) -> Summary:
@@ -79,6 +79,7 @@ def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy
         hosts=tuple(texts(tables.hosts, "host")),
         messages=tuple(message for message in texts(tables.inputs, "message") if message),
         losses=losses_of(diagnosis),
+        of_applications=application_losses(diagnosis, keys),
     )
 
 

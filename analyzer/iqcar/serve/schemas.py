@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from iqcar.enums import InputStatus
 from iqcar.serve.analyses import State
+from iqcar.serve.application_losses import ApplicationLoss
 from iqcar.serve.neighbours import neighbours_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,13 @@ class ApplicationRow(msgspec.Struct, frozen=True):
     duration_ms: Ms
     found: Annotated[
         Found | None, Meta(description="What analysing it alone found; null before that.")
+    ]
+    lost: Annotated[
+        ApplicationLoss | None,
+        Meta(
+            description="What it lost and to whom, as the newest result about most applications "
+            "with it tells; null before any."
+        ),
     ]
 
 
@@ -244,6 +252,7 @@ def row_of(one: Application) -> ApplicationRow:
         )
         if summary
         else None,
+        lost=one.loss,
     )
 
 

@@ -37,6 +37,7 @@ class SortBy(Kind):
     SIZE = "size_bytes", "Stored size of its log."
     LOST = "lost_ms", "Time its queries lost, once analysed."
     WORST = "worst_name", "Its worst-hit query, once analysed."
+    MOST_TO = "most_to_ms", "Time it lost to whom it lost most to, once analysed."
 
 
 class Order(Enum):
@@ -54,7 +55,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             max_length=MAX_SEARCH,
             description="Words that all must occur in name, application id, user, Spark version, "
-            "status, file name or worst-hit query, whatever their case.",
+            "status, file name, worst-hit query or whom it lost most to, whatever their case.",
         ),
     ] = ""
     sort: Annotated[SortBy, Meta(description="Column to sort by.")] = SortBy.START
@@ -123,7 +124,8 @@ def _searched(one: Application) -> str:
     peek = one.peek
     about = (peek.application_id, peek.user, peek.spark_version, str(peek.status)) if peek else ()
     worst = (one.summary.worst_name or "") if one.summary else ""
-    return "\n".join((one.name, one.file_name, worst, *about)).casefold()
+    to = (one.loss.most_to or "") if one.loss else ""
+    return "\n".join((one.name, one.file_name, worst, to, *about)).casefold()
 
 
 def _name(one: Application) -> str:
@@ -139,7 +141,8 @@ _VALUES: dict[SortBy, Callable[[Application], Any]] = {
     SortBy.DURATION: lambda one: one.duration_ms,
     SortBy.STATUS: lambda one: str(one.peek.status) if one.peek else "",
     SortBy.SIZE: lambda one: one.size_bytes,
-    SortBy.LOST: lambda one: one.summary.lost_ms if one.summary else None,
+    SortBy.LOST: lambda one: one.lost_ms,
+    SortBy.MOST_TO: lambda one: one.loss.most_to_ms if one.loss and one.loss.most_to else None,
     SortBy.WORST: lambda one: (one.summary.worst_name or "").casefold() if one.summary else "",
 }
 

@@ -173,7 +173,9 @@ class Service:
         self.settings = {name: str(value) for name, value in asdict(settings).items()}
         self._diagnose = asdict(settings)
         self._settings_text = settings_text(self._diagnose)
-        self.listing = Listing(places, self._found)
+        self.listing = Listing(
+            places, self._found, lambda key: self.cache.loss(key, self._settings_text)
+        )
         self.analyses = Analyses(cache, processes, self._take_note)
         self.totals = LossTotals()
         self.questions = Questions()
