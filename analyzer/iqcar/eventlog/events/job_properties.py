@@ -69,9 +69,9 @@ def job_properties(
     own = (
         (key, value)
         for key, value in found.items()
-        if isinstance(value, str)
+        if settings.get(key) != value
+        and isinstance(value, str)
         and value
-        and settings.get(key) != value
         and key not in _OF_SPARK
         and not key.startswith(_OF_SESSIONS)
     )
