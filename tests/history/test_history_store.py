@@ -16,7 +16,7 @@ import iqcar as package
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history import add, open_store, top, trend, who
 from iqcar.history.add_logs import diagnosed_rows
-from iqcar.history.ask_store import asked
+from iqcar.history.ask_store import OWNERS, asked
 from iqcar.history.stored_files import MARK
 from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
 from iqcar.report.json.history import history_schema
@@ -182,6 +182,15 @@ def test_who_lost_to_whom_sums_to_what_was_lost(store: str) -> None:
     assert who(store, "pool")[["victim", "source"]].to_numpy().tolist() == [["bi", "etl"]]
     assert set(who(store, "spark.acme.team")["victim"]) == {"sales", "risk"}
     assert set(who(store, "spark.nope.x")["victim"]) == {"(no spark.nope.x)"}
+
+
+def test_a_job_s_own_property_comes_before_the_application_s(tmp_path: Path) -> None:
+    described = b'"spark.job.description":"report"'
+    log = nightly_log(0).bytes().replace(described, described + b',"spark.acme.team":"bi"')
+    (tmp_path / "app-1").write_bytes(log)
+    add(str(tmp_path / "store"), [tmp_path / "app-1"], processes=1)
+    (row,) = who(str(tmp_path / "store"), "spark.acme.team").itertuples()
+    assert (row.victim, row.source) == ("bi", "sales")
 
 
 def test_secrets_do_not_reach_the_store(store: str) -> None:

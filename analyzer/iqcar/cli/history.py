@@ -120,7 +120,7 @@ def who_(
     by: Annotated[
         str,
         typer.Option(
-            metavar="query|user|application|pool|cluster|PROPERTY",
+            metavar="query|user|pool|session|application|cluster|PROPERTY",
             help="What victims and sources are grouped by; or a Spark property that names a team, "
             "such as spark.yarn.queue.",
         ),

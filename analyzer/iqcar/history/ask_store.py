@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 PERIODS = ("day", "week", "month", "all")
-OWNERS = ("query", "user", "application", "pool", "cluster")
+OWNERS = ("query", "user", "pool", "session", "application", "cluster")
 """What victims and sources can be grouped by, besides any Spark property."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -230,10 +230,10 @@ def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
 
 def _add_owners(about: Asked, by: str) -> None:
     """Make the table ``owners``: one row per query with whom it belongs to."""
-    none = f"'(no {by})'".replace("(no query)", "(no name)")
     columns = {
         "query": _LABEL,
-        "user": "a.user",
+        "user": "coalesce(q.user, a.user)",
+        "session": "q.session",
         "application": "a.name",
         "pool": "q.pool",
         "cluster": "q.cluster",
@@ -244,17 +244,25 @@ def _add_owners(about: Asked, by: str) -> None:
             "--by",
             f"use {', '.join(OWNERS)}, or a Spark property such as spark.yarn.queue",
         )
-    owner = columns.get(by, "p.value")
-    none = none if by in columns else "'(no ' || ? || ')'"
+    own = """
+        SELECT cluster, batch, application_id, attempt_id, query_id,
+               CASE count(DISTINCT value) WHEN 1 THEN max(value)
+                    ELSE '(several values of ' || $1 || ')' END AS value
+        FROM properties WHERE name = $1 GROUP BY 1, 2, 3, 4, 5"""
     about.ask(
         f"""
         CREATE OR REPLACE TEMP TABLE owners AS
+        WITH set_for AS ({own})
         SELECT q.cluster, q.application_id, q.attempt_id, q.query_id,
-               coalesce(nullif({owner}, ''), {none}) AS owner
+               coalesce(nullif({columns.get(by, "coalesce(o.value, p.value)")}, ''),
+                        '(no ' || $1 || ')') AS owner
         FROM queries q JOIN applications a USING (cluster, batch, application_id, attempt_id)
-        LEFT JOIN (SELECT * FROM properties WHERE name = ?) p
-          USING (cluster, batch, application_id, attempt_id)""",
-        *((by,) if by in columns else (by, by)),
+        LEFT JOIN (SELECT * FROM set_for WHERE query_id = '') p
+          USING (cluster, batch, application_id, attempt_id)
+        LEFT JOIN set_for o
+          ON o.cluster = q.cluster AND o.batch = q.batch AND o.query_id = q.query_id
+          AND o.application_id = q.application_id AND o.attempt_id = q.attempt_id""",
+        by,
     )
 
 

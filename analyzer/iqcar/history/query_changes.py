@@ -218,7 +218,7 @@ def _settings(about: Asked, before: pd.DataFrame, after: pd.DataFrame) -> list[s
                max(p.value) FILTER (WHERE r.side = 0) AS was,
                max(p.value) FILTER (WHERE r.side = 1) AS now
         FROM properties p JOIN run_sides r USING (cluster, application_id, attempt_id)
-        WHERE NOT regexp_matches(p.name, $3)
+        WHERE p.query_id = '' AND NOT regexp_matches(p.name, $3)
         GROUP BY p.name
         HAVING count(DISTINCT p.value) FILTER (WHERE r.side = 0) = 1
            AND count(DISTINCT p.value) FILTER (WHERE r.side = 1) = 1

@@ -18,6 +18,7 @@ from iqcar.history.stored_tables import (
     PROPERTIES,
     QUERIES,
 )
+from iqcar.queries.owners import owners
 from iqcar.stragglers.straggler_counts import UNEXPLAINED
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import sum_by
@@ -131,6 +132,7 @@ def _queries(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
             **apps.key(apps.of_query),
             "query_id": apps.query_ids,
             **{name: queries[name] for name in (*copied, *counts)},
+            **{name: np.array(owners(tables, name), object) for name in ("user", "session")},
             "task_ms": sum_by(of_task, duration, size),
             "cpu_ms": _known_sum(of_task, tasks["cpu_ms"].to_numpy(np.float64), size),
             "read_bytes": sum_by(of_task, read, size),
@@ -277,12 +279,31 @@ def _hosts(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
 
 
 def _properties(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
-    conf = diagnosis.tables.conf
-    conf = conf[(conf["sql_execution"] < 0) & (conf["app"] >= 0)]
+    """Lay out what applications set, and what jobs and SQL sessions set otherwise."""
+    tables = diagnosis.tables
+    conf, jobs = tables.conf, tables.jobs
+    names = ["app", "key", "value"]
+    every = conf[(conf["sql_execution"] < 0) & (conf["app"] >= 0)][names]
+    of_execution = jobs[jobs["sql_execution"] >= 0].set_index("sql_execution")["query"]
+    session = conf[conf["sql_execution"] >= 0]
+    by_session = session.assign(
+        query=session["sql_execution"].map(of_execution.groupby(level=0).first())
+    )
+    own = tables.job_properties
+    by_job = own.assign(query=jobs["query"].to_numpy()[own["job"].to_numpy(np.int64)])
+    parts = [part[["query", "key", "value"]] for part in (by_session, by_job)]
+    of_query = pd.concat(parts).dropna(subset="query").astype({"query": np.int64})
+    of_query = of_query[of_query["query"] >= 0].drop_duplicates()
+    of_query = of_query.assign(app=apps.of_query[of_query["query"].to_numpy()])
+    told = of_query.merge(every, on=names, how="left", indicator=True)["_merge"].to_numpy()
+    of_query = of_query[told == "left_only"]
+    app = np.concatenate([every["app"], of_query["app"]]).astype(np.int64)
+    ids = [*[""] * len(every), *apps.query_ids[of_query["query"].to_numpy()]]
     return PROPERTIES.frame(
         {
-            **apps.key(conf["app"].to_numpy(np.int64)),
-            "name": conf["key"].to_numpy(object),
-            "value": conf["value"].to_numpy(object),
+            **apps.key(app),
+            "query_id": np.array(ids, object),
+            "name": np.concatenate([every["key"], of_query["key"]]).astype(object),
+            "value": np.concatenate([every["value"], of_query["value"]]).astype(object),
         }
     )

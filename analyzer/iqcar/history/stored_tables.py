@@ -70,6 +70,8 @@ QUERIES = TableSpec(
             ("fingerprint", "str", "", "Equal for every run of the same recurring query."),
             ("family", "str", "", "Its name without dates, ids and run numbers; may be empty."),
             ("pool", "str", "", "Scheduler pool of its first job; empty if not recorded."),
+            ("user", "str", "", "User of its Connect or Thrift session, else of the application."),
+            ("session", "str", "", "Its Connect or Thrift session; (no session) if none."),
             ("start_ms", "float64", "ms", "Start of the execution or of its first job."),
             ("duration_ms", "float64", "ms", "Its duration; NaN if unknown."),
             ("ended", "bool", "", "Whether the log holds its end."),
@@ -134,9 +136,10 @@ HOSTS = TableSpec(
 
 PROPERTIES = TableSpec(
     "properties",
-    "One row per Spark property of the application, without secrets.",
+    "One row per Spark property of the application, or of a query's jobs or session.",
     declare(
         *_KEY,
+        ("query_id", "str", "", "The query that it was set for; empty: for the application."),
         ("name", "str", "", "Name of the property."),
         ("value", "str", "", "Value; (redacted) in place of a secret."),
     ),
