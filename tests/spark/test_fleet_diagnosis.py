@@ -17,8 +17,14 @@ from typer.testing import CliRunner
 from iqcar.cli.main import app
 from iqcar.diagnosis import Diagnosis
 from iqcar.errors import UsageError
+from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.fleet import FleetSummary, diagnose_on_spark, spark_session, summary_on_spark
 from iqcar.fleet.fleet_summary import summarise
+from iqcar.history import add, open_store
+from iqcar.history.add_logs import diagnosed_rows
+from iqcar.history.ask_store import asked
+from iqcar.history.stored_files import write_batch
+from iqcar.history.stored_tables import STORED
 from iqcar.pipeline import diagnose, read
 from iqcar.report.json.fleet import fleet_schema
 from tests.conftest import shared_logs_folder
@@ -134,3 +140,22 @@ def test_the_command_prints_and_writes_a_summary(spark: Any, fleet: Path, tmp_pa
     for title in ("Hot resources", "Who lost most to others", "Aggressive queries", "Stragglers"):
         assert f"\n{title}\n" in done.output
     assert "4 ran alone on their hosts; 4 shared hosts at the same time, in 2 groups" in done.output
+
+
+def test_a_store_filled_on_spark_holds_what_one_process_stores(
+    spark: Any, fleet: Path, tmp_path: Path
+) -> None:
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    logs = [one for one in locate([fleet]) if isinstance(one, EventLog)]
+    rows = diagnosed_rows(logs, 1)  # all at once: devices are estimated from all logs on Spark
+    failed = rows.pop("failed")
+    write_batch(open_store(here), "unknown", "1", {k: v.assign(batch="1") for k, v in rows.items()})
+    added = add(there, [fleet], spark=spark)
+    assert (added.added, len(added.failed)) == (len(logs) - len(failed), 1)
+    assert add(there, [fleet], spark=spark).known == added.added
+    for table in STORED:
+        left_out = "batch, beside" if table.name == "applications" else "batch"
+        sql = f"SELECT * EXCLUDE ({left_out}) FROM {table.name} ORDER BY ALL"  # noqa: S608
+        pd.testing.assert_frame_equal(
+            asked(there).ask(sql), asked(here).ask(sql), rtol=ROUNDING, atol=1e-3
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -48,6 +49,15 @@ def add_(
         int | None,
         typer.Option(min=1, help="Groups of logs diagnosed at once; all cores by default."),
     ] = None,
+    on_spark: Annotated[
+        bool,
+        typer.Option(
+            "--on-spark",
+            help="Read and diagnose the logs on Spark: on the active session or the application of "
+            "spark-submit, else on --master. Needs iqcar[spark].",
+        ),
+    ] = False,
+    master: options.Master = "",
     json: options.JsonFile = None,
     force: options.Force = False,
 ) -> None:
@@ -60,18 +70,24 @@ def add_(
     """
     from iqcar.cli.reading import counting
     from iqcar.cli.writing import check_writable, write_result
-    from iqcar.errors import ExitCode, IqcarError
+    from iqcar.errors import ExitCode, IqcarError, UsageError
     from iqcar.report.json.history import added_to_json
     from iqcar.report.terminal.history import print_added
 
     _need()
+    from iqcar.fleet import spark_session
     from iqcar.history import add
 
     check_writable(json, force)
-    with counting("diagnosing logs") as progress:
+    if master and not on_spark:
+        raise UsageError("goes with --on-spark only", "--master")
+    with ExitStack() as held:
+        session = held.enter_context(spark_session(master)) if on_spark else None
+        progress = held.enter_context(counting("diagnosing logs"))
         added = add(
-            store, paths, cluster=cluster, again=again, processes=processes, progress=progress
-        )
+            store, paths, cluster=cluster, again=again, processes=processes, progress=progress,
+            spark=session,
+        )  # fmt: skip
     if added.failed and not added.added and not added.known:
         path, message = added.failed[0]
         raise IqcarError(message.rstrip("."), path)

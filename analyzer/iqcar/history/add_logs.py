@@ -13,7 +13,7 @@ import uuid
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,9 @@ WRITE_EVERY_S = 60.0
 """Rows are written at the latest after so long."""
 MOST_APPLICATIONS = 500
 """Rows of so many applications are written at once."""
+_ROWS_OF = "iqcar.history.stored_rows:rows_of"
+_BUNDLE_TASKS = 5000
+"""Groups of less tasks are diagnosed at once on Spark: a diagnosis takes some 0.2 s at least."""
 LOOKING_AT_ONCE = 8
 """Logs whose first lines are read at once: it is mostly waiting where they are remote."""
 
@@ -80,6 +83,7 @@ def add(
     again: bool = False,
     processes: int | None = None,
     progress: Progress | None = None,
+    spark: Any = None,
 ) -> Added:
     """Add applications to a store; it is made where there is none.
 
@@ -95,7 +99,9 @@ def add(
     processes : int, optional
         How many groups of logs are diagnosed at once; all cores by default.
     progress : callable, optional
-        Called with the logs done and the logs in all.
+        Called with the logs done and the logs in all; on Spark, with its tasks.
+    spark : SparkSession, optional
+        Read and diagnose on its executors, as :func:`iqcar.fleet.diagnose_on_spark` does.
 
     Raises
     ------
@@ -109,11 +115,14 @@ def add(
     result = Added(failed=[(one.path, one.message) for one in unread])
     logs = [one for one in found if isinstance(one, EventLog)]
     wanted = list(_wanted(kept, logs, result, again=again))
-    grouped = group_logs(wanted)
-    result.cut = grouped.cut
     sizes = {log.path: log.size_bytes for log, _ in wanted}
     writer = _Writer(kept, cluster, sizes, result)
     done, total = len(logs) - len(wanted), len(logs)
+    if spark is not None:
+        _add_on_spark(spark, [log for log, _ in wanted], writer, progress)
+        return result
+    grouped = group_logs(wanted)
+    result.cut = grouped.cut
     if progress is not None:
         progress(done, total)
     try:
@@ -125,6 +134,31 @@ def add(
     finally:
         writer.flush()
     return result
+
+
+def _add_on_spark(
+    spark: Any, logs: list[EventLog], writer: _Writer, progress: Progress | None
+) -> None:
+    """Diagnose on executors the applications that met on hosts together, and write their rows."""
+    if not logs:
+        return
+    from iqcar.fleet import diagnose_on_spark
+
+    done = (lambda _, done, total: progress(done, total)) if progress is not None else None
+    found = diagnose_on_spark(
+        spark, logs, _ROWS_OF, writer.sizes, "", bundle_tasks=_BUNDLE_TASKS, progress=done,
+        expected=False,
+    )  # fmt: skip
+    inputs = found.tables.inputs
+    failed = inputs[inputs["app"] < 0][["path", "message"]]
+    writer.result.cut = sum(cut.parts - 1 for cut in found.cuts)
+    try:
+        for answer in found.answers:
+            if answer.value is not None:
+                writer.take(answer.logs, {**answer.value, "failed": failed.iloc[:0]})
+        writer.take((), {"failed": failed})
+    finally:
+        writer.flush()
 
 
 def _wanted(
@@ -247,7 +281,7 @@ class _Writer:
         self.applications = 0
         self.since = time.monotonic()
 
-    def take(self, group: Sequence[EventLog], rows: Rows) -> None:
+    def take(self, group: Sequence[object], rows: Rows) -> None:
         """Take in the rows of a group."""
         failed = rows.pop("failed")
         self.result.failed += zip(texts(failed, "path"), texts(failed, "message"), strict=True)
