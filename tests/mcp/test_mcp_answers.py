@@ -24,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 import iqcar
 from iqcar.diagnosis import Settings
+from iqcar.history import add
 from iqcar.mcp.agent_server import TOOLS, make_server
 from iqcar.mcp.bounded import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.report.json.whatif import whatif_to_json
@@ -32,6 +33,7 @@ from iqcar.serve.served_paths import Places
 from iqcar.serve.service import Service
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
+from tests.support.nightly_logs import nightly_logs
 from tests.support.served import WAIT_S
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
@@ -161,6 +163,36 @@ def test_a_wrong_question_gets_a_sentence(
     text = problem(logs, cache, tool, applications=apps, **more)
     assert said in text
     assert "Traceback" not in text
+
+
+def test_a_store_answers_over_months(tmp_path: Path) -> None:
+    logs = nightly_logs(tmp_path / "logs", 26)
+    store = str(tmp_path / "store")
+    add(store, [logs], processes=1)
+
+    async def run() -> list[dict[str, Any]]:
+        service = Service(Places([str(logs)]), Cache(tmp_path / "c"), Settings(), 1, store=store)
+        async with service.running(), Client(make_server(service)) as client:
+            questions = (
+                {"question": "who", "by": "pool"},
+                {"question": "trend", "query": "report"},
+            )
+            answers = [await told(client, "history", **one) for one in questions]
+            wrong = await client.call_tool("history", {"question": "trend", "query": "nobody"})
+            assert wrong.is_error
+            return answers
+
+    who, trend = run_apart(run)
+    assert [(one["victim"], one["source"]) for one in who["losses"]["items"]] == [("bi", "etl")]
+    assert (len(trend["runs"]["items"]), trend["runs"]["total"]) == (20, 26)
+    assert "most to etl" in trend["changes"]["items"][0]["why"][0]
+
+
+def test_without_a_store_it_says_so(logs: Path, cache: Path) -> None:
+    said = problem(logs, cache, "history", question="who")
+    assert said.endswith(
+        "there is no store; start with --store STORE (`iqcar history add` makes one)"
+    )
 
 
 def test_an_unknown_application_gets_a_sentence(logs: Path, cache: Path) -> None:

@@ -52,6 +52,12 @@ def mcp(
             min=1, max=64, help="Analyses that run at once; each needs memory for its logs."
         ),
     ] = 1,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="STORE", help="Store of `iqcar history` to answer from too: weeks and fleets."
+        ),
+    ] = "",
     top: options.Top = 5,
     impact: options.Impact = ImpactModel.TIME_LOST,
     source_usage: options.Usage = SourceUsage.ACTIVE,
@@ -77,8 +83,14 @@ def mcp(
     from iqcar.serve.service import Service
 
     settings = Settings(query_by, impact, source_usage, critical_path, top)
-    service = Service(Places(paths), Cache(cache_folder(cache)), settings, processes)
+    places, kept = Places(paths), Cache(cache_folder(cache))
+    service = Service(places, kept, settings, processes, store=store)
     service.listing.check()
+    if store:
+        need("history", "duckdb", "fsspec", "loky", "pyarrow")
+        from iqcar.history import open_store
+
+        open_store(store).must_exist()
     if not http:
         serve_stdio(service)
         return

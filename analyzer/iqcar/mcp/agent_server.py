@@ -38,7 +38,7 @@ READ_ONLY = ToolAnnotations(
 )
 TOOLS = (
     *("list_applications", "diagnose", "queries", "blame", "stragglers", "topics", "rules"),
-    *("compare", "what_if"),
+    *("compare", "what_if", "history"),
 )
 """The methods of :class:`iqcar.mcp.tools.Tools` that agents can call."""
 

@@ -117,6 +117,15 @@ def what_if(result: dict[str, Any], page: int) -> dict[str, Any]:
     }
 
 
+def history(result: dict[str, Any], page: int) -> dict[str, Any]:
+    """Return what a store answers, its lists in pages."""
+    return {
+        name: page_of(part, page) if isinstance(part, list) else bounded(part)
+        for name, part in result.items()
+        if name not in ("schema_version", "iqcar_version", "store")
+    }
+
+
 def _find(every: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
     """Find a query by its id or name; of several runs of a name, the one that lost most."""
     word = wanted.casefold()

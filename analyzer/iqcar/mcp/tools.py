@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field
@@ -17,6 +17,7 @@ from iqcar.serve.analyses import State
 from iqcar.serve.cache import PAGE, RESULT
 from iqcar.serve.schemas import list_of
 from iqcar.serve.selection import Wanted, select
+from iqcar.serve.store_api import StoreQuery, answered
 from iqcar.serve.whatif_api import Changes, asked_live
 
 if TYPE_CHECKING:
@@ -146,6 +147,38 @@ class Tools:
         if asked.state is not State.DONE:
             raise IqcarError(asked.message)
         return slices.what_if(msgspec.json.decode(asked.json), page)
+
+    async def history(
+        self,
+        question: Annotated[
+            Literal["top", "who", "trend", "changes"],
+            Field(
+                description="top: aggressive queries, slow nodes and hot resources by period; who: "
+                "who lost to whom; trend: the runs of one query; changes: when recurring queries "
+                "became slower or faster for good, and what else changed then."
+            ),
+        ],
+        query: Annotated[str, Field(description="Name or fingerprint, for trend.")] = "",
+        by: Annotated[
+            str, Field(description="For who: query, user, pool, application or a Spark property.")
+        ] = "query",
+        period: Annotated[str, Field(description="For top: day, week, month or all.")] = "month",
+        since: Annotated[str, Field(description="First day, YYYY-MM-DD.")] = "",
+        until: Annotated[str, Field(description="Last day.")] = "",
+        cluster: Annotated[str, Field(description="Only this cluster.")] = "",
+        page: PageNumber = 1,
+    ) -> dict[str, Any]:
+        """Tell what happened over weeks and months, from a store of many applications."""
+        try:
+            wanted = msgspec.convert(
+                {"query": query, "by": by, "period": period, "since": since, "until": until,
+                 "cluster": cluster},
+                StoreQuery,
+            )  # fmt: skip
+        except msgspec.ValidationError as error:
+            raise IqcarError(str(error)) from error
+        content = await answered(self._service, question, wanted)
+        return slices.history(msgspec.json.decode(content), page)
 
     async def report(self, key: str) -> str:
         """Return the report of an application as an HTML page."""

@@ -49,7 +49,9 @@ class StoreQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def part_of(service: Service, wanted: StoreQuery) -> Asked:
     """Return the part of the served store that is asked about; raises GoneError without one."""
     if not service.store:
-        raise GoneError("no store is served: iqcar serve --store STORE")
+        raise GoneError(
+            "there is no store; start with --store STORE (`iqcar history add` makes one)"
+        )
     from iqcar.history.ask_store import asked
 
     return asked(service.store, wanted.since, wanted.until, wanted.cluster)
@@ -75,12 +77,16 @@ def recently(days: int) -> str:
     return (datetime.now(timezone.utc) - timedelta(days=days)).strftime("%Y-%m-%d")
 
 
-@answering
-async def ask_store(request: Request) -> Response:
-    """Answer as ``iqcar history QUESTION --json`` does."""
-    service = service_of(request)
-    wanted = read_query(request, StoreQuery)
-    question = request.path_params["question"]
+async def answered(service: Service, question: str, wanted: StoreQuery) -> bytes:
+    """Answer as ``iqcar history QUESTION --json`` does.
+
+    Raises
+    ------
+    GoneError
+        If no store is served, or there is no such question.
+    UsageError
+        If the store does not know what is asked about, or cannot be read.
+    """
 
     def work() -> bytes:
         from iqcar import history
@@ -101,7 +107,16 @@ async def ask_store(request: Request) -> Response:
             return written.changes_to_json(about, history.changes(about, wanted.query))
         raise GoneError(f"a store is not asked {question!r}: ask top, who, trend or changes")
 
-    return Response(await in_turn(service, work), media_type="application/json")
+    content: bytes = await in_turn(service, work)
+    return content
+
+
+@answering
+async def ask_store(request: Request) -> Response:
+    """Answer as ``iqcar history QUESTION --json`` does."""
+    wanted = read_query(request, StoreQuery)
+    content = await answered(service_of(request), request.path_params["question"], wanted)
+    return Response(content, media_type="application/json")
 
 
 STORE_ENDPOINTS = [
