@@ -195,7 +195,7 @@ class Store:
         """Turn what a file system raises into one line."""
         try:
             yield
-        except (IqcarError, FileNotFoundError):
+        except IqcarError:
             raise
         except Exception as error:  # any backend's own error type
             said = redact_text(f"{type(error).__name__}: {error}".splitlines()[0], 300)
