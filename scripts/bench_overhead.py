@@ -2,6 +2,7 @@
 
     scripts/bench overhead           3 pairs of runs, scale 0.1 (about 4 minutes)
     scripts/bench overhead --full    12 pairs of runs, scale 0.3 (about an hour)
+    scripts/bench overhead --watched --pairs 12    the plugin watches a file of rules, too
 
 The runs alternate, each pair in the opposite order of the previous one, and all figures are ratios
 within a pair. The CPU time of the plugin's own threads bounds its cost where noise hides it. Linux
@@ -26,6 +27,8 @@ import psutil
 
 from iqcar.demo.data import make_data
 from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE, query_text
+from iqcar.rules import Pool, PoolPlan, dump_rules
+from iqcar.rules.pool_plan import Assignment
 
 GOAL = 1.01
 """Goal: with the plugin's defaults no figure grows by more than 1 %."""
@@ -100,7 +103,23 @@ def own_threads_cpu_s(pid: int) -> float:
     return total / 1e9
 
 
-def start_run(data: Path, rounds: int, attached: bool) -> Run:
+def watched_rules(folder: Path, attached: bool, watched: bool) -> dict[str, str]:
+    """Settings of a run whose plugin watches rules: a capped pool that no query of it is put in."""
+    if not watched:
+        return {}
+    file = folder / "rules.json"
+    plan = PoolPlan(
+        (Pool("capped", cap=1),), (Assignment("capped", "bench", description="of another"),)
+    )
+    file.write_bytes(dump_rules([], plan))
+    # The file switches FAIR on, so both runs have it.
+    return {
+        "spark.scheduler.mode": "FAIR",
+        **({"spark.iqcar.rules": str(file)} if attached else {}),
+    }
+
+
+def start_run(data: Path, rounds: int, attached: bool, watched: bool = False) -> Run:
     """Run one application in processes of its own and return its figures."""
     with tempfile.TemporaryDirectory(prefix="iqcar-overhead-") as name:
         folder = Path(name)
@@ -118,6 +137,7 @@ def start_run(data: Path, rounds: int, attached: bool) -> Run:
             "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            **watched_rules(folder, attached, watched),
         }
         flags += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         arguments = ["--master local[*]", *flags, "pyspark-shell"]
@@ -186,13 +206,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="12 pairs of runs, scale 0.3")
     parser.add_argument("--pairs", type=int, help="number of pairs instead")
+    parser.add_argument("--watched", action="store_true", help="the plugin watches rules, too")
     arguments = parser.parse_args()
     count = arguments.pairs or (12 if arguments.full else 3)
     data = make_data(OUT, 0.3 if arguments.full else 0.1)
     pairs = []
     for pair in range(count):
         order = (False, True) if pair % 2 == 0 else (True, False)
-        runs = {attached: start_run(data, 3, attached) for attached in order}
+        runs = {attached: start_run(data, 3, attached, arguments.watched) for attached in order}
         pairs.append((runs[False], runs[True]))
         ratio = runs[True].wall_s / runs[False].wall_s
         print(f"pair {pair + 1} of {count}: wall {ratio:.3f}", flush=True)

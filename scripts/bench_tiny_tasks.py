@@ -1,7 +1,7 @@
 """Measure the Spark plugin's overhead per task: empty tasks with and without it, in fresh JVMs.
 
     scripts/bench tiny_tasks           3 pairs of runs of 20,000 tasks (about 3 minutes)
-    scripts/bench tiny_tasks --full    9 pairs
+    scripts/bench tiny_tasks --full    9 pairs; --watched: the plugin watches a file of rules, too
 
 This is the worst case: no work hides the cost. The runs alternate, each pair in the opposite order
 of the previous one, and all figures are ratios or differences within a pair. Linux only.
@@ -20,7 +20,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench_overhead import process_cpu_s, spread
+from bench_overhead import process_cpu_s, spread, watched_rules
 
 TASKS = 20_000
 WARM_UP = 3_000
@@ -66,7 +66,7 @@ def run_tasks(log: Path, tasks: int) -> Run:
     return Run(wall, cpu, grown, path.stat().st_size)
 
 
-def start_run(tasks: int, attached: bool) -> Run:
+def start_run(tasks: int, attached: bool, watched: bool = False) -> Run:
     """Run one application in processes of its own."""
     with tempfile.TemporaryDirectory(prefix="iqcar-tiny-tasks-") as name:
         log = Path(name) / "log"
@@ -84,6 +84,7 @@ def start_run(tasks: int, attached: bool) -> Run:
             "spark.driver.memory": "2g",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            **watched_rules(Path(name), attached, watched),
         }
         flags += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         done = subprocess.run(
@@ -134,12 +135,15 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="9 pairs of runs")
     parser.add_argument("--pairs", type=int, help="number of pairs instead")
     parser.add_argument("--tasks", type=int, default=TASKS, help="tasks per run")
+    parser.add_argument("--watched", action="store_true", help="the plugin watches rules, too")
     arguments = parser.parse_args()
     count = arguments.pairs or (9 if arguments.full else 3)
     pairs = []
     for pair in range(count):
         order = (False, True) if pair % 2 == 0 else (True, False)
-        runs = {attached: start_run(arguments.tasks, attached) for attached in order}
+        runs = {
+            attached: start_run(arguments.tasks, attached, arguments.watched) for attached in order
+        }
         pairs.append((runs[False], runs[True]))
         wall = runs[True].wall_s / runs[False].wall_s
         cpu = runs[True].jvm_cpu_s / runs[False].jvm_cpu_s
