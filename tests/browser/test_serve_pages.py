@@ -202,7 +202,7 @@ def test_the_list_works_without_scripts(browser: Browser, server: Served) -> Non
     with page_of(browser, server, java_script_enabled=False) as watched:
         page = watched.page
         page.goto("/")
-        page.get_by_label("Search").fill("etl")
+        page.get_by_label("Search").fill("etl of the night")
         page.get_by_role("button", name="Search").click()
         page.wait_for_url("**q=etl**")
         assert names(watched) == ["etl of the night"]

@@ -347,10 +347,18 @@ def ordered(order: str) -> subprocess.CompletedProcess[str]:
 
 def test_an_ordered_injection_ends_with_its_input_and_tells_what_it_was() -> None:
     order = {"host": "node2", "anomaly": "cpu", "after_ms": 0, "for_ms": 600_000}
-    settings = {"processes": 1}
-    done = ordered(json.dumps({**order, "settings": settings}) + "\n")
-    assert done.returncode == 128 + signal.SIGHUP, done.stderr
-    records = [json.loads(line) for line in done.stdout.splitlines()]
+    words = [sys.executable, "-m", "iqcar", "inject", "ordered"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps({**order, "settings": {"processes": 1}}) + "\n")
+        process.stdin.flush()
+        begun = (
+            process.stdout.readline()
+        )  # an input that ends before is an injection that never was
+        rest, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 128 + signal.SIGHUP, errors
+    records = [json.loads(line) for line in (begun + rest).splitlines()]
     assert records[-1]["event"] == "end" and records[-1]["stopped"] == "SIGHUP"
     assert {record["host"] for record in records} == {"node2"}
 

@@ -254,17 +254,17 @@ def test_what_changed_is_what_the_comparison_says(
 
 
 def test_an_effect_that_one_run_cannot_tell_is_not_claimed(
-    tmp_path: Path, before: Path, rules: RulesFile, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, before: Path, rules: RulesFile
 ) -> None:
     slower = workload()
     report = changed(slower.queries[1], tail=1500.0)
     slower = changed(slower, queries=(slower.queries[0], report, slower.queries[2]))
     options: list[object] = []
     for day in range(3):
-        monkeypatch.setattr(replayed_log, "START", replayed_log.START + 86_400_000)
         for option, work in (("before", workload()), ("after", slower)):
             app = f"{option}-{day}"
-            log = write_log(tmp_path / app, work, names=NAMES, app_id=app)
+            start = replayed_log.START + 86_400_000 * (day + 1)
+            log = write_log(tmp_path / app, work, names=NAMES, app_id=app, start=start)
             options += [f"--{option}", log]
     once, often = options[1::2][:2], [*options[1::2][:2], *options[4:]]
     for paths, told in ((once, "cannot_tell"), (often, "changed")):

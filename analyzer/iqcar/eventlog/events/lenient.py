@@ -5,6 +5,7 @@ Slow and forgiving; only lines that the typed decoders refuse come here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import types
@@ -225,5 +226,9 @@ def _fit_list(hint: Any, items: list[Any], work: list[Any], bad: BadNumbers) -> 
 def _encode(item: Any) -> bytes:
     try:
         return msgspec.json.encode(item)
-    except (RecursionError, UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
-        return b""
+    except UnicodeEncodeError:  # halves of characters: see encodable
+        with contextlib.suppress(RecursionError, ValueError):
+            return json.dumps(item, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    except (RecursionError, OverflowError, msgspec.MsgspecError):
+        pass
+    return b""
