@@ -11,8 +11,6 @@ from iqcar.formatting import short
 from iqcar.plots.labels import label, safe
 from iqcar.plots.palette import BLAME_COLOURS, COMPUTING
 from iqcar.plots.theme import FRAME_PX, figure, nothing
-from iqcar.topics.kernels.ranks import Ranks
-from iqcar.topics.validate import differences
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -70,6 +68,9 @@ def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> 
     list of Compared
         The least likely to be chance first.
     """
+    from iqcar.topics.kernels.ranks import Ranks  # these load numba
+    from iqcar.topics.validate import differences
+
     frame = features.frame
     mine = ((frame["stage"] == stage) & frame["compared"]).to_numpy(bool)
     slow = np.isin(frame["task"].to_numpy(np.int64)[mine], slow_tasks)
