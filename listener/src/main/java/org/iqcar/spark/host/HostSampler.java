@@ -52,6 +52,12 @@ public final class HostSampler implements Runnable {
   /** The first batch is sent early, in ns, because short applications would lack one. */
   private static final long FIRST_SEND_NANOS = 1_000_000_000L;
   private static final long SEND_NANOS = 10_000_000_000L;
+  /**
+   * The same in local mode, where sending costs next to nothing: Spark does not wait for what
+   * listeners do at its end, so a batch sent then may come too late for the event log.
+   */
+  private static final long LOCAL_SEND_NANOS = 2_000_000_000L;
+  private static final String LOCAL = "driver";
   /** The sampler of this JVM, or null. */
   private static volatile HostSampler current;
 
@@ -85,7 +91,7 @@ public final class HostSampler implements Runnable {
   /** Sends the samples so far if this is local mode, where the application's end is near. */
   public static void flushLocal() {
     HostSampler running = current;
-    if (running != null && "driver".equals(running.executor)) {
+    if (running != null && LOCAL.equals(running.executor)) {
       running.send();
     }
   }
@@ -197,6 +203,7 @@ public final class HostSampler implements Runnable {
   private void feed(OutputStream out) throws IOException, InterruptedException {
     long sent = System.nanoTime();
     long wait = FIRST_SEND_NANOS;
+    long longestWait = LOCAL.equals(executor) ? LOCAL_SEND_NANOS : SEND_NANOS;
     while (!stopped && !batch.ended()) {
       String orders = HostWatch.orders();
       if (!orders.isEmpty()) {
@@ -206,7 +213,7 @@ public final class HostSampler implements Runnable {
       batch.await(settings.hostPeriodNanos);
       if (batch.full() || System.nanoTime() - sent >= wait) {
         sent = System.nanoTime();
-        wait = Math.min(2 * wait, SEND_NANOS);
+        wait = Math.min(2 * wait, longestWait);
         send();
       }
     }
