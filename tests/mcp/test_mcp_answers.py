@@ -135,6 +135,16 @@ def test_a_what_if_answer_is_the_command_s(logs: Path, cache: Path) -> None:
     assert shown["queries"]["items"] == said["queries"]
 
 
+def test_an_agent_asks_for_a_plan_and_for_blame_by_removal(logs: Path, cache: Path) -> None:
+    apps = [key(logs, cache)]
+    diagnosis = iqcar.diagnose(iqcar.read([str(logs)]))
+    plan = ask(logs, cache, "what_if", applications=apps, changes={"plan": "slots=1..4"})["plan"]
+    assert plan == json.loads(json.dumps(diagnosis.plan(slots=[1, 2, 3, 4]).to_dict()))
+    blame = ask(logs, cache, "what_if", applications=apps, changes={"blame": "report"})
+    expected = diagnosis.blame_by_removal("report").to_dict()
+    assert blame["removal_blame"]["sources"]["items"] == json.loads(json.dumps(expected["sources"]))
+
+
 def test_two_sets_are_compared(logs: Path, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for name in ("before", "after"):

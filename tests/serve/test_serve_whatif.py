@@ -45,6 +45,19 @@ def test_an_answer_is_what_iqcar_whatif_writes(server: Served, tmp_path: Path) -
         assert found.json() == expected
 
 
+def test_a_plan_and_blame_by_removal_are_what_iqcar_whatif_writes(
+    server: Served, tmp_path: Path
+) -> None:
+    diagnosis = iqcar.diagnose(iqcar.read(contended_log().write(tmp_path / "app-1")))
+    planned = asked(server, plan="slots=1..4", price="0.5/h").json()
+    expected = diagnosis.plan(slots=[1, 2, 3, 4], price=0.5)
+    assert planned == json.loads(whatif_to_json(None, expected))
+    blamed = asked(server, blame="report", slots="3").json()
+    assert blamed == json.loads(
+        whatif_to_json(diagnosis.what_if(slots="3"), None, diagnosis.blame_by_removal("report"))
+    )
+
+
 def test_one_process_answers_all_questions_about_a_log(server: Served) -> None:
     asked(server, remove=["etl"])
     (process,) = server.workers("iqcar.serve.question_process")
@@ -60,6 +73,10 @@ def test_one_process_answers_all_questions_about_a_log(server: Served) -> None:
         ({"disk": "-3"}, "--disk: is no factor or number above 0: '-3'; give 2x or 0.5"),
         ({"slots": "8", "executors": "2"}, "both set the number of slots"),
         ({"bad": 1}, "unknown field `bad`"),
+        ({"plan": "slots=4..2"}, "--plan: is no range upwards from 1"),
+        ({"price": "0.4/h"}, "--price: is the price in a plan"),
+        ({"plan": "slots=1..4", "remove": ["etl"]}, "--plan: a plan is asked alone"),
+        ({"blame": "nobody"}, "--blame: no query is called 'nobody'"),
     ],
 )
 def test_bad_values_are_refused_as_the_command_refuses_them(
@@ -92,6 +109,18 @@ def test_a_form_leads_to_an_address_that_shows_the_answer(server: Served) -> Non
         refused = server.client.post("/whatif", data={"app": key, **wrong})
         assert refused.status_code == 400
         assert said in refused.text
+
+
+def test_a_form_asks_for_a_plan_and_for_blame_by_removal(server: Served) -> None:
+    key = server.key("contended")
+    for form, said in (
+        ({"plan": "slots=1..4", "price": "0.5/h"}, ("Each number of slots", "as recorded", "cost")),
+        ({"blame": "report"}, ("they cost +", "Shapley", "etl")),
+    ):
+        address = server.client.post("/whatif", data={"app": key, **form}).headers["location"]
+        page = until(lambda: _answered(server.client.get(address)))  # noqa: B023 (called at once)
+        answer = page.partition('aria-label="Answer"')[2]
+        assert all(word in answer for word in said), answer
 
 
 def test_a_form_keeps_every_change_of_its_question(server: Served) -> None:

@@ -8,7 +8,6 @@ import typer
 
 from iqcar.cli import options
 from iqcar.enums import QueryBy
-from iqcar.errors import UsageError
 
 Names = list[str] | None
 
@@ -114,12 +113,14 @@ def whatif(
     from iqcar.report.json.whatif import whatif_to_json
     from iqcar.report.terminal.whatif import print_plan, print_removal_blame, print_what_if
     from iqcar.whatif.curves import read_curves
-    from iqcar.whatif.plan_capacity import parse_plan, parse_price, plan_capacity
-    from iqcar.whatif.question import ask
+    from iqcar.whatif.request import parse_request
 
     check_writable(json, force)
     measured = tuple(read_curves(curves)) if curves else ()
-    question = ask(
+    wanted = parse_request(
+        plan=plan,
+        price=price,
+        blame=blame,
         remove=remove or (),
         start=start or (),
         cap=cap or (),
@@ -139,31 +140,21 @@ def whatif(
         no_gc=no_gc,
         starts=starts,
     )
-    each = parse_price(price)
-    if each is not None and plan is None:
-        raise UsageError("is the price in a plan", "--price", "give --plan executors=4..64")
-    values = None if plan is None else parse_plan(plan)
-    if not question and values is None and blame is None:
-        raise UsageError(
-            "nothing to change", "iqcar whatif", "give --remove QUERY, --slots +8 or another option"
-        )
-    if question and values is not None:
-        raise UsageError("a plan is asked alone", "--plan", "leave the other changes out")
     tables = read_for(paths, query_by)
     found, planned, blamed = None, None, None
     with working("fitting what tasks need"):
         diagnosis = diagnose(tables, query_by=query_by, expected=False)
         diagnosis = replace(diagnosis, curves=measured)
-        model = diagnosis.what_if_model
-    if question:
+        _ = diagnosis.what_if_model
+    if wanted.question:
         with counting("replaying") as progress:
-            found = diagnosis.what_if(question, progress)
-    if values is not None:
+            found = diagnosis.what_if(wanted.question, progress)
+    if wanted.plan:
         with counting("replaying") as progress:
-            planned = plan_capacity(model, *values, price=each, progress=progress)
-    if blame is not None:
+            planned = diagnosis.plan(**wanted.plan, progress=progress)
+    if wanted.blame:
         with counting("replaying") as progress:
-            blamed = diagnosis.blame_by_removal(blame, progress)
+            blamed = diagnosis.blame_by_removal(wanted.blame, progress)
     if json != "-":
         if found is not None:
             print_what_if(found, top)

@@ -107,14 +107,22 @@ def changes(result: dict[str, Any], page: int) -> dict[str, Any]:
 
 
 def what_if(result: dict[str, Any], page: int) -> dict[str, Any]:
-    """Return predicted durations with their ranges, after how well the run is reproduced."""
-    return {
-        **only(result, ("do", "self_check", "total")),
-        "capacities": bounded(result["capacities"]),
-        "queries": page_of(result["queries"], page),
-        "assumptions": bounded(result["assumptions"]),
-        "refused": bounded(result["refused"]),
-    }
+    """Return predicted durations with their ranges, a capacity plan, or blame by removal."""
+    found: dict[str, Any] = {}
+    if "queries" in result:
+        found = {
+            **only(result, ("do", "self_check", "total")),
+            "capacities": bounded(result["capacities"]),
+            "queries": page_of(result["queries"], page),
+            "assumptions": bounded(result["assumptions"]),
+            "refused": bounded(result["refused"]),
+        }
+    if "plan" in result:
+        found["plan"] = bounded(result["plan"])
+    if "removal_blame" in result:
+        blame = result["removal_blame"]
+        found["removal_blame"] = {**bounded(blame), "sources": page_of(blame["sources"], page)}
+    return found
 
 
 def history(result: dict[str, Any], page: int) -> dict[str, Any]:

@@ -131,7 +131,8 @@ class Tools:
                 "start ['Q=+10m'], cap ['Q=8'], slots '+8' or '24', executors '8', hosts '+2', "
                 "host_loss [H], disk, network or cpu '2x', host_cores '16', pool ['Q=3'], mode "
                 "FAIR or FIFO, partitions ['Q=400'], scale ['Q=2x'], no_skew [Q], no_gc true; Q "
-                "is a query's name. Several are one joint change."
+                "is a query's name. Several are one joint change. Or plan 'executors=4..64' with "
+                "price '0.4/h': what each number would take; or blame Q: who made it wait."
             ),
         ],
         page: PageNumber = 1,

@@ -1,9 +1,9 @@
 """Answer what-if questions in a process of its own, which keeps the model for the next question.
 
 The server writes lines of JSON to its standard input: a :class:`Task`, then questions, each with
-what :func:`iqcar.whatif.question.ask` takes. Lines of JSON come back: how far it is, that the model
-is made, and for each question why there is no answer, or the bytes of the answer as JSON and as
-HTML, which follow. It ends when its standard input does.
+what :func:`iqcar.whatif.request.parse_request` takes. Lines of JSON come back: how far it is, that
+the model is made, and for each question why there is no answer, or the bytes of the answer as JSON
+and as HTML, which follow. It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -80,11 +80,20 @@ def _modelled(task: Task, tell: Any) -> Diagnosis:
 
 def _answered(diagnosis: Diagnosis, changes: dict[str, Any]) -> tuple[bytes, bytes]:
     """Answer as JSON and as HTML."""
-    from iqcar.report.html.whatif import answer_html
+    from iqcar.report.html.whatif import answer_html, plan_html, removal_blame_html
     from iqcar.report.json.whatif import whatif_to_json
+    from iqcar.whatif.request import parse_request
 
-    found = diagnosis.what_if(**changes)
-    return whatif_to_json(found), answer_html(found, level=2).encode("utf-8", "replace")
+    wanted = parse_request(**changes)
+    found = diagnosis.what_if(wanted.question) if wanted.question else None
+    planned = diagnosis.plan(**wanted.plan) if wanted.plan else None
+    blamed = diagnosis.blame_by_removal(wanted.blame) if wanted.blame else None
+    parts = [
+        answer_html(found, level=2) if found else "",
+        plan_html(planned, level=2) if planned else "",
+        removal_blame_html(blamed, level=2) if blamed else "",
+    ]
+    return whatif_to_json(found, planned, blamed), "".join(parts).encode("utf-8", "replace")
 
 
 def _listen(lines: Queue[bytes]) -> None:

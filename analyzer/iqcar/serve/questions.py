@@ -200,7 +200,7 @@ class Questions:
         task : Task
             The logs, and the settings.
         changes : dict
-            What :func:`iqcar.whatif.question.ask` takes.
+            What :func:`iqcar.whatif.request.parse_request` takes.
 
         Raises
         ------

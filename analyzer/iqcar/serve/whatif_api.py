@@ -14,7 +14,7 @@ from iqcar.serve.endpoints import GONE, REFUSED, WHAT_IF, Endpoint
 from iqcar.serve.handling import answering, read_query, service_of
 from iqcar.serve.responses import JSONResponse, Problem, problem
 from iqcar.serve.schemas import Key
-from iqcar.whatif.question import Question, ask
+from iqcar.whatif.request import parse_request
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -29,7 +29,7 @@ Texts = list[str]
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is changed, as the options of `iqcar whatif` say it; several are one joint change."""
+    """What is asked, as the options of `iqcar whatif` say it; several are one joint change."""
 
     remove: Annotated[Texts, Meta(description="Queries that do not run.")] = []
     start: Annotated[Texts, Meta(description="`Q=+10m`: a query starts later, or earlier.")] = []
@@ -52,14 +52,23 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         str,
         Meta(description="`recorded`: queries start when they did; `chained` (as by default)."),
     ] = ""
+    plan: Annotated[
+        str, Meta(description="`executors=4..64` or `slots=8..64:8`: what each number would take.")
+    ] = ""
+    price: Annotated[str, Meta(description="`0.4/h`: of one executor or slot in a plan.")] = ""
+    blame: Annotated[
+        str, Meta(description="Query whose waits are blamed by replays without the others.")
+    ] = ""
 
     def given(self) -> dict[str, Any]:
-        """What is changed, as :func:`iqcar.whatif.question.ask` takes it."""
+        """What is asked, as :func:`iqcar.whatif.request.parse_request` takes it."""
         return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
 
-    def question(self) -> Question:
+    def check(self) -> None:
         """Check the values; raises UsageError as the command does."""
-        return ask(**self.given())
+        if not self.given():
+            raise UsageError("nothing to change", "", "give remove, slots or another change")
+        parse_request(**self.given())
 
 
 NAMES = tuple(Changes.__struct_fields__)
@@ -129,8 +138,7 @@ async def ask_live(request: Request) -> Response:
 
 async def asked_live(service: Service, keys: list[str], changes: Changes, wait_s: float) -> Asked:
     """Ask, and wait some time for the answer; raises UsageError with what is wrong."""
-    if not changes.question():
-        raise UsageError("nothing to change", "", "give remove, slots or another change")
+    changes.check()
     asked = service.ask(keys, changes.given())
     await asked.wait(wait_s)
     return asked

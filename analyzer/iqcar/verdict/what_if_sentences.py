@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.formatting import duration, percent, short, size
+from iqcar.formatting import duration, percent, run_numbers, short, signed, size
 from iqcar.whatif.what_if import RESOURCES, SLOWER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
+    from iqcar.whatif.plan_capacity import Plan
+    from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.what_if import WhatIf
 
 NOTICED = 0.01
@@ -24,6 +29,45 @@ def most_changed(answer: WhatIf, most: int) -> pd.DataFrame:
     said = answer.queries[answer.queries["refused"] == ""]
     change = (said["predicted_ms"] - said["recorded_ms"]).abs()
     return said.loc[change.sort_values(ascending=False, kind="stable").index[:most]]
+
+
+def told_apart(queries: pd.DataFrame) -> Callable[[dict[str, Any]], str]:
+    """Return how queries are called: by name, with the id before it where several share one."""
+    ids, names = queries["query_id"].tolist(), queries["name"].tolist()
+    times = Counter(names)
+    numbers = dict(zip(ids, run_numbers(ids, names), strict=True))
+
+    def called(row: dict[str, Any]) -> str:
+        name = str(row["name"])
+        return f"{numbers[row['query_id']]} {name}" if times[name] > 1 else name
+
+    return called
+
+
+def plan_note(plan: Plan, value: int) -> str:
+    """Say what is special about a value of a plan: the knee, or the recorded run's."""
+    notes = []
+    if value == plan.knee:
+        notes.append("knee: more gains little")
+    if value == plan.recorded:
+        notes.append("as recorded")
+    return ", ".join(notes)
+
+
+def plan_sentence(plan: Plan) -> str:
+    """Say where more gains little, and what the run had."""
+    gain = (
+        f"above {plan.knee} more gain little" if plan.knee else f"more {plan.of_what} gain nothing"
+    )
+    return f"{gain}; recorded with {plan.recorded} {plan.of_what} at most"
+
+
+def removal_sentence(blame: RemovalBlame) -> str:
+    """Say what the others cost a query."""
+    return (
+        f"{short(blame.target)}: {duration(blame.duration_ms)}, without the others "
+        f"{duration(blame.alone_ms)}; they cost {signed(blame.duration_ms - blame.alone_ms)}"
+    )
 
 
 def check_sentence(check: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar import limits
 from iqcar.errors import IqcarError, UsageError
-from iqcar.formatting import duration, printable, short
+from iqcar.formatting import duration, percent, printable, short, signed
 from iqcar.plots.capacity_plan import capacity_plan
 from iqcar.plots.what_if_pictures import device_use, predicted_durations, waits_before_after
 from iqcar.report.html.environment import escaping_environment
@@ -17,6 +17,10 @@ from iqcar.verdict.what_if_sentences import (
     change_words,
     check_sentence,
     most_changed,
+    plan_note,
+    plan_sentence,
+    removal_sentence,
+    told_apart,
     total_lines,
     waits_of,
 )
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from iqcar.diagnosis import Diagnosis
+    from iqcar.whatif.plan_capacity import Plan
+    from iqcar.whatif.removal_blame import RemovalBlame
     from iqcar.whatif.usual_questions import Usual
     from iqcar.whatif.what_if import WhatIf
 
@@ -113,10 +119,11 @@ def answer_html(answer: WhatIf, level: int = 3) -> str:
     level : int
         Of its heading.
     """
+    called = told_apart(answer.queries)
     rows = [
         {
             **row,
-            "name": printable(short(row["name"], limits.NAME_CHARACTERS)),
+            "name": printable(short(called(row), limits.NAME_CHARACTERS)),
             "waits": waits_of(row),
         }
         for row in most_changed(answer, limits.MOST_PREDICTED).to_dict("records")
@@ -139,6 +146,57 @@ def answer_html(answer: WhatIf, level: int = 3) -> str:
             durations=predicted_durations(answer, limits.MOST_PREDICTED_DRAWN),
             waits=waits_before_after(answer),
             devices=device_use(answer),
+        )
+    )
+
+
+def plan_html(plan: Plan, level: int = 3) -> str:
+    """Lay a capacity plan out as HTML: picture, table, what it rests on.
+
+    Parameters
+    ----------
+    plan : Plan
+    level : int
+        Of its heading.
+    """
+    return (
+        _templates()
+        .get_template("whatif_plan.html.j2")
+        .render(
+            level=level,
+            plan=plan,
+            sentence=plan_sentence(plan),
+            check=check_sentence(plan.self_check),
+            picture=capacity_plan(plan),
+            rows=[
+                {**row, "note": plan_note(plan, row["value"])}
+                for row in plan.values.to_dict("records")
+            ],
+        )
+    )
+
+
+def removal_blame_html(blame: RemovalBlame, level: int = 3) -> str:
+    """Lay blame by removal out as HTML: who made a query wait, by replay and by attribution.
+
+    Parameters
+    ----------
+    blame : RemovalBlame
+    level : int
+        Of its heading.
+    """
+    called = told_apart(blame.sources)
+    return (
+        _templates()
+        .get_template("whatif_blame.html.j2")
+        .render(
+            level=level,
+            sentence=printable(removal_sentence(blame)),
+            rows=[
+                {**row, "name": printable(short(called(row), limits.NAME_CHARACTERS))}
+                for row in blame.sources.to_dict("records")
+            ],
+            doubts=blame.doubts,
         )
     )
 
@@ -206,4 +264,6 @@ def _kinds(chosen: Sequence[Usual]) -> list[dict[str, Any]]:
 
 @cache
 def _templates() -> Environment:
-    return escaping_environment("iqcar.report.html", duration=duration, change=change_words)
+    return escaping_environment(
+        "iqcar.report.html", duration=duration, change=change_words, signed=signed, percent=percent
+    )

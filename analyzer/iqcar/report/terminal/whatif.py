@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from iqcar.formatting import duration, percent, printable, run_numbers, short, signed
+from iqcar.formatting import duration, percent, printable, short, signed
 from iqcar.report.terminal.layout import plain_table, print_doubts, print_section, terminal
 from iqcar.verdict.what_if_sentences import (
     capacity_words,
     change_words,
     check_sentence,
     most_changed,
+    plan_note,
+    plan_sentence,
+    removal_sentence,
+    told_apart,
     total_lines,
     waits_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
@@ -55,11 +55,6 @@ def print_plan(plan: Plan, console: Console | None = None) -> None:
     titles = (f">{plan.of_what}", ">all queries", "(80 %)", ">p80", ">first to last", ">slots used")
     table = plain_table(*titles, *([] if plan.price is None else [">cost"]), "")
     for row in plan.values.to_dict("records"):
-        notes = []
-        if row["value"] == plan.knee:
-            notes.append("knee: more gains little")
-        if row["value"] == plan.recorded:
-            notes.append("as recorded")
         table.add_row(
             str(row["value"]),
             duration(row["total_ms"]),
@@ -68,22 +63,19 @@ def print_plan(plan: Plan, console: Console | None = None) -> None:
             duration(row["makespan_ms"]),
             "unknown" if row["slot_use"] is None else percent(row["slot_use"]),
             *([] if plan.price is None else [f"{row['cost']:.4g}"]),
-            ", ".join(notes),
+            plan_note(plan, row["value"]),
         )
     print_section(console, f"each number of {plan.of_what}", table)
     console.print()
-    if plan.knee is None:
-        console.print(Text(f"more {plan.of_what} gain nothing"))
-    console.print(Text(f"recorded with {plan.recorded} {plan.of_what} at most"))
+    console.print(Text(plan_sentence(plan)))
     console.print(Text(printable(f"assumed: {'; '.join(plan.assumptions)}")))
 
 
 def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None = None) -> None:
     """Print whom a query waited for, by replay and by attribution."""
     console = console or terminal()
-    cost = blame.duration_ms - blame.alone_ms
     table = plain_table("", ">cost", ">gain without it", ">attributed", "")
-    called = _told_apart(blame.sources)
+    called = told_apart(blame.sources)
     for row in blame.sources.head(top).to_dict("records"):
         table.add_row(
             short(called(row)),
@@ -94,10 +86,7 @@ def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None =
         )
     print_section(
         console,
-        printable(
-            f"{short(blame.target)}: {duration(blame.duration_ms)}, without the others "
-            f"{duration(blame.alone_ms)}; they cost {signed(cost)}"
-        ),
+        printable(removal_sentence(blame)),
         table,
     )
     hidden = len(blame.sources) - top
@@ -106,22 +95,9 @@ def print_removal_blame(blame: RemovalBlame, top: int, console: Console | None =
     print_doubts((f"{doubt}." for doubt in blame.doubts), console)
 
 
-def _told_apart(queries: pd.DataFrame) -> Callable[[dict[str, Any]], str]:
-    """Return how queries are called: by name, with the id before it where several share one."""
-    ids, names = queries["query_id"].tolist(), queries["name"].tolist()
-    times = Counter(names)
-    numbers = dict(zip(ids, run_numbers(ids, names), strict=True))
-
-    def called(row: dict[str, Any]) -> str:
-        name = str(row["name"])
-        return f"{numbers[row['query_id']]} {name}" if times[name] > 1 else name
-
-    return called
-
-
 def _queries(answer: WhatIf, top: int) -> Table:
     table = plain_table("", ">recorded", ">predicted", "(80 %)", ">change", "waits")
-    called = _told_apart(answer.queries)
+    called = told_apart(answer.queries)
     for row in most_changed(answer, top).to_dict("records"):
         table.add_row(
             short(called(row)),
