@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.history.change_points import ALPHA, LEAST, MOST, change_points, divisions
+from iqcar.history.change_points import ALPHA, LEAST, MOST, best_division, change_points
 
 NUMBERS = st.lists(st.floats(-1e3, 1e3), min_size=2 * LEAST, max_size=12)
 
@@ -26,18 +26,18 @@ def naive_statistic(first: list[float], second: list[float]) -> float:
 
 
 @given(NUMBERS)
-def test_the_statistic_is_the_paper_s(values: list[float]) -> None:
-    found = divisions(np.array(values))
-    size = len(values) - 2 * LEAST + 1
-    assert found.shape == (size, size)
-    for i in range(size):
-        for j in range(size):
-            first, end = LEAST + i, 2 * LEAST + j
-            if end - first >= LEAST:
-                expected = naive_statistic(values[:first], values[first:end])
-                assert found[i, j] == pytest.approx(expected, rel=1e-6, abs=1e-6)
-            else:
-                assert found[i, j] == 0.0
+def test_the_best_division_is_the_paper_s(values: list[float]) -> None:
+    n = len(values)
+    every = {
+        first: [naive_statistic(values[:first], values[first:end]) for end in ends]
+        for first in range(LEAST, n - LEAST + 1)
+        for ends in [range(first + LEAST, n + 1)]
+    }
+    statistic, at = best_division(np.array(values))
+    best = max(0.0, *(value for found in every.values() for value in found))
+    assert statistic == pytest.approx(best, rel=1e-6, abs=1e-6)
+    if at >= 0:
+        assert max(every[at]) == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
 @given(NUMBERS, st.floats(0.1, 10.0), st.floats(-5.0, 5.0))

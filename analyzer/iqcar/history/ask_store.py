@@ -11,14 +11,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import BlameKind, Resource
-from iqcar.errors import IqcarError, UsageError
+from iqcar.errors import UsageError
 from iqcar.formatting import short
 from iqcar.history.stored_files import Store, open_store
-from iqcar.history.stored_tables import APPLICATIONS, BLAME, CAUSES, HOSTS, PROPERTIES, QUERIES
+from iqcar.history.stored_tables import (
+    APPLICATIONS,
+    BLAME,
+    CAUSES,
+    HOSTS,
+    PROPERTIES,
+    QUERIES,
+    STORED,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from duckdb import DuckDBPyConnection
+
+    from iqcar.tables import TableSpec
 
 PERIODS = ("day", "week", "month", "all")
 OWNERS = ("query", "user", "pool", "session", "application", "cluster")
@@ -50,8 +62,44 @@ class Asked:
     cluster: str = ""
 
     @cached_property
-    def tables(self) -> DuckDBPyConnection:
-        """A connection with a view of the rows that count of each stored table.
+    def _connection(self) -> DuckDBPyConnection:
+        """A connection with the table ``latest``: the last addition of each application."""
+        for day in (self.since, self.until):
+            if day and not _DAY.fullmatch(day):
+                raise UsageError("is no day", day, "write it as 2026-11-23")
+        self.store.must_exist()
+        connection = self.store.connect()
+        chosen = "WHERE cluster = ?" if self.cluster else ""
+        with self.store.reading():
+            self.store.add_view(connection, APPLICATIONS, self.since, self.until)
+            connection.execute(
+                "CREATE TEMP TABLE latest AS "
+                "SELECT cluster, application_id, attempt_id, max(batch) AS batch "
+                f"FROM every_{APPLICATIONS.name} {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+                [self.cluster] if self.cluster else [],
+            )
+        return connection
+
+    @cached_property
+    def _made(self) -> set[str]:
+        """Names of the views and tables that are there."""
+        return set()
+
+    def ask(self, sql: str, *values: Any, **frames: pd.DataFrame) -> pd.DataFrame:
+        """Return what a query answers.
+
+        It can name the stored tables, each with the rows that count and the number of their
+        application as ``app``; ``query_keys``: what queries are grouped by, numbered by ``rowid``;
+        and ``losses``: rows of blame with the numbers of the query that lost (``query``) and of
+        the blamed one (``source``; null if none). Only what it names is read.
+
+        Parameters
+        ----------
+        sql : str
+        *values
+            Parameters of the query.
+        **frames
+            Further tables, by name.
 
         Raises
         ------
@@ -60,43 +108,52 @@ class Asked:
         IqcarError
             If there is no store, or it cannot be read.
         """
-        import duckdb
+        connection = self._connection
+        for name, frame in frames.items():
+            connection.register(name, frame)
+        with self.store.reading():
+            self._make(sql)
+            found: pd.DataFrame = connection.execute(sql, list(values)).df()
+        return found
 
-        for day in (self.since, self.until):
-            if day and not _DAY.fullmatch(day):
-                raise UsageError("is no day", day, "write it as 2026-11-23")
-        self.store.must_exist()
-        connection = self.store.connect(self.since, self.until)
-        chosen = "WHERE cluster = ?" if self.cluster else ""
-        try:
-            connection.execute(
-                f"CREATE TEMP TABLE applications AS SELECT * FROM every_{APPLICATIONS.name} "
-                f"{chosen} QUALIFY row_number() OVER "
-                "(PARTITION BY cluster, application_id, attempt_id ORDER BY batch DESC) = 1",
-                [self.cluster] if self.cluster else [],
-            )
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            raise IqcarError(f"cannot be read: {first_line(error)}", self.store.url) from error
-        for table in (QUERIES, BLAME, CAUSES, HOSTS, PROPERTIES):
-            connection.execute(
-                f"CREATE TEMP VIEW {table.name} AS SELECT t.* FROM every_{table.name} t "
-                "SEMI JOIN applications USING (cluster, batch, application_id, attempt_id)"
-            )
-        return connection
-
-    def ask(self, sql: str, *values: Any) -> pd.DataFrame:
-        """Return what a query over the views answers."""
-        import duckdb
-
-        try:
-            return self.tables.execute(sql, list(values)).df()
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            raise IqcarError(f"cannot be read: {first_line(error)}", self.store.url) from error
+    def _make(self, sql: str) -> None:
+        """Make the views and tables that a query names, and those that these need."""
+        for name, made_by in _VIEWS.items():
+            if name in self._made or not re.search(rf"\b{name}\b", sql):
+                continue
+            self._made.add(name)
+            if name in _READ:
+                self.store.add_view(self._connection, _READ[name], self.since, self.until)
+            self._make(made_by)
+            self._connection.execute(made_by)
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message."""
-    return str(error).strip().partition("\n")[0]
+def _counting(table: TableSpec) -> str:
+    """Make the view of a stored table: the rows that count."""
+    return (
+        f"CREATE TEMP VIEW {table.name} AS SELECT a.rowid AS app, t.* FROM every_{table.name} t "
+        "JOIN latest a USING (cluster, batch, application_id, attempt_id)"
+    )
+
+
+_READ = {table.name: table for table in (QUERIES, BLAME, CAUSES, HOSTS, PROPERTIES)}
+_VIEWS = {
+    **{table.name: _counting(table) for table in STORED},
+    "query_keys": f"""
+        CREATE TEMP TABLE query_keys AS
+        SELECT q.app, q.query_id, q.cluster, q.fingerprint, {_LABEL} AS label, q.pool, q.user,
+               q.session
+        FROM queries q""",
+    "losses": """
+        CREATE TEMP VIEW losses AS
+        SELECT b.app, v.rowid AS query, s.rowid AS source, b.cluster, b.kind, b.resource, b.host,
+               b.lost_ms
+        FROM blame b JOIN query_keys v USING (app, query_id)
+        LEFT JOIN latest a ON a.cluster = b.cluster
+          AND a.application_id = b.source_application_id AND a.attempt_id = b.source_attempt_id
+        LEFT JOIN query_keys s ON s.app = a.rowid AND s.query_id = b.source_query_id""",
+}
+"""What questions can name, and how it is made."""
 
 
 def asked(store: Store | str | Asked, since: str = "", until: str = "", cluster: str = "") -> Asked:
@@ -143,19 +200,14 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
     when = _period(period)
     queries = about.ask(
         f"""
-        WITH source AS (
-          SELECT b.cluster, {when} AS period, q.fingerprint, {_LABEL} AS name, b.lost_ms,
-                 b.source_application_id || b.source_query_id AS run,
-                 b.application_id || b.query_id AS victim
-          FROM blame b JOIN applications a USING (cluster, batch, application_id, attempt_id)
-          JOIN queries q ON q.cluster = b.cluster AND q.application_id = b.source_application_id
-            AND q.attempt_id = b.source_attempt_id AND q.query_id = b.source_query_id
-          WHERE b.kind = '{BlameKind.QUERY.value}')
-        SELECT period, cluster, fingerprint, max(name) AS name, count(DISTINCT run) AS runs,
-               count(DISTINCT victim) AS victims, sum(lost_ms) AS lost_ms
-        FROM source GROUP BY period, cluster, fingerprint
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(lost_ms) DESC, fingerprint) <= ?
-        ORDER BY period DESC, lost_ms DESC, fingerprint""",
+        SELECT {when} AS period, l.cluster, q.fingerprint, max(q.label) AS name,
+               count(DISTINCT l.source) AS runs, count(DISTINCT l.query) AS victims,
+               sum(l.lost_ms) AS lost_ms
+        FROM losses l JOIN applications a USING (app) JOIN query_keys q ON q.rowid = l.source
+        WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3
+        QUALIFY row_number() OVER
+          (PARTITION BY period ORDER BY sum(l.lost_ms) DESC, q.fingerprint) <= ?
+        ORDER BY period DESC, lost_ms DESC, q.fingerprint""",
         most,
     )
     hosts = about.ask(
@@ -165,7 +217,7 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
                sum(h.compared_ms) / nullif(sum(h.expected_ms), 0) AS slowdown,
                sum(h.compared_ms) - sum(h.expected_ms) AS excess_ms,
                sum(h.stragglers)::BIGINT AS stragglers, sum(h.delay_ms) AS delay_ms
-        FROM hosts h JOIN applications a USING (cluster, batch, application_id, attempt_id)
+        FROM hosts h JOIN applications a USING (app)
         GROUP BY 1, 2, 3 HAVING sum(h.expected_ms) > 0
         QUALIFY row_number() OVER (PARTITION BY period ORDER BY excess_ms DESC, h.host) <= ?
         ORDER BY period DESC, excess_ms DESC, host""",
@@ -173,13 +225,13 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
     )
     resources = about.ask(
         f"""
-        SELECT {when} AS period, b.cluster, b.resource, b.host, sum(b.lost_ms) AS lost_ms,
-               count(DISTINCT b.application_id || b.query_id) AS victims
-        FROM blame b JOIN applications a USING (cluster, batch, application_id, attempt_id)
-        WHERE b.kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
+        SELECT {when} AS period, l.cluster, l.resource, l.host, sum(l.lost_ms) AS lost_ms,
+               count(DISTINCT l.query) AS victims
+        FROM losses l JOIN applications a USING (app)
+        WHERE l.kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
         GROUP BY 1, 2, 3, 4
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(b.lost_ms) DESC, b.resource,
-                                   b.host) <= ?
+        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(l.lost_ms) DESC, l.resource,
+                                   l.host) <= ?
         ORDER BY period DESC, lost_ms DESC, resource, host""",
         most,
     )
@@ -215,15 +267,11 @@ def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
     return about.ask(
         f"""
         SELECT v.owner AS victim,
-               CASE b.kind WHEN '{BlameKind.REST.value}' THEN '(others)' ELSE s.owner END AS source,
-               b.resource, sum(b.lost_ms) AS lost_ms,
-               count(DISTINCT b.application_id || b.query_id) AS runs,
-               sum(b.lost_ms) / nullif(sum(sum(b.lost_ms)) OVER (), 0) AS share
-        FROM blame b
-        JOIN owners v USING (cluster, application_id, attempt_id, query_id)
-        LEFT JOIN owners s ON s.cluster = b.cluster AND s.application_id = b.source_application_id
-          AND s.attempt_id = b.source_attempt_id AND s.query_id = b.source_query_id
-        WHERE b.kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
+               CASE l.kind WHEN '{BlameKind.REST.value}' THEN '(others)' ELSE s.owner END AS source,
+               l.resource, sum(l.lost_ms) AS lost_ms, count(DISTINCT l.query) AS runs,
+               sum(l.lost_ms) / nullif(sum(sum(l.lost_ms)) OVER (), 0) AS share
+        FROM losses l JOIN owners v ON v.query = l.query LEFT JOIN owners s ON s.query = l.source
+        WHERE l.kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
         GROUP BY 1, 2, 3 ORDER BY lost_ms DESC, victim, source, resource"""
     )
 
@@ -231,7 +279,7 @@ def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
 def _add_owners(about: Asked, by: str) -> None:
     """Make the table ``owners``: one row per query with whom it belongs to."""
     columns = {
-        "query": _LABEL,
+        "query": "q.label",
         "user": "coalesce(q.user, a.user)",
         "session": "q.session",
         "application": "a.name",
@@ -245,23 +293,20 @@ def _add_owners(about: Asked, by: str) -> None:
             f"use {', '.join(OWNERS)}, or a Spark property such as spark.yarn.queue",
         )
     own = """
-        SELECT cluster, batch, application_id, attempt_id, query_id,
+        SELECT app, query_id,
                CASE count(DISTINCT value) WHEN 1 THEN max(value)
                     ELSE '(several values of ' || $1 || ')' END AS value
-        FROM properties WHERE name = $1 GROUP BY 1, 2, 3, 4, 5"""
+        FROM properties WHERE name = $1 GROUP BY app, query_id"""
+    set_for = f"""
+        LEFT JOIN ({own}) o USING (app, query_id)
+        LEFT JOIN ({own}) p ON p.app = q.app AND p.query_id = ''"""
     about.ask(
         f"""
         CREATE OR REPLACE TEMP TABLE owners AS
-        WITH set_for AS ({own})
-        SELECT q.cluster, q.application_id, q.attempt_id, q.query_id,
+        SELECT q.rowid AS query,
                coalesce(nullif({columns.get(by, "coalesce(o.value, p.value)")}, ''),
                         '(no ' || $1 || ')') AS owner
-        FROM queries q JOIN applications a USING (cluster, batch, application_id, attempt_id)
-        LEFT JOIN (SELECT * FROM set_for WHERE query_id = '') p
-          USING (cluster, batch, application_id, attempt_id)
-        LEFT JOIN set_for o
-          ON o.cluster = q.cluster AND o.batch = q.batch AND o.query_id = q.query_id
-          AND o.application_id = q.application_id AND o.attempt_id = q.attempt_id""",
+        FROM query_keys q JOIN applications a USING (app) {"" if by in columns else set_for}""",
         by,
     )
 
@@ -288,29 +333,31 @@ def trend(store: Store | str | Asked, query: str) -> pd.DataFrame:
         If no query has that name, or several have.
     """
     about = asked(store)
-    fingerprint = find_fingerprint(about, query)
+    return runs_of(about, [find_fingerprint(about, query)])
+
+
+def runs_of(about: Asked, fingerprints: Sequence[str]) -> pd.DataFrame:
+    """List the runs of recurring queries by their fingerprints; columns and order as of trend."""
     waits = ", ".join(f"q.{resource.value}_wait_ms" for resource in Resource)
     return about.ask(
         f"""
-        WITH sources AS (
-          SELECT b.cluster, b.application_id, b.attempt_id, b.query_id,
-                 coalesce(nullif(s.family, ''), s.name) AS source, sum(b.lost_ms) AS source_lost_ms
-          FROM blame b LEFT JOIN queries s
-            ON s.cluster = b.cluster AND s.application_id = b.source_application_id
-            AND s.attempt_id = b.source_attempt_id AND s.query_id = b.source_query_id
-          WHERE b.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3, 4, 5
-          QUALIFY row_number() OVER (
-            PARTITION BY b.cluster, b.application_id, b.attempt_id, b.query_id
-            ORDER BY sum(b.lost_ms) DESC, source) = 1)
+        WITH chosen AS (
+          SELECT k.rowid AS query, k.app, k.query_id FROM query_keys k
+          WHERE k.fingerprint IN (SELECT unnest($1::VARCHAR[]))),
+        sources AS (
+          SELECT l.query, s.label AS source, sum(l.lost_ms) AS source_lost_ms
+          FROM losses l SEMI JOIN chosen USING (query) LEFT JOIN query_keys s ON s.rowid = l.source
+          WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2
+          QUALIFY row_number() OVER
+            (PARTITION BY l.query ORDER BY sum(l.lost_ms) DESC, s.label) = 1)
         SELECT q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name, q.fingerprint,
                q.start_ms, q.duration_ms, q.failed, q.task_ms, q.cpu_ms, q.read_bytes, q.lost_ms,
                q.lost_to_others_ms, {waits}, coalesce(s.source, '') AS source,
                coalesce(s.source_lost_ms, 0) AS source_lost_ms
-        FROM queries q JOIN applications a USING (cluster, batch, application_id, attempt_id)
-        LEFT JOIN sources s USING (cluster, application_id, attempt_id, query_id)
-        WHERE q.fingerprint = ?
+        FROM queries q JOIN chosen c USING (app, query_id) JOIN applications a USING (app)
+        LEFT JOIN sources s USING (query)
         ORDER BY q.start_ms, q.application_id, q.query_id""",
-        fingerprint,
+        [*fingerprints],
     )
 
 

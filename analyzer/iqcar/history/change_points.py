@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.tables.compiled import count_steps, kernel
+
 if TYPE_CHECKING:
     from iqcar.tables.arrays import Floats
 
@@ -89,15 +91,16 @@ def _best(series: Floats, segments: list[tuple[int, int]]) -> tuple[float, int]:
     for low, high in segments:
         if high - low < 2 * LEAST:
             continue
-        statistic = divisions(series[low:high])
-        first = int(statistic.argmax()) // statistic.shape[1]
-        if statistic[first].max() > best:
-            best, at = float(statistic[first].max()), low + LEAST + first
+        count_steps(__name__, (high - low) ** 2)
+        statistic, first = best_division(series[low:high])
+        if statistic > best:
+            best, at = float(statistic), low + first
     return best, at
 
 
-def divisions(segment: Floats) -> Floats:
-    """Compute the scaled energy distance of both parts for every division (eq. 5 to 7).
+@kernel(error_model="numpy", nogil=True)
+def best_division(segment: Floats) -> tuple[float, int]:
+    """Find the division with the largest scaled energy distance of both parts (eq. 5 to 7).
 
     The first part begins where the segment begins; the second one follows it, and may end early, so
     that a change that was undone later is seen.
@@ -108,20 +111,32 @@ def divisions(segment: Floats) -> Floats:
 
     Returns
     -------
-    ndarray of shape (m, m), m = n − 2 · LEAST + 1
-        At (i, j): the first part has LEAST + i values, the second one ends before value
-        2 · LEAST + j; 0 where it would have less than LEAST values.
+    (float, int)
+        The statistic, and the length of the first part; (0, -1) if it is nowhere above 0.
     """
     n = len(segment)
-    sums = np.zeros((n + 1, n + 1))
-    # Σ of distances between the first a and the first b values.
-    np.abs(segment[:, None] - segment[None, :]).cumsum(0).cumsum(1, out=sums[1:, 1:])
-    a = np.arange(LEAST, n - LEAST + 1)[:, None]
-    b = np.arange(2 * LEAST, n + 1)[None, :]
-    c = np.maximum(b - a, 2)  # of parts too short for a statistic: any length will do
-    first = sums[a, a]
-    between = sums[a, b] - first
-    second = sums[b, b] - first - 2.0 * between
-    energy = 2.0 * between / (a * c) - first / (a * (a - 1)) - second / (c * (c - 1))
-    scaled: Floats = np.where(b - a >= LEAST, energy * a * c / (a + c), 0.0)
-    return scaled
+    whole = np.zeros(n + 1)  # Σ of distances of all ordered pairs of the first b values
+    for b in range(2, n + 1):
+        total = 0.0
+        for i in range(b - 1):
+            total += abs(segment[b - 1] - segment[i])
+        whole[b] = whole[b - 1] + 2.0 * total
+    sums = np.zeros(n + 1)  # Σ of distances between the first a and the first b values
+    best, at = 0.0, -1
+    for a in range(1, n - LEAST + 1):
+        total = 0.0
+        for b in range(1, n + 1):
+            total += abs(segment[a - 1] - segment[b - 1])
+            sums[b] += total
+        if a < LEAST:
+            continue
+        first = whole[a]
+        for b in range(a + LEAST, n + 1):
+            c = b - a
+            between = sums[b] - first
+            second = whole[b] - first - 2.0 * between
+            energy = 2.0 * between / (a * c) - first / (a * (a - 1)) - second / (c * (c - 1))
+            scaled = energy * a * c / (a + c)
+            if scaled > best:
+                best, at = scaled, a
+    return best, at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,14 +12,15 @@ from iqcar.comparison.compare_sets import compare
 from iqcar.enums import Resource
 from iqcar.errors import IqcarError
 from iqcar.formatting import duration, printable, resource_name, short
-from iqcar.history.ask_store import Asked, asked, find_fingerprint, trend
+from iqcar.history.ask_store import Asked, asked, find_fingerprint, runs_of
 from iqcar.history.change_points import ALPHA, LEAST, change_points
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from iqcar.history.stored_files import Store
+    from iqcar.tables.arrays import Floats
 
     Progress = Callable[[int, int], None]
 
@@ -33,6 +34,9 @@ _OF_THE_RUN = r"(?i)[.]app[.](id|name|submitTime|startTime)$|[.]port$|[.]id$|jar
 """Settings that differ in every run."""
 _PART = 0.25
 """What explains less of a change is not named."""
+_SERIES = ["cluster", "fingerprint"]
+_SOUND = "NOT q.failed AND q.duration_ms > 0 AND isfinite(q.duration_ms)"
+_IN_ORDER = "ORDER BY q.start_ms, q.application_id, q.query_id"
 
 
 @dataclass(frozen=True)
@@ -120,55 +124,79 @@ def changes(
     """
     about = asked(store)
     only = find_fingerprint(about, query) if query else ""
-    sound = "q.ended AND NOT q.failed AND q.duration_ms > 0"
-    recurring = about.ask(
-        f"SELECT q.fingerprint, q.cluster FROM queries q WHERE {sound} AND "
-        "($1 = '' OR q.fingerprint = $1) GROUP BY 1, 2 HAVING count(*) >= $2 ORDER BY 1, 2",
+    times = about.ask(
+        "SELECT q.cluster, q.fingerprint, q.duration_ms FROM queries q WHERE "
+        f"{_SOUND} AND ($1 = '' OR q.fingerprint = $1) {_IN_ORDER}",
         only,
-        2 * LEAST,
     )
-    found: list[QueryChange] = []
-    for number, (fingerprint, cluster) in enumerate(recurring.itertuples(index=False)):
-        of_one = Asked(about.store, about.since, about.until, str(cluster))
-        of_one.__dict__["tables"] = about.tables
-        runs = trend(of_one, str(fingerprint))
-        fit = (runs["cluster"] == cluster) & ~runs["failed"] & (runs["duration_ms"] > 0)
-        found += _of_series(about, runs[fit].reset_index(drop=True), margin, alpha, explain=explain)
+    series = [(key, each["duration_ms"]) for key, each in times.groupby(_SERIES, sort=True)]
+    series = [(key, each.to_numpy(np.float64)) for key, each in series if len(each) >= 2 * LEAST]
+    changed: dict[tuple[str, str], list[_Step]] = {}
+    for number, (key, durations) in enumerate(series):
+        steps = _steps(durations, margin, alpha)
+        if steps:
+            changed[key] = steps
         if progress is not None:
-            progress(number + 1, len(recurring))
+            progress(number + 1, len(series))
+    found = _explained(about, changed, explain=explain) if changed else []
     found.sort(key=lambda one: (-abs(one.cost_ms), one.fingerprint, one.at_ms))
-    return Changes(tuple(found), len(recurring), alpha)
+    return Changes(tuple(found), len(series), alpha)
 
 
-def _of_series(
-    about: Asked, runs: pd.DataFrame, margin: float, alpha: float, *, explain: bool
-) -> list[QueryChange]:
-    times = runs["duration_ms"].to_numpy(np.float64)
-    points = change_points(np.log(times), alpha)
-    borders = [0, *(point.at for point in points), len(times)]
+class _Step(NamedTuple):
+    """A change of a series: where it and its neighbours are, medians beside it, and its p."""
+
+    first: int
+    at: int
+    end: int
+    before_ms: float
+    after_ms: float
+    p: float
+
+
+def _steps(durations: Floats, margin: float, alpha: float) -> list[_Step]:
+    points = change_points(np.log(durations), alpha)
+    borders = [0, *(point.at for point in points), len(durations)]
     found = []
     for number, point in enumerate(points):
-        before, after = runs[borders[number] : point.at], runs[point.at : borders[number + 2]]
-        was, now = (float(part["duration_ms"].median()) for part in (before, after))
-        if abs(now / was - 1.0) < margin:
-            continue
-        found.append(
-            QueryChange(
-                fingerprint=str(runs["fingerprint"].iloc[0]),
-                name=str(after["name"].iloc[0]),
-                cluster=str(runs["cluster"].iloc[0]),
-                at_ms=float(after["start_ms"].iloc[0]),
-                before_ms=was,
-                after_ms=now,
-                runs_before=len(before),
-                runs_after=len(after),
-                p=point.p,
-                cost_ms=(now - was) * len(after),
-                why=(*_why(before, after), *_settings(about, before, after)),
-                compared=_compared(before, after) if explain else (),
-            )
+        first, end = borders[number], borders[number + 2]
+        was, now = (
+            float(np.median(durations[a:b])) for a, b in ((first, point.at), (point.at, end))
         )
+        if abs(now / was - 1.0) >= margin:
+            found.append(_Step(first, point.at, end, was, now, point.p))
     return found
+
+
+def _explained(
+    about: Asked, changed: dict[tuple[str, str], list[_Step]], *, explain: bool
+) -> list[QueryChange]:
+    """Say what else changed with each change."""
+    every = runs_of(about, sorted({fingerprint for _, fingerprint in changed}))
+    every = every[~every["failed"] & (every["duration_ms"] > 0)]
+    sides = [
+        (step, runs[step.first : step.at], runs[step.at : step.end])
+        for key, runs in every.groupby(_SERIES, sort=True)
+        for step in changed.get(key, ())
+    ]
+    settings = _settings(about, [(before, after) for _, before, after in sides])
+    return [
+        QueryChange(
+            fingerprint=str(after["fingerprint"].iloc[0]),
+            name=str(after["name"].iloc[0]),
+            cluster=str(after["cluster"].iloc[0]),
+            at_ms=float(after["start_ms"].iloc[0]),
+            before_ms=step.before_ms,
+            after_ms=step.after_ms,
+            runs_before=len(before),
+            runs_after=len(after),
+            p=step.p,
+            cost_ms=(step.after_ms - step.before_ms) * len(after),
+            why=(*_why(before, after), *settings.get(number, ())),
+            compared=_compared(before, after) if explain else (),
+        )
+        for number, (step, before, after) in enumerate(sides)
+    ]
 
 
 def _why(before: pd.DataFrame, after: pd.DataFrame) -> list[str]:
@@ -207,34 +235,46 @@ def _more(ms: float) -> str:
     return "more" if ms > 0 else "less"
 
 
-def _settings(about: Asked, before: pd.DataFrame, after: pd.DataFrame) -> list[str]:
+def _settings(
+    about: Asked, changes: Sequence[tuple[pd.DataFrame, pd.DataFrame]]
+) -> dict[int, list[str]]:
     """Name the settings that were the same in all runs before, and another in all runs after."""
     key = ["cluster", "application_id", "attempt_id"]
-    sides = [side[key].drop_duplicates().assign(side=n) for n, side in enumerate((before, after))]
-    about.tables.register("run_sides", pd.concat(sides))
+    sides = [
+        side[key].drop_duplicates().assign(change=number, after=bool(n))
+        for number, both in enumerate(changes)
+        for n, side in enumerate(both)
+    ]
     found = about.ask(
         """
-        SELECT p.name,
-               max(p.value) FILTER (WHERE r.side = 0) AS was,
-               max(p.value) FILTER (WHERE r.side = 1) AS now
-        FROM properties p JOIN run_sides r USING (cluster, application_id, attempt_id)
-        WHERE p.query_id = '' AND NOT regexp_matches(p.name, $3)
-        GROUP BY p.name
-        HAVING count(DISTINCT p.value) FILTER (WHERE r.side = 0) = 1
-           AND count(DISTINCT p.value) FILTER (WHERE r.side = 1) = 1
-           AND count(*) FILTER (WHERE r.side = 0) = $1 AND count(*) FILTER (WHERE r.side = 1) = $2
+        WITH side AS (
+          SELECT r.change, r.after, a.app, count(*) OVER (PARTITION BY r.change, r.after) AS size
+          FROM run_sides r JOIN applications a USING (cluster, application_id, attempt_id))
+        SELECT s.change, p.name,
+               max(p.value) FILTER (WHERE NOT s.after) AS was,
+               max(p.value) FILTER (WHERE s.after) AS now
+        FROM properties p JOIN side s USING (app)
+        WHERE p.query_id = '' AND NOT regexp_matches(p.name, $1)
+        GROUP BY s.change, p.name
+        HAVING count(DISTINCT p.value) FILTER (WHERE NOT s.after) = 1
+           AND count(DISTINCT p.value) FILTER (WHERE s.after) = 1
+           AND count(*) FILTER (WHERE NOT s.after) = max(s.size) FILTER (WHERE NOT s.after)
+           AND count(*) FILTER (WHERE s.after) = max(s.size) FILTER (WHERE s.after)
            AND was <> now
-        ORDER BY p.name""",
-        len(sides[0]),
-        len(sides[1]),
+        ORDER BY s.change, p.name""",
         _OF_THE_RUN,
+        run_sides=pd.concat(sides),
     )
-    said = [
-        f"{one.name} was {short(printable(one.was), 60)} and is {short(printable(one.now), 60)}"
-        for one in found.head(MOST_SETTINGS).itertuples()
-    ]
-    more = len(found) - MOST_SETTINGS
-    return [*said, *([f"{more} more settings changed"] if more > 0 else [])]
+    said: dict[int, list[str]] = {}
+    for number, mine in found.groupby("change"):
+        said[int(number)] = [
+            f"{one.name} was {short(printable(one.was), 60)} and is {short(printable(one.now), 60)}"
+            for one in mine.head(MOST_SETTINGS).itertuples()
+        ]
+        more = len(mine) - MOST_SETTINGS
+        if more > 0:
+            said[int(number)].append(f"{more} more settings changed")
+    return said
 
 
 def _compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from iqcar.eventlog.text.redact import redact_text
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import pandas as pd
     import pyarrow as pa
@@ -116,48 +116,70 @@ class Store:
                 found.append(StoredFile(path, unquote(name[1]), name[2], name[3]))
         return sorted(found, key=lambda one: (one.batch, one.path))
 
-    def connect(self, since: str = "", until: str = "") -> DuckDBPyConnection:
-        """Open a connection with a view ``every_TABLE`` of each table's rows, read when asked.
+    def connect(self) -> DuckDBPyConnection:
+        """Open a connection that reads this store's files."""
+        import duckdb
+
+        connection = duckdb.connect()
+        connection.execute("SET enable_progress_bar = false; SET parquet_metadata_cache = true")
+        if self._remote:
+            connection.register_filesystem(self.files)
+        return connection
+
+    def add_view(
+        self, connection: DuckDBPyConnection, table: TableSpec, since: str = "", until: str = ""
+    ) -> None:
+        """Add a view ``every_TABLE`` of a table's rows, which are read when asked.
 
         Beside its columns a view has ``cluster`` and ``day``.
         """
-        import duckdb
         import pandas as pd
 
-        connection = duckdb.connect()
-        connection.execute("SET enable_progress_bar = false")
-        remote = "file" not in self._protocols
-        if remote:
-            connection.register_filesystem(self.files)
-        for table in STORED:
-            columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
-            view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
-            found = self.list(table, since, until)
-            if found:
-                paths = [
-                    self.files.unstrip_protocol(one.path) if remote else one.path for one in found
-                ]
-                listed = pd.DataFrame(
-                    {"filename": paths, "cluster": [one.cluster for one in found],
-                     "day": [one.day for one in found]}
-                )  # fmt: skip
-                connection.register("listed", listed)
-                connection.execute(f"CREATE TEMP TABLE files_{table.name} AS SELECT * FROM listed")
-                quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-                # By name: a file of an older iqcar may lack a column.
-                view += (
-                    f" UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM read_parquet([{quoted}]"
-                    ", union_by_name = true, hive_partitioning = false, filename = true) "
-                    f"JOIN files_{table.name} USING (filename)"
-                )
-            connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
-        return connection
+        columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
+        view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
+        found = self.list(table, since, until)
+        if found:
+            paths = [
+                self.files.unstrip_protocol(one.path) if self._remote else one.path for one in found
+            ]
+            listed = pd.DataFrame(
+                {"filename": paths, "cluster": [one.cluster for one in found],
+                 "day": [one.day for one in found]}
+            )  # fmt: skip
+            connection.register("listed", listed)
+            connection.execute(f"CREATE TEMP TABLE files_{table.name} AS SELECT * FROM listed")
+            quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+            # By name: a file of an older iqcar may lack a column.
+            view += (
+                f" UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM read_parquet([{quoted}]"
+                ", union_by_name = true, hive_partitioning = false, filename = true) "
+                f"JOIN files_{table.name} USING (filename)"
+            )
+        connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
 
     def known(self) -> pd.DataFrame:
         """Return the rows of ``applications`` of all additions, the last one last."""
-        sql = f"SELECT * FROM every_{APPLICATIONS.name} ORDER BY batch"
-        known: pd.DataFrame = self.connect().execute(sql).df()
+        connection = self.connect()
+        with self.reading():
+            self.add_view(connection, APPLICATIONS)
+            sql = f"SELECT * FROM every_{APPLICATIONS.name} ORDER BY batch"
+            known: pd.DataFrame = connection.execute(sql).df()
         return known
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn what DuckDB raises because of a file into one line."""
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            said = str(error).strip().partition("\n")[0]
+            raise IqcarError(f"cannot be read: {said}", self.url) from error
+
+    @property
+    def _remote(self) -> bool:
+        return "file" not in self._protocols
 
     def _marked(self) -> bool:
         """Tell whether it is a store; raises IqcarError if it is one of a later version."""
