@@ -284,7 +284,7 @@ def test_a_log_is_appended_to_and_a_delay_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
     for label in ("first", "second"):
         asked_ms = time.time() * 1000
-        words = ["--for", "200ms", "--processes", 1, "--host", label, "--log", log]
+        words = ["--for", "2s", "--share", "0.1", "--processes", 1, "--host", label, "--log", log]
         done = iqcar("inject", "cpu", *words, "--delay", "1500ms")
         assert done.returncode == 0, done.stderr
         assert f"cpu on {label}: " in done.stdout

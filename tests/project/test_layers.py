@@ -40,7 +40,7 @@ FRONT_DOOR = (
         "eventlog.find",
         "eventlog.text",
     ),
-    *("eventlog.log_summary", "whatif.question"),
+    *("eventlog.log_summary", "whatif.request"),
 )
 """What `serve` may import: what lists logs, `read`, `diagnose` and `compare` as every command calls
 them, and the report; none of the steps in between."""
