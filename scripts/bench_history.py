@@ -2,13 +2,20 @@
 
     scripts/bench history           100 and 400 nightly applications
     scripts/bench history --full    1,000 and 4,000
+    scripts/bench history --year    a year of 27 applications a day, 10,000 tasks each
 
-Everything runs in one process, and figures are ratios of CPU times of one run, but for bytes.
+Figures are ratios of CPU times of one process and run, but for bytes. A year is 98.6 M tasks: the
+rows of one application, read and diagnosed, are kept again and again under other names, days and
+durations. Its figures are tasks diagnosed in a minute of one core, without reading their log, and
+the seconds and the peak of memory that questions take in a process of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,11 +24,24 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.history import add, changes, top, who
+import numpy as np
+import pandas as pd
+from bench_ingest import write_log
+
+from iqcar.history import add, changes, open_store, top, trend, who
+from iqcar.history.stored_files import write_batch
+from iqcar.history.stored_rows import rows_of
 from iqcar.pipeline import diagnose, read
-from tests.support.nightly_logs import nightly_logs
+from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs
 
 GROWTH = 4
+DAYS, A_DAY = 365, 27
+LOG_BYTES = 55_000_000
+"""Size of a plain log of 10,000 tasks."""
+SETTINGS = 60
+"""Spark properties that an application sets."""
+SLOWER = 200
+"""Day from which every tenth application takes 1.5 times as long."""
 
 
 def cpu_s(work: Callable[[], object]) -> float:
@@ -31,11 +51,8 @@ def cpu_s(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def main() -> int:
-    """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="1,000 and 4,000 applications")
-    count = 1000 if parser.parse_args().full else 100
+def growth(count: int) -> None:
+    """Measure additions of few and of many applications, and how answers grow."""
     with tempfile.TemporaryDirectory(prefix="iqcar-history-") as name:
         folder = Path(name)
         logs = sorted(nightly_logs(folder / "logs", GROWTH * count).iterdir())
@@ -58,6 +75,106 @@ def main() -> int:
     print(f"bytes kept of an application  {size:,.0f}")
     for question, ratio in asked.items():
         print(f"{question}: {GROWTH} times as many applications take {ratio:.1f} times as long")
+
+
+def year() -> None:
+    """Measure a year of applications with 10,000 tasks each."""
+    with tempfile.TemporaryDirectory(prefix="iqcar-history-") as name:
+        log = Path(name, "app-year")
+        tasks = write_log(log, LOG_BYTES, plain=True)
+        read([log], processes=1)
+        reading = cpu_s(lambda: read([log], processes=1))
+        tables = read([log], processes=1)
+        rows_of(diagnose(tables, expected=False), {}, "")  # compiles, or loads what is compiled
+        found: dict[str, pd.DataFrame] = {}
+        seconds = cpu_s(
+            lambda: found.update(rows_of(diagnose(tables, expected=False), {str(log): 1}, ""))
+        )
+        print(f"{60 * tasks / seconds / 1e6:.1f} M tasks are diagnosed in a minute of one core")
+        print(f"reading the log takes {reading / seconds:.1f} × as long as that")
+        store = str(Path(name, "store"))
+        started = time.process_time()
+        size = _write_year(store, found)
+        wrote = time.process_time() - started
+        apps = DAYS * A_DAY
+        files = sum(1 for _ in Path(store).rglob("*.parquet"))
+        print(f"{apps:,} applications: {size / apps:,.0f} bytes of each, {files:,} files")
+        print(f"their rows are made and written in {wrote / (apps * seconds):.3f} of a diagnosis")
+        for question in QUESTIONS:
+            done = subprocess.run(
+                [sys.executable, __file__, "--ask", question, store],
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+            said = json.loads(done.stdout)
+            print(f"{question:<22} {said['s']:.2f} s, {said['mb']:,.0f} MB")
+
+
+def _write_year(store: str, rows: dict[str, pd.DataFrame]) -> int:
+    """Keep copies of one application's rows, an addition a day; return the bytes written."""
+    random = np.random.default_rng(1)
+    settings = pd.concat([rows["properties"].head(1)] * SETTINGS).assign(
+        name=[f"spark.setting.{k}" for k in range(SETTINGS)]
+    )
+    rows = {**rows, "properties": pd.concat([rows["properties"], settings])}
+    opened, written = open_store(store), 0
+    for day in range(DAYS):
+        parts: dict[str, list[pd.DataFrame]] = {name: [] for name in rows}
+        for n in range(A_DAY):
+            app = f"app-{day:03d}-{n:02d}"
+            slower = 1.5 if n % 10 == 0 and day >= SLOWER else 1.0
+            factor = random.uniform(0.8, 1.2, len(rows["queries"])) * slower
+            for name, frame in rows.items():
+                copy = frame.assign(batch=f"{day:05d}", application_id=app)
+                if name == "applications":
+                    copy["path"], copy["name"] = f"/logs/{app}", f"job-{n}"
+                if name == "blame":
+                    copy["source_application_id"] = np.where(copy["source_query_id"] != "", app, "")
+                if name == "queries":
+                    copy["fingerprint"] = [f"{n:02d}-{k}" for k in range(len(copy))]
+                    copy["duration_ms"] *= factor
+                if "start_ms" in copy:
+                    copy["start_ms"] = FIRST_MS + DAY_MS * day + 60e3 * n
+                parts[name].append(copy)
+        rows_of_day = {name: pd.concat(part) for name, part in parts.items()}
+        written += write_batch(opened, "yarn", f"{day:05d}", rows_of_day)
+    return written
+
+
+QUESTIONS: dict[str, Callable[[str], object]] = {
+    "top by week": top,
+    "top by month": lambda store: top(store, "month"),
+    "who by query": who,
+    "who by user": lambda store: who(store, "user"),
+    "who by a property": lambda store: who(store, "spark.setting.7"),
+    "trend of one query": lambda store: trend(store, "00-1"),
+    "changes of one query": lambda store: changes(store, "00-1"),
+    "changes of all": changes,
+}
+
+
+def ask(question: str, store: str) -> None:
+    """Ask once, and print the seconds and the peak of memory as JSON."""
+    started = time.perf_counter()
+    QUESTIONS[question](store)
+    taken = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"s": taken, "mb": peak}))
+
+
+def main() -> int:
+    """Measure, and print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="1,000 and 4,000 applications")
+    parser.add_argument("--year", action="store_true", help="10,000 tasks, 27 times a day")
+    parser.add_argument("--ask", nargs=2, metavar=("QUESTION", "STORE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.ask:
+        ask(*options.ask)
+    elif options.year:
+        year()
+    else:
+        growth(1000 if options.full else 100)
     return 0
 
 

@@ -207,12 +207,12 @@ SECTIONS = (
         "analysis of the run before proposes, with a cap, and with `iqcar live --apply`, which "
         "starts without any. Tasks mostly sleep, so that slots are all that is short.",
         live_rules,
-        "Two runs of each arm on each cluster; other processes' use of the processors disturbed those "
-        "of the live loop on embedded Spark, so they have no verdict. A weight helps once a task of "
-        "the intruder ends; a strict cap keeps slots free, so that short queries hardly notice the "
-        "intruder, who pays: his queries take nearly twice as long. The live loop needs nine to "
-        "twelve seconds to its first rule, and the intruder's second visit finds it there; no rule "
-        "was taken back and written again.",
+        "Two runs of each arm on each cluster; other processes' use of the processors disturbed "
+        "those of the live loop on embedded Spark, so they have no verdict. A weight helps once "
+        "a task of the intruder ends; a strict cap keeps slots free, so that short queries "
+        "hardly notice the intruder, who pays: his queries take nearly twice as long. The live "
+        "loop needs nine to twelve seconds to its first rule, and the intruder's second visit "
+        "finds it there; no rule was taken back and written again.",
     ),
     Section(
         "thrift_tenants",

@@ -124,7 +124,7 @@ def test_bugs_that_steps_met_are_raised_together_on_the_driver() -> None:
 
 
 def test_what_is_shipped_is_the_package_with_its_data_and_nothing_else() -> None:
-    names = {path.relative_to(send_code.PACKAGE).as_posix() for path in send_code.package_files()}
+    names = {place for _, place in send_code.shipped_files()}
     package = send_code.PACKAGE
     modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
     assert modules <= names

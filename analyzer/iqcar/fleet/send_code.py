@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from iqcar.eventlog.text.shared_data import SHARED, shared_file
 from iqcar.fleet import executor_boot
 from iqcar.fleet.session import is_local
+from iqcar.rules.vocabulary.data_files import rules_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,26 +53,31 @@ def ship(spark: Any) -> Shipped:
     context = spark.sparkContext
     if is_local(context.master):
         return Shipped(str(PACKAGE.parent), "")
-    files = package_files()
     digest = hashlib.sha256()
-    for path in files:
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
+    for path, place in shipped_files():
+        digest.update(place.encode() + path.read_bytes())
     name = f"iqcar-{digest.hexdigest()[:16]}.zip"
     if not any(str(known).endswith(f"/{name}") for known in context.listFiles):
         folder = Path(tempfile.mkdtemp(prefix="iqcar-"))
         # Executors can come, and ask for it, as long as the application lives.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as packed:
-            for path in files:
-                packed.write(path, Path("iqcar") / path.relative_to(PACKAGE))
-            for path in map(shared_file, SHARED):
-                if not path.is_relative_to(PACKAGE):  # a checkout: it lies beside the package
-                    packed.write(path, Path("iqcar") / "data" / path.name)
+        write_package(folder / name)
         context.addFile(str(folder / name))
     return Shipped("", name)
 
 
-def package_files() -> list[Path]:
-    """Files of the package that an executor needs, in the order of names."""
-    found = (path for path in PACKAGE.rglob("*") if path.suffix in (*SOURCES, *COMPILED))
-    return sorted(path for path in found if path.is_file())
+def write_package(file: Path) -> None:
+    """Write the zip that executors unpack."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path, place in shipped_files():
+            packed.write(path, f"iqcar/{place}")
+
+
+def shipped_files() -> list[tuple[Path, str]]:
+    """Files that an executor needs, and their places in the package, in the order of names."""
+    found = [path for path in PACKAGE.rglob("*") if path.suffix in (*SOURCES, *COMPILED)]
+    own = [(path, path.relative_to(PACKAGE).as_posix()) for path in sorted(found) if path.is_file()]
+    data = [(path, f"data/{path.name}") for path in map(shared_file, SHARED)]
+    data += [(path, f"data/rules/{path.name}") for path in sorted(rules_folder().glob("*.json"))]
+    # In a checkout data lies beside the package.
+    return own + [(path, place) for path, place in data if not path.is_relative_to(PACKAGE)]

@@ -197,13 +197,16 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
     if period not in PERIODS:
         raise UsageError(f"there is no period {period!r}", "", f"use {', '.join(PERIODS)}")
     about = asked(store)
-    when = _period(period)
+    periods = (
+        f"WITH a AS MATERIALIZED (SELECT a.app, {_period(period)} AS period FROM applications a)"
+    )
     queries = about.ask(
         f"""
-        SELECT {when} AS period, l.cluster, q.fingerprint, max(q.label) AS name,
+        {periods}
+        SELECT a.period, l.cluster, q.fingerprint, max(q.label) AS name,
                count(DISTINCT l.source) AS runs, count(DISTINCT l.query) AS victims,
                sum(l.lost_ms) AS lost_ms
-        FROM losses l JOIN applications a USING (app) JOIN query_keys q ON q.rowid = l.source
+        FROM losses l JOIN a USING (app) JOIN query_keys q ON q.rowid = l.source
         WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3
         QUALIFY row_number() OVER
           (PARTITION BY period ORDER BY sum(l.lost_ms) DESC, q.fingerprint) <= ?
@@ -212,12 +215,13 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
     )
     hosts = about.ask(
         f"""
-        SELECT {when} AS period, h.cluster, h.host, count(*) AS applications,
+        {periods}
+        SELECT a.period, h.cluster, h.host, count(*) AS applications,
                sum(h.tasks)::BIGINT AS tasks,
                sum(h.compared_ms) / nullif(sum(h.expected_ms), 0) AS slowdown,
                sum(h.compared_ms) - sum(h.expected_ms) AS excess_ms,
                sum(h.stragglers)::BIGINT AS stragglers, sum(h.delay_ms) AS delay_ms
-        FROM hosts h JOIN applications a USING (app)
+        FROM hosts h JOIN a USING (app)
         GROUP BY 1, 2, 3 HAVING sum(h.expected_ms) > 0
         QUALIFY row_number() OVER (PARTITION BY period ORDER BY excess_ms DESC, h.host) <= ?
         ORDER BY period DESC, excess_ms DESC, host""",
@@ -225,13 +229,14 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
     )
     resources = about.ask(
         f"""
-        SELECT {when} AS period, l.cluster, l.resource, l.host, sum(l.lost_ms) AS lost_ms,
-               count(DISTINCT l.query) AS victims
-        FROM losses l JOIN applications a USING (app)
-        WHERE l.kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
+        {periods}
+        SELECT a.period, b.cluster, b.resource, b.host, sum(b.lost_ms) AS lost_ms,
+               count(DISTINCT v.rowid) AS victims
+        FROM blame b JOIN a USING (app) JOIN query_keys v USING (app, query_id)
+        WHERE b.kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
         GROUP BY 1, 2, 3, 4
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(l.lost_ms) DESC, l.resource,
-                                   l.host) <= ?
+        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(b.lost_ms) DESC, b.resource,
+                                   b.host) <= ?
         ORDER BY period DESC, lost_ms DESC, resource, host""",
         most,
     )

@@ -121,6 +121,8 @@ def best_division(segment: Floats) -> tuple[float, int]:
         for i in range(b - 1):
             total += abs(segment[b - 1] - segment[i])
         whole[b] = whole[b - 1] + 2.0 * total
+    over = np.zeros(n + 1)  # divisions take longer than all the rest
+    over[1:] = 1.0 / np.arange(1, n + 1)
     sums = np.zeros(n + 1)  # Σ of distances between the first a and the first b values
     best, at = 0.0, -1
     for a in range(1, n - LEAST + 1):
@@ -135,8 +137,9 @@ def best_division(segment: Floats) -> tuple[float, int]:
             c = b - a
             between = sums[b] - first
             second = whole[b] - first - 2.0 * between
-            energy = 2.0 * between / (a * c) - first / (a * (a - 1)) - second / (c * (c - 1))
-            scaled = energy * a * c / (a + c)
+            # Eq. 6, 2 · between/(a·c) − first/(a·(a − 1)) − second/(c·(c − 1)), times a·c/b.
+            within = first * (c * over[a - 1]) + second * (a * over[c - 1])
+            scaled = (2.0 * between - within) * over[b]
             if scaled > best:
                 best, at = scaled, a
     return best, at

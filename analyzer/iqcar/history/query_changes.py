@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,12 +134,13 @@ def changes(
     series = [(key, each["duration_ms"]) for key, each in times.groupby(_SERIES, sort=True)]
     series = [(key, each.to_numpy(np.float64)) for key, each in series if len(each) >= 2 * LEAST]
     changed: dict[tuple[str, str], list[_Step]] = {}
-    for number, (key, durations) in enumerate(series):
-        steps = _steps(durations, margin, alpha)
-        if steps:
-            changed[key] = steps
-        if progress is not None:
-            progress(number + 1, len(series))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:  # what takes long is compiled
+        found_in = threads.map(lambda one: _steps(one[1], margin, alpha), series)
+        for number, ((key, _), steps) in enumerate(zip(series, found_in, strict=True)):
+            if steps:
+                changed[key] = steps
+            if progress is not None:
+                progress(number + 1, len(series))
     found = _explained(about, changed, explain=explain) if changed else []
     found.sort(key=lambda one: (-abs(one.cost_ms), one.fingerprint, one.at_ms))
     return Changes(tuple(found), len(series), alpha)
