@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()
 if "rows" in sys.argv:  # counted in the JVM: Spark 3.3 cannot pickle functions of new Pythons
-    print("RESULT", spark.sparkContext.parallelize(range(3000), 6)._jrdd.count())
+    print("RESULT", spark.sparkContext.parallelize(list(range(3000)), 6)._jrdd.count())
     spark.stop()
     sys.exit()
 spark.conf.set("spark.sql.shuffle.partitions", "3")
