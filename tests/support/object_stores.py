@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import socket
@@ -47,6 +48,7 @@ def s3_server(set_env: pytest.MonkeyPatch) -> Iterator[str]:
         for_s3(set_env, address)
         yield address
     finally:
+        ask_who_it_is(address, after=math.inf)  # all servers of a process share this
         server.stop()
         forget("s3")
 
@@ -66,9 +68,9 @@ def for_s3(set_env: pytest.MonkeyPatch, address: str, key: str = "somebody") -> 
             set_env.delenv(name, raising=False)
 
 
-def ask_who_it_is(address: str) -> None:
-    """Let an S3 server check from now on who asks; it knows nobody."""
-    httpx.post(f"{address}/moto-api/reset-auth", content=b"0").raise_for_status()
+def ask_who_it_is(address: str, after: float = 0) -> None:
+    """Let an S3 server check, after some more questions, who asks; it knows nobody."""
+    httpx.post(f"{address}/moto-api/reset-auth", content=str(after).encode()).raise_for_status()
 
 
 def forget(protocol: str) -> None:
