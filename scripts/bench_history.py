@@ -29,6 +29,7 @@ import pandas as pd
 from bench_ingest import write_log
 
 from iqcar.history import add, changes, open_store, top, trend, who
+from iqcar.history.merged_months import merge_months
 from iqcar.history.stored_files import write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.pipeline import diagnose, read
@@ -100,6 +101,8 @@ def year() -> None:
         files = sum(1 for _ in Path(store).rglob("*.parquet"))
         print(f"{apps:,} applications: {size / apps:,.0f} bytes of each, {files:,} files")
         print(f"their rows are made and written in {wrote / (apps * seconds):.3f} of a diagnosis")
+        merging = cpu_s(lambda: merge_months(open_store(store)))
+        print(f"merging their files takes {merging / (apps * seconds):.4f} of a diagnosis of each")
         for question in QUESTIONS:
             done = subprocess.run(
                 [sys.executable, __file__, "--ask", question, store],

@@ -89,9 +89,11 @@ def test_a_rule_for_a_victim_that_waits_for_a_disk_is_predicted_and_a_cap_helps_
     said = cap.expected["before_ms"] - cap.expected["after_ms"]
     assert saved > 0.15 * before.sum()
     assert said == pytest.approx(saved, rel=0.2)
-    # A disk does as much for fewer tasks: the hog hardly pays.
+    # A disk does as much for fewer tasks: the hog hardly pays. Who meets whom on a host hangs on
+    # the last bit of a time, so on another processor the same run moves by some percent.
     pays = 100 * (truth[0] / before[0] - 1)
-    assert cap.expected["source_change_percent"] == pytest.approx(pays, abs=6)
+    assert abs(pays) < 10
+    assert cap.expected["source_change_percent"] == pytest.approx(pays, abs=10)
     assert prediction.together.outlook == "helps"
     assert prediction.together.model == "devices"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,7 +24,8 @@ from iqcar.eventlog.find.log_parts import EventLog
 from iqcar.eventlog.log_summary import Peek, peek
 from iqcar.history.cluster_name import cluster_of
 from iqcar.history.log_groups import group_logs
-from iqcar.history.stored_files import Store, open_store, write_batch
+from iqcar.history.merged_months import merge_months
+from iqcar.history.stored_files import Store, new_batch, open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.pipeline import diagnose, read
@@ -65,6 +65,8 @@ class Added:
         Size of the files written.
     cut : int
         Borders between groups of applications across which blame is missing.
+    merged : int
+        Files of earlier additions that were merged, so that questions open fewer.
     """
 
     added: int = 0
@@ -73,6 +75,7 @@ class Added:
     failed: list[tuple[str, str]] = field(default_factory=list)
     written_bytes: int = 0
     cut: int = 0
+    merged: int = 0
 
 
 def add(
@@ -117,23 +120,35 @@ def add(
     wanted = list(_wanted(kept, logs, result, again=again))
     sizes = {log.path: log.size_bytes for log, _ in wanted}
     writer = _Writer(kept, cluster, sizes, result)
-    done, total = len(logs) - len(wanted), len(logs)
     if spark is not None:
         _add_on_spark(spark, [log for log, _ in wanted], writer, progress)
-        return result
+    else:
+        _add_here(wanted, writer, processes or os.cpu_count() or 1, progress, len(logs))
+    result.merged = merge_months(kept)
+    return result
+
+
+def _add_here(
+    wanted: list[tuple[EventLog, Peek]],
+    writer: _Writer,
+    processes: int,
+    progress: Progress | None,
+    total: int,
+) -> None:
+    """Diagnose on this machine the applications that ran at once together, and write their rows."""
     grouped = group_logs(wanted)
-    result.cut = grouped.cut
+    writer.result.cut = grouped.cut
+    done = total - len(wanted)
     if progress is not None:
         progress(done, total)
     try:
-        for group, rows in _diagnosed(grouped.groups, processes or os.cpu_count() or 1):
+        for group, rows in _diagnosed(grouped.groups, processes):
             writer.take(group, rows)
             done += len(group)
             if progress is not None:
                 progress(done, total)
     finally:
         writer.flush()
-    return result
 
 
 def _add_on_spark(
@@ -300,7 +315,7 @@ class _Writer:
         """Write what was collected as one addition per cluster."""
         while self.held:
             cluster, parts = self.held.popitem()
-            batch = f"{time.time_ns() // 1_000_000:014d}-{uuid.uuid4().hex[:8]}"
+            batch = new_batch()
             rows = {
                 table.name: pd.concat([part[table.name] for part in parts]).assign(batch=batch)
                 for table in STORED

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.formatting import short
-from iqcar.history.stored_files import Store, open_store
+from iqcar.history.stored_files import Part, Store, open_store, part_of
 from iqcar.history.stored_tables import (
     APPLICATIONS,
     BLAME,
@@ -25,9 +25,10 @@ from iqcar.history.stored_tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
     from iqcar.tables import TableSpec
@@ -69,16 +70,25 @@ class Asked:
                 raise UsageError("is no day", day, "write it as 2026-11-23")
         self.store.must_exist()
         connection = self.store.connect()
-        chosen = "WHERE cluster = ?" if self.cluster else ""
         with self.store.reading():
             self.store.add_view(connection, APPLICATIONS, self.since, self.until)
             connection.execute(
-                "CREATE TEMP TABLE latest AS "
-                "SELECT cluster, application_id, attempt_id, max(batch) AS batch "
-                f"FROM every_{APPLICATIONS.name} {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-                [self.cluster] if self.cluster else [],
+                f"""
+                CREATE TEMP TABLE latest AS
+                SELECT cluster, application_id, attempt_id, max(batch) AS batch,
+                       arg_max(day, batch) AS day
+                FROM (SELECT *, {_start("day")} AS started FROM every_{APPLICATIONS.name})
+                WHERE (started IS NULL OR started BETWEEN $1 AND $2) AND $3 IN ('', cluster)
+                GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
+                [self.since or "0", self.until or "9", self.cluster],
             )
         return connection
+
+    @cached_property
+    def _parts(self) -> set[Part]:
+        """The files of the other tables that hold rows that count."""
+        every = self._connection.execute("SELECT DISTINCT cluster, day, batch FROM latest")
+        return {part_of(*row) for row in every.fetchall()}
 
     @cached_property
     def _made(self) -> set[str]:
@@ -108,13 +118,23 @@ class Asked:
         IqcarError
             If there is no store, or it cannot be read.
         """
-        connection = self._connection
-        for name, frame in frames.items():
-            connection.register(name, frame)
         with self.store.reading():
-            self._make(sql)
-            found: pd.DataFrame = connection.execute(sql, list(values)).df()
+            found: pd.DataFrame = self._run(sql, values, frames).df()
         return found
+
+    def ask_arrow(self, sql: str, *values: Any) -> pa.Table:
+        """As :meth:`ask`, but return the answer as an Arrow table."""
+        with self.store.reading():
+            found: pa.Table = self._run(sql, values, {}).to_arrow_table()
+        return found
+
+    def _run(
+        self, sql: str, values: Sequence[Any], frames: Mapping[str, pd.DataFrame]
+    ) -> DuckDBPyConnection:
+        for name, frame in frames.items():
+            self._connection.register(name, frame)
+        self._make(sql)
+        return self._connection.execute(sql, list(values))
 
     def _make(self, sql: str) -> None:
         """Make the views and tables that a query names, and those that these need."""
@@ -123,7 +143,9 @@ class Asked:
                 continue
             self._made.add(name)
             if name in _READ:
-                self.store.add_view(self._connection, _READ[name], self.since, self.until)
+                self.store.add_view(
+                    self._connection, _READ[name], self.since, self.until, self._parts
+                )
             self._make(made_by)
             self._connection.execute(made_by)
 
@@ -246,8 +268,12 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
 def _period(period: str) -> str:
     if period == "all":
         return "''"
-    start = f"date_trunc('{period}', make_timestamp_ms(a.start_ms::BIGINT))"
-    return f"coalesce(strftime({start}, '%Y-%m-%d'), 'unknown')"
+    return f"coalesce({_start(period)}, 'unknown')"
+
+
+def _start(period: str) -> str:
+    """The first day of the day, week or month in which an application started; null if unknown."""
+    return f"strftime(date_trunc('{period}', make_timestamp_ms(start_ms::BIGINT)), '%Y-%m-%d')"
 
 
 def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:

@@ -115,31 +115,64 @@ def best_division(segment: Floats) -> tuple[float, int]:
         The statistic, and the length of the first part; (0, -1) if it is nowhere above 0.
     """
     n = len(segment)
-    whole = np.zeros(n + 1)  # Σ of distances of all ordered pairs of the first b values
-    for b in range(2, n + 1):
-        total = 0.0
-        for i in range(b - 1):
-            total += abs(segment[b - 1] - segment[i])
-        whole[b] = whole[b - 1] + 2.0 * total
+    number = np.arange(n + 1).astype(np.float64)
     over = np.zeros(n + 1)  # divisions take longer than all the rest
-    over[1:] = 1.0 / np.arange(1, n + 1)
-    sums = np.zeros(n + 1)  # Σ of distances between the first a and the first b values
+    over[1:] = 1.0 / number[1:]
+    near = np.zeros(n)  # Σ of distances of each value from the first a ones
+    whole = np.zeros(n + 1)  # Σ of distances of all ordered pairs of the first b values
+    for a in range(n):
+        whole[a + 1] = whole[a] + 2.0 * near[a]
+        _add_distances(near[a:], segment[a:], segment[a])
+    near[:] = 0.0
+    between = np.zeros(n + 1)  # Σ of distances between the first a values and those up to b
     best, at = 0.0, -1
     for a in range(1, n - LEAST + 1):
-        total = 0.0
-        for b in range(1, n + 1):
-            total += abs(segment[a - 1] - segment[b - 1])
-            sums[b] += total
+        _add_distances(near[a:], segment[a:], segment[a - 1])
         if a < LEAST:
             continue
-        first = whole[a]
-        for b in range(a + LEAST, n + 1):
-            c = b - a
-            between = sums[b] - first
-            second = whole[b] - first - 2.0 * between
-            # Eq. 6, 2 · between/(a·c) − first/(a·(a − 1)) − second/(c·(c − 1)), times a·c/b.
-            within = first * (c * over[a - 1]) + second * (a * over[c - 1])
-            scaled = (2.0 * between - within) * over[b]
-            if scaled > best:
-                best, at = scaled, a
+        total = 0.0
+        for b in range(a, n):
+            total += near[b]
+            between[b + 1] = total
+        ends = a + LEAST
+        statistic = _best_end(
+            between[ends:], whole[ends:], over[ends:], number[LEAST:], over[LEAST - 1 :],
+            whole[a], whole[a] * over[a - 1], number[a],
+        )  # fmt: skip
+        if statistic > best:
+            best, at = statistic, a
     return best, at
+
+
+_VECTORS = {"nnan", "ninf", "nsz", "reassoc", "contract"}
+"""All numbers are finite; their maximum over a loop may be taken in any order."""
+
+
+@kernel(error_model="numpy", nogil=True, fastmath=_VECTORS)
+def _add_distances(near: Floats, values: Floats, value: float) -> None:
+    """Add to a sum of distances that of each value from another one."""
+    for k in range(len(near)):
+        near[k] += abs(values[k] - value)
+
+
+@kernel(error_model="numpy", nogil=True, fastmath=_VECTORS)
+def _best_end(
+    between: Floats,
+    whole: Floats,
+    over_b: Floats,
+    c: Floats,
+    over_c_less_1: Floats,
+    first: float,
+    first_over: float,
+    a: float,
+) -> float:
+    """Find the largest statistic of a first part of a values, over all ends b = a + c.
+
+    Eq. 6, 2 · between/(a·c) − first/(a·(a − 1)) − second/(c·(c − 1)), times a·c/b.
+    """
+    best = 0.0
+    for k in range(len(between)):
+        second = whole[k] - first - 2.0 * between[k]
+        within = first_over * c[k] + second * (a * over_c_less_1[k])
+        best = max(best, (2.0 * between[k] - within) * over_b[k])
+    return best

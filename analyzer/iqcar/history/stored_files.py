@@ -1,8 +1,10 @@
 """Writes and finds the Parquet files of a store, in a folder or bucket.
 
-``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``. A file is never changed. The file of
-``applications`` is written last: rows of other tables count only where it names their addition. So
-an addition that is stopped leaves no trace in answers, and two writers need no lock.
+``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``, or ``day=YYYY-MM`` for a past month. A file is
+never changed. The file of ``applications`` is written last: rows of other tables count only where
+it names their addition. So an addition that is stopped leaves no trace in answers, and two writers
+need no lock. Small files are merged (:mod:`iqcar.history.merged_months`); then the file's name is
+the merger, and its rows' ``batch`` is ``BATCH+MERGER``.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import io
 import json
 import re
+import time
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +24,7 @@ from iqcar.eventlog.text.redact import redact_text
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     import pandas as pd
     import pyarrow as pa
@@ -39,14 +42,30 @@ _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool
 _SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
 
 
+Part = tuple[str, str, str]
+"""Cluster, month and name of the files with what one addition or merger wrote of that month."""
+
+
 @dataclass(frozen=True)
 class StoredFile:
-    """One file of a table: where it is, and what its path says."""
+    """One file of a table: where it is, what its path says, and its size in bytes."""
 
     path: str
+    table: str
     cluster: str
     day: str
     batch: str
+    size: int
+
+    @property
+    def part(self) -> Part:
+        """Which rows it holds."""
+        return part_of(self.cluster, self.day, self.batch)
+
+
+def part_of(cluster: str, day: str, batch: str) -> Part:
+    """Return which files hold a row: by its cluster, day (or month) and ``batch``."""
+    return cluster, day[: len("2026-11")], batch.rpartition("+")[2]
 
 
 @dataclass
@@ -67,14 +86,11 @@ class Store:
     root: str
     _made: bool = field(default=False, repr=False)
 
-    def write(
-        self, table: TableSpec, cluster: str, day: str, batch: str, frame: pd.DataFrame
-    ) -> int:
+    def write(self, table: TableSpec, cluster: str, day: str, batch: str, rows: pa.Table) -> int:
         """Write the rows of one table, cluster and day; return the size of the file in bytes."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        rows = pa.Table.from_pandas(frame, schema=arrow_schema(table), preserve_index=False)
+        rows = rows.select([c.name for c in table.columns]).cast(arrow_schema(table))
         rows = rows.replace_schema_metadata(None)
         held = io.BytesIO()
         # Most files hold few rows: what Parquet tells of a column would be larger than the column.
@@ -108,13 +124,22 @@ class Store:
         """List the files of a table whose days lie in a range, ends included, by addition."""
         with self._told():
             self.files.invalidate_cache()
-            paths = self.files.find(f"{self.root}/{table.name}")
+            paths = self.files.find(f"{self.root}/{table.name}", detail=True)
         found = []
-        for path in paths:
+        for path, details in paths.items():
             name = _FILE.search(path)
-            if name and (name[2] == NO_DAY or (since or "0") <= name[2] <= (until or "9")):
-                found.append(StoredFile(path, unquote(name[1]), name[2], name[3]))
+            if name and in_range(name[2], since, until):
+                size = int(details.get("size") or 0)
+                cluster = unquote(name[1])
+                found.append(StoredFile(path, table.name, cluster, name[2], name[3], size))
         return sorted(found, key=lambda one: (one.batch, one.path))
+
+    def remove(self, files: Iterable[StoredFile]) -> None:
+        """Remove files; one that is gone already is no error."""
+        with self._told():
+            for one in files:
+                with contextlib.suppress(FileNotFoundError):
+                    self.files.rm_file(one.path)
 
     def connect(self) -> DuckDBPyConnection:
         """Open a connection that reads this store's files."""
@@ -127,17 +152,25 @@ class Store:
         return connection
 
     def add_view(
-        self, connection: DuckDBPyConnection, table: TableSpec, since: str = "", until: str = ""
+        self,
+        connection: DuckDBPyConnection,
+        table: TableSpec,
+        since: str = "",
+        until: str = "",
+        parts: Container[Part] | None = None,
     ) -> None:
         """Add a view ``every_TABLE`` of a table's rows, which are read when asked.
 
-        Beside its columns a view has ``cluster`` and ``day``.
+        Beside its columns a view has ``cluster`` and ``day``, which is a month in merged files.
+        Where ``parts`` are given, other files are not read.
         """
         import pandas as pd
 
         columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
         view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
         found = self.list(table, since, until)
+        if parts is not None:
+            found = [one for one in found if one.part in parts]
         if found:
             paths = [
                 self.files.unstrip_protocol(one.path) if self._remote else one.path for one in found
@@ -270,21 +303,42 @@ def write_batch(store: Store, cluster: str, batch: str, rows: Mapping[str, pd.Da
     rows : mapping of str to DataFrame
         Of every table in :data:`STORED`.
     """
+    import pyarrow as pa
+
     store.make()
     key = ["application_id", "attempt_id"]
-    days = rows[APPLICATIONS.name][[*key, "start_ms"]].assign(day=lambda f: day_of(f["start_ms"]))
+    days = rows[APPLICATIONS.name][[*key, "start_ms"]].assign(
+        day=lambda f: folder_of(f["start_ms"])
+    )
     days = days.drop_duplicates(key)[[*key, "day"]]
     written = 0
     for table in reversed(STORED):
         of_day = rows[table.name].merge(days, on=key, how="inner")
         for day, part in of_day.groupby("day"):
-            written += store.write(table, cluster, str(day), batch, part.drop(columns="day"))
+            held = pa.Table.from_pandas(part, schema=arrow_schema(table), preserve_index=False)
+            written += store.write(table, cluster, str(day), batch, held)
     return written
 
 
-def day_of(start_ms: pd.Series) -> pd.Series:
-    """Return the day in UTC that each time lies in, as text."""
+def in_range(day: str, since: str, until: str) -> bool:
+    """Tell whether a day, or some day of a month, lies in a range that includes its ends."""
+    return day == NO_DAY or (since or "0")[: len(day)] <= day <= ((until or "9")[: len(day)])
+
+
+def folder_of(start_ms: pd.Series) -> pd.Series:
+    """Return the day in UTC that each time lies in, as text; in a past month, only the month."""
     import pandas as pd
 
-    days: pd.Series = pd.to_datetime(start_ms, unit="ms", utc=True).dt.strftime("%Y-%m-%d")
-    return days.fillna(NO_DAY)
+    days = pd.to_datetime(start_ms, unit="ms", utc=True).dt.strftime("%Y-%m-%d").fillna(NO_DAY)
+    months = days.str[: len("2026-11")]
+    return days.where(months == this_month(), months)
+
+
+def this_month() -> str:
+    """Return the current month in UTC."""
+    return time.strftime("%Y-%m", time.gmtime())
+
+
+def new_batch() -> str:
+    """Return a name for an addition or merger; a later one sorts after it."""
+    return f"{time.time_ns() // 1_000_000:014d}-{uuid.uuid4().hex[:8]}"

@@ -37,6 +37,8 @@ def print_added(store: str, added: Added) -> None:
             f"{added.cut:,} times too many applications ran at once to be diagnosed together: "
             "blame between such groups is missing."
         )
+    if added.merged:
+        console.print(f"{added.merged:,} small files were merged, so that questions open fewer.")
     for path, message in added.failed[:MOST_FAILED]:
         console.print(printable(f"failed: {path}: {message}"))
     if len(added.failed) > MOST_FAILED:

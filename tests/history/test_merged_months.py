@@ -1,0 +1,244 @@
+"""Merging a store's files changes no answer, whatever is added, stopped or asked meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iqcar.history import add, changes, merged_months, open_store, stored_files, top, trend, who
+from iqcar.history.ask_store import asked
+from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months
+from iqcar.history.stored_files import Store, new_batch, write_batch
+from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
+from iqcar.tables import TableSpec
+from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs
+
+NIGHTS = 45
+VALUES = {"str": "", "float64": 0.0, "int64": 0, "bool": True}
+
+
+def rows_of(application: str, name: str, start_ms: float) -> dict[str, pd.DataFrame]:
+    """Rows of one application with one query."""
+    return {
+        table.name: table.frame(
+            {c.name: [VALUES[c.dtype]] for c in table.columns}
+            | {"application_id": [application]}
+            | ({"start_ms": [start_ms]} if table in (APPLICATIONS, QUERIES) else {})
+            | ({"name": [name]} if table in (APPLICATIONS, QUERIES) else {})
+        )
+        for table in STORED
+    }
+
+
+def keep(store: Store, application: str, name: str = "", day: int = 0) -> None:
+    """Add an application that started on a day after :data:`FIRST_MS`."""
+    batch = new_batch()
+    rows = rows_of(application, name, FIRST_MS + DAY_MS * day)
+    write_batch(store, "yarn", batch, {k: v.assign(batch=batch) for k, v in rows.items()})
+
+
+def names(store: Store) -> dict[str, str]:
+    """The name of each application as its queries tell it."""
+    found = asked(store).ask("SELECT application_id, name FROM queries ORDER BY ALL")
+    assert not found["application_id"].duplicated().any()
+    return dict(found.itertuples(index=False))
+
+
+def files_of(store: Store) -> Counter[str]:
+    return Counter(one.table for table in STORED for one in store.list(table))
+
+
+@pytest.fixture
+def days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """January 2026 is the current month: a file per day is written."""
+    for module in (stored_files, merged_months):
+        monkeypatch.setattr(module, "this_month", lambda: "2026-01")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What is added to the time that the merger reads."""
+    ahead = [0.0]
+    real = merged_months.time.time
+    monkeypatch.setattr("time.time", lambda: real() + ahead[0])
+    return ahead
+
+
+def test_answers_are_the_same_from_a_file_per_month(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = sorted(nightly_logs(tmp_path / "logs", NIGHTS).iterdir())
+    url = str(tmp_path / "store")
+    with monkeypatch.context() as patch:
+        patch.setattr("iqcar.history.add_logs.merge_months", lambda _: 0)
+        for first in range(0, NIGHTS, 9):
+            add(url, logs[first : first + 9], processes=1)
+    questions = {
+        "top": lambda: [
+            frame.round(6).to_csv()
+            for frame in vars(top(asked(url, since="2026-01-20", until="2026-02-03"))).values()
+        ],
+        "who": lambda: who(url, "spark.acme.team").round(6).to_csv(),
+        "trend": lambda: trend(asked(url, since="2026-01-31"), "report").to_csv(),
+        "changes": lambda: changes(url),
+    }
+    before = {name: ask() for name, ask in questions.items()}
+    store = open_store(url)
+    opened = files_of(store)
+    assert opened["queries"] == 6
+    assert merge_months(store) == sum(opened.values())
+    clock[0] = KEPT_S + 1
+    assert merge_months(store) == 0
+    assert files_of(store) == dict.fromkeys(opened, 2)
+    assert {name: ask() for name, ask in questions.items()} == before
+    added = add(url, logs, processes=1)
+    assert (added.added, added.known, added.merged) == (0, NIGHTS, 0)
+
+
+def test_what_is_added_during_a_merger_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(tmp_path / "store"))
+    keep(store, "app-1", "cut")
+    keep(store, "app-2", "whole")
+    write = Store.write
+
+    def write_late(store: Store, table: TableSpec, *rest: object) -> int:
+        if table is APPLICATIONS:
+            monkeypatch.setattr(Store, "write", write)
+            keep(store, "app-1", "grown")
+            keep(store, "app-3", "new")
+        return write(store, table, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "write", write_late)
+    assert merge_months(store) == 2 * len(STORED)
+    told = {"app-1": "grown", "app-2": "whole", "app-3": "new"}
+    assert names(store) == told
+    merge_months(store)
+    assert names(store) == told
+
+
+def test_a_question_asked_before_a_merger_is_answered_after_it(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    keep(store, "app-1", "a")
+    keep(store, "app-2", "b")
+    about = asked(store)
+    assert len(about.ask("SELECT * FROM applications")) == 2
+    assert merge_months(store)
+    assert merge_months(store) == 0
+    assert sorted(about.ask("SELECT name FROM queries")["name"]) == ["a", "b"]
+
+
+def test_what_was_replaced_goes_after_an_hour_and_what_was_abandoned_after_a_day(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    store = open_store(str(tmp_path / "store"))
+    keep(store, "app-1")
+    keep(store, "app-2")
+    keep(store, "app-3")
+    (*_, last) = store.list(APPLICATIONS)
+    store.remove([last])  # an addition that was stopped before its last file
+    merge_months(store)
+    assert set(files_of(store).values()) == {3, 4}
+    clock[0] = KEPT_S + 1
+    merge_months(store)
+    assert files_of(store) == {t.name: 1 if t is APPLICATIONS else 2 for t in STORED}
+    clock[0] = ABANDONED_S + 1
+    merge_months(store)
+    assert files_of(store) == {table.name: 1 for table in STORED}
+    assert set(names(store)) == {"app-1", "app-2"}
+
+
+@pytest.mark.usefixtures("days")
+def test_days_of_the_current_month_are_merged_when_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merged_months, "MOST_OF_THIS_MONTH", 3)
+    store = open_store(str(tmp_path / "store"))
+    for day in range(3):
+        keep(store, f"app-{day}", day=day)
+        assert merge_months(store) == 0
+    assert {one.day for one in store.list(QUERIES)} == {"2026-01-01", "2026-01-02", "2026-01-03"}
+    keep(store, "app-3", day=3)
+    assert merge_months(store) == 4 * len(STORED)
+    assert len(names(store)) == 4
+    of_days = asked(store, since="2026-01-02", until="2026-01-03").ask("SELECT * FROM queries")
+    assert sorted(of_days["application_id"]) == ["app-1", "app-2"]
+
+
+def test_large_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(str(tmp_path / "store"))
+    for n in range(5):
+        keep(store, f"app-{n}")
+    size = sum(one.size for table in STORED for one in store.list(table)) / 5
+    monkeypatch.setattr(merged_months, "ENOUGH_BYTES", 1.5 * size)
+    merge_months(store)  # two, two and one
+    replaced = merged_months._written(store).replaced_s
+    counting = {one.part for one in store.list(QUERIES)} - replaced.keys()
+    assert len(counting) == 3
+    assert len(names(store)) == 5
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 3), st.integers(0, 50)),
+        st.tuples(st.sampled_from(["merge", "stop", "wait", "race"])),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_the_last_addition_counts_whatever_happens(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
+) -> None:
+    store = open_store(str(tmp_path_factory.mktemp("store")))
+    store.make()
+    expected: dict[str, str] = {}
+    for number, (what, *which) in enumerate(steps):
+        with pytest.MonkeyPatch.context() as patch:
+            if what == "add":
+                application, day = which
+                keep(store, f"app-{application}", str(number), day=10 * application + day % 2)
+                expected[f"app-{application}"] = str(number)
+                continue
+            if what == "wait":
+                later = merged_months.time.time() + ABANDONED_S + KEPT_S
+                patch.setattr("time.time", lambda later=later: later)
+            if what == "stop":
+                _stop_before_applications(patch)
+            if what == "race":
+                _merge_twice(patch)
+            with contextlib.suppress(KeyboardInterrupt):
+                merge_months(store)
+        assert names(store) == expected
+
+
+def _stop_before_applications(patch: pytest.MonkeyPatch) -> None:
+    write = Store.write
+
+    def stopping(store: Store, table: TableSpec, *rest: object) -> int:
+        if table is APPLICATIONS:
+            raise KeyboardInterrupt
+        return write(store, table, *rest)  # type: ignore[arg-type]
+
+    patch.setattr(Store, "write", stopping)
+
+
+def _merge_twice(patch: pytest.MonkeyPatch) -> None:
+    """Let another merger do all its work just before the last file of the first one."""
+    write = Store.write
+
+    def after_another(store: Store, table: TableSpec, *rest: object) -> int:
+        if table is APPLICATIONS:
+            patch.setattr(Store, "write", write)
+            merge_months(store)
+        return write(store, table, *rest)  # type: ignore[arg-type]
+
+    patch.setattr(Store, "write", after_another)
