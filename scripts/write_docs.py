@@ -236,8 +236,8 @@ def stored_tables_page() -> str:
         "# Stored tables",
         PRINTED,
         "A [store](history.md) keeps these tables as Parquet files, with `cluster` and `day` in",
-        "their paths. Rows of `applications` whose `batch` is the last of their application count,",
-        "and of the other tables those with the same `batch`.",
+        "their paths; `day` is a month in past months. Rows of `applications` whose `batch` is the",
+        "last of their application count, and of the other tables those with the same `batch`.",
     ]
     for spec in STORED:
         lines += _columns(spec)

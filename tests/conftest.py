@@ -20,12 +20,16 @@ REPO = Path(__file__).resolve().parent.parent
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the JVMs of tests start fast."""
+    """Let the JVMs of tests start fast, and what is compiled be compiled once."""
     if item.get_closest_marker("spark") and shutil.which("java"):
         from tests.support import quick_jvm
 
         quick_jvm.make_archive()
         os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm.options())
+    elif not item.get_closest_marker("browser"):
+        from tests.support.compiled_once import wait_for_kernels
+
+        wait_for_kernels()
 
 
 def shared_logs_folder() -> Path:

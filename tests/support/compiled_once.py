@@ -1,11 +1,14 @@
 """Compile once what every process of a test run would compile for itself at the same time.
 
-That is the bytecode of what is imported, pytest's rewritten assertions, numba's kernels and the
-classes of Spark: more than a minute of CPU time for each process. All of it is kept for later runs.
+That is the bytecode of what is imported, pytest's rewritten assertions and the classes of Spark;
+and, with ``--kernels``, numba's kernels, for which tests without Spark wait meanwhile. That is more
+than a minute of CPU time for each process. All of it is kept for later runs.
 """
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import io
 import shutil
 import sys
@@ -20,6 +23,8 @@ from iqcar.tables import compiled
 from tests.support import quick_jvm
 from tests.support.fleet_logs import write_fleet
 
+LOCK = quick_jvm.REPO / "build" / "kernels.lock"
+"""Held while kernels are compiled."""
 COMMANDS = (["topics", "--settings", "least_tasks=10"], ["analyze"])
 """Together they use nearly all kernels."""
 
@@ -27,7 +32,9 @@ COMMANDS = (["topics", "--settings", "least_tasks=10"], ["analyze"])
 def compile_kernels() -> None:
     """Run commands on small logs, with all kernels compiled however few steps they take."""
     compiled.PLAIN_STEPS = 0
-    with tempfile.TemporaryDirectory() as folder:
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock, tempfile.TemporaryDirectory() as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         logs = Path(folder, "logs")
         write_fleet(logs)
         for words in COMMANDS:
@@ -36,8 +43,18 @@ def compile_kernels() -> None:
                 main()
 
 
+@functools.cache
+def wait_for_kernels() -> None:
+    """Wait while another process compiles them."""
+    if LOCK.exists():
+        with LOCK.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+
+
 if __name__ == "__main__":
-    if shutil.which("java"):
-        quick_jvm.make_archive()
-    compile_kernels()
-    pytest.main(["--collect-only", "-qqq"])
+    if "--kernels" in sys.argv:
+        compile_kernels()
+    else:
+        if shutil.which("java"):
+            quick_jvm.make_archive()
+        pytest.main(["--collect-only", "-qqq"])
