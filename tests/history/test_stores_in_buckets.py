@@ -1,4 +1,4 @@
-"""A store in a server that speaks as S3 does: written, asked, and what is wrong in one line."""
+"""Stores in servers that speak as S3, Google's and Azure's stores, and HDFS do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.history import add, changes, top, trend, who
+from iqcar.history import add, changes, merged_months, open_store, top, trend, who
+from iqcar.history.stored_tables import CAUSES, STORED
 from tests.support import object_stores
 from tests.support.command import iqcar
 from tests.support.nightly_logs import nightly_log
@@ -23,25 +24,59 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield address
 
 
-def test_s3_holds_a_store_and_says_what_is_wrong_in_a_line(
-    s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def check_kept(store: str, tmp_path: Path) -> None:
+    """A store is written there, its files are merged, and it is asked."""
     logs = [nightly_log(night).write(tmp_path / f"app-{night}") for night in range(3)]
-    store = "s3a://metrics/teams/iqcar"
     assert add(store, logs[:2], processes=1).added == 2
-    assert (added := add(store, logs, processes=1)).added == 1
-    assert added.known == 2
+    added = add(store, logs, processes=1)
+    assert (added.added, added.known) == (1, 2)
+    assert added.merged > 0
+    opened = open_store(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merged_months, "KEPT_S", -1.0)
+        assert add(store, logs, processes=1).known == 3
+    assert {len(opened.list(table)) for table in STORED if table is not CAUSES} == {1}
     assert len(trend(store, "report")) == 3
     assert who(store, "pool")["victim"].tolist() == ["bi"]
     assert top(store, "all").queries["name"].tolist() == ["etl"]
     assert changes(store).series == 0
+
+
+def test_s3_holds_a_store_and_says_what_is_wrong_in_a_line(
+    s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = "s3a://metrics/teams/iqcar"
+    check_kept(store, tmp_path)
     with pytest.raises(IqcarError, match="there is no store here"):
         top("s3a://metrics/other")
     with pytest.raises(IqcarError, match="the store cannot be used"):
-        add("s3a://nowhere/store", logs, processes=1)
+        add("s3a://nowhere/store", [tmp_path / "app-0"], processes=1)
     object_stores.ask_who_it_is(s3)
     object_stores.for_s3(monkeypatch, s3, key="a-stranger")
     done = iqcar("history", "top", store)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"iqcar: {store}: the store cannot be used: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_googles_store_holds_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with object_stores.google_server(monkeypatch):
+        import fsspec
+
+        fsspec.filesystem("gs").mkdir("metrics")
+        check_kept("gs://metrics/teams/iqcar", tmp_path)
+        with pytest.raises(IqcarError, match="the store cannot be used"):
+            add("gs://nowhere/store", [tmp_path / "app-0"], processes=1)
+
+
+def test_azures_store_holds_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with object_stores.azure_server(monkeypatch, tmp_path):
+        import fsspec
+
+        fsspec.filesystem("abfs").mkdir("metrics")
+        check_kept("abfs://metrics/teams/iqcar", tmp_path)
+
+
+def test_hdfs_holds_a_store(tmp_path: Path) -> None:
+    with object_stores.hadoop_cluster(tmp_path) as address:
+        check_kept(f"{address}/teams/iqcar", tmp_path)
