@@ -26,6 +26,7 @@ SHARED = {
     "tests/spark/test_listener_diagnosis.py": KNOWN_WAITS,
     "tests/spark/test_listener_history.py": KNOWN_WAITS,
     "tests/spark/test_listener_waits.py": KNOWN_WAITS,
+    "tests/browser/test_report_page_logs.py": REAL_LOGS,
     "tests/eventlog/test_shared_logs.py": REAL_LOGS,
     "tests/plots/test_plots.py": REAL_LOGS,
     "tests/plots/test_timeline.py": REAL_LOGS,
