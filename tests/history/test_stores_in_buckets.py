@@ -9,7 +9,7 @@ import pytest
 
 from iqcar.errors import IqcarError
 from iqcar.history import add, changes, merged_months, open_store, top, trend, who
-from iqcar.history.stored_tables import CAUSES, STORED
+from iqcar.history.stored_tables import APPLICATIONS, CAUSES, STORED
 from tests.support import object_stores
 from tests.support.command import iqcar
 from tests.support.nightly_logs import nightly_log
@@ -32,10 +32,14 @@ def check_kept(store: str, tmp_path: Path) -> None:
     assert (added.added, added.known) == (1, 2)
     assert added.merged > 0
     opened = open_store(store)
+    known = opened.list(APPLICATIONS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merged_months, "KEPT_S", -1.0)
         assert add(store, logs, processes=1).known == 3
     assert {len(opened.list(table)) for table in STORED if table is not CAUSES} == {1}
+    opened.remove(known)  # most are gone
+    assert [len(opened.list(table)) for table in STORED].count(0) == 2
+    assert add(store, logs, processes=1).added == 3
     assert len(trend(store, "report")) == 3
     assert who(store, "pool")["victim"].tolist() == ["bi"]
     assert top(store, "all").queries["name"].tolist() == ["etl"]

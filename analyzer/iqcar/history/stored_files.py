@@ -136,10 +136,15 @@ class Store:
 
     def remove(self, files: Iterable[StoredFile]) -> None:
         """Remove files; one that is gone already is no error."""
+        paths = [one.path for one in files]
         with self._told():
-            for one in files:
+            if paths and self._protocols & _OBJECTS:  # a bucket removes many at once
                 with contextlib.suppress(FileNotFoundError):
-                    self.files.rm_file(one.path)
+                    self.files.rm(paths)
+                    return
+            for path in paths:
+                with contextlib.suppress(FileNotFoundError):
+                    self.files.rm_file(path)
 
     def connect(self) -> DuckDBPyConnection:
         """Open a connection that reads this store's files."""
