@@ -39,15 +39,19 @@ def test_a_running_application_is_seen_until_it_ends(browser: Browser, tmp_path:
     logs.mkdir()
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     words = [sys.executable, str(JOBS), str(logs), str(start)]
+    # A pipe that nobody reads holds its writer up once it is full.
+    errors, said = tmp_path / "errors", tmp_path / "said"
     with (
-        subprocess.Popen(words, env=environment, stderr=subprocess.PIPE) as spark,
+        errors.open("wb") as complaints,
+        said.open("wb") as lines_said,
+        subprocess.Popen(words, env=environment, stderr=complaints) as spark,
         ending(spark),
         served(logs, cache=tmp_path / "cache", rescan=0.1) as server,
     ):
         while not (log := next(logs.glob("local-*.inprogress"), None)):
-            assert spark.poll() is None, spark.stderr and spark.stderr.read()[-2000:]
+            assert spark.poll() is None, errors.read_text("utf-8")[-2000:]
         follow = [sys.executable, "-m", "iqcar", "live", str(log), "--json", "--every", "500ms"]
-        follower = subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        follower = subprocess.Popen(follow, stdout=lines_said, stderr=subprocess.PIPE)
         # The server looks at the folder now and then: the log may not be listed yet.
         until(lambda: [one for one in server.read() if one["name"] == "followed"])
         key = server.key("followed")
@@ -67,8 +71,8 @@ def test_a_running_application_is_seen_until_it_ends(browser: Browser, tmp_path:
         )
         assert watched.errors == []
         assert spark.wait(WAIT_S) == 0
-        said, complained = follower.communicate(timeout=WAIT_S)
-    lines = [json.loads(line) for line in said.splitlines()]
+        complained = follower.communicate(timeout=WAIT_S)[1]
+    lines = [json.loads(line) for line in said.read_text("utf-8").splitlines()]
     assert follower.returncode == 0 and b"the application has ended" in complained
     assert [lines[0]["state"], lines[-1]["state"]] == ["running", "ended"]
     waited = [line for line in lines if line["now"]["tasks_waiting"]]

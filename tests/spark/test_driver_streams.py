@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def connected(address: str, process: subprocess.Popen[str]) -> DriverTail:
+def connected(address: str, process: subprocess.Popen[bytes], said: Path) -> DriverTail:
     """Connect once the driver listens."""
     until = time.monotonic() + APP_TIMEOUT_S
     host, port = address.removeprefix("spark-live://").split(":")
@@ -48,7 +49,7 @@ def connected(address: str, process: subprocess.Popen[str]) -> DriverTail:
             socket.create_connection((host, int(port))).close()
             return DriverTail(address)
         except OSError:
-            assert process.poll() is None, process.communicate()[1][-3000:]
+            assert process.poll() is None, said.read_text("utf-8")[-3000:]
             assert time.monotonic() < until
             time.sleep(0.1)
 
@@ -69,14 +70,15 @@ def streamed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         home, folder, [str(SUPPORT / "streamed_jobs.py"), str(go)],
         master="local[2]", conf=conf, options=["--jars", str(JAR)],
     )  # fmt: skip
+    # A pipe that nobody reads holds Spark up once it is full.
+    said = (folder / "said").open("w+")
     process = subprocess.Popen(
-        words, env=environment(home), cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        words, env=environment(home), cwd=folder, stdout=said, stderr=said
     )  # fmt: skip
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(os.environ, TOKEN, SECRET)
-            tail = connected(f"spark-live://127.0.0.1:{port}", process)
+            tail = connected(f"spark-live://127.0.0.1:{port}", process, folder / "said")
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(b"let me in\n")
             given = stranger.recv(1000)
@@ -89,7 +91,8 @@ def streamed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         assert process.wait(APP_TIMEOUT_S) == 0
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        said.close()
     return read_events(folder), [json.loads(line) for line in lines], given
 
 

@@ -16,7 +16,8 @@ FORMATS = ("parquet", "orc", "csv", "json", "text")
 FILES = 3
 ROWS = 900
 """Rows of a file, of 2 kB each."""
-SLEEP_MS = 3
+SLEEP_MS = 7
+"""So long that what five readers wait for each other while they start is little beside it."""
 HASHES = 25
 """Times that a loud reader hashes each row."""
 HOG_ROWS = 1_500_000

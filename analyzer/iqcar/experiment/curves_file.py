@@ -109,9 +109,10 @@ def curve_points(
             key = STAGE, loaded.query, label, loaded.resource
             mine, then = before.device_ms[loaded.resource], after.device_ms[loaded.resource]
             if mine > 0 and then > 0:
-                k = hogs / before.at_once
+                # The driver starts a task before it notes the end of the one whose slot it takes.
+                most = min(before.at_once, at_once)
                 rate = before.rate_per_s(loaded.resource)
-                points[key].append(Point(loaded.level, k, mine, then, before.at_once, rate))
+                points[key].append(Point(loaded.level, hogs / most, mine, then, most, rate))
     return dict(points)
 
 
