@@ -2,12 +2,17 @@ package org.iqcar.spark.stream;
 
 import java.io.IOException;
 import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
 import org.apache.spark.scheduler.SparkListenerEnvironmentUpdate;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 
-/** Writes events as lines of the event log, without the secrets of their properties. */
+/**
+ * Writes events as lines of the event log, and takes the secrets out of their properties for those
+ * who read them: a regular expression for each of a thousand properties would hold Spark's queue of
+ * events up for more than a second while the JVM is cold.
+ */
 final class EventLines {
   private final Object protocol;
   private final Method write;
@@ -42,11 +47,20 @@ final class EventLines {
     compact = text;
   }
 
-  /** One event as a line without its end. */
-  String line(SparkListenerEvent event) throws ReflectiveOperationException, IOException {
+  /** One event as a line, with its secrets. */
+  KeptLine line(SparkListenerEvent event) throws ReflectiveOperationException {
     Object written = write.invoke(protocol, event);
     String line = compact == null ? (String) written : (String) compact.invoke(json4s, written);
-    return holdsProperties(event) ? secrets.redacted(line) : line;
+    return new KeptLine(line, holdsProperties(event));
+  }
+
+  /** The bytes of a line without secrets. */
+  byte[] withoutSecrets(KeptLine line) throws IOException {
+    if (!line.holdsProperties) {
+      return line.bytes;
+    }
+    String text = new String(line.bytes, StandardCharsets.UTF_8).trim();
+    return new KeptLine(secrets.redacted(text), false).bytes;
   }
 
   private static boolean holdsProperties(SparkListenerEvent event) {

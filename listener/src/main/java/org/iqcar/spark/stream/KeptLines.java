@@ -11,8 +11,8 @@ import java.util.List;
 final class KeptLines {
   private final long mostFirst;
   private final long mostLast;
-  private final List<byte[]> first = new ArrayList<>();
-  private final ArrayDeque<byte[]> last = new ArrayDeque<>();
+  private final List<KeptLine> first = new ArrayList<>();
+  private final ArrayDeque<KeptLine> last = new ArrayDeque<>();
   private long firstBytes;
   private long lastBytes;
   /** Lines added so far. */
@@ -30,15 +30,15 @@ final class KeptLines {
     this.mostLast = mostLast;
   }
 
-  synchronized void add(byte[] line) {
-    if (added == first.size() && firstBytes + line.length <= mostFirst) {
+  synchronized void add(KeptLine line) {
+    if (added == first.size() && firstBytes + line.bytes.length <= mostFirst) {
       first.add(line);
-      firstBytes += line.length;
+      firstBytes += line.bytes.length;
     } else {
       last.add(line);
-      lastBytes += line.length;
+      lastBytes += line.bytes.length;
       while (lastBytes > mostLast && last.size() > 1) {
-        lastBytes -= last.remove().length;
+        lastBytes -= last.remove().bytes.length;
       }
     }
     added++;
@@ -53,12 +53,12 @@ final class KeptLines {
 
   /** What a follower gets next: lines, how many were let go before them, and whether it was all. */
   static final class Piece {
-    final List<byte[]> lines;
+    final List<KeptLine> lines;
     final long lost;
     final long next;
     final boolean ended;
 
-    Piece(List<byte[]> lines, long lost, long next, boolean ended) {
+    Piece(List<KeptLine> lines, long lost, long next, boolean ended) {
       this.lines = lines;
       this.lost = lost;
       this.next = next;
@@ -77,7 +77,7 @@ final class KeptLines {
     if (from >= added && !ended) {
       wait(waitMs);
     }
-    List<byte[]> found = new ArrayList<>();
+    List<KeptLine> found = new ArrayList<>();
     long at = from;
     while (at < first.size() && found.size() < most) {
       found.add(first.get((int) at++));
@@ -88,7 +88,7 @@ final class KeptLines {
       lost = Math.max(0, oldest - at);
       at = Math.max(at, oldest);
       int skip = (int) (at - oldest);
-      for (byte[] line : last) {
+      for (KeptLine line : last) {
         if (skip-- > 0) {
           continue;
         }

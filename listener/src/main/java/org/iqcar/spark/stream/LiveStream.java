@@ -67,7 +67,8 @@ public final class LiveStream extends SparkFirehoseListener {
     this.token = token == null ? null : token.getBytes(StandardCharsets.UTF_8);
     lines = new EventLines(
         new PropertySecrets(Pattern.compile(sc.conf().get(REDACTION, SECRET))));
-    add("{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"" + sc.version() + "\"}");
+    kept.add(new KeptLine(
+        "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"" + sc.version() + "\"}", false));
   }
 
   /** Begins to listen if the settings say where; returns null if not. Never throws. */
@@ -110,7 +111,7 @@ public final class LiveStream extends SparkFirehoseListener {
   public void onEvent(SparkListenerEvent event) {
     try {
       Faults.at("stream.onEvent");
-      add(lines.line(event));
+      kept.add(lines.line(event));
       if (event instanceof SparkListenerApplicationEnd) {
         kept.end();
       }
@@ -134,10 +135,6 @@ public final class LiveStream extends SparkFirehoseListener {
     synchronized (followers) {
       followers.forEach(LiveStream::close);
     }
-  }
-
-  private void add(String line) {
-    kept.add((line + "\n").getBytes(StandardCharsets.UTF_8));
   }
 
   private void listen() {
@@ -177,8 +174,8 @@ public final class LiveStream extends SparkFirehoseListener {
           write(out, "{\"Event\":\"org.iqcar.spark.IqcarEventsLost\",\"events\":" + piece.lost
               + "}");
         }
-        for (byte[] line : piece.lines) {
-          out.write(line);
+        for (KeptLine line : piece.lines) {
+          out.write(shown(line));
         }
         out.flush();
         next = piece.next;
@@ -191,6 +188,15 @@ public final class LiveStream extends SparkFirehoseListener {
     } finally {
       followers.remove(follower);
       close(follower);
+    }
+  }
+
+  private byte[] shown(KeptLine line) {
+    try {
+      return lines.withoutSecrets(line);
+    } catch (Throwable failure) {
+      Failures.note("removing secrets from an event", failure);
+      return new byte[0];
     }
   }
 

@@ -10,8 +10,8 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class KeptLinesTest {
-  private static byte[] line(int number) {
-    return String.format("%03d%n", number).getBytes(StandardCharsets.UTF_8);
+  private static KeptLine line(int number) {
+    return new KeptLine(String.format("%03d", number), false);
   }
 
   /** Reads to the end; what was lost stands as a negative number. */
@@ -24,8 +24,8 @@ class KeptLinesTest {
       if (piece.lost > 0) {
         found.add((int) -piece.lost);
       }
-      for (byte[] line : piece.lines) {
-        found.add(Integer.parseInt(new String(line, StandardCharsets.UTF_8).trim()));
+      for (KeptLine line : piece.lines) {
+        found.add(Integer.parseInt(new String(line.bytes, StandardCharsets.UTF_8).trim()));
       }
       assertTrue(piece.lines.size() <= atOnce);
       next = piece.next;
