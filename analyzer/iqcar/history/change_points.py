@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST = 3
 """Runs on each side of a change at least."""
-PERMUTATIONS = 399
+PERMUTATIONS = 199
 ALPHA = 0.01
 """Share of series without any change in which one is found nevertheless."""
 MOST = 300
