@@ -11,6 +11,7 @@ from iqcar.demand.capacity import best_seen
 from iqcar.demand.contention import Contention
 from iqcar.enums import Request, SourceUsage
 from tests.support.hand_cluster import cluster, parts
+from tests.support.random_tables import EPOCH_MS
 
 # --- the best speed seen, for eq. 3 as it is printed
 
@@ -189,3 +190,26 @@ def test_applications_do_not_hold_each_others_slots() -> None:
     )
     found = parts(tables, waits, 1, Request.SLOT_WAIT)
     assert set(found) == {(KNOWN, -1), (UNATTRIBUTED, -1)}
+
+
+def test_slot_clocks_read_the_same_whatever_ran_before_in_other_applications() -> None:
+    """Executors whose clock was never set were added decades before the tasks ran."""
+    asked, ran = np.repeat([0.1, 0.4, 20.7], 40), np.tile(np.arange(40.0), 3)
+    tables, waits = cluster(
+        {Request.SLOT_WAIT: np.where(ran < 3, 0.0, ran / 3)},
+        launch=list(asked + ran / 3),
+        finish=list(asked + ran / 3 + 7.3),
+        apps=40,
+        added=-EPOCH_MS + 1000.0,
+        cores=3.0,
+    )
+    app = np.arange(120) % 40
+    slots = TaskColumns.from_tables(tables, waits).slots
+    for one in range(40):
+        mine = np.flatnonzero(app == one)
+        alone = tables.with_(tasks=tables.tasks.iloc[mine].reset_index(drop=True))
+        there = TaskColumns.from_tables(alone, waits.iloc[mine].reset_index(drop=True)).slots
+        for readings in ("asked", "launched", "finished"):
+            found, expected = getattr(slots, readings)[mine], getattr(there, readings)
+            np.testing.assert_array_equal(found, expected)
+        assert there.finished.max() < 60.0

@@ -102,15 +102,18 @@ def slot_times(
     moment = when[3 * k + changes]
     order = np.insert(order, np.searchsorted(when[order], moment, side="right"), 3 * k + changes)
     order = order[by_group(group[order])]
-    step = np.diff(when[order], append=0.0)
-    step[np.diff(group[order], append=-1) != 0] = 0.0
+    moments, of_app = when[order], group[order]
     # A running task holds a slot even where its executor's event is missing or late.
     slots = np.maximum(np.cumsum(offered[order]), np.cumsum(taken[order]))
     open_ = slots > NO_SLOTS
-    readings = np.empty((2, len(order)))
-    for reading, rate in zip(readings, (open_ / np.where(open_, slots, 1.0), ~open_), strict=True):
-        reading[order] = running_total(step * rate)
-    clock, closed = readings
+    rates = open_ / np.where(open_, slots, 1.0), ~open_
+    clock, closed = np.empty((2, len(order)))
+    # Every clock starts anew: its readings are as exact as if there were no other application.
+    for at, after in itertools.pairwise(np.flatnonzero(np.diff(of_app, prepend=-1, append=-1))):
+        mine = order[at:after]
+        step = np.diff(moments[at:after], append=moments[after - 1])
+        for reading, rate in zip((clock, closed), rates, strict=True):
+            reading[mine] = running_total(step * rate[at:after])
 
     columns = []
     for part in range(3):
@@ -164,10 +167,14 @@ def _offers(
     # An executor without recorded addition or removal counts as present throughout.
     added = np.where(np.isfinite(added), added, asked[rows].min())
     removed = np.where(np.isfinite(removed), removed, max(finish[rows].max(), added.max()))
-    removed = np.maximum(removed, added)
     app = executors["app"].to_numpy(np.int64)
+    # A clock that ran long before the first task asked would only round the readings.
+    first = np.full(len(tables.applications) + 1, np.inf)
+    np.minimum.at(first, tables.tasks["app"].to_numpy(np.int64)[rows], asked[rows])
+    added = np.maximum(added, first[app])
+    removed = np.maximum(removed, added)
     busy = np.count_nonzero(np.bincount(executor[executor >= 0], minlength=len(cores))[blind])
-    used = (app >= 0) & (cores > 0)
+    used = (app >= 0) & (cores > 0) & np.isfinite(added)
     return _Offers(app[used], cores[used], added[used], removed[used], int(busy))
 
 
