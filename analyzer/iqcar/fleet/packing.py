@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ENOUGH_BYTES = 4_000_000
-"""Stored bytes that are worth a task: they take a quarter of a second or more, a task some
-hundredths."""
+ENOUGH_BYTES = 16_000_000
+"""Stored bytes that are worth a task: they take a second or more, a task up to a tenth: reading,
+keeping what was read, and handing it on each run one."""
 MOST_TASKS = 10_000
 """Tasks of one Spark stage at most; its driver handles some thousands a minute."""
 

@@ -25,6 +25,9 @@ TASKS_PER_BATCH = 10_000
 COMPILING_ONCE = "-XX:TieredStopAtLevel=1"
 """Java only moves our bytes: compiling its code twice takes longer than the better code saves."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+"""Spark would plan our shuffles anew while they run, for nothing: how many partitions there are,
+and what is in each, is settled."""
 _OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
 _SHOWN, _READ = 300, 20_000
@@ -123,8 +126,10 @@ def working_on(spark: Any, what: str) -> Iterator[None]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-    before = spark.conf.get(_BATCH)
-    spark.conf.set(_BATCH, str(PIECES_PER_BATCH))
+    ours = {_BATCH: str(PIECES_PER_BATCH), _ADAPTIVE: "false"}
+    before = {key: spark.conf.get(key) for key in ours}
+    for key, value in ours.items():
+        spark.conf.set(key, value)
     spark.sparkContext.setJobDescription(what)
     try:
         with _pandas_unsaid():
@@ -135,7 +140,8 @@ def working_on(spark: Any, what: str) -> Iterator[None]:
         # Of a session that has ended, what it ended with is what is to be said.
         with suppress(Py4JError):
             spark.sparkContext.setJobDescription(None)
-            spark.conf.set(_BATCH, before)
+            for key, value in before.items():
+                spark.conf.set(key, value)
 
 
 @contextmanager
