@@ -69,6 +69,9 @@ def test_googles_store_holds_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
         fsspec.filesystem("gs").mkdir("metrics")
         check_kept("gs://metrics/teams/iqcar", tmp_path)
+        done = iqcar("history", "who", "gs://metrics/teams/iqcar")
+        assert done.returncode == 0
+        assert "Task was destroyed" not in done.stderr
         with pytest.raises(IqcarError, match="the store cannot be used"):
             add("gs://nowhere/store", [tmp_path / "app-0"], processes=1)
 

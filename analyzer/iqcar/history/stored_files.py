@@ -16,6 +16,7 @@ import re
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -288,6 +289,8 @@ def open_store(url: str) -> Store:
         raise IqcarError(str(error), url, "pip install 'iqcar[remote]'") from error
     except ValueError as error:
         raise UsageError(str(error), url, "give a folder or a URL") from error
+    # Google's would read ahead in tasks that nobody ends where DuckDB opened a file.
+    files.open = partial(type(files).open, files, cache_type="readahead")
     return Store(url, files, root.rstrip("/"))
 
 

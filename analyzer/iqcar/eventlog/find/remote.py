@@ -48,7 +48,8 @@ def open_url(url: str) -> BinaryIO:
         If fsspec, or its part for this store, is not installed.
     """
     system, path = _connect(url)
-    return cast("BinaryIO", system.open(path, "rb", block_size=READ_AHEAD_BYTES))
+    how = {"block_size": READ_AHEAD_BYTES, "cache_type": "readahead"}
+    return cast("BinaryIO", system.open(path, "rb", **how))
 
 
 def forget_listings(url: str) -> None:
