@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import subprocess
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,8 +195,15 @@ def test_texts_put_together_from_what_matters_come_out_the_same() -> None:
     check(["".join(choose.choices(PIECES, k=choose.randint(2, 12))) for _ in range(4000)])
 
 
+OLD = st.characters(exclude_categories=["Cn", "Cs"], max_codepoint=0x2FFFF).filter(
+    lambda one: unicodedata.ucd_3_2_0.category(one) != "Cn"
+)
+"""Characters of Unicode 3.2: what is a letter depends on the version, which Java and RE2 may have
+different ones of."""
+
+
 @examples(3)
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=80), min_size=200, max_size=300))
+@given(st.lists(st.text(OLD, max_size=80), min_size=200, max_size=300))
 def test_any_text_comes_out_the_same(texts: list[str]) -> None:
     check(texts)
 

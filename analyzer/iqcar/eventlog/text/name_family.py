@@ -1,7 +1,8 @@
 """Names of queries without what differs between their runs: dates, times, ids, numbers of runs.
 
 What that is stands in a data file of the Spark plugin (iqcar_names.json), which does the same
-(NameFamily.java): rules are matched by names.
+(NameFamily.java): rules are matched by names. Letters that are newer than the Unicode of a driver's
+Java (13 in Java 17) are none to the plugin: beside them the two may differ.
 """
 
 from __future__ import annotations
