@@ -47,6 +47,13 @@ public final class FingerprintMain {
     return String.valueOf(least);
   }
 
+  /** The characters that this Java's Unicode does not know. */
+  private static String undefined(String text) {
+    StringBuilder out = new StringBuilder();
+    text.codePoints().filter(one -> !Character.isDefined(one)).forEach(out::appendCodePoint);
+    return out.toString();
+  }
+
   private static String answer(String question, String text) {
     Matcher cost = COST.matcher(question);
     if (cost.matches()) {
@@ -62,6 +69,7 @@ public final class FingerprintMain {
       case "fingerprint": return QueryName.fingerprint("name", text);
       case "connect": return QueryName.connectOperation(text, null);
       case "connect-tags": return QueryName.connectTags(text);
+      case "undefined": return undefined(text);
       default: throw new IllegalArgumentException(question);
     }
   }
