@@ -32,8 +32,11 @@ def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any]
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         function = find(home, archive, name)
+        import gc
         import pickle
 
+        # Spark collects garbage after every task: not again among what lives on, like modules.
+        gc.freeze()
         yield from function(*pickle.loads(arguments), batches)  # noqa: S301
 
     return run
@@ -41,7 +44,6 @@ def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any]
 
 def find(home: str, archive: str, name: str) -> Callable[..., Any]:
     """Import a step, from the package's folder or from the archive that was shipped."""
-    import gc
     import sys
     from importlib import import_module
 
@@ -59,8 +61,6 @@ def find(home: str, archive: str, name: str) -> Callable[..., Any]:
         steps = import_module(f"iqcar.fleet.{module}")
     except ImportError as error:
         raise RuntimeError(f"{MISSING}: {error} (Python {sys.executable})") from None
-    # Spark collects garbage after every task. What lives on, like modules, is not searched again.
-    gc.freeze()
     function: Callable[..., Any] = getattr(steps, function_name)
     return function
 

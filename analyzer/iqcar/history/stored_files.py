@@ -154,6 +154,8 @@ class Store:
         connection = duckdb.connect()
         connection.execute("SET enable_progress_bar = false; SET parquet_metadata_cache = true")
         if self._remote:
+            # Google's would read ahead in tasks that nobody ends where DuckDB opened a file.
+            self.files.open = partial(type(self.files).open, self.files, cache_type="readahead")
             connection.register_filesystem(self.files)
         return connection
 
@@ -289,8 +291,6 @@ def open_store(url: str) -> Store:
         raise IqcarError(str(error), url, "pip install 'iqcar[remote]'") from error
     except ValueError as error:
         raise UsageError(str(error), url, "give a folder or a URL") from error
-    # Google's would read ahead in tasks that nobody ends where DuckDB opened a file.
-    files.open = partial(type(files).open, files, cache_type="readahead")
     return Store(url, files, root.rstrip("/"))
 
 

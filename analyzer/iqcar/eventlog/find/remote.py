@@ -48,6 +48,7 @@ def open_url(url: str) -> BinaryIO:
         If fsspec, or its part for this store, is not installed.
     """
     system, path = _connect(url)
+    # Without a type Google's store reads ahead in tasks of its own, which outlive the file.
     how = {"block_size": READ_AHEAD_BYTES, "cache_type": "readahead"}
     return cast("BinaryIO", system.open(path, "rb", **how))
 
