@@ -16,7 +16,8 @@ import iqcar as package
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history import add, open_store, top, trend, who
 from iqcar.history.add_logs import diagnosed_rows
-from iqcar.history.ask_store import OWNERS, asked
+from iqcar.history.ask_store import OWNERS
+from iqcar.history.store_views import asked
 from iqcar.history.stored_files import MARK
 from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
 from iqcar.report.json.history import history_schema

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.history import add, changes, merged_months, open_store, stored_files, top, trend, who
-from iqcar.history.ask_store import asked
 from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months
+from iqcar.history.store_views import asked
 from iqcar.history.stored_files import Store, new_batch, write_batch
 from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
 from iqcar.tables import TableSpec

@@ -119,7 +119,7 @@ def top_(
 
     _need()
     from iqcar.history import top
-    from iqcar.history.ask_store import asked
+    from iqcar.history.store_views import asked
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
@@ -158,7 +158,7 @@ def who_(
 
     _need()
     from iqcar.history import who
-    from iqcar.history.ask_store import asked
+    from iqcar.history.store_views import asked
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
@@ -192,7 +192,7 @@ def trend_(
 
     _need()
     from iqcar.history import changes, trend
-    from iqcar.history.ask_store import asked
+    from iqcar.history.store_views import asked
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
@@ -240,7 +240,7 @@ def changes_(
 
     _need()
     from iqcar.history import changes
-    from iqcar.history.ask_store import asked
+    from iqcar.history.store_views import asked
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from iqcar.history.ask_store import Asked
+from iqcar.history.store_views import Asked
 from iqcar.history.stored_files import NO_DAY, new_batch, part_of, this_month
 from iqcar.history.stored_tables import STORED
 

@@ -14,8 +14,9 @@ from iqcar.comparison.compare_sets import compare
 from iqcar.enums import Resource
 from iqcar.errors import IqcarError
 from iqcar.formatting import duration, printable, resource_name, short
-from iqcar.history.ask_store import Asked, asked, find_fingerprint, runs_of
 from iqcar.history.change_points import ALPHA, LEAST, change_points
+from iqcar.history.recurring_query import find_fingerprint, runs_of
+from iqcar.history.store_views import Asked, asked
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

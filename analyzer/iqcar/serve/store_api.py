@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from iqcar.history.ask_store import Asked
+    from iqcar.history.store_views import Asked
     from iqcar.serve.service import Service
 
 MOST_ROWS = 200
@@ -52,7 +52,7 @@ def part_of(service: Service, wanted: StoreQuery) -> Asked:
         raise GoneError(
             "there is no store; start with --store STORE (`iqcar history add` makes one)"
         )
-    from iqcar.history.ask_store import asked
+    from iqcar.history.store_views import asked
 
     return asked(service.store, wanted.since, wanted.until, wanted.cluster)
 

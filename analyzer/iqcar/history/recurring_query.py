@@ -1,0 +1,98 @@
+"""Finds a recurring query of a store by its name, and lists its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.enums import BlameKind, Resource
+from iqcar.errors import UsageError
+from iqcar.formatting import short
+from iqcar.history.store_views import LABEL, asked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from iqcar.history.store_views import Asked
+    from iqcar.history.stored_files import Store
+
+_NEAR = 8
+"""Names that are suggested for a query that is not there."""
+
+
+def trend(store: Store | str | Asked, query: str) -> pd.DataFrame:
+    """List the runs of one recurring query, the first first.
+
+    Parameters
+    ----------
+    store : Store, str or Asked
+    query : str
+        Its fingerprint, or a name that one recurring query has.
+
+    Returns
+    -------
+    DataFrame
+        cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
+        duration_ms, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
+        resource, and source and source_lost_ms: who cost it most.
+
+    Raises
+    ------
+    UsageError
+        If no query has that name, or several have.
+    """
+    about = asked(store)
+    return runs_of(about, [find_fingerprint(about, query)])
+
+
+def runs_of(about: Asked, fingerprints: Sequence[str]) -> pd.DataFrame:
+    """List the runs of recurring queries by their fingerprints; columns and order as of trend."""
+    waits = ", ".join(f"q.{resource.value}_wait_ms" for resource in Resource)
+    return about.ask(
+        f"""
+        WITH chosen AS (
+          SELECT k.rowid AS query, k.app, k.query_id FROM query_keys k
+          WHERE k.fingerprint IN (SELECT unnest($1::VARCHAR[]))),
+        sources AS (
+          SELECT l.query, s.label AS source, sum(l.lost_ms) AS source_lost_ms
+          FROM losses l SEMI JOIN chosen USING (query) LEFT JOIN query_keys s ON s.rowid = l.source
+          WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2
+          QUALIFY row_number() OVER
+            (PARTITION BY l.query ORDER BY sum(l.lost_ms) DESC, s.label) = 1)
+        SELECT q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name, q.fingerprint,
+               q.start_ms, q.duration_ms, q.failed, q.task_ms, q.cpu_ms, q.read_bytes, q.lost_ms,
+               q.lost_to_others_ms, {waits}, coalesce(s.source, '') AS source,
+               coalesce(s.source_lost_ms, 0) AS source_lost_ms
+        FROM queries q JOIN chosen c USING (app, query_id) JOIN applications a USING (app)
+        LEFT JOIN sources s USING (query)
+        ORDER BY q.start_ms, q.application_id, q.query_id""",
+        [*fingerprints],
+    )
+
+
+def find_fingerprint(about: Asked, query: str) -> str:
+    """Return the fingerprint of a recurring query by itself or by name; raises UsageError."""
+    found = about.ask(
+        f"""
+        SELECT q.fingerprint, max({LABEL}) AS name, count(*) AS runs,
+               bool_or(q.fingerprint = $1) AS exact
+        FROM queries q WHERE q.fingerprint = $1 OR lower(q.name) = lower($1)
+          OR lower(q.family) = lower($1)
+        GROUP BY q.fingerprint ORDER BY exact DESC, runs DESC, q.fingerprint""",
+        query,
+    )
+    if len(found) == 1 or (len(found) and bool(found["exact"].iloc[0])):
+        return str(found["fingerprint"].iloc[0])
+    if len(found):
+        each = ", ".join(found["fingerprint"].head(_NEAR))
+        raise UsageError(
+            f"{len(found)} recurring queries have this name", query, f"name one: {each}"
+        )
+    near = about.ask(
+        f"SELECT max({LABEL}) AS name FROM queries q GROUP BY q.fingerprint "
+        "ORDER BY count(*) DESC, name LIMIT ?",
+        _NEAR,
+    )
+    known = ", ".join(short(name, 60) for name in near["name"]) or "none"
+    raise UsageError("there is no such query in the store", query, f"there are {known}")

@@ -1,0 +1,182 @@
+"""Opens a store in DuckDB with a view of each table: the rows that count.
+
+Only the last addition of each application counts, and only rows whose addition was finished.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from iqcar.errors import UsageError
+from iqcar.history.stored_files import Part, Store, open_store, part_of
+from iqcar.history.stored_tables import (
+    APPLICATIONS,
+    BLAME,
+    CAUSES,
+    HOSTS,
+    PROPERTIES,
+    QUERIES,
+    STORED,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+    from iqcar.tables import TableSpec
+
+LABEL = "coalesce(nullif(q.family, ''), nullif(q.name, ''), q.query_id)"
+"""What a query q is called, in SQL."""
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A store, and the part of it that is asked about.
+
+    Attributes
+    ----------
+    store : Store
+    since, until : str
+        First and last day (YYYY-MM-DD, UTC) on which an application started; empty for any.
+    cluster : str
+        Empty for all.
+    """
+
+    store: Store
+    since: str = ""
+    until: str = ""
+    cluster: str = ""
+
+    @cached_property
+    def _connection(self) -> DuckDBPyConnection:
+        """A connection with the table ``latest``: the last addition of each application."""
+        for day in (self.since, self.until):
+            if day and not _DAY.fullmatch(day):
+                raise UsageError("is no day", day, "write it as 2026-11-23")
+        self.store.must_exist()
+        connection = self.store.connect()
+        with self.store.reading():
+            self.store.add_view(connection, APPLICATIONS, self.since, self.until)
+            connection.execute(
+                f"""
+                CREATE TEMP TABLE latest AS
+                SELECT cluster, application_id, attempt_id, max(batch) AS batch,
+                       arg_max(day, batch) AS day
+                FROM (SELECT *, {start_of("day")} AS started FROM every_{APPLICATIONS.name})
+                WHERE (started IS NULL OR started BETWEEN $1 AND $2) AND $3 IN ('', cluster)
+                GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""",
+                [self.since or "0", self.until or "9", self.cluster],
+            )
+        return connection
+
+    @cached_property
+    def _parts(self) -> set[Part]:
+        """The files of the other tables that hold rows that count."""
+        every = self._connection.execute("SELECT DISTINCT cluster, day, batch FROM latest")
+        return {part_of(*row) for row in every.fetchall()}
+
+    @cached_property
+    def _made(self) -> set[str]:
+        """Names of the views and tables that are there."""
+        return set()
+
+    def ask(self, sql: str, *values: Any, **frames: pd.DataFrame) -> pd.DataFrame:
+        """Return what a query answers.
+
+        It can name the stored tables, each with the rows that count and the number of their
+        application as ``app``; ``query_keys``: what queries are grouped by, numbered by ``rowid``;
+        and ``losses``: rows of blame with the numbers of the query that lost (``query``) and of
+        the blamed one (``source``; null if none). Only what it names is read.
+
+        Parameters
+        ----------
+        sql : str
+        *values
+            Parameters of the query.
+        **frames
+            Further tables, by name.
+
+        Raises
+        ------
+        UsageError
+            If a day is none.
+        IqcarError
+            If there is no store, or it cannot be read.
+        """
+        with self.store.reading():
+            found: pd.DataFrame = self._run(sql, values, frames).df()
+        return found
+
+    def ask_arrow(self, sql: str, *values: Any) -> pa.Table:
+        """As :meth:`ask`, but return the answer as an Arrow table."""
+        with self.store.reading():
+            found: pa.Table = self._run(sql, values, {}).to_arrow_table()
+        return found
+
+    def _run(
+        self, sql: str, values: Sequence[Any], frames: Mapping[str, pd.DataFrame]
+    ) -> DuckDBPyConnection:
+        for name, frame in frames.items():
+            self._connection.register(name, frame)
+        self._make(sql)
+        return self._connection.execute(sql, list(values))
+
+    def _make(self, sql: str) -> None:
+        """Make the views and tables that a query names, and those that these need."""
+        for name, made_by in _VIEWS.items():
+            if name in self._made or not re.search(rf"\b{name}\b", sql):
+                continue
+            self._made.add(name)
+            if name in _READ:
+                self.store.add_view(
+                    self._connection, _READ[name], self.since, self.until, self._parts
+                )
+            self._make(made_by)
+            self._connection.execute(made_by)
+
+
+def _counting(table: TableSpec) -> str:
+    """Make the view of a stored table: the rows that count."""
+    return (
+        f"CREATE TEMP VIEW {table.name} AS SELECT a.rowid AS app, t.* FROM every_{table.name} t "
+        "JOIN latest a USING (cluster, batch, application_id, attempt_id)"
+    )
+
+
+_READ = {table.name: table for table in (QUERIES, BLAME, CAUSES, HOSTS, PROPERTIES)}
+_VIEWS = {
+    **{table.name: _counting(table) for table in STORED},
+    "query_keys": f"""
+        CREATE TEMP TABLE query_keys AS
+        SELECT q.app, q.query_id, q.cluster, q.fingerprint, {LABEL} AS label, q.pool, q.user,
+               q.session
+        FROM queries q""",
+    "losses": """
+        CREATE TEMP VIEW losses AS
+        SELECT b.app, v.rowid AS query, s.rowid AS source, b.cluster, b.kind, b.resource, b.host,
+               b.lost_ms
+        FROM blame b JOIN query_keys v USING (app, query_id)
+        LEFT JOIN latest a ON a.cluster = b.cluster
+          AND a.application_id = b.source_application_id AND a.attempt_id = b.source_attempt_id
+        LEFT JOIN query_keys s ON s.app = a.rowid AND s.query_id = b.source_query_id""",
+}
+"""What questions can name, and how it is made."""
+
+
+def asked(store: Store | str | Asked, since: str = "", until: str = "", cluster: str = "") -> Asked:
+    """Return a store with the part of it that is asked about."""
+    if isinstance(store, Asked):
+        return store
+    return Asked(open_store(store) if isinstance(store, str) else store, since, until, cluster)
+
+
+def start_of(period: str) -> str:
+    """The first day of the day, week or month in which an application started; null if unknown."""
+    return f"strftime(date_trunc('{period}', make_timestamp_ms(start_ms::BIGINT)), '%Y-%m-%d')"
