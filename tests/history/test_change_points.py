@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.history.change_points import ALPHA, LEAST, MOST, best_division, change_points
+from iqcar.history.change_points import (
+    ALPHA,
+    LEAST,
+    MOST,
+    PERMUTATIONS,
+    best_division,
+    change_points,
+)
 
 NUMBERS = st.lists(st.floats(-1e3, 1e3), min_size=2 * LEAST, max_size=12)
 
@@ -81,6 +88,23 @@ def test_known_changes_are_found_near_where_they_are(
             abs(one - at) <= 3 for one, (at, _) in zip(found, changes, strict=True)
         )
     assert hits / 60 >= least
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 2.0])
+def test_what_few_permutations_make_clear_all_confirm(
+    shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where single values lie far from all others, as cold starts do."""
+    random = np.random.default_rng(4)
+    every = []
+    for _ in range(60):
+        series = random.standard_t(2, 40) * 0.2
+        series[random.integers(0, 40, 2)] += 5.0
+        series[25:] += shift
+        every.append(series)
+    soon = [change_points(series) for series in every]
+    monkeypatch.setattr("iqcar.history.change_points.CLEAR_AFTER", PERMUTATIONS + 1)
+    assert soon == [change_points(series) for series in every]
 
 
 def test_of_a_long_series_the_last_values_count() -> None:

@@ -127,13 +127,16 @@ def changes(
     """
     about = asked(store)
     only = find_fingerprint(about, query) if query else ""
-    times = about.ask(
-        "SELECT q.cluster, q.fingerprint, q.duration_ms FROM queries q WHERE "
-        f"{_SOUND} AND ($1 = '' OR q.fingerprint = $1) {_IN_ORDER}",
+    found = about.ask(
+        f"""
+        SELECT q.cluster, q.fingerprint, list(q.duration_ms {_IN_ORDER}) AS durations
+        FROM queries q WHERE {_SOUND} AND ($1 = '' OR q.fingerprint = $1)
+        GROUP BY q.cluster, q.fingerprint HAVING count(*) >= $2
+        ORDER BY q.cluster, q.fingerprint""",
         only,
+        2 * LEAST,
     )
-    series = [(key, each["duration_ms"]) for key, each in times.groupby(_SERIES, sort=True)]
-    series = [(key, each.to_numpy(np.float64)) for key, each in series if len(each) >= 2 * LEAST]
+    series = [((each.cluster, each.fingerprint), each.durations) for each in found.itertuples()]
     changed: dict[tuple[str, str], list[_Step]] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:  # what takes long is compiled
         found_in = threads.map(lambda one: _steps(one[1], margin, alpha), series)
@@ -244,16 +247,15 @@ def _settings(
 ) -> dict[int, list[str]]:
     """Name the settings that were the same in all runs before, and another in all runs after."""
     key = ["cluster", "application_id", "attempt_id"]
-    sides = [
-        side[key].drop_duplicates().assign(change=number, after=bool(n))
-        for number, both in enumerate(changes)
-        for n, side in enumerate(both)
-    ]
+    each = [side for both in changes for side in both]
+    number, after = np.divmod(np.repeat(np.arange(len(each)), [len(side) for side in each]), 2)
+    sides = pd.concat(each)[key].assign(change=number, after=after == 1)
     found = about.ask(
         """
         WITH side AS (
           SELECT r.change, r.after, a.app, count(*) OVER (PARTITION BY r.change, r.after) AS size
-          FROM run_sides r JOIN applications a USING (cluster, application_id, attempt_id))
+          FROM (SELECT DISTINCT * FROM run_sides) r
+          JOIN applications a USING (cluster, application_id, attempt_id))
         SELECT s.change, p.name,
                max(p.value) FILTER (WHERE NOT s.after) AS was,
                max(p.value) FILTER (WHERE s.after) AS now
@@ -267,7 +269,7 @@ def _settings(
            AND was <> now
         ORDER BY s.change, p.name""",
         _OF_THE_RUN,
-        run_sides=pd.concat(sides),
+        run_sides=sides,
     )
     said: dict[int, list[str]] = {}
     for number, mine in found.groupby("change"):
