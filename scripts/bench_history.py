@@ -126,6 +126,7 @@ def _write_year(store: str, rows: dict[str, pd.DataFrame]) -> int:
         for n in range(A_DAY):
             app = f"app-{day:03d}-{n:02d}"
             slower = 1.5 if n % 10 == 0 and day >= SLOWER else 1.0
+            ids = rows["queries"]["query_id"]
             factor = random.uniform(0.8, 1.2, len(rows["queries"])) * slower
             for name, frame in rows.items():
                 copy = frame.assign(batch=f"{day:05d}", application_id=app)
@@ -133,6 +134,8 @@ def _write_year(store: str, rows: dict[str, pd.DataFrame]) -> int:
                     copy["path"], copy["name"] = f"/logs/{app}", f"job-{n}"
                 if name == "blame":
                     copy["source_application_id"] = np.where(copy["source_query_id"] != "", app, "")
+                if name == "stages":
+                    copy["elapsed_ms"] *= copy["query_id"].map(dict(zip(ids, factor, strict=True)))
                 if name == "queries":
                     copy["fingerprint"] = [f"{n:02d}-{k}" for k in range(len(copy))]
                     copy["duration_ms"] *= factor

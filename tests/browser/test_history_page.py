@@ -9,7 +9,7 @@ import pytest
 
 from iqcar.history import add
 from tests.support.browsing import Watched, needs_chromium
-from tests.support.nightly_logs import nightly_log, nightly_logs
+from tests.support.nightly_logs import nightly_log, nightly_logs, slow_node_log
 from tests.support.served import Served, served
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     logs = nightly_logs(folder / "logs", 26)
     text = nightly_log(30).bytes().replace(b'"etl"', b'"<script>window.hit = 1</script>\\""')
     (logs / "app-0030").write_bytes(text.replace(b"app-0026", b"app-0030"))
+    slow_node_log("app-0040").write(logs / "app-0040")
     store = str(folder / "store")
     add(store, [logs], processes=1)
     with served(logs, cache=folder / "cache", options=("--store", store)) as running:
@@ -43,6 +44,9 @@ def test_the_store_is_shown_and_a_query_of_it(server: Served, browser: Browser) 
     assert "it loses 20" in text and "most to etl, waiting for slots" in text
     assert HOSTILE in text
     assert page.evaluate("window.hit") is None
+    causes = page.locator("table", has_text="Cause of stragglers")
+    assert causes.locator("tbody tr").count() >= 1
+    assert 'its stage "map" takes' in text
     assert page.locator("svg.drawing rect").count() >= 1
     watched.screenshot("history")
     page.get_by_label("Who, by").fill("pool")

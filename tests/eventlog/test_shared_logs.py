@@ -16,6 +16,7 @@ from iqcar.report.json.whatif import whatif_schema, whatif_to_json
 from tests.conftest import shared_logs_folder
 from tests.support.independent_count import count
 from tests.support.real_logs import LOGS, diagnosis_of_log
+from tests.support.stored_stages import check_stored_stages
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,7 @@ def test_counts_and_accounts_of_a_real_log(name: str, validator) -> None:
     result = json.loads(to_json(diagnosis))
     validator.validate(result)
     check_what_if(diagnosis)
+    check_stored_stages(diagnosis)
     (read,) = result["inputs"]
     counted = count(shared_logs_folder() / name)
     assert {key: read[key] for key in counted} == counted

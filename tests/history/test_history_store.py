@@ -21,9 +21,10 @@ from iqcar.history.store_views import asked
 from iqcar.history.stored_files import MARK
 from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
 from iqcar.report.json.history import history_schema
+from iqcar.stragglers.straggler_counts import by_cause
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
-from tests.support.nightly_logs import CHANGED, FIRST_MS, nightly_log, nightly_logs
+from tests.support.nightly_logs import CHANGED, nightly_log, nightly_logs, slow_node_log
 
 NIGHTS = 26
 
@@ -204,23 +205,19 @@ def test_rankings_by_month(store: str) -> None:
 
 
 def test_a_slow_node_is_found(tmp_path: Path) -> None:
-    from tests.support.synthetic_log import SyntheticLog, stage_info
-
-    log = SyntheticLog("app-1").app("hosts", FIRST_MS).executor("1", "quick", 4, FIRST_MS)
-    log.executor("2", "slow", 4, FIRST_MS)
-    stage = stage_info(0, submission=FIRST_MS, **{"Number of Tasks": 8})
-    log.job(0, [stage], FIRST_MS, {}).stage(stage, {})
-    for task in range(8):
-        late = task % 4 == 3
-        log.task(
-            task, stage=0, launch=FIRST_MS, finish=FIRST_MS + (9000 if late else 3000), index=task,
-            host="slow" if late else "quick",
-        )  # fmt: skip
-    log.stage_end(stage, FIRST_MS + 9000).job_end(0, FIRST_MS + 9000).end(FIRST_MS + 9000)
-    log.write(tmp_path / "app-1")
+    slow_node_log("app-1").write(tmp_path / "app-1")
     add(str(tmp_path / "store"), [tmp_path / "app-1"], processes=1)
-    worst = top(str(tmp_path / "store"), "all").hosts.iloc[0]
+    found = top(str(tmp_path / "store"), "all")
+    worst = found.hosts.iloc[0]
     assert (worst["host"], worst["slowdown"], worst["excess_ms"]) == ("slow", 3.0, 12_000.0)
+    diagnosis = package.diagnose(package.read([tmp_path / "app-1"]))
+    counted = by_cause(diagnosis.stragglers).set_index("cause")
+    ranked = found.causes.set_index("cause")
+    assert ranked["stragglers"].to_dict() == counted["stragglers"].to_dict()
+    assert ranked["delay_ms"].to_dict() == pytest.approx(counted["delay_ms"].to_dict())
+    assert len(ranked) > 0
+    assert set(ranked["queries"]) == {1}
+    assert set(ranked["hosts"]) == {1}
 
 
 @pytest.mark.parametrize(

@@ -67,3 +67,19 @@ def nightly_logs(folder: Path, nights: int, **more: object) -> Path:
     for night in range(nights):
         nightly_log(night, **more).write(folder / f"app-{night:04d}")  # type: ignore[arg-type]
     return folder
+
+
+def slow_node_log(application_id: str) -> SyntheticLog:
+    """One stage of eight tasks, of which the two on one node take three times as long."""
+    log = SyntheticLog(application_id).app("hosts", FIRST_MS).executor("1", "quick", 4, FIRST_MS)
+    log.executor("2", "slow", 4, FIRST_MS)
+    stage = stage_info(0, submission=FIRST_MS, **{"Number of Tasks": 8})
+    log.job(0, [stage], FIRST_MS, {}).stage(stage, {})
+    for task in range(8):
+        late = task % 4 == 3
+        log.task(
+            task, stage=0, launch=FIRST_MS, finish=FIRST_MS + (9000 if late else 3000), index=task,
+            host="slow" if late else "quick",
+        )  # fmt: skip
+    log.stage_end(stage, FIRST_MS + 9000).job_end(0, FIRST_MS + 9000)
+    return log.end(FIRST_MS + 9000)

@@ -109,7 +109,7 @@ def top_(
     json: options.JsonFile = None,
     force: options.Force = False,
 ) -> None:
-    """Rank aggressive queries, slow nodes and hot resources, period by period.
+    """Rank aggressive queries, slow nodes, hot resources and causes of stragglers by period.
 
     Example: iqcar history top store/ --period month --since 2026-10-01
     """

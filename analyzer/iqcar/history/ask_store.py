@@ -1,4 +1,4 @@
-"""Asks a store who lost to whom, and which queries are aggressive, nodes slow, resources hot."""
+"""Asks a store who lost to whom, and ranks queries, nodes, resources and causes of stragglers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,19 @@ class Top:
         by the medians of their stages), excess_ms (their difference), stragglers, delay_ms.
     resources : DataFrame
         period, cluster, resource, host, lost_ms (to other queries), victims.
+    causes : DataFrame
+        period, cluster, cause (of stragglers; empty where nothing explains them), stragglers,
+        delay_ms (what they took longer than the medians of their stages), queries, hosts.
     """
 
     queries: pd.DataFrame
     hosts: pd.DataFrame
     resources: pd.DataFrame
+    causes: pd.DataFrame
 
 
 def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top:
-    """Rank aggressive queries, slow nodes and hot resources in each period.
+    """Rank aggressive queries, slow nodes, hot resources and straggler causes in each period.
 
     Parameters
     ----------
@@ -97,7 +101,19 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
         ORDER BY period DESC, lost_ms DESC, resource, host""",
         most,
     )
-    return Top(queries, hosts, resources)
+    causes = about.ask(
+        f"""
+        {periods}
+        SELECT a.period, c.cluster, c.cause, sum(c.stragglers)::BIGINT AS stragglers,
+               sum(c.delay_ms) AS delay_ms, count(DISTINCT (c.app, c.query_id)) AS queries,
+               count(DISTINCT nullif(c.host, '')) AS hosts
+        FROM causes c JOIN a USING (app)
+        GROUP BY 1, 2, 3
+        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(c.delay_ms) DESC, c.cause) <= ?
+        ORDER BY period DESC, delay_ms DESC, cause""",
+        most,
+    )
+    return Top(queries, hosts, resources, causes)
 
 
 def _period(period: str) -> str:

@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 
 from iqcar.comparison.compare_sets import compare
-from iqcar.enums import Resource
 from iqcar.errors import IqcarError
-from iqcar.formatting import duration, printable, resource_name, short
 from iqcar.history.change_points import ALPHA, LEAST, change_points
+from iqcar.history.change_reasons import change_reasons
 from iqcar.history.recurring_query import find_fingerprint, runs_of
 from iqcar.history.store_views import Asked, asked
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from iqcar.history.stored_files import Store
     from iqcar.tables.arrays import Floats
@@ -31,12 +30,6 @@ MARGIN = 0.1
 """Relative change of the median that is none."""
 AROUND = 5
 """Runs before and after a change whose logs are compared."""
-MOST_SETTINGS = 5
-"""Settings named that changed with a query."""
-_OF_THE_RUN = r"(?i)[.]app[.](id|name|submitTime|startTime)$|[.]port$|[.]id$|jars$"
-"""Settings that differ in every run."""
-_PART = 0.25
-"""What explains less of a change is not named."""
 _SERIES = ["cluster", "fingerprint"]
 _SOUND = "NOT q.failed AND q.duration_ms > 0 AND isfinite(q.duration_ms)"
 _IN_ORDER = "ORDER BY q.start_ms, q.application_id, q.query_id"
@@ -186,7 +179,7 @@ def _explained(
         for key, runs in every.groupby(_SERIES, sort=True)
         for step in changed.get(key, ())
     ]
-    settings = _settings(about, [(before, after) for _, before, after in sides])
+    reasons = change_reasons(about, [(before, after) for _, before, after in sides])
     return [
         QueryChange(
             fingerprint=str(after["fingerprint"].iloc[0]),
@@ -199,88 +192,11 @@ def _explained(
             runs_after=len(after),
             p=step.p,
             cost_ms=(step.after_ms - step.before_ms) * len(after),
-            why=(*_why(before, after), *settings.get(number, ())),
+            why=why,
             compared=_compared(before, after) if explain else (),
         )
-        for number, (step, before, after) in enumerate(sides)
+        for (step, before, after), why in zip(sides, reasons, strict=True)
     ]
-
-
-def _why(before: pd.DataFrame, after: pd.DataFrame) -> list[str]:
-    """Say what else of the runs changed with their duration, the largest part first."""
-
-    def change(name: str) -> float:
-        return float(after[name].mean() - before[name].mean())
-
-    total = change("duration_ms")
-    why: list[tuple[float, str]] = []
-    lost = change("lost_to_others_ms")
-    if abs(lost) >= _PART * abs(total) and lost * total > 0:
-        worse = after if lost > 0 else before
-        per = worse[worse["source"] != ""].groupby("source")["source_lost_ms"].sum()
-        name = f", most to {short(printable(str(per.idxmax())), 60)}" if len(per) else ""
-        sums = {r: change(f"{r.value}_wait_ms") for r in Resource}
-        known = {r: ms for r, ms in sums.items() if np.isfinite(ms) and ms * lost > 0}
-        resource = max(known, key=lambda r: abs(known[r])) if known else None
-        waits = f", waiting for {resource_name(resource.value)}" if resource else ""
-        loses = f"it loses {duration(abs(lost))} {_more(lost)} to other queries"
-        why.append((abs(lost), f"{loses}{name}{waits}"))
-    own = change("lost_ms") - lost
-    if abs(own) >= _PART * abs(total) and own * total > 0:
-        why.append((abs(own), f"it loses {duration(abs(own))} {_more(own)} to waits of its own"))
-    rest = total - lost - own
-    ratios = {"reads {} as much data": "read_bytes", "needs {} the CPU time": "cpu_ms"}
-    if abs(rest) >= _PART * abs(total) and rest * total > 0:
-        for sentence, name in ratios.items():
-            was, now = before[name].median(), after[name].median()
-            if was > 0 and now > 0 and abs(now / was - 1.0) >= MARGIN:
-                why.append((abs(rest), f"it {sentence.format(f'{now / was:.2g} ×')}"))
-    return [sentence for _, sentence in sorted(why, key=lambda one: -one[0])]
-
-
-def _more(ms: float) -> str:
-    return "more" if ms > 0 else "less"
-
-
-def _settings(
-    about: Asked, changes: Sequence[tuple[pd.DataFrame, pd.DataFrame]]
-) -> dict[int, list[str]]:
-    """Name the settings that were the same in all runs before, and another in all runs after."""
-    key = ["cluster", "application_id", "attempt_id"]
-    each = [side for both in changes for side in both]
-    number, after = np.divmod(np.repeat(np.arange(len(each)), [len(side) for side in each]), 2)
-    sides = pd.concat(each)[key].assign(change=number, after=after == 1)
-    found = about.ask(
-        """
-        WITH side AS (
-          SELECT r.change, r.after, a.app, count(*) OVER (PARTITION BY r.change, r.after) AS size
-          FROM (SELECT DISTINCT * FROM run_sides) r
-          JOIN applications a USING (cluster, application_id, attempt_id))
-        SELECT s.change, p.name,
-               max(p.value) FILTER (WHERE NOT s.after) AS was,
-               max(p.value) FILTER (WHERE s.after) AS now
-        FROM properties p JOIN side s USING (app)
-        WHERE p.query_id = '' AND NOT regexp_matches(p.name, $1)
-        GROUP BY s.change, p.name
-        HAVING count(DISTINCT p.value) FILTER (WHERE NOT s.after) = 1
-           AND count(DISTINCT p.value) FILTER (WHERE s.after) = 1
-           AND count(*) FILTER (WHERE NOT s.after) = max(s.size) FILTER (WHERE NOT s.after)
-           AND count(*) FILTER (WHERE s.after) = max(s.size) FILTER (WHERE s.after)
-           AND was <> now
-        ORDER BY s.change, p.name""",
-        _OF_THE_RUN,
-        run_sides=sides,
-    )
-    said: dict[int, list[str]] = {}
-    for number, mine in found.groupby("change"):
-        said[int(number)] = [
-            f"{one.name} was {short(printable(one.was), 60)} and is {short(printable(one.now), 60)}"
-            for one in mine.head(MOST_SETTINGS).itertuples()
-        ]
-        more = len(mine) - MOST_SETTINGS
-        if more > 0:
-            said[int(number)].append(f"{more} more settings changed")
-    return said
 
 
 def _compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[str, ...]:

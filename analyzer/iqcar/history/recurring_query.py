@@ -43,29 +43,32 @@ def trend(store: Store | str | Asked, query: str) -> pd.DataFrame:
         If no query has that name, or several have.
     """
     about = asked(store)
-    return runs_of(about, [find_fingerprint(about, query)])
+    fingerprint = find_fingerprint(about, query)
+    sources = about.ask(
+        f"""
+        WITH chosen AS (
+          SELECT rowid AS query, app, query_id FROM query_keys WHERE fingerprint = ?)
+        SELECT c.app, c.query_id, s.label AS source, sum(l.lost_ms) AS source_lost_ms
+        FROM losses l JOIN chosen c USING (query) LEFT JOIN query_keys s ON s.rowid = l.source
+        WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3
+        QUALIFY row_number() OVER
+          (PARTITION BY c.app, c.query_id ORDER BY sum(l.lost_ms) DESC, s.label) = 1""",
+        fingerprint,
+    )
+    runs = runs_of(about, [fingerprint]).merge(sources, on=["app", "query_id"], how="left")
+    return runs.drop(columns="app").fillna({"source": "", "source_lost_ms": 0.0})
 
 
 def runs_of(about: Asked, fingerprints: Sequence[str]) -> pd.DataFrame:
-    """List the runs of recurring queries by their fingerprints; columns and order as of trend."""
+    """List the runs of recurring queries: columns as of trend without the source; also app."""
     waits = ", ".join(f"q.{resource.value}_wait_ms" for resource in Resource)
     return about.ask(
         f"""
-        WITH chosen AS (
-          SELECT k.rowid AS query, k.app, k.query_id FROM query_keys k
-          WHERE k.fingerprint IN (SELECT unnest($1::VARCHAR[]))),
-        sources AS (
-          SELECT l.query, s.label AS source, sum(l.lost_ms) AS source_lost_ms
-          FROM losses l SEMI JOIN chosen USING (query) LEFT JOIN query_keys s ON s.rowid = l.source
-          WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2
-          QUALIFY row_number() OVER
-            (PARTITION BY l.query ORDER BY sum(l.lost_ms) DESC, s.label) = 1)
-        SELECT q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name, q.fingerprint,
-               q.start_ms, q.duration_ms, q.failed, q.task_ms, q.cpu_ms, q.read_bytes, q.lost_ms,
-               q.lost_to_others_ms, {waits}, coalesce(s.source, '') AS source,
-               coalesce(s.source_lost_ms, 0) AS source_lost_ms
-        FROM queries q JOIN chosen c USING (app, query_id) JOIN applications a USING (app)
-        LEFT JOIN sources s USING (query)
+        SELECT q.app, q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name,
+               q.fingerprint, q.start_ms, q.duration_ms, q.failed, q.task_ms, q.cpu_ms,
+               q.read_bytes, q.lost_ms, q.lost_to_others_ms, {waits}
+        FROM queries q JOIN applications a USING (app)
+        WHERE q.fingerprint IN (SELECT unnest($1::VARCHAR[]))
         ORDER BY q.start_ms, q.application_id, q.query_id""",
         [*fingerprints],
     )

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
 from iqcar.history.stored_files import Part, Store, open_store, part_of
-from iqcar.history.stored_tables import (
-    APPLICATIONS,
-    BLAME,
-    CAUSES,
-    HOSTS,
-    PROPERTIES,
-    QUERIES,
-    STORED,
-)
+from iqcar.history.stored_tables import APPLICATIONS, STORED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,7 +142,7 @@ def _counting(table: TableSpec) -> str:
     )
 
 
-_READ = {table.name: table for table in (QUERIES, BLAME, CAUSES, HOSTS, PROPERTIES)}
+_READ = {table.name: table for table in STORED if table is not APPLICATIONS}
 _VIEWS = {
     **{table.name: _counting(table) for table in STORED},
     "query_keys": f"""

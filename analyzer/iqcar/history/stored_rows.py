@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.blame.blame_tables import BLAME_KINDS
+from iqcar.comparison.query_path import query_paths
 from iqcar.enums import BlameKind
 from iqcar.graph.structure import RESOURCES
 from iqcar.history.stored_tables import (
@@ -17,6 +18,7 @@ from iqcar.history.stored_tables import (
     HOSTS,
     PROPERTIES,
     QUERIES,
+    STAGES,
 )
 from iqcar.queries.owners import owners
 from iqcar.stragglers.straggler_counts import UNEXPLAINED
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 SMALL = 0.01
 """Rows of blame below this share of the query's lost time are summed: first over hosts, then over
-sources."""
+sources. Stages below this share of its duration are summed."""
 
 _BYTES_READ = ("input_bytes", "remote_bytes", "local_bytes")
 
@@ -60,6 +62,7 @@ def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> R
     return {
         APPLICATIONS.name: _applications(diagnosis, apps, log_bytes),
         QUERIES.name: _queries(diagnosis, apps),
+        STAGES.name: _stages(diagnosis, apps),
         BLAME.name: _blame(diagnosis, apps),
         CAUSES.name: _causes(diagnosis, apps),
         HOSTS.name: _hosts(diagnosis, apps),
@@ -106,7 +109,7 @@ def _applications(
             "start_ms": applications["start_ms"],
             "end_ms": applications["end_ms"],
             "queries": np.bincount(apps.of_query, minlength=size),
-            "tasks": np.bincount(tables.tasks["app"].to_numpy(np.int64), minlength=size),
+            "tasks": _counts(tables.tasks["app"], size),
             "beside": np.full(size, size - 1),
             "iqcar_version": np.full(size, __version__, object),
         }
@@ -116,11 +119,6 @@ def _applications(
 def _queries(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
     tables, queries = diagnosis.tables, diagnosis.tables.queries
     size = len(queries)
-    known = tables.tasks["query"].to_numpy(np.int64) >= 0
-    tasks = tables.tasks[known]
-    of_task = tasks["query"].to_numpy(np.int64)
-    duration = np.nan_to_num((tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64))
-    read = np.nansum(tasks[list(_BYTES_READ)].to_numpy(np.float64), axis=1)
     waits = {}
     for resource, rows in diagnosis.query_waits.groupby("resource", observed=True):
         waits[f"{resource}_wait_ms"] = rows["wait_ms"].to_numpy(np.float64)
@@ -133,15 +131,63 @@ def _queries(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
             "query_id": apps.query_ids,
             **{name: queries[name] for name in (*copied, *counts)},
             **{name: np.array(owners(tables, name), object) for name in ("user", "session")},
-            "task_ms": sum_by(of_task, duration, size),
-            "cpu_ms": _known_sum(of_task, tasks["cpu_ms"].to_numpy(np.float64), size),
-            "read_bytes": sum_by(of_task, read, size),
+            **_task_sums(tables.tasks, "query", size),
             "lost_ms": diagnosis.lost_ms(),
             "lost_to_others_ms": diagnosis.lost_to_others_ms(),
             "wasted_ms": diagnosis.wasted.of_queries(size)["wasted_elapsed_ms"],
             **waits,
         }
     )
+
+
+def _stages(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
+    tables, stages = diagnosis.tables, diagnosis.tables.stages
+    size = len(tables.queries)
+    label, site = texts(stages, "label"), texts(stages, "name")
+    of_stage = pd.DataFrame(
+        {
+            "query": stages["query"].to_numpy(np.int64),
+            "stage": [own or named for own, named in zip(label, site, strict=True)],
+            "attempts": 1,
+            "tasks": _counts(tables.tasks["stage"], len(stages)),
+            "elapsed_ms": query_paths(tables, np.ones(size, bool)).stage_ms,
+            **_task_sums(tables.tasks, "stage", len(stages)),
+        }
+    )
+    of_stage = of_stage[of_stage["query"] >= 0]
+    frame = _by_stage(of_stage)
+    duration = tables.queries["duration_ms"].to_numpy(np.float64)[frame["query"]]
+    frame.loc[~(frame["elapsed_ms"] >= SMALL * duration), "stage"] = ""
+    frame = _by_stage(frame)
+    query = frame["query"].to_numpy(np.int64)
+    measured = {name: frame[name] for name in frame.columns[1:]}
+    return STAGES.frame(
+        {**apps.key(apps.of_query[query]), "query_id": apps.query_ids[query], **measured}
+    )
+
+
+def _by_stage(frame: pd.DataFrame) -> pd.DataFrame:
+    summed: pd.DataFrame = frame.groupby(["query", "stage"]).sum(min_count=1).reset_index()
+    return summed
+
+
+def _task_sums(tasks: pd.DataFrame, of: str, size: int) -> dict[str, Floats]:
+    """Sum the tasks of each row that a column of theirs names."""
+    tasks = tasks[tasks[of] >= 0]
+    row = tasks[of].to_numpy(np.int64)
+    duration = np.nan_to_num((tasks["finish_ms"] - tasks["launch_ms"]).to_numpy(np.float64))
+    read = np.nansum(tasks[list(_BYTES_READ)].to_numpy(np.float64), axis=1)
+    return {
+        "task_ms": sum_by(row, duration, size),
+        "cpu_ms": _known_sum(row, tasks["cpu_ms"].to_numpy(np.float64), size),
+        "read_bytes": sum_by(row, read, size),
+    }
+
+
+def _counts(rows: pd.Series, size: int) -> Ints:
+    """Count how often each row is named."""
+    counts: Ints = np.bincount(rows[rows >= 0].to_numpy(np.int64), minlength=size)
+    return counts
 
 
 def _known_sum(group: Ints, values: Floats, size: int) -> Floats:

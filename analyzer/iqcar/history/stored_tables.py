@@ -89,6 +89,32 @@ QUERIES = TableSpec(
     ),
 )
 
+STAGES = TableSpec(
+    "stages",
+    "One row per query and label of stages; those below 1 % of its duration are summed.",
+    declare(
+        *_KEY,
+        ("query_id", "str", "", "The query."),
+        (
+            "stage",
+            "str",
+            "",
+            "What they do, else their call site; empty for what was summed.",
+        ),
+        ("attempts", "int64", "count", "Stage attempts of this label."),
+        ("tasks", "int64", "count", "Their task attempts that ended."),
+        (
+            "elapsed_ms",
+            "float64",
+            "ms",
+            "Part of the query's duration in which they held it up.",
+        ),
+        ("task_ms", "float64", "ms", "Σ of their tasks' durations."),
+        ("cpu_ms", "float64", "ms", "Σ of their CPU times; NaN if not recorded."),
+        ("read_bytes", "float64", "bytes", "Input and shuffle bytes their tasks read."),
+    ),
+)
+
 BLAME = TableSpec(
     "blame",
     "One row per query that lost time, who was in its way, resource and host.",
@@ -145,5 +171,5 @@ PROPERTIES = TableSpec(
     ),
 )
 
-STORED = (APPLICATIONS, QUERIES, BLAME, CAUSES, HOSTS, PROPERTIES)
+STORED = (APPLICATIONS, QUERIES, STAGES, BLAME, CAUSES, HOSTS, PROPERTIES)
 """Every table of a store; the first commits an addition."""

@@ -154,9 +154,10 @@ class Tools:
         question: Annotated[
             Literal["top", "who", "trend", "changes"],
             Field(
-                description="top: aggressive queries, slow nodes and hot resources by period; who: "
-                "who lost to whom; trend: the runs of one query; changes: when recurring queries "
-                "became slower or faster for good, and what else changed then."
+                description="top: aggressive queries, slow nodes, hot resources and causes of "
+                "stragglers by period; who: who lost to whom; trend: the runs of one query; "
+                "changes: when recurring queries became slower or faster for good, in which "
+                "stages, and what else changed then."
             ),
         ],
         query: Annotated[str, Field(description="Name or fingerprint, for trend.")] = "",

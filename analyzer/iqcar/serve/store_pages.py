@@ -27,6 +27,7 @@ async def store_page(request: Request) -> Response:
     def work() -> dict[str, Any]:
         from iqcar import history
         from iqcar.history.history_pictures import losses_to_others, runs_over_time
+        from iqcar.report.json.history import top_to_dict
 
         about = part_of(service, wanted)
         if wanted.query:
@@ -45,7 +46,7 @@ async def store_page(request: Request) -> Response:
         found = history.changes(about)
         return {
             "periods": sorted({p for f in vars(top).values() for p in f["period"]}, reverse=True),
-            "top": {name: frame.to_dict("records") for name, frame in vars(top).items()},
+            "top": top_to_dict(top),
             "picture": losses_to_others(losses).svg if len(losses) else "",
             "losses": losses.head(SHOWN).to_dict("records"),
             "more_losses": max(0, len(losses) - SHOWN),

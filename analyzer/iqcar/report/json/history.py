@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from iqcar.report.json.plain import plain
+from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
@@ -33,8 +34,16 @@ def added_to_json(store: str, added: Added) -> bytes:
 
 def top_to_json(about: Asked, found: Top) -> bytes:
     """Encode rankings by period."""
+    return _encoded("top", {**_range(about), **top_to_dict(found)})
+
+
+def top_to_dict(found: Top) -> dict[str, list[dict[str, Any]]]:
+    """Lay rankings out as JSON; causes get their names."""
     parts = {name: _records(frame) for name, frame in vars(found).items()}
-    return _encoded("top", {**_range(about), **parts})
+    for one in parts["causes"]:
+        one["name"] = straggler_cause(one["cause"]).name
+        one["cause"] = one["cause"] or None
+    return parts
 
 
 def who_to_json(about: Asked, by: str, found: pd.DataFrame) -> bytes:

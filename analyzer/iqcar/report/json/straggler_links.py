@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from iqcar.stragglers import Stragglers
     from iqcar.topics import Topics
 
-UNEXPLAINED = "unexplained"
-
 
 def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> dict[str, Any]:
     """Lay a query's stragglers out as JSON, linked to causes, topics and who is blamed.
@@ -36,7 +34,7 @@ def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> d
     causes: dict[str, dict[str, Any]] = {}
     for row in cause_topics(stragglers, found, query).to_dict("records"):
         key, topic = row["cause"], int(row["topic"])
-        name = straggler_cause(key).name if key else UNEXPLAINED
+        name = straggler_cause(key).name
         one = causes.setdefault(
             key,
             {"cause": key or None, "name": name, "stragglers": 0, "delay_ms": 0.0, "topics": []},

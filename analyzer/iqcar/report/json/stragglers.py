@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.report.json.plain import plain
 from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
-from iqcar.stragglers.straggler_counts import UNEXPLAINED, by_cause, by_group
+from iqcar.stragglers.straggler_counts import by_cause, by_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def _cause_count(row: dict[Any, Any]) -> dict[str, Any]:
     key = row["cause"]
     return {
         "cause": key or None,
-        "name": straggler_cause(key).name if key != UNEXPLAINED else "unexplained",
+        "name": straggler_cause(key).name,
         "stragglers": int(row["stragglers"]),
         "delay_ms": float(row["delay_ms"]),
     }

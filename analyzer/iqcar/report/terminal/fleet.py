@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from iqcar.fleet.fleet_summary import FleetSummary
     from iqcar.fleet.shared_times import Cut
 
-_UNEXPLAINED = "nothing explains it"
-
 
 def print_fleet(found: FleetFound, top: int, console: Console | None = None) -> None:
     """Print totals, then what was lost by resource, host, application and query; then doubts."""
@@ -167,6 +165,6 @@ def _pairs(frame: pd.DataFrame) -> Table | None:
 def _causes(frame: pd.DataFrame) -> Table | None:
     table = plain_table("cause", ">stragglers", ">delayed by")
     for row in frame.to_dict("records"):
-        name = straggler_cause(row["cause"]).name if row["cause"] else _UNEXPLAINED
+        name = straggler_cause(row["cause"]).name
         table.add_row(printable(name), f"{row['stragglers']:,}", duration(row["delay_ms"]))
     return table if len(frame) else None

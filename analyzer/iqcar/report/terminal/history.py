@@ -9,6 +9,7 @@ from rich.text import Text
 
 from iqcar.formatting import duration, percent, printable, resource_name, short, signed, size
 from iqcar.report.terminal.layout import indented, plain_table, print_section, terminal
+from iqcar.rules.vocabulary.stragglers import straggler_cause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,15 @@ def print_top(found: Top, period: str) -> None:
                 for r in of["resources"].itertuples(index=False)
             ],
         )  # fmt: skip
-        for table in (queries, hosts, resources):
+        causes = _table(
+            ("Cause of stragglers", ">delay", ">stragglers", ">queries", ">hosts", "cluster"),
+            [
+                (straggler_cause(r.cause).name, duration(r.delay_ms), f"{r.stragglers:,}",
+                 f"{r.queries:,}", f"{r.hosts:,}", r.cluster)
+                for r in of["causes"].itertuples(index=False)
+            ],
+        )  # fmt: skip
+        for table in (queries, hosts, resources, causes):
             if table is not None:
                 console.print(indented(table))
                 console.print()

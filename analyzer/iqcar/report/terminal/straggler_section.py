@@ -50,11 +50,11 @@ def cause_table(found: Stragglers, app: int | None, top: int) -> Table:
     named = frame[(frame["cause"] != UNEXPLAINED).to_numpy()].head(max(top, 1) * 2)
     rest = frame[(frame["cause"] == UNEXPLAINED).to_numpy()]
     for row in [*named.to_dict("records"), *rest.to_dict("records")]:
-        known = straggler_cause(row["cause"]) if row["cause"] else None
+        known = straggler_cause(row["cause"])
         table.add_row(
-            short(known.name if known else "unexplained"),
+            short(known.name),
             f"{row['stragglers']:,}",
             duration(row["delay_ms"]),
-            Text(printable(known.sentence if known else "Nothing recorded sets them apart.")),
+            Text(printable(known.sentence)),
         )
     return table

@@ -22,8 +22,16 @@ def straggler_causes() -> Mapping[str, CauseAdvice]:
     return read_vocabulary(CAUSES, "causes", CauseAdvice)
 
 
+UNEXPLAINED = CauseAdvice("unexplained", "Nothing recorded sets them apart.", "")
+
+
 def straggler_cause(key: str) -> CauseAdvice:
-    """Return one cause; a metric of a trace is called by its own name and has no advice."""
+    """Return one cause; a metric of a trace is called by its own name and has no advice.
+
+    An empty key stands for stragglers that nothing explains.
+    """
+    if not key:
+        return UNEXPLAINED
     known = straggler_causes().get(key)
     return known or CauseAdvice(key, f"Its {key} is far above that of its peers.", "")
 
