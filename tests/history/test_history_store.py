@@ -216,7 +216,7 @@ def test_a_slow_node_is_found(tmp_path: Path) -> None:
     assert ranked["stragglers"].to_dict() == counted["stragglers"].to_dict()
     assert ranked["delay_ms"].to_dict() == pytest.approx(counted["delay_ms"].to_dict())
     assert len(ranked) > 0
-    assert set(ranked["queries"]) == {1}
+    assert set(ranked["applications"]) == {1}
     assert set(ranked["hosts"]) == {1}
 
 

@@ -35,7 +35,7 @@ class Top:
         period, cluster, resource, host, lost_ms (to other queries), victims.
     causes : DataFrame
         period, cluster, cause (of stragglers; empty where nothing explains them), stragglers,
-        delay_ms (what they took longer than the medians of their stages), queries, hosts.
+        delay_ms (what they took longer than the medians of their stages), applications, hosts.
     """
 
     queries: pd.DataFrame
@@ -105,7 +105,7 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
         f"""
         {periods}
         SELECT a.period, c.cluster, c.cause, sum(c.stragglers)::BIGINT AS stragglers,
-               sum(c.delay_ms) AS delay_ms, count(DISTINCT (c.app, c.query_id)) AS queries,
+               sum(c.delay_ms) AS delay_ms, count(DISTINCT c.app) AS applications,
                count(DISTINCT nullif(c.host, '')) AS hosts
         FROM causes c JOIN a USING (app)
         GROUP BY 1, 2, 3

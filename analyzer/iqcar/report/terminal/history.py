@@ -81,10 +81,10 @@ def print_top(found: Top, period: str) -> None:
             ],
         )  # fmt: skip
         causes = _table(
-            ("Cause of stragglers", ">delay", ">stragglers", ">queries", ">hosts", "cluster"),
+            ("Cause of stragglers", ">delay", ">stragglers", ">applications", ">hosts", "cluster"),
             [
                 (straggler_cause(r.cause).name, duration(r.delay_ms), f"{r.stragglers:,}",
-                 f"{r.queries:,}", f"{r.hosts:,}", r.cluster)
+                 f"{r.applications:,}", f"{r.hosts:,}", r.cluster)
                 for r in of["causes"].itertuples(index=False)
             ],
         )  # fmt: skip
