@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.history import add, changes
+from iqcar.history import add, changes, trend
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import STAGES
 from iqcar.pipeline import diagnose, read
+from tests.support.command import iqcar
 from tests.support.contended_log import NO_IO
 from tests.support.nightly_logs import DAY_MS, FIRST_MS
 from tests.support.stored_stages import check_stored_stages
@@ -100,3 +101,19 @@ def test_small_stages_are_summed_and_all_sum_to_the_query(tmp_path: Path) -> Non
     assert stages["elapsed_ms"].to_dict() == pytest.approx(
         {"": 50 * noise, "scan": 5_000 * noise, "join": 12_000 * noise}, abs=1.0
     )
+
+
+def test_a_run_that_had_not_ended_is_shown_and_not_compared(tmp_path: Path) -> None:
+    store = store_of(tmp_path, {})
+    for number in range(RUNS, RUNS + 3):  # enough for a change
+        lines = load_run(number, {}).bytes().splitlines(keepends=True)
+        second = [at for at, line in enumerate(lines) if b"SparkListenerJobStart" in line][1]
+        log = tmp_path / "logs" / f"app-{number:03d}.inprogress"
+        log.write_bytes(b"".join(lines[:second]))
+    assert add(store, [tmp_path / "logs"], processes=1).partial == 3
+    runs = trend(store, "load")
+    assert runs["ended"].tolist() == [True] * RUNS + [False] * 3
+    assert (runs["duration_ms"].tail(3) < 6_000).all()
+    assert changes(store).changes == ()
+    shown = iqcar("history", "trend", store, "load").stdout
+    assert shown.count(" so far ") == 3

@@ -78,7 +78,7 @@ def in_turn(_: Iterable[object]) -> list[tuple[float, float]]:
 named("warm", 4)
 named("strict", 8)
 named("share", 3)
-named("loose", 8)
+named("loose", 16)
 together("strict beside", "other")
 together("one of a pool", "two of a pool")
 if not spark.version.startswith("3.3"):  # its Python functions do not go with Python 3.11

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.formatting import duration, percent, resource_name
+from iqcar.history.recurring_query import told_duration
 from iqcar.plots.drawing import (
     LABEL_PX,
     ROW_PX,
@@ -71,9 +72,7 @@ def runs_over_time(runs: pd.DataFrame, changes: Sequence[QueryChange]) -> Drawin
     for run in shown.itertuples():
         lost = min(max(float(run.lost_to_others_ms), 0.0), float(run.duration_ms))
         own = float(run.duration_ms) - lost
-        said = f"{_day(run.start_ms)}: {duration(run.duration_ms)}" + (
-            " failed" if run.failed else ""
-        )
+        said = f"{_day(run.start_ms)}: {told_duration(run)}"
         if lost > 0:
             said += f", {duration(lost)} of it lost to others, most to {run.source}"
         x = across(float(run.start_ms)) - 2

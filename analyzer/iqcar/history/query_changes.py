@@ -31,7 +31,7 @@ MARGIN = 0.1
 AROUND = 5
 """Runs before and after a change whose logs are compared."""
 _SERIES = ["cluster", "fingerprint"]
-_SOUND = "NOT q.failed AND q.duration_ms > 0 AND isfinite(q.duration_ms)"
+_SOUND = "q.ended AND NOT q.failed AND q.duration_ms > 0 AND isfinite(q.duration_ms)"
 _IN_ORDER = "ORDER BY q.start_ms, q.application_id, q.query_id"
 
 
@@ -173,7 +173,7 @@ def _explained(
 ) -> list[QueryChange]:
     """Say what else changed with each change."""
     every = runs_of(about, sorted({fingerprint for _, fingerprint in changed}))
-    every = every[~every["failed"] & (every["duration_ms"] > 0)]
+    every = every[every["ended"] & ~every["failed"] & (every["duration_ms"] > 0)]
     sides = [
         (step, runs[step.first : step.at], runs[step.at : step.end])
         for key, runs in every.groupby(_SERIES, sort=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.formatting import short
+from iqcar.formatting import duration, short
 from iqcar.history.store_views import LABEL, asked
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def trend(store: Store | str | Asked, query: str) -> pd.DataFrame:
     -------
     DataFrame
         cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
-        duration_ms, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait per
-        resource, and source and source_lost_ms: who cost it most.
+        duration_ms, ended, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait
+        per resource, and source and source_lost_ms: who cost it most.
 
     Raises
     ------
@@ -65,13 +65,18 @@ def runs_of(about: Asked, fingerprints: Sequence[str]) -> pd.DataFrame:
     return about.ask(
         f"""
         SELECT q.app, q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name,
-               q.fingerprint, q.start_ms, q.duration_ms, q.failed, q.task_ms, q.cpu_ms,
-               q.read_bytes, q.lost_ms, q.lost_to_others_ms, {waits}
+               q.fingerprint, q.start_ms, q.duration_ms, q.ended, q.failed, q.task_ms,
+               q.cpu_ms, q.read_bytes, q.lost_ms, q.lost_to_others_ms, {waits}
         FROM queries q JOIN applications a USING (app)
         WHERE q.fingerprint IN (SELECT unnest($1::VARCHAR[]))
         ORDER BY q.start_ms, q.application_id, q.query_id""",
         [*fingerprints],
     )
+
+
+def told_duration(run: Any) -> str:
+    """Tell how long a run took, and whether it failed or its log ends before it."""
+    return duration(run.duration_ms) + (" failed" if run.failed else "" if run.ended else " so far")
 
 
 def find_fingerprint(about: Asked, query: str) -> str:

@@ -27,6 +27,7 @@ async def store_page(request: Request) -> Response:
     def work() -> dict[str, Any]:
         from iqcar import history
         from iqcar.history.history_pictures import losses_to_others, runs_over_time
+        from iqcar.history.recurring_query import told_duration
         from iqcar.report.json.history import top_to_dict
 
         about = part_of(service, wanted)
@@ -37,7 +38,8 @@ async def store_page(request: Request) -> Response:
             return {
                 "name": str(runs["name"].iloc[-1]),
                 "picture": runs_over_time(runs, changes).svg,
-                "runs": runs.tail(SHOWN).iloc[::-1].to_dict("records"),
+                "runs": list(runs.tail(SHOWN).iloc[::-1].itertuples(index=False)),
+                "told_duration": told_duration,
                 "total": len(runs),
                 "changes": changes,
             }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from iqcar.formatting import duration, percent, printable, resource_name, short, signed, size
+from iqcar.history.recurring_query import told_duration
 from iqcar.report.terminal.layout import indented, plain_table, print_section, terminal
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 
@@ -119,7 +120,7 @@ def print_trend(runs: pd.DataFrame, changes: Changes, most: int) -> None:
     console.print(Text(printable(short(str(runs["name"].iloc[-1]), 100)), style="bold"))
     rows = [
         (
-            _when(r.start_ms), duration(r.duration_ms) + (" failed" if r.failed else ""),
+            _when(r.start_ms), told_duration(r),
             duration(r.lost_to_others_ms), r.source, duration(r.cpu_ms),
             size(r.read_bytes), r.application_id,
         )
