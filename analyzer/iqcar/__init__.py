@@ -18,8 +18,9 @@ Submodules are imported on first use so that ``iqcar --help`` stays instant.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from iqcar.lazy_names import lazy_names
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
@@ -42,20 +43,14 @@ __all__ = [
     "read",
 ]
 
-_HOMES = {
-    "Comparison": "iqcar.comparison.comparison",
-    "Diagnosis": "iqcar.diagnosis",
-    "Tables": "iqcar.tables",
-    "compare": "iqcar.comparison.compare_sets",
-    "diagnose": "iqcar.pipeline",
-    "query": "iqcar.attach.query_scope",
-    "read": "iqcar.pipeline",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'iqcar' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attach.query_scope": ("query",),
+        "comparison.compare_sets": ("compare",),
+        "comparison.comparison": ("Comparison",),
+        "diagnosis": ("Diagnosis",),
+        "pipeline": ("diagnose", "read"),
+        "tables": ("Tables",),
+    },
+)

@@ -5,7 +5,9 @@ Submodules are imported on first use: processes that decode blocks need none of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from iqcar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from iqcar.eventlog.plugin.sample_files import join_samples as join_samples
@@ -14,16 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadProgress", "join_samples", "read_logs"]
 
-_HOMES = {
-    "ReadProgress": "iqcar.eventlog.read",
-    "join_samples": "iqcar.eventlog.plugin.sample_files",
-    "read_logs": "iqcar.eventlog.read",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'iqcar.eventlog' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {"plugin.sample_files": ("join_samples",), "read": ("ReadProgress", "read_logs")},
+)

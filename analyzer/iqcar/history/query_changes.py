@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.comparison.compare_sets import compare
 from iqcar.errors import IqcarError
 from iqcar.history.change_points import ALPHA, LEAST, change_points
 from iqcar.history.change_reasons import change_reasons
@@ -201,6 +200,8 @@ def _explained(
 
 def _compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[str, ...]:
     """Compare the logs of the runs around a change; say why where that cannot be done."""
+    from iqcar.comparison.compare_sets import compare
+
     sides = [
         list(dict.fromkeys(texts(part, "path")))
         for part in (before.tail(AROUND), after.head(AROUND))

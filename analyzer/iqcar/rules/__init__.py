@@ -5,7 +5,9 @@ Submodules are imported on first use: the schema alone needs neither pandas nor 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from iqcar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from iqcar.rules.advice_rules import advise as advise
@@ -33,40 +35,53 @@ if TYPE_CHECKING:
     from iqcar.rules.vocabulary.lost_time import advice_for as advice_for
     from iqcar.rules.vocabulary.lost_time import cause_of as cause_of
 
-_HOMES = {
-    "Assignment": "pool_plan",
-    "Pool": "pool_plan",
-    "PoolPlan": "pool_plan",
-    "QueryType": "rule",
-    "Recorded": "recorded_setup",
-    "RejectedRule": "rule",
-    "Rule": "rule",
-    "RuleType": "rule",
-    "RulesFile": "rule_file",
-    "advice_for": "vocabulary.lost_time",
-    "advise": "advice_rules",
-    "cause_of": "vocabulary.lost_time",
-    "compile_rules": "compile_pools",
-    "dump_pools": "rule_file",
-    "dump_compiled": "compiled_file",
-    "dump_rules": "rule_file",
-    "load_rules": "rule_file",
-    "load_rules_file": "rule_file",
-    "parse_rules": "rule_file",
-    "parse_rules_file": "rule_file",
-    "propose": "propose_rules",
-    "recorded_priorities": "priorities",
-    "recorded_scheduler": "recorded_setup",
-    "scheduler_rules": "rule",
-}
-__all__ = sorted(_HOMES)
+__all__ = [
+    "Assignment",
+    "Pool",
+    "PoolPlan",
+    "QueryType",
+    "Recorded",
+    "RejectedRule",
+    "Rule",
+    "RuleType",
+    "RulesFile",
+    "advice_for",
+    "advise",
+    "cause_of",
+    "compile_rules",
+    "dump_compiled",
+    "dump_pools",
+    "dump_rules",
+    "load_rules",
+    "load_rules_file",
+    "parse_rules",
+    "parse_rules_file",
+    "propose",
+    "recorded_priorities",
+    "recorded_scheduler",
+    "scheduler_rules",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'iqcar.rules' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"iqcar.rules.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "advice_rules": ("advise",),
+        "compile_pools": ("compile_rules",),
+        "compiled_file": ("dump_compiled",),
+        "pool_plan": ("Assignment", "Pool", "PoolPlan"),
+        "priorities": ("recorded_priorities",),
+        "propose_rules": ("propose",),
+        "recorded_setup": ("Recorded", "recorded_scheduler"),
+        "rule": ("QueryType", "RejectedRule", "Rule", "RuleType", "scheduler_rules"),
+        "rule_file": (
+            "RulesFile",
+            "dump_pools",
+            "dump_rules",
+            "load_rules",
+            "load_rules_file",
+            "parse_rules",
+            "parse_rules_file",
+        ),
+        "vocabulary.lost_time": ("advice_for", "cause_of"),
+    },
+)

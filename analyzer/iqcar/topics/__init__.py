@@ -9,8 +9,9 @@ Hound: Causal Learning for Datacenter-scale Straggler Diagnosis, SIGMETRICS 2018
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from iqcar.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from iqcar.topics.analyse_job import JobLook, look_at_job
@@ -65,34 +66,30 @@ __all__ = [
     "topics_from",
 ]
 
-_HOMES = {
-    "analyse_job": ("JobLook", "look_at_job"),
-    "build_topics": ("topics_from",),
-    "causal": ("AdaBoostIPW", "LogisticIPW"),
-    "dependence": ("PearsonCorrelation", "SignedSchweizerWolff"),
-    "ensemble": ("TopicEnsemble",),
-    "topic_search": ("find_topics", "find_topics_in_trace"),
-    "jobs": ("Job", "Jobs", "Tally", "metric_names"),
-    "keyword_evidence": ("share_kept",),
-    "meta": ("TopicModel",),
-    "predictive": ("BaggedElasticNet", "LeastSquares"),
-    "topic_result": (
-        "MIXTURES",
-        "STRAGGLER_TOPICS",
-        "TOPIC_JOBS",
-        "TOPIC_SOURCES",
-        "TOPIC_WORDS",
-        "TOPICS",
-        "VALIDATION",
-        "Topics",
-    ),
-    "topic_settings": ("TopicSettings",),
-}
-"""Names by module. They are imported when first used: numba takes longer than a small analysis."""
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "analyse_job": ("JobLook", "look_at_job"),
+        "build_topics": ("topics_from",),
+        "causal": ("AdaBoostIPW", "LogisticIPW"),
+        "dependence": ("PearsonCorrelation", "SignedSchweizerWolff"),
+        "ensemble": ("TopicEnsemble",),
+        "topic_search": ("find_topics", "find_topics_in_trace"),
+        "jobs": ("Job", "Jobs", "Tally", "metric_names"),
+        "keyword_evidence": ("share_kept",),
+        "meta": ("TopicModel",),
+        "predictive": ("BaggedElasticNet", "LeastSquares"),
+        "topic_result": (
+            "MIXTURES",
+            "STRAGGLER_TOPICS",
+            "TOPIC_JOBS",
+            "TOPIC_SOURCES",
+            "TOPIC_WORDS",
+            "TOPICS",
+            "VALIDATION",
+            "Topics",
+        ),
+        "topic_settings": ("TopicSettings",),
+    },
+)
+"""Not imported here: numba takes longer than a small analysis."""
