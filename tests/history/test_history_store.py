@@ -24,7 +24,13 @@ from iqcar.report.json.history import history_schema
 from iqcar.stragglers.straggler_counts import by_cause
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
-from tests.support.nightly_logs import CHANGED, nightly_log, nightly_logs, slow_node_log
+from tests.support.nightly_logs import (
+    CHANGED,
+    nightly_log,
+    nightly_logs,
+    slow_node_log,
+    uneven_hosts_log,
+)
 
 NIGHTS = 26
 
@@ -209,7 +215,7 @@ def test_a_slow_node_is_found(tmp_path: Path) -> None:
     add(str(tmp_path / "store"), [tmp_path / "app-1"], processes=1)
     found = top(str(tmp_path / "store"), "all")
     worst = found.hosts.iloc[0]
-    assert (worst["host"], worst["slowdown"], worst["excess_ms"]) == ("slow", 3.0, 12_000.0)
+    assert (worst["host"], worst["slowdown"], worst["excess_ms"]) == ("slow", 3.0, 24_000.0)
     diagnosis = package.diagnose(package.read([tmp_path / "app-1"]))
     counted = by_cause(diagnosis.stragglers).set_index("cause")
     ranked = found.causes.set_index("cause")
@@ -218,6 +224,16 @@ def test_a_slow_node_is_found(tmp_path: Path) -> None:
     assert len(ranked) > 0
     assert set(ranked["applications"]) == {1}
     assert set(ranked["hosts"]) == {1}
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.5])
+def test_uneven_tasks_alone_make_no_slow_node(tmp_path: Path, slower: float) -> None:
+    uneven_hosts_log("app-1", slower).write(tmp_path / "app-1")
+    add(str(tmp_path / "store"), [tmp_path / "app-1"], processes=1)
+    hosts = top(str(tmp_path / "store"), "all").hosts
+    assert hosts["host"].tolist() == (["host-3"] if slower > 1 else [])
+    # the mean of 400 tasks is off by 5 %, that of the others by 2 %
+    assert hosts["slowdown"].tolist() == pytest.approx([slower] * len(hosts), rel=0.15)
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,12 @@ def nightly_logs(folder: Path, nights: int, **more: object) -> Path:
 
 
 def slow_node_log(application_id: str) -> SyntheticLog:
-    """One stage of eight tasks, of which the two on one node take three times as long."""
-    log = SyntheticLog(application_id).app("hosts", FIRST_MS).executor("1", "quick", 4, FIRST_MS)
+    """One stage of 16 tasks, of which the four on one node take three times as long."""
+    log = SyntheticLog(application_id).app("hosts", FIRST_MS).executor("1", "quick", 12, FIRST_MS)
     log.executor("2", "slow", 4, FIRST_MS)
-    stage = stage_info(0, submission=FIRST_MS, **{"Number of Tasks": 8})
+    stage = stage_info(0, submission=FIRST_MS, **{"Number of Tasks": 16})
     log.job(0, [stage], FIRST_MS, {}).stage(stage, {})
-    for task in range(8):
+    for task in range(16):
         late = task % 4 == 3
         log.task(
             task, stage=0, launch=FIRST_MS, finish=FIRST_MS + (9000 if late else 3000), index=task,
@@ -83,3 +83,27 @@ def slow_node_log(application_id: str) -> SyntheticLog:
         )  # fmt: skip
     log.stage_end(stage, FIRST_MS + 9000).job_end(0, FIRST_MS + 9000)
     return log.end(FIRST_MS + 9000)
+
+
+def uneven_hosts_log(application_id: str, slower: float) -> SyntheticLog:
+    """Two stages of uneven tasks on eight hosts; those of `host-3` take that much longer."""
+    noise = random.Random(5)
+    log = SyntheticLog(application_id).app("uneven", FIRST_MS)
+    for host in range(8):
+        log.executor(str(host), f"host-{host}", 1, FIRST_MS)
+    free, count = [FIRST_MS] * 8, 1600
+    for number in range(2):
+        begin = max(free)
+        free = [begin] * 8
+        stage = stage_info(number, submission=begin, **{"Number of Tasks": count})
+        log.job(number, [stage], begin, {}).stage(stage, {})
+        for task in range(count):
+            host = task % 8
+            launch = free[host]
+            free[host] += noise.lognormvariate(5.0, 0.8) * (slower if host == 3 else 1.0)
+            log.task(
+                number * count + task, stage=number, launch=launch, finish=free[host], index=task,
+                host=f"host-{host}",
+            )  # fmt: skip
+        log.stage_end(stage, max(free)).job_end(number, max(free))
+    return log.end(max(free))

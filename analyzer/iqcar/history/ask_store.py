@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 PERIODS = ("day", "week", "month", "all")
 OWNERS = ("query", "user", "pool", "session", "application", "cluster")
 """What victims and sources can be grouped by, besides any Spark property."""
+SLOW = 1.1
+"""Slowdown from which a host is a slow node, where it ran many tasks."""
+SLOW_ERRORS = 3
+"""Standard errors that its slowdown must be above 1: 1/√tasks each, for tasks whose times are
+exponentially distributed (their standard deviation is their mean)."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,10 @@ class Top:
     queries : DataFrame
         period, cluster, fingerprint, name, runs, victims, lost_ms (that others lost to it).
     hosts : DataFrame
-        period, cluster, host, applications, tasks, slowdown (time of its tasks over what they take
-        by the medians of their stages), excess_ms (their difference), stragglers, delay_ms.
+        period, cluster, host, applications, tasks, slowdown (time of its tasks over the medians of
+        their stages, beside the same of the cluster's other hosts), excess_ms (what its tasks took
+        longer by that), stragglers, delay_ms. Only hosts that are slower than chance makes them:
+        :data:`SLOW`, :data:`SLOW_ERRORS`.
     resources : DataFrame
         period, cluster, resource, host, lost_ms (to other queries), victims.
     causes : DataFrame
@@ -77,14 +84,23 @@ def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top
     hosts = about.ask(
         f"""
         {periods}
-        SELECT a.period, h.cluster, h.host, count(*) AS applications,
-               sum(h.tasks)::BIGINT AS tasks,
-               sum(h.compared_ms) / nullif(sum(h.expected_ms), 0) AS slowdown,
-               sum(h.compared_ms) - sum(h.expected_ms) AS excess_ms,
-               sum(h.stragglers)::BIGINT AS stragglers, sum(h.delay_ms) AS delay_ms
-        FROM hosts h JOIN a USING (app)
-        GROUP BY 1, 2, 3 HAVING sum(h.expected_ms) > 0
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY excess_ms DESC, h.host) <= ?
+        , h AS (
+            SELECT a.period, h.cluster, h.host, count(*) AS applications,
+                   sum(h.tasks)::BIGINT AS tasks, sum(h.compared_ms) AS took,
+                   sum(h.expected_ms) AS expected, sum(h.stragglers)::BIGINT AS stragglers,
+                   sum(h.delay_ms) AS delay_ms
+            FROM hosts h JOIN a USING (app) GROUP BY 1, 2, 3 HAVING expected > 0
+        ),
+        others AS (
+            SELECT *, (sum(took) OVER peers - took)
+                      / nullif(sum(expected) OVER peers - expected, 0) AS usual
+            FROM h WINDOW peers AS (PARTITION BY period, cluster)
+        )
+        SELECT period, cluster, host, applications, tasks, took / (expected * usual) AS slowdown,
+               took - expected * usual AS excess_ms, stragglers, delay_ms
+        FROM others WHERE usual > 0
+          AND slowdown >= greatest({SLOW}, 1 + {SLOW_ERRORS} / sqrt(tasks))
+        QUALIFY row_number() OVER (PARTITION BY period ORDER BY excess_ms DESC, host) <= ?
         ORDER BY period DESC, excess_ms DESC, host""",
         most,
     )
