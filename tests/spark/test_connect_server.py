@@ -17,6 +17,7 @@ import iqcar
 from iqcar.tables import Tables, texts
 from tests.spark.test_rules_applied import applied, pool, pools_of_tasks, rule, rules_file
 from tests.support import SUPPORT
+from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
@@ -30,7 +31,7 @@ from tests.support.listener_spark import (
     spark_params,
     spark_version,
 )
-from tests.support.standalone_cluster import free_port, wait_until
+from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 

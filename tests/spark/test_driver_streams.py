@@ -15,6 +15,7 @@ import pytest
 from iqcar.live.driver_stream import TOKEN, DriverTail
 from tests.spark.test_rules_applied import PLUGIN
 from tests.support import SUPPORT
+from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
@@ -33,11 +34,6 @@ SETTLED = {
 }
 """Events whose objects no longer change while they are written."""
 Streamed = tuple[list[Any], list[Any], bytes]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def connected(address: str, process: subprocess.Popen[bytes], said: Path) -> DriverTail:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support import quick_jvm
+from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     JAR,
     App,
@@ -21,7 +22,7 @@ from tests.support.listener_spark import (
     samples_of,
     spark_params,
 )
-from tests.support.standalone_cluster import free_port, wait_until
+from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -12,6 +12,7 @@ import pytest
 import iqcar
 from iqcar.tables import texts
 from tests.spark.test_rules_applied import pool, rule, rules_file
+from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     JAR,
     PLUGIN,
@@ -22,7 +23,7 @@ from tests.support.listener_spark import (
     read_events,
     spark_params,
 )
-from tests.support.standalone_cluster import free_port, wait_until
+from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 SLOTS, CAP = 4, 2

@@ -19,6 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from tests.support.free_port import free_port
+
 REPO = Path(__file__).resolve().parents[2]
 AZURE_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -26,12 +28,6 @@ AZURE_KEY = (
 """The key of Azurite's one account, which is the same everywhere."""
 PAGE = 1000
 """Objects in an answer of S3."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

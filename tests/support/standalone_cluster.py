@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import quick_jvm
+from tests.support.free_port import free_port
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 CORES = 2
@@ -42,12 +42,6 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, f"no {what} in {patience_s} s"
         time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
