@@ -9,6 +9,7 @@ import pytest
 
 import iqcar
 from iqcar.plots import cluster_slots, executors
+from iqcar.plots.theme import legend_above
 from iqcar.report.html.page import render_page
 from tests.support.contended_log import contended_log
 from tests.support.shared_cluster_logs import read, three_of_four_held
@@ -40,6 +41,16 @@ def test_the_figure_has_an_area_for_each_application_and_a_line_for_what_lacked(
     page = render_page(found)
     assert "Who held the cluster's slots" in page.replace("&#39;", "'")
     assert 'id="executors-series"' in page
+
+
+def test_the_legend_has_room_for_every_name_that_it_shows(tmp_path: Path) -> None:
+    found = iqcar.diagnose(read(three_of_four_held(busy=10), tmp_path), expected=False)
+    names = [f"{name} of all orders and customers" for name in ("nightly", "morning")]
+    applications = found.tables.applications.assign(name=names)
+    figure = executors(found.tables.with_(applications=applications), found.waits)
+    named = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert any(name.endswith(", idle") for name in named)
+    assert figure.layout.margin.t == legend_above(named)["margin"]["t"]
 
 
 def test_one_application_alone_has_no_such_picture(tmp_path: Path) -> None:

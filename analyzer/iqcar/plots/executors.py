@@ -143,21 +143,21 @@ def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -
     from plotly.subplots import make_subplots
 
     shown = clusters[:MOST_CLUSTERS]
-    made = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.4 / len(shown))
-    for row, cluster in enumerate(shown, 1):
-        for trace in _traces(cluster, row, dark):
-            made.add_trace(trace, row=row, col=1)
+    traces = [_traces(cluster, row, dark) for row, cluster in enumerate(shown, 1)]
+    named = [trace.name for of_row in traces for trace in of_row if trace.showlegend is not False]
     left = len(clusters) - len(shown)
-    words = [*(name for one in shown for name in one.names), "idle", "lacking"]
-    look = figure(
+    empty = figure(
         [],
         "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
         dark=dark,
         height=FRAME_PX + CLUSTER_PX * len(shown),
         hovermode="x",
-        **legend_above(words),
+        **legend_above(named),
     )
-    made.update_layout(look.layout)
+    made = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.4 / len(shown), figure=empty)
+    for row, of_row in enumerate(traces, 1):
+        for trace in of_row:
+            made.add_trace(trace, row=row, col=1)
     made.update_xaxes(type="date")
     made.update_yaxes(rangemode="tozero", nticks=5, title_text="slots")
     return made

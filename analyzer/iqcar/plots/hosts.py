@@ -55,6 +55,17 @@ def hosts(tables: Tables, *, dark: bool = False) -> go.Figure:
 
     names = texts(tables.hosts, "host")
     titles = [text for h in shown for text in (label(names[h], 40), "network, MB/s")]
+    left = len(ranked) - len(shown)
+    sampled = int(series.sampled[shown].sum())
+    said = "" if sampled else "; CPU, disks and network were not recorded"
+    empty = figure(
+        [],
+        "What hosts did" + (f" ({left} less busy ones left out)" if left else "") + said,
+        dark=dark,
+        height=FRAME_PX + HOST_PX * len(shown),
+        hovermode="x",
+        legend={"orientation": "h", "y": -40 / (HOST_PX * len(shown)), "yanchor": "top", "x": 0},
+    )
     made = make_subplots(
         rows=len(shown),
         cols=2,
@@ -63,6 +74,7 @@ def hosts(tables: Tables, *, dark: bool = False) -> go.Figure:
         vertical_spacing=min(0.25, 34 / (HOST_PX * len(shown))),
         horizontal_spacing=0.06,
         subplot_titles=titles,
+        figure=empty,
     )
     at = (bins.edges()[:-1] + bins.width_ms / 2).tolist()
     told = [h for h in shown if series.sampled[h]][:1]
@@ -77,18 +89,6 @@ def hosts(tables: Tables, *, dark: bool = False) -> go.Figure:
         else:
             made.add_trace(_unsampled(bins, host in untold, dark), row=row, col=2)
             made.update_yaxes(visible=False, range=[0, 1], row=row, col=2)
-    left = len(ranked) - len(shown)
-    sampled = int(series.sampled[shown].sum())
-    said = "" if sampled else "; CPU, disks and network were not recorded"
-    look = figure(
-        [],
-        "What hosts did" + (f" ({left} less busy ones left out)" if left else "") + said,
-        dark=dark,
-        height=FRAME_PX + HOST_PX * len(shown),
-        hovermode="x",
-        legend={"orientation": "h", "y": -40 / (HOST_PX * len(shown)), "yanchor": "top", "x": 0},
-    )
-    made.update_layout(look.layout)
     made.update_annotations(font={"size": 12}, xanchor="left")
     for number, note in enumerate(made.layout.annotations):
         note.x = 0.0 if number % 2 == 0 else made.layout.xaxis2.domain[0]

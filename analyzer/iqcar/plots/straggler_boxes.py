@@ -145,19 +145,7 @@ def straggler_boxes(
 
     columns = min(PER_ROW, len(found))
     lines = -(-len(found) // columns)
-    made = make_subplots(
-        rows=lines,
-        cols=columns,
-        subplot_titles=[_heading(one) for one in found],
-        vertical_spacing=0.34 / lines if lines > 1 else 0,
-        horizontal_spacing=0.07,
-    )
-    for number, one in enumerate(found):
-        place = {"row": number // columns + 1, "col": number % columns + 1}
-        for trace in _boxes(one, legend=number == 0):
-            made.add_trace(trace, **place)
-        made.update_yaxes(title={"text": _unit(one)[1]}, rangemode="tozero", **place)
-    look = figure(
+    empty = figure(
         [],
         f"{len(slow)} stragglers of stage {name} beside its other tasks",
         dark=dark,
@@ -166,7 +154,19 @@ def straggler_boxes(
         boxmode="group",
         margin={"l": 8, "r": 16, "t": 104, "b": 40},
     )
-    made.update_layout(look.layout)
+    made = make_subplots(
+        rows=lines,
+        cols=columns,
+        subplot_titles=[_heading(one) for one in found],
+        vertical_spacing=0.34 / lines if lines > 1 else 0,
+        horizontal_spacing=0.07,
+        figure=empty,
+    )
+    for number, one in enumerate(found):
+        place = {"row": number // columns + 1, "col": number % columns + 1}
+        for trace in _boxes(one, legend=number == 0):
+            made.add_trace(trace, **place)
+        made.update_yaxes(title={"text": _unit(one)[1]}, rangemode="tozero", **place)
     made.update_annotations(font={"size": 12})
     made.update_xaxes(showticklabels=False)
     return made

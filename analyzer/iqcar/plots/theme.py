@@ -85,6 +85,7 @@ def template(dark: bool = False) -> go.layout.Template:
     }
     return go.layout.Template(
         layout={
+            "autotypenumbers": "strict",  # a name such as 2024 is no number
             "paper_bgcolor": look.paper,
             "plot_bgcolor": look.paper,
             "font": {"family": FONT, "size": FONT_SIZE, "color": look.ink},
@@ -125,9 +126,8 @@ def figure(traces: Sequence[Any], title: str, *, dark: bool, height: int, **layo
     """
     import plotly.graph_objects as go
 
-    made = go.Figure(list(traces))
-    made.update_layout(template=template(dark), title={"text": title}, height=height, **layout)
-    return made
+    look = {"template": template(dark), "title": {"text": title}, "height": height, **layout}
+    return go.Figure(list(traces), look)  # updating a figure's layout takes four times as long
 
 
 def nothing(sentence: str, *, dark: bool) -> Any:

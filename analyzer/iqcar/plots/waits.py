@@ -107,16 +107,8 @@ def waits(
     gaps = shown.missing > LEAST_MISSING
     columns = 2 if gaps.any() else 1
     widths = [0.74, 0.26] if columns == 2 else [1.0]
-    made = make_subplots(
-        rows=1, cols=columns, shared_yaxes=True, column_widths=widths, horizontal_spacing=0.03
-    )
-    for trace in _bars(shown, full):
-        made.add_trace(trace, row=1, col=1)
-    if columns == 2:
-        for trace in _unknown(shown, full, dark):
-            made.add_trace(trace, row=1, col=2)
     total = float(np.nansum(shown.wait_ms))
-    look = figure(
+    empty = figure(
         [],
         f"What the tasks of {name} waited for, {duration(total)} of task time"
         + (f"  ({CRITICAL} on the critical path)" if shown.critical.any() else ""),
@@ -126,7 +118,19 @@ def waits(
         bargap=0.3,
         **legend_above([RESOURCE_NAMES[r] for r in RESOURCES]),
     )
-    made.update_layout(look.layout)
+    made = make_subplots(
+        rows=1,
+        cols=columns,
+        shared_yaxes=True,
+        column_widths=widths,
+        horizontal_spacing=0.03,
+        figure=empty,
+    )
+    for trace in _bars(shown, full):
+        made.add_trace(trace, row=1, col=1)
+    if columns == 2:
+        for trace in _unknown(shown, full, dark):
+            made.add_trace(trace, row=1, col=2)
     made.update_xaxes(title={"text": "s of task time"}, rangemode="tozero", row=1, col=1)
     made.update_yaxes(
         tickmode="array",
