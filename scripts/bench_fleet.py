@@ -87,7 +87,7 @@ def run_here(what: str, folder: str) -> None:
         tables = read(folder, processes=1)
         if what == TOPICS:
             return topics_found(topics_of(tables))
-        return summed(summarise(diagnose(tables, expected=False)).totals)
+        return summed(summarise(diagnose(tables, rules=False)).totals)
 
     timed(work)
 

@@ -57,9 +57,9 @@ def growth(count: int) -> None:
     with tempfile.TemporaryDirectory(prefix="iqcar-history-") as name:
         folder = Path(name)
         logs = sorted(nightly_logs(folder / "logs", GROWTH * count).iterdir())
-        diagnose(read([logs[0]]), expected=False)  # compiles, or loads what is compiled
+        diagnose(read([logs[0]]), rules=False)  # compiles, or loads what is compiled
         alone = cpu_s(
-            lambda: [diagnose(read([log], processes=1), expected=False) for log in logs[:count]]
+            lambda: [diagnose(read([log], processes=1), rules=False) for log in logs[:count]]
         )
         few, many = str(folder / "few"), str(folder / "many")
         first = cpu_s(lambda: add(few, logs[:count], processes=1))
@@ -86,10 +86,10 @@ def year() -> None:
         read([log], processes=1)
         reading = cpu_s(lambda: read([log], processes=1))
         tables = read([log], processes=1)
-        rows_of(diagnose(tables, expected=False), {}, "")  # compiles, or loads what is compiled
+        rows_of(diagnose(tables, rules=False), {}, "")  # compiles, or loads what is compiled
         found: dict[str, pd.DataFrame] = {}
         seconds = cpu_s(
-            lambda: found.update(rows_of(diagnose(tables, expected=False), {str(log): 1}, ""))
+            lambda: found.update(rows_of(diagnose(tables, rules=False), {str(log): 1}, ""))
         )
         print(f"{60 * tasks / seconds / 1e6:.1f} M tasks are diagnosed in a minute of one core")
         print(f"reading the log takes {reading / seconds:.1f} × as long as that")

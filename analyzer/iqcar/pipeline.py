@@ -171,6 +171,7 @@ def diagnose(
     source_usage: SourceUsage | str = SourceUsage.ACTIVE,
     critical_path: bool = False,
     top: int = 5,
+    rules: bool = True,
     expected: bool = True,
     topics: bool = False,
     advice: str = "",
@@ -192,6 +193,8 @@ def diagnose(
         Group jobs into queries anew; by default as they were read.
     impact, source_usage, critical_path, top
         See :class:`iqcar.diagnosis.Settings`.
+    rules : bool
+        Whether to propose rules and advice; without, nothing is replayed either.
     expected : bool
         Whether to replay the run under the rules (:func:`iqcar.replay.predict`).
     topics : bool
@@ -235,16 +238,16 @@ def diagnose(
         top,
         checked_grouping(by) if by else "",
     )
+    add_rules = partial(
+        _with_rules, expected=expected, advice=advice, all_rules=all_rules, previous=previous
+    )
     work = partial(
         _diagnose,
         settings=settings,
-        expected=expected,
         topics=topics,
-        advice=advice,
         all_sources=all_sources,
-        all_rules=all_rules,
-        previous=previous,
         devices=devices,
+        with_rules=add_rules if rules else None,
     )
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
@@ -301,16 +304,13 @@ def _diagnose(
     *,
     targets: Sequence[str],
     settings: Settings,
-    expected: bool,
     topics: bool,
-    advice: str,
     all_sources: bool,
-    all_rules: bool,
-    previous: RulesFile | None,
     devices: dict[Request, Device] | None,
+    with_rules: Callable[[Diagnosis], Diagnosis] | None,
 ) -> Diagnosis:
     """Go through all steps."""
-    critical_path, top = settings.critical_path, settings.top
+    critical_path = settings.critical_path
     waits = measure_waits(tables)
     blame = attribute(
         tables,
@@ -329,26 +329,56 @@ def _diagnose(
     else:
         # Who lost most to others comes first: that is what can be changed between queries.
         lost = graph.query_losses()
-        worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[:top]
+        worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[: settings.top]
         chosen = tuple(int(row) for row in worst if lost[row] > 0)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     stragglers = find_stragglers(features, tables, blame)
     found = _topics(features, tables, blame) if topics else None
     # Some 600 bytes per task: only those that pictures compare are kept.
     features = features.of_stages(stragglers.stragglers["stage"].to_numpy(np.int64))
+    diagnosis = Diagnosis(
+        tables=tables,
+        waits=waits,
+        query_waits=sum_query_waits(tables, waits),
+        blame=blame,
+        graph=graph,
+        wasted=find_wasted_work(tables),
+        targets=chosen,
+        stragglers=stragglers,
+        features=features,
+        topics=found,
+        rules=(),
+        rules_together=None,
+        doubts=(*find_doubts(tables, waits), *blame.doubts),
+        settings=settings,
+    )
+    return with_rules(diagnosis) if with_rules is not None else diagnosis
+
+
+def _with_rules(
+    found: Diagnosis,
+    *,
+    expected: bool,
+    advice: str,
+    all_rules: bool,
+    previous: RulesFile | None,
+) -> Diagnosis:
+    """Add rules and advice, with what is expected of them."""
+    tables, graph, top = found.tables, found.graph, found.settings.top
     # Weights of a run under rules are those of the rules, and no priorities that people gave.
     priorities = recorded_priorities(tables) if previous is None else {}
     earlier = EarlierRound() if previous is None else look_back(previous, tables)
     rules, earlier = add_to(earlier, propose(tables, graph, top=top, priorities=priorities))
     names = None
-    if found is not None:
-        rules, names = with_topics(rules, tables, graph, found), straggler_names(found)
-    advised = advise(tables, stragglers, top=top, topics=names, kinds=advice)
+    if found.topics is not None:
+        rules = with_topics(rules, tables, graph, found.topics)
+        names = straggler_names(found.topics)
+    advised = advise(tables, found.stragglers, top=top, topics=names, kinds=advice)
     advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=advice)
     prediction, model, coarse = Prediction(rules, None, ()), None, False
     if expected:
         coarse = len(tables.tasks) > FEW_TASKS
-        model = _device_model(tables, waits, blame, rules, coarse=coarse)
+        model = _device_model(tables, found.waits, found.blame, rules, coarse=coarse)
         replays = DeviceReplay(model) if model is not None else None
         prediction = predict(
             tables,
@@ -360,22 +390,12 @@ def _diagnose(
             all_rules=all_rules,
         )
     rules, earlier = add_to(earlier, prediction.rules)
-    doubts = (*find_doubts(tables, waits), *blame.doubts, *prediction.doubts)
-    return Diagnosis(
-        tables=tables,
-        waits=waits,
-        query_waits=sum_query_waits(tables, waits),
-        blame=blame,
-        graph=graph,
-        wasted=find_wasted_work(tables),
-        targets=chosen,
-        stragglers=stragglers,
-        features=features,
-        topics=found,
+    doubts = (*found.doubts, *prediction.doubts)
+    return replace(
+        found,
         rules=(*earlier.kept, *rules, *advised),
         rules_together=prediction.together,
         doubts=doubts if previous else (*doubts, *rules_doubt(tables)),
-        settings=settings,
         rejected_rules=prediction.rejected,
         earlier=earlier,
         fitted=None if coarse else model,

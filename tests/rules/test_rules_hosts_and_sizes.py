@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import iqcar
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.rules import load_rules
-from iqcar.rules.slow_hosts import slow_hosts
+from iqcar.rules.slow_hosts import LEAST_TASKS, host_ratios, slow_hosts
 from iqcar.rules.task_sizes import LARGE_BYTES, large_tasks, small_tasks
 from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from tests.stragglers.test_straggler_blame import rows
@@ -44,6 +47,27 @@ def hosts_log(
 
 def read(log: SyntheticLog, folder: Path):
     return iqcar.read(log.write(folder / "app-1"))
+
+
+def naive_ratios(tasks: list[tuple[int, int, int]]) -> list[tuple[int, int, float]]:
+    """Stage, host, and the median duration there over that elsewhere, as the words say."""
+    found = []
+    for stage, host in sorted({(stage, host) for stage, host, _ in tasks}):
+        there = [lasted for s, h, lasted in tasks if s == stage and h == host]
+        elsewhere = [lasted for s, h, lasted in tasks if s == stage and h != host]
+        if min(len(there), len(elsewhere)) >= LEAST_TASKS:
+            found.append((stage, host, float(np.median(there) / np.median(elsewhere))))
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 6)), max_size=60))
+def test_a_host_is_compared_with_the_median_of_the_same_stages_elsewhere(
+    tasks: list[tuple[int, int, int]],
+) -> None:
+    columns = np.array(tasks, np.int64).reshape(-1, 3).T
+    frame = pd.DataFrame(dict(zip(("stage", "host", "lasted"), columns, strict=True)))
+    found = host_ratios(frame)
+    assert list(found.itertuples(index=False, name=None)) == naive_ratios(tasks)
 
 
 def test_a_host_slow_across_jobs_is_advised_against_by_name(tmp_path: Path) -> None:

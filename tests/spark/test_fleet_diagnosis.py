@@ -87,7 +87,7 @@ def test_real_logs_lost_on_spark_what_they_lost_in_one_process(
     spark: Any, shared_logs: Path
 ) -> None:
     found = summary_on_spark(spark, shared_logs)
-    here = diagnose(read(shared_logs), expected=False)
+    here = diagnose(read(shared_logs), rules=False)
     assert found.summary is not None
     same(summarise(here), found.summary)
     assert found.tables.inputs["path"].tolist() == here.tables.inputs["path"].tolist()
@@ -107,12 +107,12 @@ def test_a_function_by_name_is_asked_of_every_group_and_a_bug_leaves_out_its_app
     spark: Any, fleet: Path
 ) -> None:
     logs = [fleet / name for name in ("app-f", "app-b", "app-a")]
-    found = diagnose_on_spark(spark, logs, f"{__name__}:losses", "of", expected=False)
+    found = diagnose_on_spark(spark, logs, f"{__name__}:losses", "of", rules=False)
     one, two = found.answers
     assert (one.logs, one.value) == ((0,), None)
     assert "ZeroDivisionError" in found.tables.inputs["message"].tolist()[0]
     assert two.logs == (1, 2)
-    expected = losses(diagnose(read(logs[1:]), expected=False), "of")
+    expected = losses(diagnose(read(logs[1:]), rules=False), "of")
     # Devices are estimated from all logs that were read, the faulty one among them.
     assert two.value == pytest.approx(expected, rel=1e-3)
     with pytest.raises(UsageError, match="no function is called so"):

@@ -27,7 +27,7 @@ def queries(
     check_writable(json, force)
     tables = read_for(paths, query_by)
     with working("analysing"):
-        diagnosis = diagnose(tables, query_by=query_by, expected=False)
+        diagnosis = diagnose(tables, query_by=query_by, rules=False)
     if json != "-":
         print_queries(diagnosis)
     if json is not None:

@@ -143,7 +143,7 @@ def whatif(
     tables = read_for(paths, query_by)
     found, planned, blamed = None, None, None
     with working("fitting what tasks need"):
-        diagnosis = diagnose(tables, query_by=query_by, expected=False)
+        diagnosis = diagnose(tables, query_by=query_by, rules=False)
         diagnosis = replace(diagnosis, curves=measured)
         _ = diagnosis.what_if_model
     if wanted.question:

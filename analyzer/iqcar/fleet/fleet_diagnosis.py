@@ -95,7 +95,7 @@ def diagnose_on_spark(
     progress : callable, optional
         Called from another thread with what is being done, the Spark tasks done, and those in all.
     **options
-        Further arguments of :func:`iqcar.pipeline.diagnose`, such as ``expected=False``.
+        Further arguments of :func:`iqcar.pipeline.diagnose`, such as ``rules=False``.
 
     Raises
     ------

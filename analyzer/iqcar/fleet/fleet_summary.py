@@ -251,7 +251,7 @@ def summary_on_spark(
         source_usage=chosen.source_usage,
         critical_path=chosen.critical_path,
         all_sources=all_sources,
-        expected=False,
+        rules=False,
     )
     parts = [answer.value for answer in found.answers if answer.value is not None]
     faulty = {log for answer in found.answers for log in answer.faults}

@@ -162,7 +162,7 @@ def _add_on_spark(
     done = (lambda _, done, total: progress(done, total)) if progress is not None else None
     found = diagnose_on_spark(
         spark, logs, _ROWS_OF, writer.sizes, "", bundle_tasks=_BUNDLE_TASKS, progress=done,
-        expected=False,
+        rules=False,
     )  # fmt: skip
     inputs = found.tables.inputs
     failed = inputs[inputs["app"] < 0][["path", "message"]]
@@ -218,7 +218,7 @@ def diagnosed_rows(logs: Sequence[EventLog], processes: int | None = None) -> Ro
     failed = bad[["path", "message"]].reset_index(drop=True)
     if len(tables.applications) == 0:
         return {"failed": failed}
-    diagnosis = diagnose(tables, expected=False)
+    diagnosis = diagnose(tables, rules=False)
     inputs = diagnosis.tables.inputs
     failed = inputs[inputs["app"] < 0][["path", "message"]].reset_index(drop=True)
     sizes = {log.path: log.size_bytes for log in logs}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_TASKS = 3
 """Tasks of a stage on the host, and elsewhere, from which on their medians say something."""
@@ -72,7 +73,7 @@ def slow_hosts(tables: Tables, found: Stragglers) -> list[SlowHost]:
     frame = tasks.loc[usable, ["stage", "host"]].assign(lasted=lasted[usable])
     # Only stages that ran on two hosts compare any.
     several = frame.groupby("stage")["host"].transform("nunique") > 1
-    ratios = _ratios(frame[several.to_numpy(bool)])
+    ratios = host_ratios(frame[several.to_numpy(bool)])
     job = tables.stages["job"].to_numpy(np.int64)
     ratios = ratios.assign(job=job[ratios["stage"].to_numpy(np.int64)])
     busy = _busy(found)
@@ -90,17 +91,54 @@ def slow_hosts(tables: Tables, found: Stragglers) -> list[SlowHost]:
     return sorted(hosts, key=lambda candidate: (-candidate.ratio, candidate.host))
 
 
-def _ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """Duration of a stage's tasks on each of its hosts over that elsewhere, by medians."""
-    rows: list[tuple[int, int, float]] = []
-    for stage, tasks in frame.groupby("stage", sort=True):
-        host, lasted = tasks["host"].to_numpy(np.int64), tasks["lasted"].to_numpy(np.float64)
-        for this_host, count in zip(*np.unique(host, return_counts=True), strict=True):
-            there = host == this_host
-            if LEAST_TASKS <= count <= len(host) - LEAST_TASKS:
-                ratio = float(np.median(lasted[there]) / np.median(lasted[~there]))
-                rows.append((int(str(stage)), int(this_host), ratio))
-    return pd.DataFrame(rows, columns=["stage", "host", "ratio"])
+def host_ratios(frame: pd.DataFrame) -> pd.DataFrame:
+    """Divide the duration of a stage's tasks on each host by that elsewhere, by medians.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        stage, host, lasted (ms) of tasks.
+
+    Returns
+    -------
+    DataFrame
+        stage, host, ratio, in this order; of hosts with :data:`LEAST_TASKS` tasks there and
+        elsewhere. Tasks are sorted once, however many hosts there are: the k-th shortest elsewhere
+        is found by how many of the host's own tasks are shorter.
+    """
+    stage, host = (frame[name].to_numpy(np.int64) for name in ("stage", "host"))
+    lasted = frame["lasted"].to_numpy(np.float64)
+    order = np.lexsort((lasted, stage))
+    stage, host, lasted = stage[order], host[order], lasted[order]
+    first_of_stage = np.flatnonzero(np.append(True, stage[1:] != stage[:-1])[: len(stage)])
+    size = np.diff(np.append(first_of_stage, len(stage)))
+    rank = np.arange(len(stage)) - np.repeat(first_of_stage, size)
+    # Sorting is stable: within a stage and host the shortest stays first.
+    by_host = np.lexsort((host, stage))
+    changed = (np.diff(stage[by_host]) != 0) | (np.diff(host[by_host]) != 0)
+    first = np.flatnonzero(np.append(True, changed)[: len(stage)])
+    count = np.diff(np.append(first, len(stage)))
+    of_stage = np.searchsorted(first_of_stage, by_host[first], side="right") - 1
+    elsewhere = size[of_stage] - count
+    told = (count >= LEAST_TASKS) & (elsewhere >= LEAST_TASKS)
+    # How many tasks elsewhere are shorter than each task there.
+    shorter = rank[by_host] - (np.arange(len(stage)) - np.repeat(first, count))
+
+    def nth_elsewhere(number: Ints) -> Floats:
+        before = np.add.reduceat(shorter <= np.repeat(number, count), first)
+        found: Floats = lasted[first_of_stage[of_stage] + np.where(told, number + before, 0)]
+        return found
+
+    there = lasted[by_host]
+    of_there = (there[first + (count - 1) // 2] + there[first + count // 2]) / 2
+    low, high = nth_elsewhere((elsewhere - 1) // 2), nth_elsewhere(elsewhere // 2)
+    return pd.DataFrame(
+        {
+            "stage": stage[by_host][first][told],
+            "host": host[by_host][first][told],
+            "ratio": (of_there / ((low + high) / 2))[told],
+        }
+    )
 
 
 def _busy(found: Stragglers) -> set[int]:

@@ -67,7 +67,7 @@ def _modelled(task: Task, tell: Any) -> Diagnosis:
 
     tables = read_logs(task, task.logs, tell)
     tell(phase="analysing", share=0.0)
-    diagnosis = diagnose(tables, **task.settings, expected=False)
+    diagnosis = diagnose(tables, **task.settings, rules=False)
     tell(phase="fitting what tasks need", share=0.0)
     model = diagnosis.what_if_model
     for member in model.members:
