@@ -2,8 +2,7 @@
 
     scripts/bench fleet           8 logs of 25 MB of lines (40,000 tasks)
     scripts/bench fleet --full    24 logs of 100 MB of lines (432,000 tasks)
-    scripts/bench fleet --analyze [--full]    diagnose them, with --full 48 logs; without, their topics
-                                              are found
+    scripts/bench fleet --analyze [--full]    diagnose them (--full: 48 logs), not find their topics
 
 The same logs, each of an application on hosts of its own, are analysed by the local engine in one
 process, on local[1], on local[2], and on a standalone cluster of two workers with a core each (two

@@ -130,6 +130,7 @@ def test_a_file_is_compiled_when_it_has_taken_enough_steps(
     assert hasattr(module.one, "py_func")
 
 
+@pytest.mark.slow
 def test_a_change_in_a_kernel_of_another_file_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_s3_is_listed_and_read_and_says_what_is_wrong_in_a_line(
     s3: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +60,7 @@ def test_s3_is_listed_and_read_and_says_what_is_wrong_in_a_line(
     assert done.stderr == "iqcar: s3a://logs/app-1: it cannot be read: permission denied\n"
 
 
+@pytest.mark.slow
 def test_very_many_objects_are_listed_page_by_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -66,6 +66,7 @@ def test_counts_and_accounts_of_a_real_log(name: str, validator) -> None:
         assert levels[level] == pytest.approx(levels[0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_all_logs_together_keep_applications_apart(shared_logs: Path, validator) -> None:
     result = json.loads(to_json(iqcar.diagnose(iqcar.read(shared_logs))))
     validator.validate(result)

@@ -171,6 +171,7 @@ print(len(jobs), len(list(steps.look_step(settings, 1.0, iter(sent)))), before, 
 """
 
 
+@pytest.mark.slow
 def test_executors_compile_nothing_that_the_driver_has_not_compiled(tmp_path: Path) -> None:
     log = fleet_log("app-1", 1, ("h1", "h2")).write(tmp_path / "app-1")
     done = subprocess.run([sys.executable, "-c", LOOKED, str(log)], check=True, capture_output=True)

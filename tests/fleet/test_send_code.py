@@ -7,6 +7,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from iqcar.fleet.send_code import write_package
 from tests.support.contended_log import contended_log
 
@@ -20,6 +22,7 @@ print(len(diagnosis.tables.queries), len(diagnosis.rules))
 """
 
 
+@pytest.mark.slow
 def test_what_is_sent_can_diagnose(tmp_path: Path) -> None:
     write_package(tmp_path / "iqcar.zip")
     with zipfile.ZipFile(tmp_path / "iqcar.zip") as packed:

@@ -18,6 +18,8 @@ from tests.support.nightly_logs import DAY_MS, FIRST_MS
 from tests.support.stored_stages import check_stored_stages
 from tests.support.synthetic_log import SyntheticLog, rdd, stage_info, task_metrics
 
+pytestmark = pytest.mark.slow
+
 RUNS, CHANGED = 20, 10
 
 

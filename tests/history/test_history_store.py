@@ -132,6 +132,7 @@ def _add_apart(store: str, logs: list[str]) -> None:
     add(store, logs, processes=1)
 
 
+@pytest.mark.slow
 def test_two_writers_at_once_leave_each_application_once(tmp_path: Path, logs: Path) -> None:
     store = str(tmp_path / "store")
     chosen = [str(logs / f"app-{night:04d}") for night in range(6)]

@@ -19,6 +19,8 @@ from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
 from iqcar.tables import TableSpec
 from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs
 
+pytestmark = pytest.mark.slow
+
 NIGHTS = 45
 VALUES = {"str": "", "float64": 0.0, "int64": 0, "bool": True}
 

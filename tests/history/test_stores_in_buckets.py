@@ -14,6 +14,8 @@ from tests.support import object_stores
 from tests.support.command import iqcar
 from tests.support.nightly_logs import nightly_log
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:

@@ -10,6 +10,8 @@ import pytest
 from iqcar.live.rule_loop import Action, Limits
 from tests.support.live_cluster import STEP_MS, live, query
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1000.0
 
 

@@ -109,6 +109,7 @@ def test_every_tool_is_described_and_read_only(logs: Path, cache: Path) -> None:
     run_apart(run)
 
 
+@pytest.mark.slow
 def test_answers_hold_what_iqcar_analyze_finds(logs: Path, cache: Path) -> None:
     found = iqcar.diagnose(iqcar.read([str(logs)]))
     apps = [key(logs, cache)]
@@ -127,6 +128,7 @@ def test_answers_hold_what_iqcar_analyze_finds(logs: Path, cache: Path) -> None:
     assert rules["total"] == len(found.rules)
 
 
+@pytest.mark.slow
 def test_a_what_if_answer_is_the_command_s(logs: Path, cache: Path) -> None:
     changes = {"remove": ["etl"]}
     shown = ask(logs, cache, "what_if", applications=[key(logs, cache)], changes=changes)
@@ -135,6 +137,7 @@ def test_a_what_if_answer_is_the_command_s(logs: Path, cache: Path) -> None:
     assert shown["queries"]["items"] == said["queries"]
 
 
+@pytest.mark.slow
 def test_an_agent_asks_for_a_plan_and_for_blame_by_removal(logs: Path, cache: Path) -> None:
     apps = [key(logs, cache)]
     diagnosis = iqcar.diagnose(iqcar.read([str(logs)]))
@@ -175,6 +178,7 @@ def test_a_wrong_question_gets_a_sentence(
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 def test_a_store_answers_over_months(tmp_path: Path) -> None:
     logs = nightly_logs(tmp_path / "logs", 26)
     store = str(tmp_path / "store")

@@ -20,6 +20,8 @@ from tests.rules.test_rules_check import NAMES, with_plan, workload
 from tests.support.naive_replay import Problem
 from tests.support.replayed_log import write_log
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 5
 
 

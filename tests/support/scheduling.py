@@ -37,6 +37,7 @@ SHARED = {
 """What lives as long as a process and serves several files."""
 WAITING = (CLUSTER, KNOWN_WAITS, "tests/spark/", "tests/browser/")
 LONGEST = (
+    "tests/serve/test_serve_live.py",
     CLUSTER,
     "tests/spark/test_rules_applied.py",
     KNOWN_WAITS,
