@@ -21,7 +21,7 @@ REPO = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_finish() -> None:
-    """Search for garbage seldom, and never among what lives as long as the run: a tenth of the time."""
+    """Search for garbage seldom, and never among what lives as long as the run."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
