@@ -22,9 +22,10 @@ PIECES_PER_BATCH = 16
 own 10,000 would be more than a worker has memory for."""
 TASKS_PER_BATCH = 10_000
 """The same where they are tasks of a trace."""
-MOVING_BYTES = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
-"""Java only moves our bytes, in pieces of some MB: compiling its code twice takes longer than the
-better code saves, and the usual collector marks everything anew for every few pieces."""
+COMPILING_ONCE = "-XX:TieredStopAtLevel=1"
+"""Java only moves our bytes: compiling its code twice takes longer than the better code saves. A
+collector of garbage cannot be chosen: users choose theirs in options beside these, and Java does not
+start with two."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """Spark would plan our shuffles anew while they run, for nothing: how many partitions there are,
@@ -78,8 +79,8 @@ def spark_session(master: str = "") -> Iterator[Any]:
         "spark.log.level": "OFF",
         # Looks at many thousand jobs are more than Spark's 1 GB, and all are needed.
         "spark.driver.maxResultSize": "0",
-        "spark.driver.defaultJavaOptions": MOVING_BYTES,
-        "spark.executor.defaultJavaOptions": MOVING_BYTES,
+        "spark.driver.defaultJavaOptions": COMPILING_ONCE,
+        "spark.executor.defaultJavaOptions": COMPILING_ONCE,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
