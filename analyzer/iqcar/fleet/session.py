@@ -24,8 +24,8 @@ TASKS_PER_BATCH = 10_000
 """The same where they are tasks of a trace."""
 COMPILING_ONCE = "-XX:TieredStopAtLevel=1"
 """Java only moves our bytes: compiling its code twice takes longer than the better code saves. A
-collector of garbage cannot be chosen: users choose theirs in options beside these, and Java does not
-start with two."""
+collector of garbage cannot be chosen: users choose theirs in options beside these, and Java does
+not start with two."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """Spark would plan our shuffles anew while they run, for nothing: how many partitions there are,
