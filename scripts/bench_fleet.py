@@ -2,7 +2,8 @@
 
     scripts/bench fleet           8 logs of 25 MB of lines (40,000 tasks)
     scripts/bench fleet --full    24 logs of 100 MB of lines (432,000 tasks)
-    scripts/bench fleet --analyze [--full]    diagnose them (--full: 48 logs), not find their topics
+    scripts/bench fleet --analyze [--full]    diagnose them; without, their topics are found
+    scripts/bench fleet … --logs 48           another number of logs
 
 The same logs, each of an application on hosts of its own, are analysed by the local engine in one
 process, on local[1], on local[2], and on a standalone cluster of two workers with a core each (two
@@ -136,7 +137,8 @@ def child(what: str, folder: Path, master: str) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="logs of 100 MB")
+    parser.add_argument("--full", action="store_true", help="24 logs of 100 MB")
+    parser.add_argument("--logs", type=int, default=0, help="how many logs")
     parser.add_argument("--analyze", action="store_true", help="diagnose instead of topics")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -149,10 +151,8 @@ def main() -> int:
 
     from tests.support.standalone_cluster import standalone_cluster
 
-    # What a diagnosis on Spark takes however many logs there are is a tenth of that of 24 logs.
-    count, size = (8, 25_000_000)
-    if arguments.full:
-        count, size = (48 if arguments.analyze else 24), 100_000_000
+    count, size = (24, 100_000_000) if arguments.full else (8, 25_000_000)
+    count = arguments.logs or count
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="iqcar-fleet-") as name:
         logs, cluster = Path(name) / "logs", Path(name) / "cluster"
