@@ -21,37 +21,28 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog import join_samples, read_logs
 from iqcar.eventlog.leave_out import leave_out
 from iqcar.graph import build_graph, weighing
+from iqcar.proposals import with_rules
 from iqcar.queries.critical_path import add_critical_path
 from iqcar.queries.identify import identify
 from iqcar.queries.owners import checked_grouping
-from iqcar.replay import Prediction, predict
-from iqcar.replay.second_round import EarlierRound, add_to, look_back, rules_doubt
-from iqcar.rules import advise, propose, recorded_priorities
-from iqcar.rules.executor_advice import advise_on_executors
-from iqcar.rules.topic_reasons import straggler_names, with_topics
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
 from iqcar.waits import measure_waits
 from iqcar.waits.by_query import sum_query_waits
 from iqcar.wasted import find_wasted_work
-from iqcar.whatif.device_replay import MOST_TASKS, DeviceReplay
-from iqcar.whatif.model import FEW_TASKS, build_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import pandas as pd
 
     from iqcar.blame.attribute import Blame
     from iqcar.demand.device import Device
     from iqcar.enums import Request
     from iqcar.eventlog import ReadProgress
     from iqcar.eventlog.find.log_parts import EventLog
-    from iqcar.rules import Rule, RulesFile
+    from iqcar.rules import RulesFile
     from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
     from iqcar.topics import Topics, TopicSettings
-    from iqcar.whatif.model import Model
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -239,7 +230,7 @@ def diagnose(
         checked_grouping(by) if by else "",
     )
     add_rules = partial(
-        _with_rules, expected=expected, advice=advice, all_rules=all_rules, previous=previous
+        with_rules, expected=expected, advice=advice, all_rules=all_rules, previous=previous
     )
     work = partial(
         _diagnose,
@@ -247,7 +238,7 @@ def diagnose(
         topics=topics,
         all_sources=all_sources,
         devices=devices,
-        with_rules=add_rules if rules else None,
+        add_rules=add_rules if rules else None,
     )
     if wanted is not tables.query_by:
         tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
@@ -307,7 +298,7 @@ def _diagnose(
     topics: bool,
     all_sources: bool,
     devices: dict[Request, Device] | None,
-    with_rules: Callable[[Diagnosis], Diagnosis] | None,
+    add_rules: Callable[[Diagnosis], Diagnosis] | None,
 ) -> Diagnosis:
     """Go through all steps."""
     critical_path = settings.critical_path
@@ -352,60 +343,4 @@ def _diagnose(
         doubts=(*find_doubts(tables, waits), *blame.doubts),
         settings=settings,
     )
-    return with_rules(diagnosis) if with_rules is not None else diagnosis
-
-
-def _with_rules(
-    found: Diagnosis,
-    *,
-    expected: bool,
-    advice: str,
-    all_rules: bool,
-    previous: RulesFile | None,
-) -> Diagnosis:
-    """Add rules and advice, with what is expected of them."""
-    tables, graph, top = found.tables, found.graph, found.settings.top
-    # Weights of a run under rules are those of the rules, and no priorities that people gave.
-    priorities = recorded_priorities(tables) if previous is None else {}
-    earlier = EarlierRound() if previous is None else look_back(previous, tables)
-    rules, earlier = add_to(earlier, propose(tables, graph, top=top, priorities=priorities))
-    names = None
-    if found.topics is not None:
-        rules = with_topics(rules, tables, graph, found.topics)
-        names = straggler_names(found.topics)
-    advised = advise(tables, found.stragglers, top=top, topics=names, kinds=advice)
-    advised += advise_on_executors(tables, graph, top=top, after=len(advised), kinds=advice)
-    prediction, model, coarse = Prediction(rules, None, ()), None, False
-    if expected:
-        coarse = len(tables.tasks) > FEW_TASKS
-        model = _device_model(tables, found.waits, found.blame, rules, coarse=coarse)
-        replays = DeviceReplay(model) if model is not None else None
-        prediction = predict(
-            tables,
-            graph,
-            rules,
-            recording=replays.recording if replays is not None else None,
-            devices=replays,
-            beside=earlier.kept,
-            all_rules=all_rules,
-        )
-    rules, earlier = add_to(earlier, prediction.rules)
-    doubts = (*found.doubts, *prediction.doubts)
-    return replace(
-        found,
-        rules=(*earlier.kept, *rules, *advised),
-        rules_together=prediction.together,
-        doubts=doubts if previous else (*doubts, *rules_doubt(tables)),
-        rejected_rules=prediction.rejected,
-        earlier=earlier,
-        fitted=None if coarse else model,
-    )
-
-
-def _device_model(
-    tables: Tables, waits: pd.DataFrame, blame: Blame, rules: Sequence[Rule], *, coarse: bool
-) -> Model | None:
-    """Fit the model that predicts rules; None where there is nothing to predict, or too much."""
-    if not rules or len(tables.tasks) > MOST_TASKS:
-        return None
-    return build_model(tables, waits, blame.demand, coarse=coarse, idle_too=False)
+    return add_rules(diagnosis) if add_rules is not None else diagnosis

@@ -14,8 +14,8 @@ PACKAGE = REPO / "analyzer" / "iqcar"
 FLOW = (
     "errors → files → enums → formatting → limits → tables → eventlog → queries → waits → demand →"
     " blame → wasted → graph → stragglers → topics → rules → replay → whatif → doubts → verdict →"
-    " plots → diagnosis → pipeline → comparison → fleet → history → live → report → serve → mcp →"
-    " attach → inject → experiment → demo → cli → __main__"
+    " plots → diagnosis → proposals → pipeline → comparison → fleet → history → live → report →"
+    " serve → mcp → attach → inject → experiment → demo → cli → __main__"
 )
 """The architecture in one line; a room counts by its own name, whatever is inside."""
 
