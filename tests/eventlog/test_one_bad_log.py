@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import iqcar
-from iqcar import pipeline
+from iqcar import pipeline, proposals
 from iqcar.cli.main import main
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.eventlog import ingest as reading
@@ -199,23 +200,31 @@ def test_tables_that_break_a_promise_are_refused(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["identify", "measure_waits", "propose"])
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [(pipeline, "identify"), (pipeline, "measure_waits"), (proposals, "propose")],
+    ids=["identify", "measure_waits", "propose"],
+)
 @pytest.mark.parametrize("bad_first", [True, False])
 def test_a_bug_met_after_reading_fails_the_application_it_is_met_in(
-    step: str, bad_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType,
+    step: str,
+    bad_first: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recorded_log(crowded_log("app-bad")).write(tmp_path / ("a-bad" if bad_first else "z-bad"))
     recorded_log(contended_log("app-good", 1_700_000_000_000)).write(tmp_path / "good")
     alone = iqcar.diagnose(iqcar.read(tmp_path / "good"), targets=["report"])
     whole = json.loads(to_json(alone))
-    work = getattr(pipeline, step)
+    work = getattr(module, step)
 
     def work_or_break(tables: Tables, *more: Any, **named: Any) -> Any:
         if "app-bad" in set(tables.applications["application_id"]):
             raise ZeroDivisionError("a bug")
         return work(tables, *more, **named)
 
-    monkeypatch.setattr(pipeline, step, work_or_break)
+    monkeypatch.setattr(module, step, work_or_break)
     diagnosis = iqcar.diagnose(iqcar.read(tmp_path), targets=["report"])
     result = json.loads(to_json(diagnosis))
     assert result["queries"] == whole["queries"]
