@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAST = 3
 """Runs on each side of a change at least."""
 PERMUTATIONS = 199
-CLEAR_AFTER = 39
+CLEAR_AFTER = 19
 """Permutations after which the others are left out where a division stands far above these."""
 ALPHA = 0.01
 """Share of series without any change in which one is found nevertheless."""
@@ -123,7 +123,11 @@ def _best(series: Floats, segments: list[tuple[int, int]]) -> tuple[float, int]:
     return best, at
 
 
-@kernel(error_model="numpy", nogil=True)
+_VECTORS = {"nnan", "ninf", "nsz", "reassoc", "contract"}
+"""All numbers are finite; sums may be taken in any order."""
+
+
+@kernel(error_model="numpy", nogil=True, fastmath=_VECTORS)
 def best_division(segment: Floats) -> tuple[float, int]:
     """Find the division with the largest scaled energy distance of both parts (eq. 5 to 7).
 
@@ -150,38 +154,49 @@ def best_division(segment: Floats) -> tuple[float, int]:
         _add_distances(near[a:], segment[a:], segment[a])
     near[:] = 0.0
     between = np.zeros(n + 1)  # Σ of distances between the first a values and those up to b
-    best, at = 0.0, -1
+    statistics = np.zeros(n + 1)
+    # Bits of numbers above 0, read as integers, have the order of the numbers, and only the maximum
+    # of integers compiles to vector instructions.
+    bits = statistics.view(np.int64)
+    best, at = bits[0], -1
     for a in range(1, n - LEAST + 1):
         _add_distances(near[a:], segment[a:], segment[a - 1])
         if a < LEAST:
             continue
-        total = 0.0
-        for b in range(a, n):
-            total += near[b]
-            between[b + 1] = total
+        _add_up(near[a:], between[a + 1 :])
         ends = a + LEAST
-        statistic = _best_end(
-            between[ends:], whole[ends:], over[ends:], number[LEAST:], over[LEAST - 1 :],
-            whole[a], whole[a] * over[a - 1], number[a],
+        _add_statistics(
+            statistics[ends:], between[ends:], whole[ends:], over[ends:], number[LEAST:],
+            over[LEAST - 1 :], whole[a], whole[a] * over[a - 1], number[a],
         )  # fmt: skip
-        if statistic > best:
-            best, at = statistic, a
-    return best, at
+        largest = best
+        for each in bits[ends:]:
+            largest = max(largest, each)
+        if largest > best:
+            best, at = largest, a
+    bits[0] = best
+    return statistics[0], at
 
 
-_VECTORS = {"nnan", "ninf", "nsz", "reassoc", "contract"}
-"""All numbers are finite; their maximum over a loop may be taken in any order."""
-
-
-@kernel(error_model="numpy", nogil=True, fastmath=_VECTORS)
+@kernel(error_model="numpy", fastmath=_VECTORS, inline="always")
 def _add_distances(near: Floats, values: Floats, value: float) -> None:
     """Add to a sum of distances that of each value from another one."""
     for k in range(len(near)):
         near[k] += abs(values[k] - value)
 
 
-@kernel(error_model="numpy", nogil=True, fastmath=_VECTORS)
-def _best_end(
+@kernel(error_model="numpy", fastmath=_VECTORS, inline="always")
+def _add_up(near: Floats, between: Floats) -> None:
+    """Fill in the sums of the first values, of one up to all."""
+    total = 0.0
+    for k in range(len(near)):
+        total += near[k]
+        between[k] = total
+
+
+@kernel(error_model="numpy", fastmath=_VECTORS, inline="always")
+def _add_statistics(
+    statistics: Floats,
     between: Floats,
     whole: Floats,
     over_b: Floats,
@@ -190,14 +205,12 @@ def _best_end(
     first: float,
     first_over: float,
     a: float,
-) -> float:
-    """Find the largest statistic of a first part of a values, over all ends b = a + c.
+) -> None:
+    """Fill in the statistics of a first part of a values, for all ends b = a + c.
 
     Eq. 6, 2 · between/(a·c) − first/(a·(a − 1)) − second/(c·(c − 1)), times a·c/b.
     """
-    best = 0.0
     for k in range(len(between)):
         second = whole[k] - first - 2.0 * between[k]
         within = first_over * c[k] + second * (a * over_c_less_1[k])
-        best = max(best, (2.0 * between[k] - within) * over_b[k])
-    return best
+        statistics[k] = (2.0 * between[k] - within) * over_b[k]

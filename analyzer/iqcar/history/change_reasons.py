@@ -167,19 +167,16 @@ def _settings(about: Asked, sides: pd.DataFrame) -> dict[int, list[str]]:
         """
         WITH side AS (
           SELECT change, after, app, count(*) OVER (PARTITION BY change, after) AS size
-          FROM (SELECT DISTINCT change, after, app FROM run_sides))
-        SELECT s.change, p.name,
-               max(p.value) FILTER (WHERE NOT s.after) AS was,
-               max(p.value) FILTER (WHERE s.after) AS now
-        FROM properties p JOIN side s USING (app)
-        WHERE p.query_id = '' AND NOT regexp_matches(p.name, $1)
-        GROUP BY s.change, p.name
-        HAVING count(DISTINCT p.value) FILTER (WHERE NOT s.after) = 1
-           AND count(DISTINCT p.value) FILTER (WHERE s.after) = 1
-           AND count(*) FILTER (WHERE NOT s.after) = max(s.size) FILTER (WHERE NOT s.after)
-           AND count(*) FILTER (WHERE s.after) = max(s.size) FILTER (WHERE s.after)
-           AND was <> now
-        ORDER BY s.change, p.name""",
+          FROM (SELECT DISTINCT change, after, app FROM run_sides)),
+        same AS (
+          SELECT s.change, s.after, p.name, min(p.value) AS value
+          FROM properties p JOIN side s USING (app) WHERE p.query_id = ''
+          GROUP BY 1, 2, 3 HAVING min(p.value) = max(p.value) AND count(*) = max(s.size))
+        SELECT change, name, was.value AS was, now.value AS now
+        FROM same was JOIN same now USING (change, name)
+        WHERE NOT was.after AND now.after AND was.value <> now.value
+          AND NOT regexp_matches(name, $1)
+        ORDER BY change, name""",
         _OF_THE_RUN,
         run_sides=sides,
     )
