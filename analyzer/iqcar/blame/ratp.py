@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -113,9 +114,24 @@ class TaskColumns:
     asked: Floats
     span: Floats
     order: Ints
-    slots: SlotTimes
-    slots_offered: Floats
     shortages: dict[int, Shortage]
+
+    @cached_property
+    def slots(self) -> SlotTimes:
+        """Slot clock readings of each task; made where they are asked for."""
+        times = (self._known_asked, self.launch, self.finish)
+        return slot_times(self.tables, *times, self.order, self.shortages)
+
+    @cached_property
+    def slots_offered(self) -> Floats:
+        """Slots handed out in each task's application while it waited for one."""
+        n = len(self.launch)
+        by_launch = self.order[(self.order >= n) & (self.order < 2 * n)] - n
+        return slots_offered(self.app, self.asked, self.launch, by_launch)
+
+    @property
+    def _known_asked(self) -> Floats:
+        return np.where(np.isnan(self.asked), self.launch, self.asked)
 
     @classmethod
     def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
@@ -133,13 +149,10 @@ class TaskColumns:
         asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
         shortages = find_shortages(tables, asked, launch, finish)
         known_asked = np.where(np.isnan(asked), launch, asked)
-        order = by_time(known_asked, launch, finish)
-        n = len(launch)
-        app = _rows(tasks["app"], len(tables.applications))
         return cls(
             tables=tables,
             waits=waits,
-            app=app,
+            app=_rows(tasks["app"], len(tables.applications)),
             stage=_rows(tasks["stage"], len(tables.stages)),
             host=_rows(tasks["host"], len(tables.hosts)),
             executor=_rows(tasks["executor"], len(tables.executors)),
@@ -147,11 +160,7 @@ class TaskColumns:
             finish=finish,
             asked=asked,
             span=np.where(sane, finish - launch, 0.0),
-            order=order,
-            slots=slot_times(tables, known_asked, launch, finish, order, shortages),
-            slots_offered=slots_offered(
-                app, asked, launch, order[(order >= n) & (order < 2 * n)] - n
-            ),
+            order=by_time(known_asked, launch, finish),
             shortages=shortages,
         )
 

@@ -22,10 +22,13 @@ PIECES_PER_BATCH = 16
 own 10,000 would be more than a worker has memory for."""
 TASKS_PER_BATCH = 10_000
 """The same where they are tasks of a trace."""
-COMPILING_ONCE = "-XX:TieredStopAtLevel=1"
-"""Java only moves our bytes: compiling its code twice takes longer than the better code saves. A
-collector of garbage cannot be chosen: users choose theirs in options beside these, and Java does
-not start with two."""
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:InitiatingHeapOccupancyPercent=80 -XX:-G1UseAdaptiveIHOP"
+)
+"""Java only moves our bytes. Compiling its code twice takes longer than the better code saves; so
+does looking for garbage as soon as half the heap is full of rows that we keep. A collector of
+garbage cannot be chosen: users choose theirs in options beside these, and Java does not start with
+two; but every collector takes the options of another one."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """Spark would plan our shuffles anew while they run, for nothing: how many partitions there are,
@@ -79,8 +82,8 @@ def spark_session(master: str = "") -> Iterator[Any]:
         "spark.log.level": "OFF",
         # Looks at many thousand jobs are more than Spark's 1 GB, and all are needed.
         "spark.driver.maxResultSize": "0",
-        "spark.driver.defaultJavaOptions": COMPILING_ONCE,
-        "spark.executor.defaultJavaOptions": COMPILING_ONCE,
+        "spark.driver.defaultJavaOptions": JAVA_OPTIONS,
+        "spark.executor.defaultJavaOptions": JAVA_OPTIONS,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
