@@ -26,9 +26,9 @@ JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:InitiatingHeapOccupancyPercent=80 -XX:-G1UseAdaptiveIHOP"
 )
 """Java only moves our bytes. Compiling its code twice takes longer than the better code saves; so
-does looking for garbage as soon as half the heap is full of rows that we keep. A collector of
-garbage cannot be chosen: users choose theirs in options beside these, and Java does not start with
-two; but every collector takes the options of another one."""
+does looking for garbage once 45 % of the heap are full, Java's default: most of it are rows that we
+keep. A collector of garbage cannot be chosen: users choose theirs in options beside these, and Java
+does not start with two; but every collector takes the options of another one."""
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """Spark would plan our shuffles anew while they run, for nothing: how many partitions there are,

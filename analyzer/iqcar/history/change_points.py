@@ -155,8 +155,8 @@ def best_division(segment: Floats) -> tuple[float, int]:
     near[:] = 0.0
     between = np.zeros(n + 1)  # Σ of distances between the first a values and those up to b
     statistics = np.zeros(n + 1)
-    # Bits of numbers above 0, read as integers, have the order of the numbers, and only the maximum
-    # of integers compiles to vector instructions.
+    # Bits of numbers above 0, read as integers, have the order of the numbers, and those of numbers
+    # below 0 are below 0. Only the maximum of integers compiles to vector instructions.
     bits = statistics.view(np.int64)
     best, at = bits[0], -1
     for a in range(1, n - LEAST + 1):
