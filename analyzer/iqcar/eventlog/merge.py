@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from iqcar import tables as tb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 POINTS_TO: dict[str, dict[str, str]] = {
     "inputs": {"app": "applications"},
@@ -39,6 +41,48 @@ POINTS_TO: dict[str, dict[str, str]] = {
 """Columns that hold row numbers of another table."""
 
 
+class Coded(NamedTuple):
+    """A column of few different texts.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_rows,)
+        Row of each text among the names, −1 without a text.
+    names : list of str
+    """
+
+    codes: NDArray[Any]
+    names: list[str]
+
+
+Columns = dict[str, dict[str, "NDArray[Any] | Coded"]]
+"""Tables as arrays, by table, then by column, without tables that have no rows. They are packed,
+unpacked and joined in a third of the time that frames take."""
+
+
+def columns_of(tables: tb.Tables) -> Columns:
+    """Take tables apart; nothing is copied."""
+    return {name: _columns(frame) for name, frame in tables if len(frame)}
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, NDArray[Any] | Coded]:
+    columns: dict[str, NDArray[Any] | Coded] = {}
+    for name, values in frame.items():
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            names = list(map(str, values.cat.categories))
+            columns[str(name)] = Coded(values.cat.codes.to_numpy(), names)
+        else:
+            columns[str(name)] = values.to_numpy()
+    return columns
+
+
+def row_count(part: Columns, table: str) -> int:
+    """Return how many rows a table has."""
+    for values in part.get(table, {}).values():
+        return len(values.codes if isinstance(values, Coded) else values)
+    return 0
+
+
 def merge(several: Sequence[tb.Tables]) -> tb.Tables:
     """Put tables together: rows are renumbered, hosts of the same name become one.
 
@@ -52,64 +96,74 @@ def merge(several: Sequence[tb.Tables]) -> tb.Tables:
     Tables
         The same application read twice stays two applications.
     """
-    if not several:
-        return tb.Tables.empty()
     if len(several) == 1:
         return several[0]
-    hosts: dict[str, int] = {}
-    rows: dict[str, int] = dict.fromkeys((spec.name for spec in tb.SPECS), 0)
-    pieces: dict[str, list[pd.DataFrame]] = {spec.name: [] for spec in tb.SPECS}
-    for tables in several:
-        frames = dict(tables)
-        row_of_host = np.array(
-            [hosts.setdefault(host, len(hosts)) for host in tb.texts(tables.hosts, "host")],
-            np.int32,
-        )
-        for name, frame in frames.items():
-            if name in ("hosts", "queries"):
-                continue
-            moved = {}
-            for column, target in POINTS_TO.get(name, {}).items():
-                old = frame[column].to_numpy()
-                if target == "hosts":
-                    new = row_of_host[old] if len(row_of_host) else old
-                else:
-                    new = old + np.int32(rows[target])
-                moved[column] = np.where(old >= 0, new, tb.NONE).astype(np.int32)
-            pieces[name].append(frame.assign(**moved) if moved else frame)
-        for name, frame in frames.items():
-            rows[name] += len(frame)
-    merged = {spec.name: _join(spec, pieces.pop(spec.name)) for spec in tb.SPECS}
-    merged["hosts"] = tb.HOSTS.frame({"host": list(hosts)})
-    return tb.Tables(**merged)
+    return merge_columns([columns_of(tables) for tables in several])
 
 
-def _join(spec: tb.TableSpec, frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Join frames column by column, which needs no more memory than one column at a time."""
-    frames = [frame for frame in frames if len(frame)]
-    if not frames:
-        return spec.empty()
-    if len(frames) == 1:
-        only: pd.DataFrame = frames[0].reset_index(drop=True)
-        return only
-    columns: dict[str, object] = {}
-    for column in spec.columns:
-        parts = [frame[column.name] for frame in frames]
-        if column.dtype == "category":
-            columns[column.name] = pd.Categorical(_union(parts))
+def merge_columns(several: Sequence[Columns]) -> tb.Tables:
+    """Put tables together that were taken apart; see :func:`merge`."""
+    rows = _NewRows.from_parts(several)
+    merged = {spec.name: _join(spec, several, rows) for spec in tb.SPECS if spec.name != "hosts"}
+    return tb.Tables(**merged, hosts=tb.HOSTS.frame({"host": rows.hosts}))
+
+
+class _NewRows(NamedTuple):
+    """Where the rows of each part come to lie: from which on, and those of its hosts."""
+
+    first: dict[str, list[int]]
+    of_hosts: list[NDArray[Any]]
+    hosts: list[str]
+
+    @classmethod
+    def from_parts(cls, several: Sequence[Columns]) -> _NewRows:
+        hosts: dict[str, int] = {}
+        of_hosts = []
+        for part in several:
+            names: Any = part["hosts"]["host"] if "hosts" in part else ()
+            rows = [hosts.setdefault(name, len(hosts)) for name in names]
+            of_hosts.append(np.array(rows, np.int32))
+        first = {
+            spec.name: np.cumsum([0, *(row_count(part, spec.name) for part in several)]).tolist()
+            for spec in tb.SPECS
+        }
+        return cls(first, of_hosts, list(hosts))
+
+    def moved(self, old: NDArray[Any], target: str, part: int) -> NDArray[np.int32]:
+        """Renumber what points to rows of a table."""
+        if target == "hosts" and len(self.of_hosts[part]):
+            new = self.of_hosts[part][old]
         else:
-            columns[column.name] = np.concatenate([part.to_numpy() for part in parts])
+            new = old + np.int32(self.first[target][part])
+        moved: NDArray[np.int32] = np.where(old >= 0, new, np.int32(tb.NONE))
+        return moved
+
+
+def _join(spec: tb.TableSpec, several: Sequence[Columns], rows: _NewRows) -> pd.DataFrame:
+    """Join a table column by column, which needs no more memory than one column at a time."""
+    filled = [number for number, part in enumerate(several) if spec.name in part]
+    if not filled:
+        return spec.empty()
+    targets = POINTS_TO.get(spec.name, {})
+    columns: dict[str, Any] = {}
+    for column in spec.columns:
+        parts: list[Any] = [several[number][spec.name][column.name] for number in filled]
+        if column.dtype == "category":
+            columns[column.name] = _union(parts)
+        elif column.name in targets:
+            target = targets[column.name]
+            moved = [rows.moved(old, target, at) for old, at in zip(parts, filled, strict=True)]
+            columns[column.name] = np.concatenate(moved)
+        else:
+            columns[column.name] = np.concatenate(parts)
     return spec.frame(columns)
 
 
-def _union(parts: list[pd.Series]) -> pd.Categorical:
-    """Join categorical columns; the categories are those of any part, in order of appearance."""
+def _union(parts: list[Coded]) -> pd.Categorical:
+    """Join columns of few texts; the categories are those of any part, in order of appearance."""
     codes: dict[str, int] = {}
     joined = []
-    for part in parts:
-        row = np.array(
-            [codes.setdefault(str(name), len(codes)) for name in part.cat.categories], np.int32
-        )
-        old = part.cat.codes.to_numpy()
+    for old, names in parts:
+        row = np.array([codes.setdefault(name, len(codes)) for name in names], np.int32)
         joined.append(np.where(old >= 0, row[old] if len(row) else old, -1))
     return pd.Categorical.from_codes(np.concatenate(joined), pd.Index(list(codes), dtype=object))

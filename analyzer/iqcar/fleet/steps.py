@@ -13,7 +13,7 @@ import pandas as pd
 from iqcar.blame.attribute import attribute
 from iqcar.eventlog.ingest import ingest
 from iqcar.eventlog.leave_out import leave_out
-from iqcar.eventlog.merge import merge
+from iqcar.eventlog.merge import columns_of, merge_columns, row_count
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.shared_hosts import HostLoads
@@ -121,8 +121,9 @@ def read_step(
                 outline = Outline(tables.with_(**{n: empty[n] for n in heavy}), len(tables.tasks))
                 yield from rows_of(number, OUTLINE, outline)
                 if len(tables.applications):
+                    used = columns_of(tables)
                     yield from rows_of(
-                        number, TABLES, tables.with_(**{n: empty[n] for n in unused})
+                        number, TABLES, {name: used[name] for name in used if name not in unused}
                     )
 
 
@@ -284,7 +285,7 @@ def groups(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[Group
             several: list[Any] = list(pieces)
             part = unpack(b"".join(row.content for row in several))
             parts.append(part)
-            stages.append(int(several[0].first_stage) + np.arange(len(part.stages)))
+            stages.append(int(several[0].first_stage) + np.arange(row_count(part, "stages")))
             logs.append(int(log))
-        tables = identify(merge(parts), query_by)
+        tables = identify(merge_columns(parts), query_by)
         yield Group(int(number), tables, np.concatenate(stages), np.array(logs, np.int64))
