@@ -83,6 +83,12 @@ def row_count(part: Columns, table: str) -> int:
     return 0
 
 
+def hosts_of(part: Columns) -> list[str]:
+    """Return the names of its hosts."""
+    names: Any = part["hosts"]["host"] if "hosts" in part else ()
+    return list(names)
+
+
 def merge(several: Sequence[tb.Tables]) -> tb.Tables:
     """Put tables together: rows are renumbered, hosts of the same name become one.
 
@@ -120,8 +126,7 @@ class _NewRows(NamedTuple):
         hosts: dict[str, int] = {}
         of_hosts = []
         for part in several:
-            names: Any = part["hosts"]["host"] if "hosts" in part else ()
-            rows = [hosts.setdefault(name, len(hosts)) for name in names]
+            rows = [hosts.setdefault(name, len(hosts)) for name in hosts_of(part)]
             of_hosts.append(np.array(rows, np.int32))
         first = {
             spec.name: np.cumsum([0, *(row_count(part, spec.name) for part in several)]).tolist()

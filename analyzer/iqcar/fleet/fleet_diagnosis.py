@@ -122,7 +122,7 @@ def diagnose_on_spark(
         while len(tables.applications):
             app_of_log = tables.inputs["app"].tolist()
             kept = {log: outline for log, outline in outlines.items() if app_of_log[log] >= 0}
-            ran = {log: Ran.from_tables(one.tables, one.tasks) for log, one in kept.items()}
+            ran = {log: Ran.from_columns(one.columns, one.tasks) for log, one in kept.items()}
             groups, cuts = meeting_groups(ran, most_tasks)
             tasks = {log: one.tasks for log, one in kept.items()}
             count = AT_ONCE * int(spark.sparkContext.defaultParallelism)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.eventlog.find.locate import EventLog
 from iqcar.eventlog.ingest import failed
-from iqcar.eventlog.merge import merge
+from iqcar.eventlog.merge import columns_of, merge_columns
 from iqcar.fleet.packing import pack_by_size
 from iqcar.fleet.transport import stepped
 
@@ -59,11 +59,11 @@ def keep(frame: Any, held: ExitStack) -> Any:
 
 def outlined(found: Sequence[EventLog | Unreadable], outlines: Mapping[int, Outline]) -> Tables:
     """Put together what the driver knows of all logs."""
-    return merge(
+    return merge_columns(
         [
-            outlines[number].tables
+            outlines[number].columns
             if isinstance(place, EventLog)
-            else failed(place.path, place.message)
+            else columns_of(failed(place.path, place.message))
             for number, place in enumerate(found)
         ]
     )

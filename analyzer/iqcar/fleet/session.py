@@ -33,6 +33,11 @@ _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """Spark would plan our shuffles anew while they run, for nothing: how many partitions there are,
 and what is in each, is settled."""
+_PRUNING = "spark.sql.inMemoryColumnarStorage.partitionPruning"
+"""Spark would compile a test in each task that decides which kept rows to look at: all are looked
+at."""
+_ARROW = "spark.sql.execution.arrow.pyspark.enabled"
+"""A small table of the driver's is then part of the plan; else it is the result of a job."""
 _OWN_ERROR = re.compile(rf"{MISSING}: (.+)")
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ?(.*)$", re.MULTILINE)
 _SHOWN, _READ = 300, 20_000
@@ -131,7 +136,9 @@ def working_on(spark: Any, what: str) -> Iterator[None]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-    ours = {_BATCH: str(PIECES_PER_BATCH), _ADAPTIVE: "false"}
+    ours = {
+        _BATCH: str(PIECES_PER_BATCH), _ADAPTIVE: "false", _PRUNING: "false", _ARROW: "true",
+    }  # fmt: skip
     before = {key: spark.conf.get(key) for key in ours}
     for key, value in ours.items():
         spark.conf.set(key, value)

@@ -6,15 +6,15 @@ import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from iqcar.eventlog.merge import hosts_of
 from iqcar.fleet.packing import together
-from iqcar.tables import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iqcar.tables import Tables
+    from iqcar.eventlog.merge import Columns
 
 HOUR_MS = 3_600_000.0
 MOST_TASKS = 1_000_000
@@ -38,12 +38,12 @@ class Ran:
     tasks: int
 
     @classmethod
-    def from_tables(cls, tables: Tables, tasks: int) -> Ran:
+    def from_columns(cls, columns: Columns, tasks: int) -> Ran:
         """Tell it of the tables of one log."""
-        row = tables.applications.iloc[0]
-        start, end = float(row["start_ms"]), float(row["end_ms"])
+        application: Any = columns["applications"]
+        start, end = (float(application[name][0]) for name in ("start_ms", "end_ms"))
         return cls(
-            tuple(texts(tables.hosts, "host")),
+            tuple(hosts_of(columns)),
             start if math.isfinite(start) else -math.inf,
             end if math.isfinite(end) else math.inf,
             tasks,

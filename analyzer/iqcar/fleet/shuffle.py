@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from iqcar.eventlog.merge import hosts_of, row_count
 from iqcar.fleet.packing import even_shares, together
 from iqcar.fleet.steps import TABLES
-from iqcar.tables import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from iqcar.fleet.steps import Outline
+    from iqcar.tables.arrays import Ints
 
 TASKS_PER_PARTITION = 100_000
 """Tasks whose jobs one Spark task looks at: some seconds' work."""
@@ -46,30 +50,35 @@ def at_one_place(
         The rows of tables, with the ``group`` and ``first_stage`` (row of the log's first stage
         among those of all logs).
     """
-    from pyspark.sql import functions
-
     hosts: dict[int, list[str]] = {}
     first_stage: dict[int, int] = {}
     stages = 0
     for number in sorted(outlines):
-        tables = outlines[number].tables
-        if len(tables.applications):
-            hosts[number] = texts(tables.hosts, "host")
+        columns = outlines[number].columns
+        if row_count(columns, "applications"):
+            hosts[number] = hosts_of(columns)
             first_stage[number] = stages
-        stages += len(tables.stages)
+        stages += row_count(columns, "stages")
     groups = together(hosts) if groups is None else groups
     members = list(hosts)
     tasks = [outlines[number].tasks for number in members]
     of_group = np.bincount([groups[number] for number in members], tasks).tolist()
     count = min(partitions(spark, sum(tasks)), len(of_group))
     shares = even_shares([max(weight, 1) for weight in of_group], count, range(len(of_group)))
-    keys = _keys(spark, count)
+    keys = keys_of_partitions(count)
     key_of = {group: keys[share] for share, in_share in enumerate(shares) for group in in_share}
     table = spark.createDataFrame(
-        [(log, groups[log], key_of[groups[log]], first_stage[log]) for log in members],
-        "log long, group long, key long, first_stage long",
+        pd.DataFrame(
+            {
+                "log": members,
+                "group": [groups[log] for log in members],
+                "key": [key_of[groups[log]] for log in members],
+                "first_stage": [first_stage[log] for log in members],
+            },
+            dtype=np.int64,
+        )
     )
-    pieces = read.where(read["kind"] == TABLES).join(functions.broadcast(table), "log")
+    pieces = read.where(f"kind = '{TABLES}'").join(table.hint("broadcast"), "log")
     return pieces.repartition(count, "key").sortWithinPartitions("group", "log", "part")
 
 
@@ -79,20 +88,34 @@ def partitions(spark: Any, tasks: int) -> int:
     return max(at_once, tasks // TASKS_PER_PARTITION, 1)
 
 
-def _keys(spark: Any, count: int) -> list[int]:
+def keys_of_partitions(count: int) -> list[int]:
     """Find a number for each partition that Spark's own hash brings there.
 
     By the numbers 0, 1, 2 … half of the partitions would be empty, and others have several.
     """
-    from pyspark.sql import functions
+    tried = np.arange(TRIED * count + LEAST_TRIED)
+    partition, first = np.unique(hash_of(tried) % count, return_index=True)
+    keys = np.full(count, -1)
+    keys[partition] = first
+    spare = np.setdiff1d(tried, first)
+    keys[keys < 0] = spare[: (keys < 0).sum()]
+    found: list[int] = keys.tolist()
+    return found
 
-    tried = spark.range(0, TRIED * count + LEAST_TRIED, 1, 1)
-    bucket = functions.pmod(functions.hash("id"), functions.lit(count)).alias("bucket")
-    numbers: dict[int, int] = {}
-    spare: list[int] = []
-    for number, partition in tried.select("id", bucket).collect():
-        if numbers.setdefault(partition, number) != number:
-            spare.append(number)
-    return [
-        numbers[partition] if partition in numbers else spare.pop() for partition in range(count)
-    ]
+
+def hash_of(numbers: Ints) -> Ints:
+    """Return Spark's hash of a column of type bigint: 32 bits of MurmurHash3 with the seed 42."""
+    mixed = np.full(len(numbers), 42, np.uint32)
+    for word in (numbers & 0xFFFFFFFF, numbers >> 32 & 0xFFFFFFFF):
+        scrambled = _turned(word.astype(np.uint32) * np.uint32(0xCC9E2D51), 15)
+        mixed = _turned(mixed ^ scrambled * np.uint32(0x1B873593), 13) * np.uint32(5)
+        mixed += np.uint32(0xE6546B64)
+    mixed ^= np.uint32(8)  # bytes hashed
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        mixed = (mixed ^ mixed >> np.uint32(shift)) * np.uint32(factor)
+    return mixed.view(np.int32).astype(np.int64)
+
+
+def _turned(bits: NDArray[np.uint32], by: int) -> NDArray[np.uint32]:
+    turned: NDArray[np.uint32] = bits << np.uint32(by) | bits >> np.uint32(32 - by)
+    return turned

@@ -22,7 +22,7 @@ from iqcar.queries.identify import identify
 from iqcar.stragglers import StragglerSettings, build_features
 from iqcar.stragglers.clock_offsets import clock_offsets
 from iqcar.stragglers.host_features import untold_tasks
-from iqcar.tables import SPECS, texts
+from iqcar.tables import texts
 from iqcar.topics import Jobs, Tally, look_at_job
 from iqcar.topics.blame_of_topics import blamed_for
 from iqcar.topics.topic_of_straggler import straggler_topics
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from iqcar.enums import QueryBy
     from iqcar.eventlog.find.locate import EventLog
+    from iqcar.eventlog.merge import Columns
     from iqcar.fleet.shared_hosts import SharedDevices
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
@@ -51,7 +52,7 @@ UNUSED = ("sql_metrics", "conf")
 class Outline:
     """What the driver gets to know of a log: all but its tasks, and how many these are."""
 
-    tables: Tables
+    columns: Columns
     tasks: int
 
 
@@ -116,15 +117,13 @@ def read_step(
     for batch in batches:
         for share in batch["id"].tolist():
             for number, log in shares[share]:
-                tables = ingest(log)
-                empty = {spec.name: spec.empty() for spec in SPECS}
-                outline = Outline(tables.with_(**{n: empty[n] for n in heavy}), len(tables.tasks))
+                columns = columns_of(ingest(log))
+                light = {name: columns[name] for name in columns if name not in heavy}
+                outline = Outline(light, row_count(columns, "tasks"))
                 yield from rows_of(number, OUTLINE, outline)
-                if len(tables.applications):
-                    used = columns_of(tables)
-                    yield from rows_of(
-                        number, TABLES, {name: used[name] for name in used if name not in unused}
-                    )
+                if row_count(columns, "applications"):
+                    used = {name: columns[name] for name in columns if name not in unused}
+                    yield from rows_of(number, TABLES, used)
 
 
 def jobs_step(

@@ -70,12 +70,11 @@ def objects(frame: Any, kind: str) -> list[tuple[int, Any]]:
     FaultsError
         If the step that made the rows met bugs.
     """
-    wanted = frame.where(frame["kind"].isin(kind, FAULTS))
-    return unpacked(wanted.select("kind", "log", "part", "content").collect())
+    return unpacked(frame.where(f"kind IN ('{kind}', '{FAULTS}')").collect())
 
 
-def unpacked(rows: Iterable[tuple[str, int, int, bytes]]) -> list[tuple[int, Any]]:
-    """Join the pieces of objects: rows of kind, number, part and content in any order.
+def unpacked(rows: Iterable[tuple[int, str, int, bytes]]) -> list[tuple[int, Any]]:
+    """Join the pieces of objects: rows as of :data:`SCHEMA`, in any order.
 
     Raises
     ------
@@ -83,7 +82,7 @@ def unpacked(rows: Iterable[tuple[str, int, int, bytes]]) -> list[tuple[int, Any
         If some rows tell of bugs.
     """
     pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
-    for kind, number, part, content in rows:
+    for number, kind, part, content in rows:
         pieces.setdefault((kind, number), []).append((part, bytes(content)))
     found = [
         (kind, number, unpack(b"".join(content for _, content in sorted(parts))))
