@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -101,9 +102,13 @@ def test_an_object_comes_back_whole_from_its_pieces(content: bytes, size: int, r
     kept, transport.PIECE_BYTES = transport.PIECE_BYTES, size
     try:
         rows = pd.concat([*transport.rows_of(3, "a", content), *transport.rows_of(1, "a", "other")])
+        whole = transport.one_row(0, "a", content)["content"][0]
     finally:
         transport.PIECE_BYTES = kept
-    assert rows["content"].map(len).max() <= size
+    held = [len(transport.lz4.decompress_block(one)) for one in rows["content"]]
+    assert max(held) <= size
+    assert sum(held) == len(pickle.dumps(content, 5)) + len(pickle.dumps("other", 5))
+    assert transport.whole(whole) == content
     listed = list(rows.itertuples(index=False, name=None))
     random.shuffle(listed)
     assert transport.unpacked(listed) == [(1, "other"), (3, content)]

@@ -17,7 +17,7 @@ from iqcar.eventlog.merge import columns_of, merge_columns, row_count
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.shared_hosts import HostLoads
-from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack
+from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack, whole
 from iqcar.queries.identify import identify
 from iqcar.stragglers import StragglerSettings, build_features
 from iqcar.stragglers.clock_offsets import clock_offsets
@@ -156,7 +156,7 @@ def look_step(
 
     for batch in batches:
         for number, content in batch[["log", "content"]].itertuples(index=False):
-            jobs: Jobs = unpack(content)
+            jobs: Jobs = whole(content)
             try:
                 yield from rows_of(number, LOOKS, [look(job) for job in jobs])
             except Exception:
@@ -282,7 +282,7 @@ def groups(query_by: QueryBy, batches: Iterator[pd.DataFrame]) -> Iterator[Group
         parts, stages, logs = [], [], []
         for log, pieces in groupby(members, key=lambda row: row.log):
             several: list[Any] = list(pieces)
-            part = unpack(b"".join(row.content for row in several))
+            part = unpack(row.content for row in several)
             parts.append(part)
             stages.append(int(several[0].first_stage) + np.arange(row_count(part, "stages")))
             logs.append(int(log))
