@@ -61,7 +61,9 @@ def test_every_log_is_read_once_and_small_ones_share_a_task(sizes: list[int], co
         assert len(task) == 1 or max(sizes[row] for row in task) < ENOUGH_BYTES
     small = [size for size in sizes if size < ENOUGH_BYTES]
     with_small = [task for task in tasks if sizes[task[0]] < ENOUGH_BYTES]
-    assert len(with_small) <= max(cores, -(-sum(small) // ENOUGH_BYTES))
+    assert len(with_small) <= max(cores, sum(small) / ENOUGH_BYTES + cores)
+    assert len(with_small) >= min(len(small), sum(small) / ENOUGH_BYTES)
+    assert len(with_small) in (len(small), cores) or len(with_small) % cores == 0
     assert len(tasks) >= min(cores, len(sizes))
     largest = [max(sizes[row] for row in task) for task in tasks if task not in with_small]
     assert largest == sorted(largest, reverse=True)

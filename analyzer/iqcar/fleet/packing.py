@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ENOUGH_BYTES = 16_000_000
-"""Stored bytes that are worth a task: they take a second or more, a task up to a tenth: reading,
-keeping what was read, and handing it on each run one."""
+ENOUGH_BYTES = 32_000_000
+"""Stored bytes that are worth a task: they take about a second, and a task 0.02 s of Java beside
+it, once for reading and once for handing on what was read."""
 MOST_TASKS = 10_000
 """Tasks of one Spark stage at most; its driver handles some thousands a minute."""
 
@@ -34,13 +34,18 @@ def pack_by_size(sizes: Sequence[int], cores: int) -> list[list[int]]:
     rest = sum(sizes[row] for row in small)
     tasks = [[row] for row in large]
     if small:
-        count = max(1, min(len(small), max(cores, -(-rest // ENOUGH_BYTES))))
+        count = max(1, min(len(small), in_rounds(-(-rest // ENOUGH_BYTES), cores)))
         tasks += even_shares([max(sizes[row], 1) for row in small], count, small)
     if len(tasks) > MOST_TASKS:
         sizes_of_tasks = [sum(sizes[row] for row in task) for task in tasks]
         shares = even_shares(sizes_of_tasks, MOST_TASKS, list(range(len(tasks))))
         tasks = [[row for task in share for row in tasks[task]] for share in shares]
     return tasks
+
+
+def in_rounds(count: int, cores: int) -> int:
+    """Return how many tasks of equal size keep all cores busy to the end: this many, or more."""
+    return max(-(-count // cores), 1) * cores
 
 
 def even_shares(weights: Sequence[float], count: int, what: Sequence[int]) -> list[list[int]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.eventlog.merge import hosts_of, row_count
-from iqcar.fleet.packing import even_shares, together
+from iqcar.fleet.packing import even_shares, in_rounds, together
 from iqcar.fleet.steps import TABLES
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from iqcar.fleet.steps import Outline
     from iqcar.tables.arrays import Ints
 
-TASKS_PER_PARTITION = 100_000
-"""Tasks whose jobs one Spark task looks at: some seconds' work."""
+TASKS_PER_PARTITION = 200_000
+"""Tasks whose jobs one Spark task looks at, or diagnoses: a second's work."""
 AT_ONCE = 2
 """Partitions per core at least: who ends early takes another."""
 TRIED, LEAST_TRIED = 16, 64
@@ -84,8 +84,8 @@ def at_one_place(
 
 def partitions(spark: Any, tasks: int) -> int:
     """How many partitions so many tasks of logs are worth."""
-    at_once = AT_ONCE * int(spark.sparkContext.defaultParallelism)
-    return max(at_once, tasks // TASKS_PER_PARTITION, 1)
+    cores = int(spark.sparkContext.defaultParallelism)
+    return in_rounds(max(AT_ONCE * cores, tasks // TASKS_PER_PARTITION), cores)
 
 
 def keys_of_partitions(count: int) -> list[int]:
