@@ -126,6 +126,21 @@ def test_neither_the_order_of_logs_nor_how_they_are_shared_out_matters(
         assert mixtures(other)[stage] == pytest.approx(mixture)
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_every_partition_gets_the_rows_of_its_key(spark: Any, count: int) -> None:
+    keys = shuffle.keys_of_partitions(count)
+    rows = spark.createDataFrame([(key,) for key in keys], "key long").repartition(count, "key")
+    found = rows.selectExpr("spark_partition_id()", "key").collect()
+    assert [tuple(row) for row in sorted(found)] == list(enumerate(keys))
+
+
+def test_numbers_have_the_hash_that_spark_gives_them(spark: Any) -> None:
+    numbers = [0, 1, -1, 2**31, -(2**31), 2**40 + 7, 2**63 - 1, -(2**63), *range(2, 200)]
+    rows = spark.createDataFrame([(number,) for number in numbers], "id long")
+    hashes = [row[0] for row in rows.selectExpr("hash(id)").collect()]
+    assert shuffle.hash_of(np.array(numbers)).tolist() == hashes
+
+
 BROKEN = {
     "looks at jobs": (
         "topics/analyse_job.py",

@@ -1,0 +1,68 @@
+"""Tables of several logs put together: every row once, and what it points to is what it was."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iqcar.eventlog.find.locate import locate
+from iqcar.eventlog.ingest import failed, ingest
+from iqcar.eventlog.merge import POINTS_TO, columns_of, merge, merge_columns
+from iqcar.tables import SPECS, Tables
+from tests.support.fleet_logs import fleet_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTS = (("h1", "h2"), ("h2", "h3"), ("h4",))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Tables]:
+    folder = tmp_path_factory.mktemp("logs")
+    found = [failed("no log", "it is none")]
+    for number, hosts in enumerate(HOSTS):
+        log = fleet_log(f"app-{number}", number, hosts, tasks=5, recorded=number == 1)
+        path: Path = log.write(folder / f"app-{number}")
+        found += [ingest(one) for one in locate([path])]  # type: ignore[arg-type]
+    return found
+
+
+def told(tables: Tables, name: str) -> list[dict[str, Any]]:
+    """Rows of a table; a row that another one points to is told by all that it says itself."""
+    frame, rows = getattr(tables, name), []
+    targets = POINTS_TO.get(name, {})
+    others = {column: told(tables, target) for column, target in targets.items()}
+    for row in frame.astype(object).where(frame.notna(), None).to_dict("records"):
+        for column, of_target in others.items():
+            row[column] = of_target[row[column]] if row[column] >= 0 else None
+        rows.append(row)
+    return rows
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(0, len(HOSTS)), max_size=4))
+def test_rows_and_what_they_point_to_stay_as_they_were(
+    parts: list[Tables], chosen: list[int]
+) -> None:
+    several = [parts[number] for number in chosen]
+    merged = merge(several)
+    for spec in SPECS:
+        expected = [row for part in several for row in told(part, spec.name)]
+        if spec.name == "hosts":
+            expected = [{"host": host} for host in dict.fromkeys(row["host"] for row in expected)]
+        assert told(merged, spec.name) == expected
+        assert list(getattr(merged, spec.name)) == spec.column_names()
+
+
+def test_tables_come_back_from_what_they_were_taken_apart_into(parts: list[Tables]) -> None:
+    for part in parts:
+        packed = pickle.dumps(columns_of(part))
+        back = merge_columns([pickle.loads(packed)])  # noqa: S301
+        for name, frame in part:
+            pd.testing.assert_frame_equal(getattr(back, name), frame, check_categorical=False)
