@@ -39,6 +39,7 @@ def test_the_store_is_shown_and_a_query_of_it(server: Served, browser: Browser) 
     page = watched.page
     page.goto(server.base)
     page.get_by_role("link", name="History").click()
+    page.get_by_label("Who, by").wait_for()
     text = page.locator("main").inner_text()
     assert "Who lost to whom" in text
     assert "it loses 20" in text and "most to etl, waiting for slots" in text
@@ -51,7 +52,7 @@ def test_the_store_is_shown_and_a_query_of_it(server: Served, browser: Browser) 
     watched.screenshot("history")
     page.get_by_label("Who, by").fill("pool")
     page.get_by_role("button", name="Show").click()
-    assert page.locator("td", has_text="bi").count() >= 1
+    page.locator("td", has_text="bi").first.wait_for()
     page.get_by_role("link", name="report", exact=True).first.click()
     page.get_by_role("heading", name="report").wait_for()
     assert page.locator("svg.drawing rect").count() >= 26

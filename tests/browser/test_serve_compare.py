@@ -48,6 +48,7 @@ def test_two_sets_are_chosen_and_compared_stopped_and_compared_again(
         page.get_by_role("button", name="Compare chosen ones").click()
         # The older half is before.
         before = page.locator("input[value=before]:checked")
+        before.first.wait_for()
         older = sorted(rows, key=lambda one: one["start_ms"])[:2]
         names = before.evaluate_all("all => all.map((one) => one.name)")
         assert names == [one["key"] for one in older]
@@ -85,6 +86,6 @@ def test_two_sets_are_chosen_and_compared_stopped_and_compared_again(
         page.locator(".served [data-state=done]").wait_for(state="attached", timeout=WAIT_S * 1000)
         assert page.get_by_role("button", name="Compare again").count() == 0
         page.get_by_role("link", name="All applications").click()
-        assert page.locator("#list").count() == 1
+        page.locator("#list").wait_for()
         assert watched.errors == []
         assert all(url.startswith(server.base) for url in watched.requests)

@@ -167,7 +167,13 @@ def processes(word: str) -> list[bytes]:
 def environment(home: Path) -> dict[str, str]:
     """Environment variables for that Spark's scripts."""
     python = python_of(home)
-    chosen = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    quick_jvm.make_archive(home)
+    chosen = {
+        "SPARK_HOME": str(home),
+        "SPARK_SUBMIT_OPTS": quick_jvm.options(home),
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+    }
     return {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, **chosen}
 
 
@@ -190,7 +196,7 @@ def command(
         "spark.ui.enabled": "false",
     }
     if master != "local" and not master.startswith("local["):
-        log["spark.executor.defaultJavaOptions"] = quick_jvm.options()
+        log["spark.executor.defaultJavaOptions"] = quick_jvm.options(home)
     flags = [
         part for key, value in {**log, **conf}.items() for part in ("--conf", f"{key}={value}")
     ]

@@ -30,25 +30,29 @@ PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:
 """The last two: an archive that does not fit is passed over without a word on standard output."""
 
 
+INSTALLED = Path(pyspark.__file__).parent
+
+
 @functools.cache
-def archive() -> Path:
-    """Where the classes of this Spark and this JDK are kept; the file may not exist."""
+def archive(home: Path = INSTALLED) -> Path:
+    """Where the classes of a Spark and this JDK are kept; the file may not exist."""
     done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
     java = "".join(c if c.isalnum() else "-" for c in done.stderr.partition("\n")[0])
-    return REPO / "build" / "cds" / f"spark-{pyspark.__version__}-{java}.jsa"
+    spark = next((home / "jars").glob("spark-core_*.jar")).stem
+    return REPO / "build" / "cds" / f"{spark}-{java}.jsa"
 
 
-def options() -> str:
+def options(home: Path = INSTALLED) -> str:
     """Options of ``java``; without the archive it starts as it would without the option."""
-    return f"{PLAIN} -XX:SharedArchiveFile={archive()}"
+    return f"{PLAIN} -XX:SharedArchiveFile={archive(home)}"
 
 
 @functools.cache
-def make_archive() -> None:
+def make_archive(home: Path = INSTALLED) -> None:
     """Make the archive if nobody has made it or is about to."""
-    path = archive()
+    path = archive(home)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (path.parent / "lock").open("w") as lock:
+    with path.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -57,11 +61,11 @@ def make_archive() -> None:
             return
         script, made = path.with_suffix(".py"), path.with_suffix(".making")
         script.write_text(WARM_UP, encoding="utf-8")
-        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
         subprocess.run(
-            [submit, "--master", "local[2]", script],
+            [home / "bin" / "spark-submit", "--master", "local[2]", script],
             env={
                 **os.environ,
+                "SPARK_HOME": str(home),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_SUBMIT_OPTS": f"{PLAIN} -XX:ArchiveClassesAtExit={made}",
