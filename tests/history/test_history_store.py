@@ -22,6 +22,7 @@ from iqcar.history.stored_files import MARK
 from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
 from iqcar.report.json.history import history_schema
 from iqcar.stragglers.straggler_counts import by_cause
+from iqcar.tables import TableSpec
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.nightly_logs import (
@@ -269,12 +270,21 @@ def test_a_store_of_a_newer_iqcar_is_refused(tmp_path: Path, logs: Path) -> None
         top(str(tmp_path))
 
 
-def test_a_damaged_file_is_named(tmp_path: Path, logs: Path) -> None:
-    add(str(tmp_path / "store"), [logs / "app-0001"], processes=1)
-    (file,) = Path(tmp_path / "store", APPLICATIONS.name).rglob("*.parquet")
+@pytest.mark.parametrize("table", [APPLICATIONS, QUERIES])
+def test_a_damaged_file_is_named_and_its_logs_can_be_added_again(
+    tmp_path: Path, logs: Path, table: TableSpec
+) -> None:
+    store = str(tmp_path / "store")
+    add(store, [logs / "app-0001"], processes=1)
+    whole = trend(store, "report")
+    (file,) = Path(store, table.name).rglob("*.parquet")
     file.write_bytes(b"no parquet")
-    with pytest.raises(IqcarError, match=file.name):
-        top(str(tmp_path / "store"))
+    with pytest.raises(IqcarError, match=f"{file.name}.*; remove that file") as caught:
+        trend(store, "report")
+    assert "--again" in caught.value.advice
+    file.unlink()
+    add(store, [logs / "app-0001"], processes=1, again=True)
+    pd.testing.assert_frame_equal(trend(store, "report"), whole)
 
 
 def test_a_log_that_cannot_be_read_fails_alone(tmp_path: Path, logs: Path) -> None:

@@ -216,7 +216,9 @@ class Store:
             yield
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             said = str(error).strip().partition("\n")[0]
-            raise IqcarError(f"cannot be read: {said}", self.url) from error
+            damaged = isinstance(error, duckdb.InvalidInputException)
+            advice = "remove that file, then add its logs with --again" if damaged else ""
+            raise IqcarError(f"cannot be read: {said}", self.url, advice) from error
 
     @property
     def _remote(self) -> bool:
