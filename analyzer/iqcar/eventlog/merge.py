@@ -84,7 +84,7 @@ def row_count(part: Columns, table: str) -> int:
 
 
 def hosts_of(part: Columns) -> list[str]:
-    """Return the names of its hosts."""
+    """Return the names of the hosts in the tables."""
     names: Any = part["hosts"]["host"] if "hosts" in part else ()
     return list(names)
 
