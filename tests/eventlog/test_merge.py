@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -30,6 +31,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Tables]:
         log = fleet_log(f"app-{number}", number, hosts, tasks=5, recorded=number == 1)
         path: Path = log.write(folder / f"app-{number}")
         found += [ingest(one) for one in locate([path])]  # type: ignore[arg-type]
+    # Texts of their own, and one without any, as logs of different clusters have them.
+    tasks = found[-1].tasks
+    localities = np.resize(np.array(["RACK_LOCAL", "ANY", None], object), len(tasks))
+    found[-1] = found[-1].with_(tasks=tasks.assign(locality=pd.Categorical(localities)))
     return found
 
 

@@ -22,6 +22,7 @@ from iqcar.fleet.packing import (
     ENOUGH_BYTES,
     bundles_of_groups,
     even_shares,
+    in_rounds,
     pack_by_size,
     together,
 )
@@ -67,6 +68,18 @@ def test_every_log_is_read_once_and_small_ones_share_a_task(sizes: list[int], co
     assert len(tasks) >= min(cores, len(sizes))
     largest = [max(sizes[row] for row in task) for task in tasks if task not in with_small]
     assert largest == sorted(largest, reverse=True)
+
+
+@given(st.integers(0, 100), st.integers(1, 8))
+def test_all_cores_have_work_to_the_end(count: int, cores: int) -> None:
+    tasks = in_rounds(count, cores)
+    assert tasks % cores == 0
+    assert max(count, cores) <= tasks < max(count, cores) + cores
+
+
+def test_equal_logs_are_shared_out_in_whole_rounds() -> None:
+    tasks = pack_by_size([ENOUGH_BYTES // 5] * 24, 2)
+    assert [len(task) for task in tasks] == [4] * 6
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=30), st.integers(1, 6))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 8 << 20
 """Bytes of an object that one row holds (8 MiB), before they are compressed: a batch of sixteen is
-then little beside a worker's memory. LZ4 takes a third of zstd's time
-and leaves 1.6 times as much."""
+then little beside a worker's memory. LZ4 takes a third of zstd's time and leaves 1.6 times as
+much."""
 SCHEMA = "log long, kind string, part int, content binary"
 """Schema of our rows in Spark's words."""
 FAULTS = "faults"
