@@ -222,13 +222,16 @@ def test_the_memory_that_a_task_holds_is_in_its_record_and_profile(app: App) -> 
     (holder,), (starved,) = app.records("holder"), app.records("starved")
     (bystander,) = app.records("bystander")
     assert share(starved, "execution_memory") > 0.7
-    # It took all there was before the first look, and gave it back at its end.
+    # It took all there was before the first look, and gave it back at its end; where the machine is
+    # busy, Spark ends a task some time after that, in an interval of its own.
     assert holder["peak_held_bytes"] > 100e6
     assert holder["mean_held_bytes"] > 0.8 * holder["peak_held_bytes"]
     profile = holder["profile"]
     held = unpack(profile["held_kib"], profile["buckets"])
     assert max(held) <= holder["peak_held_bytes"] / 1024 + 1
-    assert min(held[1:-1]) == max(held)
+    while held[-1] == 0:
+        held.pop()
+    assert len(held) > 2 and min(held[1:-1]) == max(held)
     for nothing in (starved["mean_held_bytes"], bystander["peak_held_bytes"]):
         assert nothing < 0.01 * holder["mean_held_bytes"]
     assert "held_kib" not in bystander["profile"]
