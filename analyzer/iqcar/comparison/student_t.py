@@ -118,8 +118,9 @@ def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
 def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
     """Values that Student's t exceeds with each probability of ``tails``, < 1/2.
 
-    Newton's method from the normal quantile, which is smaller: the tail is convex, so that no step
-    passes the solution. Each distinct number of degrees of freedom is solved once.
+    Newton's method from the normal quantile, on the logarithms of tail and value: far out the tail
+    is a power of the value, so a few steps are enough however far the solution is. Each distinct
+    number of degrees of freedom is solved once.
 
     Returns
     -------
@@ -133,7 +134,8 @@ def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
     scale /= np.sqrt(np.pi * distinct)
     for _ in range(MOST_TERMS):
         density = scale * np.exp(-(distinct + 1) / 2 * np.log1p(t * t / distinct))
-        step = (t_tail(t, distinct) - tail) / density
+        beyond = t_tail(t, distinct)
+        step = t * np.expm1(beyond / (t * density) * np.log(beyond / tail))
         t += step
         if not (np.abs(step) > 1e-10 * (1 + t)).any():  # the next step would square that
             break

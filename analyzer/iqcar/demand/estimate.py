@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, Contention, contention, usable
 from iqcar.demand.demand_tables import CAPACITIES, INFERRED, OWN_RATES, PRIOR
@@ -101,13 +102,19 @@ def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Dev
     """Estimate devices from samples of usable tasks; parameters as of :func:`fit_devices`."""
     devices = {}
     # Its products of small matrices take up to ten times as long on several threads.
-    with threadpool_limits(1, "blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         for request, load in samples.items():
             most = ONE_CORE if request is Request.RUN_QUEUE else np.inf
             device = fit_device(load, n_hosts, most)
             if device is not None:
                 devices[request] = device
     return devices
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Find NumPy's library of linear algebra; it takes some ms, so once per process."""
+    return ThreadpoolController()
 
 
 def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) -> Demand:
