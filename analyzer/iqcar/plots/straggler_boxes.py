@@ -13,6 +13,8 @@ from iqcar.plots.palette import BLAME_COLOURS, COMPUTING
 from iqcar.plots.theme import FRAME_PX, figure, nothing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import plotly.graph_objects as go
 
     from iqcar.stragglers import Stragglers, TaskFeatures
@@ -22,6 +24,8 @@ MOST_FEATURES = 8
 """Features with boxes: two rows of four."""
 PER_ROW = 4
 PANEL_PX = 210
+GAP, GAP_BELOW = 0.07, 0.34
+"""Shares of the picture between two columns, and between lines with their headings."""
 LEAST_KNOWN = 0.5
 """Share of a stage's tasks that must have a feature for it to be compared."""
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -133,43 +137,78 @@ def straggler_boxes(
     chosen = worst_stage(stragglers) if stage is None else stage
     if chosen is None:
         return nothing("No task was a straggler.", dark=dark)
-    name = label(features.labels.stage(chosen), 48)
+    name = features.labels.stage(chosen)
     rows = stragglers.stragglers
     slow = rows["task"].to_numpy(np.int64)[(rows["stage"] == chosen).to_numpy(bool)]
     if len(slow) == 0:
-        return nothing(f"Stage {name} has no straggler.", dark=dark)
-    found = compare_stragglers(features, slow, chosen)[:most]
+        return nothing(f"Stage {_shown(name)} has no straggler.", dark=dark)
+    found = compare_stragglers(features, slow, chosen)
     if not found:
-        return nothing(f"Nothing that was recorded tells stage {name}'s tasks apart.", dark=dark)
-    from plotly.subplots import make_subplots
+        sentence = f"Nothing that was recorded tells stage {_shown(name)}'s tasks apart."
+        return nothing(sentence, dark=dark)
+    return draw_boxes(found, name, len(slow), most=most, dark=dark)
 
+
+def draw_boxes(
+    found: Sequence[Compared], stage: str, n: int, *, most: int = MOST_FEATURES, dark: bool = False
+) -> go.Figure:
+    """Draw what :func:`compare_stragglers` found, at least one feature.
+
+    Parameters
+    ----------
+    found : sequence of Compared
+    stage : str
+        What the stage is called.
+    n : int
+        Number of its stragglers.
+    most, dark
+        As of :func:`straggler_boxes`; without its template the figure is the same in both looks.
+    """
+    found = found[:most]
     columns = min(PER_ROW, len(found))
     lines = -(-len(found) // columns)
-    empty = figure(
-        [],
-        f"{len(slow)} stragglers of stage {name} beside its other tasks",
+    width = (1 - GAP * (columns - 1)) / columns
+    gap = GAP_BELOW / lines
+    height = (1 - gap * (lines - 1)) / lines
+    traces: list[Any] = []
+    layout: dict[str, Any] = {"annotations": []}
+    for number, one in enumerate(found):
+        line, column = divmod(number, columns)
+        left, top = column * (width + GAP), 1 - line * (height + gap)
+        of = str(number + 1) if number else ""
+        traces += _boxes(one, of)
+        layout[f"xaxis{of}"] = {
+            "anchor": f"y{of}",
+            "domain": [left, min(left + width, 1.0)],
+            "showticklabels": False,
+        }
+        layout[f"yaxis{of}"] = {
+            "anchor": f"x{of}",
+            "domain": [max(top - height, 0.0), top],
+            "title": {"text": _unit(one)[1]},
+            "rangemode": "tozero",
+        }
+        layout["annotations"].append(
+            {
+                "text": _heading(one), "font": {"size": 12}, "showarrow": False,
+                "x": left + width / 2, "xanchor": "center", "xref": "paper",
+                "y": top, "yanchor": "bottom", "yref": "paper",
+            }
+        )  # fmt: skip
+    return figure(
+        traces,
+        f"{n} stragglers of stage {_shown(stage)} beside its other tasks",
         dark=dark,
         height=FRAME_PX + PANEL_PX * lines,
         legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0},
         boxmode="group",
         margin={"l": 8, "r": 16, "t": 104, "b": 40},
+        **layout,
     )
-    made = make_subplots(
-        rows=lines,
-        cols=columns,
-        subplot_titles=[_heading(one) for one in found],
-        vertical_spacing=0.34 / lines if lines > 1 else 0,
-        horizontal_spacing=0.07,
-        figure=empty,
-    )
-    for number, one in enumerate(found):
-        place = {"row": number // columns + 1, "col": number % columns + 1}
-        for trace in _boxes(one, legend=number == 0):
-            made.add_trace(trace, **place)
-        made.update_yaxes(title={"text": _unit(one)[1]}, rangemode="tozero", **place)
-    made.update_annotations(font={"size": 12})
-    made.update_xaxes(showticklabels=False)
-    return made
+
+
+def _shown(stage: str) -> str:
+    return label(stage, 48)
 
 
 def _heading(one: Compared) -> str:
@@ -183,7 +222,7 @@ def _unit(one: Compared) -> tuple[float, str]:
     return next((step for step in reversed(steps) if most >= step[0]), steps[0])
 
 
-def _boxes(one: Compared, *, legend: bool) -> list[Any]:
+def _boxes(one: Compared, axes: str) -> list[Any]:
     import plotly.graph_objects as go
 
     by, _ = _unit(one)
@@ -197,7 +236,8 @@ def _boxes(one: Compared, *, legend: bool) -> list[Any]:
             go.Box(
                 x=[name], q1=[first], median=[median], q3=[third], lowerfence=[low],
                 upperfence=[high], mean=[float(values.mean() / by)], boxmean=False, name=name,
-                legendgroup=name, showlegend=legend, marker={"color": colour}, line={"width": 1.5},
+                legendgroup=name, showlegend=not axes, xaxis=f"x{axes}", yaxis=f"y{axes}",
+                marker={"color": colour}, line={"width": 1.5},
                 hoveron="boxes", width=0.5, xhoverformat=" ", yhoverformat=".3~g",
                 hoverlabel={"namelength": -1}, offsetgroup=name,
             )

@@ -13,7 +13,7 @@ from iqcar.replay.idle_slots import idle_slot_ms
 from iqcar.replay.joint_workload import joint_shares, with_caps
 from iqcar.replay.loop_input import Devices
 from iqcar.replay.open_loop import ROUNDS
-from iqcar.replay.scheduling import is_fair, ran_in_pools, shares_of_pools, stage_order
+from iqcar.replay.scheduling import is_fair, shares_of_pools
 from iqcar.rules.pool_names import pool_name
 from iqcar.rules.priorities import DEFAULT_POOL
 from iqcar.tables import texts
@@ -221,18 +221,18 @@ def scenario_shares(scenario: Scenario) -> Shares:
     """
     parts = []
     called = texts(scenario.tables.queries, "name")
-    for workload in scenario.workloads:
-        order = stage_order(scenario.tables, workload)
-        names = ran_in_pools(scenario.tables, workload.order.stage)
+    recorded = zip(scenario.workloads, scenario.orders, scenario.ran_in, strict=True)
+    for workload, order, names in recorded:
         fair = is_fair(scenario.tables, workload.app)
         weights = scenario.pools.weights
         own = {row: pool_name(called[row], frozenset()) for row in {*order.query} & weights.keys()}
+        pools = names
         if scenario.pools.fair is not None or own:
             fair = True if own else bool(scenario.pools.fair)
-            names = [
+            pools = [
                 own.get(query, name or DEFAULT_POOL)
                 for query, name in zip(order.query, names, strict=True)
             ]
         new = {name: weights[row] for row, name in own.items()}
-        parts.append(shares_of_pools(workload, order, fair, order.pools, names, new))
+        parts.append(shares_of_pools(workload, order, fair, order.pools, pools, new))
     return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)

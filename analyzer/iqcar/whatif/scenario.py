@@ -16,6 +16,7 @@ from iqcar.replay import record
 from iqcar.replay.device_sharing import DEVICE, DEVICES
 from iqcar.replay.joint_workload import joint_workload
 from iqcar.replay.open_loop import fit_demands, fit_tasks
+from iqcar.replay.scheduling import ran_in_pools, stage_order
 from iqcar.replay.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, WAIT, task_demands
 from iqcar.tables import NONE
 from iqcar.tables.arrays import share_of, sum_by
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from iqcar.replay.loop_input import Slots, Steps, Work
     from iqcar.replay.memory_demands import MemoryDemands
     from iqcar.replay.recorded_workload import Workload
+    from iqcar.replay.scheduling import StageOrder
     from iqcar.replay.task_demands import TaskDemands
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags, Floats, Ints
@@ -59,6 +61,9 @@ class Scenario:
         As recorded.
     workloads : tuple of Workload
         Of the applications that can be replayed.
+    orders : tuple of StageOrder, one per workload
+    ran_in : tuple of lists of str, one per workload
+        Pool that each stage's tasks ran in, as recorded.
     query, query_start, query_end : ndarray of shape (n_queries,)
         Rows of the queries, and their steps.
     query_of_step : ndarray of shape (n_steps,)
@@ -82,6 +87,8 @@ class Scenario:
 
     tables: Tables
     workloads: tuple[Workload, ...]
+    orders: tuple[StageOrder, ...]
+    ran_in: tuple[list[str], ...]
     origin: float
     query: Ints
     query_start: Ints
@@ -171,6 +178,8 @@ def build_scenario(
     fitted = Scenario(
         tables=tables,
         workloads=workloads,
+        orders=tuple(stage_order(tables, one) for one in workloads),
+        ran_in=tuple(ran_in_pools(tables, one.order.stage) for one in workloads),
         origin=joint.origin,
         query=joint.query,
         query_start=joint.query_start,

@@ -10,8 +10,9 @@ import numpy as np
 
 from iqcar import limits
 from iqcar.formatting import duration, percent, short
-from iqcar.plots import compare_stragglers, executors, hosts, mixtures, straggler_boxes
+from iqcar.plots import compare_stragglers, executors, hosts, mixtures
 from iqcar.plots.executors import shared_clusters
+from iqcar.plots.straggler_boxes import draw_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,8 @@ def fixed_figures(diagnosis: Diagnosis) -> dict[str, Any]:
     dict
         hosts, executors (None where no two applications share a cluster), and mixtures (None
         without topics): a figure per look; boxes: one entry per stage
-        with stragglers, the most delayed first, with the rows of a table that says the same.
+        with stragglers, the most delayed first, with one figure for both looks and the rows of a
+        table that says the same.
     """
     topics = diagnosis.topics
     return {
@@ -69,15 +71,11 @@ def _boxes(diagnosis: Diagnosis) -> list[dict[str, Any]]:
         compared = compare_stragglers(features, slow, stage)
         if not compared:
             continue
-
-        def draw(dark: bool, stage: int = stage) -> Any:
-            return straggler_boxes(features, found, stage, dark=dark)
-
         boxes.append(
             {
                 "stage": short(found.labels.stage(stage), limits.NAME_CHARACTERS),
                 "stragglers": len(slow),
-                "figure": _both(draw),
+                "figure": _page_json(draw_boxes(compared, found.labels.stage(stage), len(slow))),
                 "rows": [
                     {
                         "feature": one.phrase,

@@ -1,10 +1,10 @@
-// Figures that are shown as they were drawn, in the look of the page.
+// Figures that are shown as they were drawn, in the look of the page: one for each look, or for both.
 function startFixed() {
   const { fixed } = page;
 
   function showFigure(place, figure, label) {
     pictures.draw(place, label, (look) => {
-      const { data, layout } = structuredClone(figure[pictures.chosen()]);
+      const { data, layout } = structuredClone(figure[pictures.chosen()] ?? figure);
       return { traces: data, layout: { ...layout, margin: layout.margin ?? look.template.layout.margin } };
     });
   }
