@@ -1,6 +1,6 @@
 """Compile numeric kernels with numba, once they have enough work to pay for loading numba.
 
-Importing numba and loading its cached kernels takes about 0.7 s, more than the rest of the analysis
+Importing numba and loading its cached kernels takes about 0.5 s, more than the rest of the analysis
 of a small log. A kernel is therefore a plain Python function, which computes the same numbers,
 until the steps counted for its file exceed :data:`PLAIN_STEPS`. Kernels may call kernels of another
 file that they import by name; numba's cache would not notice when that file changes, and is told.
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-PLAIN_STEPS = 5_000
-"""Steps that the kernels of a file take in plain Python in one process, at some 10 µs each."""
+PLAIN_STEPS = 40_000
+"""Steps that the kernels of a file take in plain Python in one process, at 2 to 4 µs each: those of
+three files then take at most about as long as loading numba."""
 
 _options: dict[str, dict[str, dict[str, Any]]] = {}
 """Kernels of each file that are not compiled yet, with their compilation options."""
