@@ -35,6 +35,9 @@ FILLS = 0.5
 """Probability, before the data, that a stage's own rate fills a device that is contended."""
 CAPACITIES = 32
 """Capacities on the grid."""
+NUMBERS_AT_ONCE = 1 << 14
+"""Numbers up to which several capacities are tried at once: so few take less time than the calls
+that compute them."""
 NOISES = (0.2, 0.35, 0.6)
 """Possible standard deviations of log speeds within a stage. The least is that of the shares: load
 is an average over each task's life."""
@@ -175,16 +178,24 @@ def _compared(load: Load, slower: Floats, even: Floats, grid: Grid) -> tuple[Dev
     quiet = np.array([(top + np.log(part)).sum(axis=0) for top, part in free])
     quiet += log_prior + np.log1p(-CONTENDED)
     loud = np.empty((len(even), len(NOISES), len(log_prior)))
-    for at, log_capacity in enumerate(even):
-        share = load.log_fair_share(np.exp(log_capacity + slower[load.host])) - slower[load.host]
-        shared = likelihoods(errors_of(log_speed, stage, len(names), grid, share))
+    n, tasks = len(names), np.arange(len(stage))
+    at_once = max(1, NUMBERS_AT_ONCE // max(len(stage), n * len(grid.rates)))
+    for at in range(0, len(even), at_once):
+        some = even[at : at + at_once]
+        many = len(some)  # each with stages of its own
+        rows, stages = np.tile(tasks, many), (n * np.arange(many)[:, None] + stage).ravel()
+        of_host = np.tile(slower[load.host], many)
+        share = load.log_fair_share(np.exp(np.repeat(some, len(stage)) + of_host), rows) - of_host
+        errors = errors_of(np.tile(log_speed, many), stages, many * n, grid, share)
         for noise, ((top, part), (free_top, free_part)) in enumerate(
-            zip(shared, free, strict=True)
+            zip(likelihoods(errors), free, strict=True)
         ):
-            highest = np.maximum(top, free_top)
+            alone, alone_part = np.tile(free_top, (many, 1)), np.tile(free_part, (many, 1))
+            highest = np.maximum(top, alone)
             each = (1 - FREE) * np.exp(top - highest) * part
-            each += FREE * np.exp(free_top - highest) * free_part
-            loud[at, noise] = (highest + np.log(each)).sum(axis=0) + log_prior
+            each += FREE * np.exp(alone - highest) * alone_part
+            logs = (highest + np.log(each)).reshape(many, n, -1)
+            loud[at : at + many, noise] = logs.sum(axis=1) + log_prior
     # A capacity may be anywhere that an own rate may be: neither is free.
     possible = (even[-1] - even[0]) / (grid.rates[-1] - grid.rates[0])
     loud += np.log(CONTENDED / len(even)) + min(np.log(possible), 0.0)
