@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.demand import device as devices
 from iqcar.demand.contention import contention
 from iqcar.demand.device import ENOUGH_TASKS, fit_device
 from iqcar.demand.load import Load
@@ -137,6 +138,24 @@ def test_the_order_of_tasks_changes_a_device_by_rounding_alone() -> None:
     assert two is not None
     assert two.log_capacity == pytest.approx(one.log_capacity, rel=1e-12)
     assert two.contended == pytest.approx(one.contended, abs=1e-9)
+
+
+@pytest.mark.parametrize("at_once", [1, 2**10, 2**30])
+def test_how_many_capacities_are_tried_at_once_changes_a_device_by_rounding_alone(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = np.tile([0, 1, 2], 27)[:80]
+    speed = noisy(fair(CAPACITY, CROWD, np.inf), 0.2, 6) * np.array([1.0, 1.0, 0.4])[host]
+    load = load_of(speed, CROWD, stage=FOUR, host=host)
+    one = fit_device(load, 3)
+    monkeypatch.setattr(devices, "NUMBERS_AT_ONCE", at_once)
+    two = fit_device(load, 3)
+    assert one is not None
+    assert two is not None
+    assert two.log_capacity == one.log_capacity
+    assert two.contended == pytest.approx(one.contended, rel=1e-9)
+    np.testing.assert_allclose(two.slower, one.slower, atol=1e-12)
+    assert one.slower.any()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -114,6 +115,16 @@ def test_boxes_compare_stragglers_as_the_paper_does(shared_logs) -> None:
     figure = diagnosis.plot.straggler_boxes()
     assert [t.name for t in figure.data[:2]] == ["stragglers", "other tasks"]
     assert figure.data[0].median[0] >= figure.data[0].q1[0]
+    # The page has one picture for both looks: only the template is another.
+    dark = diagnosis.plot.straggler_boxes(dark=True)
+    assert dark.layout.template != figure.layout.template
+    dark.layout.template = figure.layout.template
+    assert dark == figure
+    # No two panels lie on each other.
+    axes = [(figure.layout[f"xaxis{n or ''}"].domain, figure.layout[f"yaxis{n or ''}"].domain)
+            for n in (None, *range(2, len(figure.data) // 2 + 1))]  # fmt: skip
+    for (x, y), (other_x, other_y) in itertools.combinations(axes, 2):
+        assert x[1] < other_x[0] or other_x[1] < x[0] or y[1] < other_y[0] or other_y[1] < y[0]
 
 
 def normal_rank_sum(slow: np.ndarray, normal: np.ndarray) -> float:

@@ -18,14 +18,26 @@ import pyspark
 
 REPO = Path(__file__).resolve().parents[2]
 WARM_UP = """
+import tempfile
+
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.getOrCreate()
-spark.range(9).selectExpr("id % 3 k", "id").createOrReplaceTempView("t")
-spark.sql("select k, count(*), sum(id) from t group by k order by k").collect()
-spark.sparkContext.parallelize(range(9), 3).map(lambda x: x).collect()
-spark.stop()
+with tempfile.TemporaryDirectory() as folder:
+    builder = SparkSession.builder.config("spark.eventLog.enabled", "true")
+    spark = builder.config("spark.eventLog.dir", folder).getOrCreate()
+    made = spark.range(9).selectExpr("id % 3 k", "id", "string(id) name")
+    made.write.parquet(f"{folder}/t")
+    spark.read.parquet(f"{folder}/t").createOrReplaceTempView("t")
+    where = "from t where id > 1 and name > '1'"
+    spark.sql(f"select k, count(*), max(name) {where} group by k order by k").collect()
+    for hint in ("merge", "broadcast"):
+        spark.sql(f"select /*+ {hint}(u) */ t.k from t join t u on t.k = u.k").count()
+    pairs = spark.sparkContext.parallelize(range(9), 3).map(lambda x: (x % 2, x))
+    pairs.reduceByKey(int.__add__).collect()
+    spark.stop()
 """
+"""What most jobs of tests do: with its classes in the archive, a job that writes and joins Parquet
+takes a tenth less CPU time."""
 PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 """The last two: an archive that does not fit is passed over without a word on standard output."""
 

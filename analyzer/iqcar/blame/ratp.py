@@ -119,7 +119,7 @@ class TaskColumns:
     @cached_property
     def slots(self) -> SlotTimes:
         """Slot clock readings of each task; made where they are asked for."""
-        times = (self._known_asked, self.launch, self.finish)
+        times = (_known_asked(self.asked, self.launch), self.launch, self.finish)
         return slot_times(self.tables, *times, self.order, self.shortages)
 
     @cached_property
@@ -128,10 +128,6 @@ class TaskColumns:
         n = len(self.launch)
         by_launch = self.order[(self.order >= n) & (self.order < 2 * n)] - n
         return slots_offered(self.app, self.asked, self.launch, by_launch)
-
-    @property
-    def _known_asked(self) -> Floats:
-        return np.where(np.isnan(self.asked), self.launch, self.asked)
 
     @classmethod
     def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
@@ -148,7 +144,6 @@ class TaskColumns:
         launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
         asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
         shortages = find_shortages(tables, asked, launch, finish)
-        known_asked = np.where(np.isnan(asked), launch, asked)
         return cls(
             tables=tables,
             waits=waits,
@@ -160,7 +155,7 @@ class TaskColumns:
             finish=finish,
             asked=asked,
             span=np.where(sane, finish - launch, 0.0),
-            order=by_time(known_asked, launch, finish),
+            order=by_time(_known_asked(asked, launch), launch, finish),
             shortages=shortages,
         )
 
@@ -380,3 +375,8 @@ def _rows(column: pd.Series[int], n: int) -> Ints:
     """Return row numbers of another table, −1 for rows that it does not have."""
     rows = column.to_numpy(np.int64)
     return np.where((rows >= 0) & (rows < n), rows, -1)
+
+
+def _known_asked(asked: Floats, launch: Floats) -> Floats:
+    """Return when tasks asked for a slot; where that is not known, when they were launched."""
+    return np.where(np.isnan(asked), launch, asked)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on
-from iqcar.fleet.shuffle import TASKS_PER_PARTITION, partitions
+from iqcar.fleet.shuffle import partitions
 from iqcar.fleet.spark_progress import watched
 from iqcar.fleet.steps import JOBS, LOOKS, TOLD, compile_looks
 from iqcar.fleet.trace_steps import SURVEY
@@ -129,7 +129,6 @@ def _by_job(spark: Any, trace: Any, columns: TraceColumns, rows: int) -> Any:
         functions.substring(functions.col(_quoted(name)).cast("string"), 1, MAX_NAME)
         for name in columns.job
     ]
-    count = max(partitions(spark, rows), rows // TASKS_PER_PARTITION)
     ordered = (
         trace.select(
             *_numbered(trace, columns),
@@ -137,7 +136,7 @@ def _by_job(spark: Any, trace: Any, columns: TraceColumns, rows: int) -> Any:
             functions.col("_metadata.file_path").alias(_FILE),
             functions.col("_metadata.row_index").alias(_ROW),
         )
-        .repartition(count, _JOB)
+        .repartition(partitions(spark, rows), _JOB)
         .sortWithinPartitions(_FILE, _ROW)
     )
     return ordered.drop(_JOB, _FILE, _ROW)
