@@ -15,6 +15,7 @@ import pytest
 import iqcar
 from iqcar.enums import REQUESTS, Request
 from iqcar.waits import MEASURED
+from tests.conftest import measures_again
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
@@ -112,6 +113,7 @@ def test_who_holds_all_slots_is_blamed_by_who_waits_for_them(
     assert advice.kind == "executors-standalone"
 
 
+@measures_again
 def test_who_holds_three_of_four_slots_is_blamed_more_than_the_query_itself(
     cluster: Cluster, tmp_path: Path
 ) -> None:
