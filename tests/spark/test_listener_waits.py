@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def python_app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         tmp_path_factory.mktemp("python"),
         [
             str(SUPPORT / "listener_jobs.py"),
-            *("python_burn", "python_sleep", "pandas_sleep", "slow_scan"),
+            *("python_burn", "python_sleep", "python_bursts", "pandas_sleep", "slow_scan"),
         ],
         master="local[2]",
         conf=LISTENER_ONLY,
@@ -205,9 +206,17 @@ def test_a_sleeping_python_worker_is_python_other(python_app: App) -> None:
         assert record["waits_ns"].get("python_cpu", 0) < 0.5e9
 
 
+def test_a_python_worker_waits_on_the_run_queue_as_long_as_the_kernel_says(python_app: App) -> None:
+    (record,) = python_app.records("python_bursts")
+    (said,) = re.findall(r"^WAITED (\d+)$", python_app.output, re.MULTILINE)
+    waited = record["waits_ns"].get("python_run_queue", 0)
+    # The record begins before the function and ends after it, which takes some milliseconds.
+    assert abs(waited - int(said)) < 0.1 * int(said) + 100 * MS
+
+
 def test_a_sleeping_pandas_function_is_python_other(python_app: App) -> None:
     (record,) = python_app.records("pandas_sleep")
-    assert record["waits_ns"]["python_other"] > 0.7 * 2e9
+    assert record["waits_ns"]["python_other"] > 0.7 * 2e9, record
 
 
 def test_a_task_whose_memory_another_task_holds_waits_for_execution_memory(app: App) -> None:

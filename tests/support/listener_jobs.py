@@ -32,6 +32,23 @@ def sleep(rows: Iterator[int]) -> Iterator[int]:
     return iter([len(list(rows))])
 
 
+def bursts(rows: Iterator[int]) -> Iterator[int]:
+    """Compute and sleep in turn, 5 ms each, and say how long the kernel let it wait meanwhile."""
+    begin, waited_ns = time.monotonic(), _run_queue_ns()
+    while time.monotonic() - begin < 1.5:
+        until = time.process_time() + 0.005
+        while time.process_time() < until:
+            pass
+        time.sleep(0.005)
+    waited_ns = _run_queue_ns() - waited_ns
+    list(rows)
+    yield waited_ns
+
+
+def _run_queue_ns() -> int:
+    return int(Path("/proc/self/schedstat").read_text().split()[1])
+
+
 def python_burn(spark: SparkSession) -> None:
     """A Python function that computes."""
     spark.sparkContext.parallelize(range(2), 2).mapPartitions(burn).count()
@@ -40,6 +57,12 @@ def python_burn(spark: SparkSession) -> None:
 def python_sleep(spark: SparkSession) -> None:
     """A Python function that sleeps."""
     spark.sparkContext.parallelize(range(2), 2).mapPartitions(sleep).count()
+
+
+def python_bursts(spark: SparkSession) -> None:
+    """A Python function that computes and sleeps in turn."""
+    (waited_ns,) = spark.sparkContext.parallelize(range(1), 1).mapPartitions(bursts).collect()
+    print("WAITED", waited_ns)
 
 
 def pandas_sleep(spark: SparkSession) -> None:
@@ -78,7 +101,8 @@ def main() -> None:
     """Run the jobs, each as a job group of its own name."""
     spark = SparkSession.builder.getOrCreate()
     jobs: dict[str, Callable[[SparkSession], None]] = {
-        job.__name__: job for job in (python_burn, python_sleep, pandas_sleep, slow_scan)
+        job.__name__: job
+        for job in (python_burn, python_sleep, python_bursts, pandas_sleep, slow_scan)
     }
     for name in sys.argv[1:]:
         spark.sparkContext.setJobGroup(name, name)

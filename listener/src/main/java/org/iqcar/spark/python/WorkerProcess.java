@@ -19,7 +19,10 @@ final class WorkerProcess implements Closeable {
   private long seenNanos;
   private long seenCpu;
   private long seenRunQueue;
-  private double claimed;
+  private long seenMainCpu;
+  private boolean runnable;
+  /** Waits on the run queue that the kernel has counted and no look has, in ns; below 0: reverse. */
+  private double uncounted;
 
   /** Shares of the time between the last two looks, each in 0..1. */
   double cpu;
@@ -31,6 +34,7 @@ final class WorkerProcess implements Closeable {
     stat = new ProcFile(proc + "/" + pid + "/stat", 512);
     schedstat = new ProcFile(proc + "/" + pid + "/schedstat", 96);
     look(System.nanoTime());
+    uncounted = 0;
   }
 
   /** Reads the process's counters; now is of {@link System#nanoTime}. */
@@ -42,14 +46,16 @@ final class WorkerProcess implements Closeable {
     long all = Math.max(times[0], (fields[UTIME] + fields[STIME]) * TICK_NANOS);
     double elapsed = Math.max(1, now - seenNanos);
     double onCpu = clamp(all - seenCpu, elapsed);
-    double waited;
-    if (state == 'R') {
-      waited = elapsed - onCpu;
-      claimed = Math.max(0, claimed + waited - (times[1] - seenRunQueue));
-    } else {
-      waited = clamp(times[1] - seenRunQueue - claimed, elapsed - onCpu);
-      claimed = 0;
-    }
+    // The kernel adds a wait on the run queue when it ends. So one that goes on is counted while it
+    // goes on, where nothing else happens between two looks, and set off when the kernel adds it.
+    // A process that has just become runnable may have been asleep until now: that counts later.
+    uncounted += times[1] - seenRunQueue;
+    boolean waitsOn = runnable && state == 'R' && times[0] == seenMainCpu
+        && times[1] == seenRunQueue;
+    double waited = waitsOn ? elapsed - onCpu : clamp(uncounted, elapsed - onCpu);
+    uncounted -= waited;
+    runnable = state == 'R';
+    seenMainCpu = times[0];
     cpu = onCpu / elapsed;
     runQueue = waited / elapsed;
     io = state == 'D' ? 1 - cpu - runQueue : 0;
