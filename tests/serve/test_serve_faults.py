@@ -20,6 +20,7 @@ from iqcar.eventlog.find.locate import locate
 from iqcar.serve.analyses import ABANDONED_S, Analyses, Analysis, State
 from iqcar.serve.analysis_process import Task
 from iqcar.serve.cache import Cache
+from iqcar.serve.fork_server import ForkServer
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
@@ -247,7 +248,8 @@ def analysed(tmp_path: Path, during: Callable[[Analyses, Analysis], None]) -> An
 
     async def run() -> Analysis:
         ended = asyncio.Event()
-        analyses = Analyses(Cache(tmp_path / "cache"), 1, lambda _: ended.set())
+        forks = ForkServer()
+        analyses = Analyses(Cache(tmp_path / "cache"), forks, 1, lambda _: ended.set())
         settings = asdict(Settings())
         analysis = analyses.start(
             "a" * 32, ("k",), lambda folder: Task(("k",), (log,), settings, str(folder))
@@ -256,6 +258,7 @@ def analysed(tmp_path: Path, during: Callable[[Analyses, Analysis], None]) -> An
         during(analyses, analysis)
         await asyncio.wait_for(ended.wait(), 120)
         await analyses.close()
+        await forks.close()
         return analysis
 
     return run_apart(run)

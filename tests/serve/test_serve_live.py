@@ -12,7 +12,7 @@ from tests.live.test_window import queue
 from tests.support.contended_log import contended_log
 from tests.support.served import Served, served, until
 
-FOLLOWING = "iqcar.serve.live_process"
+FOLLOWING = "live_process"
 
 
 def events(server: Served, key: str) -> list[dict[str, object]]:

@@ -60,9 +60,9 @@ def test_a_plan_and_blame_by_removal_are_what_iqcar_whatif_writes(
 
 def test_one_process_answers_all_questions_about_a_log(server: Served) -> None:
     asked(server, remove=["etl"])
-    (process,) = server.workers("iqcar.serve.question_process")
+    (process,) = server.workers("question_process")
     asked(server, slots="+1")
-    assert server.workers("iqcar.serve.question_process") == [process]
+    assert server.workers("question_process") == [process]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,6 @@ def test_the_process_ends_with_the_server(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "logs" / "app-1")
     with served(tmp_path / "logs", cache=tmp_path / "cache") as server:
         asked(server, remove=["etl"])
-        (process,) = server.workers("iqcar.serve.question_process")
+        (process,) = server.workers("question_process")
         server.stop()
         until(lambda: not Path(f"/proc/{process}").exists() or None)

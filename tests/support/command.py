@@ -10,10 +10,11 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -132,7 +133,34 @@ def _run_into(
         module, _, name = dotted.rpartition(".")
         assert hasattr(import_module(module), name), dotted
         setattr(import_module(module), name, value)
+    if words[0] == "serve":
+        _fork_server_beside()
     _main(words, [out.fileno(), errors.fileno()], variables)
+
+
+def _fork_server_beside() -> None:
+    """Give `iqcar serve` a fork server that is forked, too: it has imported everything already."""
+    from iqcar.serve import fork_server
+
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        os.setsid()
+        os.dup2(theirs.fileno(), 0)
+        theirs.close()
+        fork_server.main()
+    theirs.close()
+
+    async def end() -> None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    async def launch() -> tuple[socket.socket, Callable[[], Awaitable[object]]]:
+        fork_server.launch = launch_another
+        return ours, end
+
+    launch_another, fork_server.launch = fork_server.launch, launch
 
 
 def _main(words: list[str], files: list[int], variables: dict[str, str]) -> None:

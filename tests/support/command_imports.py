@@ -3,8 +3,6 @@
 Typer, numba and plotly import most of themselves at their first command, function and figure.
 """
 
-from numba import int64, njit
-from plotly.graph_objects import Bar, Box, Figure, Heatmap, Sankey, Scatter
 from typer.main import get_command
 
 import iqcar.attach.spark_conf
@@ -26,7 +24,8 @@ import iqcar.report.terminal.topics
 import iqcar.serve.server
 import iqcar.topics.job_workers  # noqa: F401
 from iqcar.cli.main import app
+from iqcar.serve.fork_server import prepare
 
 get_command(app).make_context("iqcar", ["queries", "log"]).close()
-njit(int64(int64))(lambda number: number)
-Figure([Bar(), Box(), Heatmap(), Sankey(), Scatter()]).to_json()
+prepare("iqcar.serve.analysis_process")
+prepare("iqcar.serve.question_process")

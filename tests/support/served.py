@@ -29,8 +29,10 @@ WAITS = {
     "abandoned": "iqcar.serve.analyses.ABANDONED_S",
     "head": "iqcar.serve.head_timeout.HEAD_S",
     "body": "iqcar.serve.guard.BODY_S",
+    "forks": "iqcar.serve.fork_server.FORKS",
 }
-"""How long the server waits for what; tests that see such a wait out make it short."""
+"""How long the server waits for what, which tests that see such a wait out make short; and whether
+it forks."""
 
 T = TypeVar("T")
 Process = subprocess.Popen[str] | Forked
@@ -89,16 +91,22 @@ class Served:
         self.process.send_signal(how)
         return self.process.wait(WAIT_S)
 
-    def workers(self, module: str = "iqcar.serve.analysis_process") -> list[int]:
-        """Process ids of the analyses under way, or of those that answer questions."""
-        done = subprocess.run(
-            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        lines = [line.split(None, 1) for line in done.stdout.splitlines()]
-        return [int(pid) for pid, arguments in lines if module in arguments]
+    def workers(self, kind: str = "analysis_process") -> list[int]:
+        """Process ids of the analyses under way, or of those that answer questions or follow."""
+        return [
+            pid
+            for server, _ in _children(self.process.pid)
+            for pid, name in _children(server)
+            if name == f"iqcar-{kind}"[:15]
+        ]
+
+
+def _children(pid: int | None) -> list[tuple[int, str]]:
+    """Process ids and names of a process's children."""
+    words = ["ps", "-o", "pid=,comm=", "--ppid", str(pid)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    lines = [line.split(None, 1) for line in done.stdout.splitlines()]
+    return [(int(child), name) for child, name in lines]
 
 
 @contextmanager
@@ -120,7 +128,7 @@ def served(
     through : tuple of str, optional
         A command that starts the server as users do, such as ``("env",)``; by default it is forked.
     **waits_s : float
-        Seconds of :data:`WAITS` in a forked server.
+        Values of :data:`WAITS` in a forked server.
     """
     words = ("serve", *map(str, paths), "--port", "0", "--cache", str(cache), *options)
     process: Process

@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import signal
-import sys
 import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
@@ -18,12 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 from iqcar.enums import Kind
 from iqcar.errors import IqcarError, is_debugging
 from iqcar.formatting import printable
-from iqcar.serve.analysis_process import START, Task
+from iqcar.serve.analysis_process import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iqcar.serve.cache import Cache
+    from iqcar.serve.fork_server import ForkServer
 
 MAX_QUEUED = 32
 """Analyses that may wait (32): more is somebody's script, which can ask again later."""
@@ -104,14 +104,23 @@ class Analyses:
     ----------
     cache : Cache
         Where the results go.
+    forks : ForkServer
+        What starts their processes.
     processes : int
         Analyses that run at once, which bounds memory.
     ended : callable
         Called with each after its end.
     """
 
-    def __init__(self, cache: Cache, processes: int, ended: Callable[[Analysis], None]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        forks: ForkServer,
+        processes: int,
+        ended: Callable[[Analysis], None],
+    ) -> None:
         self._cache = cache
+        self._forks = forks
         self._processes = processes
         self._take_note = ended
         self._known: OrderedDict[str, Analysis] = OrderedDict()
@@ -199,7 +208,7 @@ class Analyses:
 
     async def _run(self, analysis: Analysis, task: Task) -> tuple[State, str]:
         try:
-            message = await asyncio.wait_for(_analyse(analysis, task), MAX_RUN_S)
+            message = await asyncio.wait_for(_analyse(self._forks, analysis, task), MAX_RUN_S)
             if message:
                 return State.FAILED, message
             await asyncio.to_thread(self._cache.finish, Path(task.folder), analysis.digest)
@@ -240,20 +249,12 @@ class Analyses:
                 del self._known[digest]
 
 
-async def _analyse(analysis: Analysis, task: Task) -> str:
+async def _analyse(forks: ForkServer, analysis: Analysis, task: Task) -> str:
     """Run a process and follow it; return why it failed, empty if it did not."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        START,
-        *sys.path,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=MAX_LINE_BYTES,
-        # A terminal's Ctrl-C is for the server, which ends its processes itself.
-        start_new_session=True,
-    )
+    try:
+        process = await forks.start("iqcar.serve.analysis_process", MAX_LINE_BYTES, errors=True)
+    except OSError as error:
+        return f"its process could not be started: {error}"
     stdin = cast("asyncio.StreamWriter", process.stdin)
     stdout = cast("asyncio.StreamReader", process.stdout)
     said = asyncio.create_task(_last_line(cast("asyncio.StreamReader", process.stderr)))

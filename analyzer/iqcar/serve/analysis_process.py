@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -26,16 +27,14 @@ if TYPE_CHECKING:
     from iqcar.eventlog import ReadProgress
     from iqcar.tables import Tables
 
-START = (
-    "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.analysis_process import main; main()"
-)
-"""What the process runs, given this process's ``sys.path`` as arguments."""
-
 ASSETS, HOME = "/static/", "/"
 """Where reports find Plotly's program, and the list that they lead back to."""
 
 TELL_S = 0.2
 """Seconds between two reports of progress (0.2): as often as a page asks for it."""
+
+
+_NEEDED = ("iqcar.pipeline", "iqcar.report.html", "iqcar.report.json.analyze", "iqcar.serve.cache")
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,17 @@ class Task:
             EventLog(**{**log, "parts": tuple(map(_part, log["parts"]))}) for log in task["logs"]
         )
         return cls(**{**task, "keys": tuple(task["keys"]), "logs": logs})
+
+
+def preload() -> None:
+    """Import what an analysis needs; of numba and Plotly most is imported when they are used."""
+    from numba import int64, njit
+    from plotly.graph_objects import Bar, Box, Figure, Heatmap, Sankey, Scatter
+
+    for module in _NEEDED:
+        import_module(module)
+    njit(int64(int64))(lambda number: number)
+    Figure([Bar(), Box(), Heatmap(), Sankey(), Scatter()]).to_json()
 
 
 def main() -> None:

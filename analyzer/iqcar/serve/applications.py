@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from math import isnan
@@ -14,7 +15,7 @@ from iqcar.eventlog.find.remote import is_url
 from iqcar.eventlog.log_summary import Peek
 
 if TYPE_CHECKING:
-    from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.eventlog.find.log_parts import EventLog, LogPart
     from iqcar.serve.application_losses import ApplicationLoss
     from iqcar.serve.result_summary import Summary
 
@@ -36,18 +37,16 @@ def key_of(path: str) -> str:
 
 def identity_of(log: EventLog) -> Identity:
     """Look up what would change if the log did; of remote objects only the size is asked."""
-    return tuple(
-        (part.source, part.member, part.size_bytes, _changed_ns(part.source)) for part in log.parts
-    )
+    return tuple((part.source, part.member, *_state_of(part)) for part in log.parts)
 
 
-def _changed_ns(source: str) -> int:
-    if is_url(source):
-        return 0
-    try:
-        return Path(source).stat().st_mtime_ns
-    except OSError:
-        return 0
+def _state_of(part: LogPart) -> tuple[int, int]:
+    """Return size and time of change (0 if not known), as they were at one moment."""
+    if not is_url(part.source):
+        with contextlib.suppress(OSError):
+            status = Path(part.source).stat()
+            return status.st_size, status.st_mtime_ns
+    return part.size_bytes, 0
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +12,8 @@ from iqcar.serve.analyses import FullError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from iqcar.serve.fork_server import ForkServer, Process
 
 MAX_FOLLOWED = 4
 """Applications followed at once (4): each has a process that reads and diagnoses."""
@@ -65,7 +66,8 @@ class _Followed:
 class Followers:
     """Follows applications for those who look; to be used from one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, forks: ForkServer) -> None:
+        self._forks = forks
         self._followed: dict[str, _Followed] = {}
 
     @property
@@ -127,13 +129,7 @@ class Followers:
     async def _follow(self, key: str, one: _Followed, wish: Wish) -> None:
         process = None
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "iqcar.serve.live_process"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,  # a terminal's Ctrl-C is for the server
-                limit=MAX_LINE_BYTES,
-            )
+            process = await self._forks.start("iqcar.serve.live_process", MAX_LINE_BYTES)
             if process.stdin is None or process.stdout is None:
                 return
             process.stdin.write(msgspec.json.encode(wish) + b"\n")
@@ -149,7 +145,7 @@ class Followers:
             await asyncio.shield(_ended(process, one))
 
 
-async def _ended(process: asyncio.subprocess.Process | None, one: _Followed) -> None:
+async def _ended(process: Process | None, one: _Followed) -> None:
     """End a process, and wake who waits for its next line."""
     async with one.changed:
         one.changed.notify_all()

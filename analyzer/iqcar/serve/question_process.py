@@ -16,16 +16,13 @@ from queue import Queue
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import IqcarError, UsageError, explain_bug
-from iqcar.serve.analysis_process import Task, read_logs
+from iqcar.serve.analysis_process import Task, preload, read_logs
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
-START = (
-    "import sys; sys.path[:] = sys.argv[1:]; from iqcar.serve.question_process import main; main()"
-)
-"""What the process runs, given this process's ``sys.path`` as arguments."""
+__all__ = ["main", "preload"]
 
 MOST_NAMES = 300
 """Names of queries and hosts that a form offers."""

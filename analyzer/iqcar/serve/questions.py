@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import sys
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from iqcar.formatting import printable
 from iqcar.serve.analyses import ABANDONED_S, MAX_LINE_BYTES, FullError, State
-from iqcar.serve.question_process import START
 
 if TYPE_CHECKING:
     from iqcar.serve.analysis_process import Task
+    from iqcar.serve.fork_server import ForkServer, Process
 
 MOST_MODELS = 2
 """Models kept at a time (2): each is a process that holds a log's tables in memory."""
@@ -72,14 +71,14 @@ class Asked:
 class ModelProcess:
     """A process with the model of some logs, and the questions asked about it."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, forks: ForkServer, task: Task) -> None:
         self.phase, self.share = "", 0.0
         self.names: list[str] = []
         self.hosts: list[str] = []
         self.asked: OrderedDict[str, Asked] = OrderedDict()
         self.touched_at = time.monotonic()
         self._waiting: asyncio.Queue[tuple[str, Asked]] = asyncio.Queue()
-        self.work = asyncio.create_task(self._work(task))
+        self.work = asyncio.create_task(self._work(forks, task))
 
     @property
     def busy(self) -> bool:
@@ -109,20 +108,11 @@ class ModelProcess:
         self._waiting.put_nowait((line, asked))
         return asked
 
-    async def _work(self, task: Task) -> None:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            START,
-            *sys.path,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,
-        )
+    async def _work(self, forks: ForkServer, task: Task) -> None:
+        process: Process | None = None
         message = "the process answering it ended; was there too little memory?"
         try:
+            process = await forks.start("iqcar.serve.question_process", MAX_LINE_BYTES)
             await self._converse(process, task)
         except asyncio.TimeoutError:
             message = f"stopped: it took longer than {MAX_ANSWER_S / 60:.0f} min"
@@ -134,16 +124,17 @@ class ModelProcess:
             message = "stopped"
             raise
         finally:
-            if process.returncode is None:
+            if process is not None and process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
             for one in self.asked.values():
                 if one.state is State.RUNNING:
                     one.end(State.FAILED, message)
-            with contextlib.suppress(asyncio.CancelledError):
-                await process.wait()
+            if process is not None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await process.wait()
 
-    async def _converse(self, process: asyncio.subprocess.Process, task: Task) -> None:
+    async def _converse(self, process: Process, task: Task) -> None:
         """Hand over the logs, then one question after the other."""
         stdin = cast("asyncio.StreamWriter", process.stdin)
         stdout = cast("asyncio.StreamReader", process.stdout)
@@ -187,7 +178,8 @@ async def _news(stdout: asyncio.StreamReader) -> dict[str, Any]:
 class Questions:
     """Keeps models for questions; to be used from one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, forks: ForkServer) -> None:
+        self._forks = forks
         self._models: OrderedDict[str, ModelProcess] = OrderedDict()
 
     def ask(self, digest: str, task: Task, changes: dict[str, Any]) -> Asked:
@@ -210,7 +202,7 @@ class Questions:
         model = self._models.get(digest)
         if model is None or model.work.done():
             self._make_room()
-            model = self._models[digest] = ModelProcess(task)
+            model = self._models[digest] = ModelProcess(self._forks, task)
         self._models.move_to_end(digest)
         return model.ask(_line(changes))
 

@@ -16,6 +16,7 @@ from iqcar.serve.analyses import Analyses, Analysis, FullError, State
 from iqcar.serve.analysis_process import Task, comparison_text, settings_text
 from iqcar.serve.cache import digest_of
 from iqcar.serve.followers import EVERY_MS, WINDOW_MS, Followers, Wish
+from iqcar.serve.fork_server import ForkServer
 from iqcar.serve.listing import Listing
 from iqcar.serve.loss_totals import LossTotals
 from iqcar.serve.losses import Losses, sum_losses
@@ -176,10 +177,11 @@ class Service:
         self.listing = Listing(
             places, self._found, lambda key: self.cache.loss(key, self._settings_text)
         )
-        self.analyses = Analyses(cache, processes, self._take_note)
+        self._forks = ForkServer()
+        self.analyses = Analyses(cache, self._forks, processes, self._take_note)
         self.totals = LossTotals()
-        self.questions = Questions()
-        self.followers = Followers()
+        self.questions = Questions(self._forks)
+        self.followers = Followers(self._forks)
         self.paths = places.paths
         self._places = places
         self._scan: asyncio.Task[None] | None = None
@@ -200,6 +202,7 @@ class Service:
             await self.analyses.close()
             await self.questions.close()
             await self.followers.close()
+            await self._forks.close()
             if self._scan is not None:
                 await self._scan
 
