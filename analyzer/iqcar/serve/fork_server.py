@@ -255,8 +255,9 @@ def _become(module: str, ends: Sequence[int]) -> NoReturn:
             os.dup2(end, number)
         os.close(talk)
         os.close(said)
-        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
-        sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+        sys.stdin = os.fdopen(0, closefd=False)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, errors="replace", closefd=False)
         with contextlib.suppress(OSError):  # what `ps` and `top` call it
             Path("/proc/self/comm").write_text(f"iqcar-{module.rpartition('.')[2]}"[:15])
         import_module(module).main()

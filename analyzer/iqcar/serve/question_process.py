@@ -32,7 +32,8 @@ def main() -> None:
     """Make the model of the logs that come in first, then answer questions."""
     lines: Queue[bytes] = Queue()
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
-    outgoing, sys.stdout = sys.stdout.buffer, sys.stderr  # what a library prints is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    outgoing = answers.buffer
 
     def tell(*parts: bytes, **news: Any) -> None:
         try:
