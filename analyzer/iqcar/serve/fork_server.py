@@ -1,9 +1,10 @@
 """Starts the processes of analyses: forked from one that has imported what they need.
 
 Importing takes more than a second, the analysis of a small log less. The fork server is a process
-of one thread, started for the first analysis. The server asks it for a process with a line of JSON
-and the ends of three pipes; it answers with lines of JSON: which process it is, and later how it
-ended. It ends when the server does. Where forking is not safe, each process imports for itself.
+of one thread, started for the first analysis. The server asks it for a process with some JSON and
+the ends of one or two connections, which become its standard streams. It answers with lines of
+JSON: which process that is, and later how it ended. It ends when the server does. Where forking is
+not safe, each process imports for itself.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ENDED_UNSEEN = -signal.SIGKILL
 
 
 class Process(Protocol):
-    """A process and its pipes; :class:`asyncio.subprocess.Process` is one."""
+    """A process and its streams; :class:`asyncio.subprocess.Process` is one."""
 
     stdin: asyncio.StreamWriter | None
     stdout: asyncio.StreamReader | None
