@@ -25,16 +25,18 @@ NIGHTS = 45
 VALUES = {"str": "", "float64": 0.0, "int64": 0, "bool": True}
 
 
+ROWS = {
+    table.name: table.frame({c.name: [VALUES[c.dtype]] for c in table.columns}) for table in STORED
+}
+
+
 def rows_of(application: str, name: str, start_ms: float) -> dict[str, pd.DataFrame]:
     """Rows of one application with one query."""
+    told = {"application_id": application, "name": name, "start_ms": start_ms}
+    named = (APPLICATIONS.name, QUERIES.name)
     return {
-        table.name: table.frame(
-            {c.name: [VALUES[c.dtype]] for c in table.columns}
-            | {"application_id": [application]}
-            | ({"start_ms": [start_ms]} if table in (APPLICATIONS, QUERIES) else {})
-            | ({"name": [name]} if table in (APPLICATIONS, QUERIES) else {})
-        )
-        for table in STORED
+        table: rows.assign(**(told if table in named else {"application_id": application}))
+        for table, rows in ROWS.items()
     }
 
 

@@ -13,6 +13,7 @@ import io
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
@@ -55,6 +56,7 @@ if __name__ == "__main__":
     if "--kernels" in sys.argv:
         compile_kernels()
     else:
-        if shutil.which("java"):
-            quick_jvm.make_archive()
-        pytest.main(["--collect-only", "-qqq"])
+        with ThreadPoolExecutor(1) as beside:
+            if shutil.which("java"):
+                beside.submit(quick_jvm.make_archive)
+            pytest.main(["--collect-only", "-qqq"])
