@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -33,16 +34,31 @@ def sleep(rows: Iterator[int]) -> Iterator[int]:
 
 
 def bursts(rows: Iterator[int]) -> Iterator[int]:
-    """Compute and sleep in turn, 5 ms each, and say how long the kernel let it wait meanwhile."""
+    """Compute and sleep in turn, 5 ms each, then compute beside a rival on the same processor.
+
+    Says how long the kernel let it wait for the processor meanwhile.
+    """
     begin, waited_ns = time.monotonic(), _run_queue_ns()
     while time.monotonic() - begin < 1.5:
-        until = time.process_time() + 0.005
-        while time.process_time() < until:
-            pass
+        spin(0.005)
         time.sleep(0.005)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    rival = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    spin(0.5)
+    rival.kill()
+    rival.wait()
+    os.sched_setaffinity(0, allowed)
     waited_ns = _run_queue_ns() - waited_ns
     list(rows)
     yield waited_ns
+
+
+def spin(cpu_s: float) -> None:
+    """Compute for so long on the processor."""
+    until = time.process_time() + cpu_s
+    while time.process_time() < until:
+        pass
 
 
 def _run_queue_ns() -> int:
@@ -60,7 +76,7 @@ def python_sleep(spark: SparkSession) -> None:
 
 
 def python_bursts(spark: SparkSession) -> None:
-    """A Python function that computes and sleeps in turn."""
+    """A Python function that computes and sleeps in turn, and then has a rival."""
     (waited_ns,) = spark.sparkContext.parallelize(range(1), 1).mapPartitions(bursts).collect()
     print("WAITED", waited_ns)
 
