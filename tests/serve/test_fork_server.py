@@ -57,6 +57,7 @@ def test_processes_talk_and_their_ends_are_known() -> None:
     async def work(server: ForkServer) -> None:
         words = ["kill", "raise", *(f"word{n}" for n in range(9))]
         processes = await asyncio.gather(*(server.start(MODULE, LIMIT, errors=True) for _ in words))
+        assert len(_children(os.getpid())) == int(fork_server.FORKS)
         answers = await asyncio.gather(*map(said, processes, words))
         killed, raised, *rest = answers
         assert killed == ("", "heard\n", -signal.SIGKILL)

@@ -239,6 +239,8 @@ def test_a_result_belongs_to_logs_settings_and_their_state(tmp_path: Path) -> No
     assert digest_of(both, "s") == digest_of(both[::-1], "s") != one
     path.write_bytes(path.read_bytes() + b"\n")
     assert one != digest_of([("k", identity_of(only_log(path)))], "s")
+    # What was written between being found and being looked at is seen as a whole.
+    assert identity_of(log) == identity_of(only_log(path))
 
 
 def test_a_key_outlives_the_end_of_its_application() -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from iqcar.serve.fork_server import name_of
 from tests.support.command import Forked
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
@@ -23,7 +24,7 @@ from tests.support.synthetic_log import SyntheticLog
 WAIT_S = 120
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
-WAITS = {
+CONSTANTS = {
     "rescan": "iqcar.serve.listing.RESCAN_S",
     "housekeeping": "iqcar.serve.service.HOUSEKEEPING_S",
     "abandoned": "iqcar.serve.analyses.ABANDONED_S",
@@ -91,13 +92,13 @@ class Served:
         self.process.send_signal(how)
         return self.process.wait(WAIT_S)
 
-    def workers(self, kind: str = "analysis_process") -> list[int]:
+    def workers(self, module: str = "analysis_process") -> list[int]:
         """Process ids of the analyses under way, or of those that answer questions or follow."""
         return [
             pid
             for server, _ in _children(self.process.pid)
             for pid, name in _children(server)
-            if name == f"iqcar-{kind}"[:15]
+            if name == name_of(module)
         ]
 
 
@@ -115,7 +116,7 @@ def served(
     cache: Path,
     options: tuple[str, ...] = (),
     through: tuple[str, ...] | None = None,
-    **waits_s: float,
+    **values: float,
 ) -> Iterator[Served]:
     """Serve some places on a free port of the loopback address.
 
@@ -127,13 +128,13 @@ def served(
         More words of the command line.
     through : tuple of str, optional
         A command that starts the server as users do, such as ``("env",)``; by default it is forked.
-    **waits_s : float
-        Values of :data:`WAITS` in a forked server.
+    **values : float
+        Values of :data:`CONSTANTS` in a forked server.
     """
     words = ("serve", *map(str, paths), "--port", "0", "--cache", str(cache), *options)
     process: Process
     if through is None:
-        constants = {WAITS[name]: seconds for name, seconds in waits_s.items()}
+        constants = {CONSTANTS[name]: value for name, value in values.items()}
         process = Forked(*words, constants=constants)
     else:
         process = subprocess.Popen(

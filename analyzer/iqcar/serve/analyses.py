@@ -263,10 +263,11 @@ async def _analyse(forks: ForkServer, analysis: Analysis, task: Task) -> str:
         with contextlib.suppress(OSError):
             stdin.write(task.to_line())
             await stdin.drain()
-        while line := await stdout.readline():
-            news = json.loads(line)
-            if "phase" in news:
-                analysis.phase, analysis.share = news["phase"], news["share"]
+        with contextlib.suppress(ConnectionResetError):  # killed before it read all
+            while line := await stdout.readline():
+                news = json.loads(line)
+                if "phase" in news:
+                    analysis.phase, analysis.share = news["phase"], news["share"]
         await process.wait()
     finally:
         if process.returncode is None:

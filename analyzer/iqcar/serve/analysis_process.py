@@ -33,8 +33,8 @@ ASSETS, HOME = "/static/", "/"
 TELL_S = 0.2
 """Seconds between two reports of progress (0.2): as often as a page asks for it."""
 
-
 _NEEDED = ("iqcar.pipeline", "iqcar.report.html", "iqcar.report.json.analyze", "iqcar.serve.cache")
+"""What :func:`run` imports, as only this process needs it."""
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,12 @@ class Followers:
             if process.stdin is None or process.stdout is None:
                 return
             process.stdin.write(msgspec.json.encode(wish) + b"\n")
-            await process.stdin.drain()
-            while line := await process.stdout.readline():
-                async with one.changed:
-                    one.latest = line.rstrip(b"\n")
-                    one.changed.notify_all()
+            with contextlib.suppress(ConnectionError):  # killed before it read all
+                await process.stdin.drain()
+                while line := await process.stdout.readline():
+                    async with one.changed:
+                        one.latest = line.rstrip(b"\n")
+                        one.changed.notify_all()
         finally:
             if self._followed.get(key) is one:
                 del self._followed[key]

@@ -177,7 +177,8 @@ class ForkServer:
     def _take_note(self, pid: int, number: int | None = None, code: int | None = None) -> None:
         """Take note that a process was started or has ended."""
         if code is not None:
-            self._ends.pop(pid).set_result(code)
+            if (end := self._ends.pop(pid, None)) is not None:  # a library may start processes, too
+                end.set_result(code)
             return
         end = self._ends[pid] = asyncio.get_running_loop().create_future()
         started = self._asked.get(number or 0)
@@ -259,8 +260,8 @@ def _become(module: str, ends: Sequence[int]) -> NoReturn:
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", 1, errors="replace", closefd=False)
-        with contextlib.suppress(OSError):  # what `ps` and `top` call it
-            Path("/proc/self/comm").write_text(f"iqcar-{module.rpartition('.')[2]}"[:15])
+        with contextlib.suppress(OSError):
+            Path("/proc/self/comm").write_text(name_of(module))
         import_module(module).main()
         code = 0
     except BaseException:
@@ -270,6 +271,11 @@ def _become(module: str, ends: Sequence[int]) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def name_of(module: str) -> str:
+    """Return what `ps` and `top` call a process that runs a module's ``main``."""
+    return f"iqcar-{module.rpartition('.')[2].removesuffix('_process')}"[:15]
 
 
 def _tell_ends(channel: socket.socket) -> None:
