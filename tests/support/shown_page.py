@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
 
 DRAWN_MS = 60_000
-"""Patience for the pictures: Plotly's program is 5 MB, and the machine may be busy."""
+"""Patience for the pictures: Plotly's program is large, and the machine may be busy."""
 
 
 class Shown(Watched):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 
-from plotly.offline import get_plotlyjs
-
 from iqcar.plots.timeline import timeline_program, timeline_style
 
-_OWN_STYLE = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
-"""How a library inside Plotly looks whether its style sheet is there already."""
 FOLDER = Path(__file__).parent
 SCRIPTS = (
     "elements.js",
@@ -54,17 +49,7 @@ def compare_program() -> str:
 
 @cache
 def plotly() -> str:
-    """Plotly's program, as its package ships it."""
+    """Plotly.js with the kinds of traces that iqcar draws; ``scripts/bundle_plotly`` makes it."""
+    source = (FOLDER / "plotly.min.js").read_text(encoding="utf-8")
     # An HTML parser would end the element at the first "</script", wherever it stands.
-    source: str = get_plotlyjs()
     return source.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-@cache
-def unwanted_styles() -> tuple[str, ...]:
-    """Ids of style sheets that Plotly's program would add by itself.
-
-    They are for maps, which the page has none of, and its policy refuses them. An element of that
-    id makes the program believe they are there.
-    """
-    return tuple(dict.fromkeys(_OWN_STYLE.findall(plotly())))

@@ -70,7 +70,6 @@ def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home
             style=files.style(),
             plotly="" if assets else files.plotly(),
             program=files.program(),
-            unwanted_styles=files.unwanted_styles(),
             payload=json_for_html(payload),
             version=__version__,
             counts=counts(diagnosis.tables),
