@@ -60,11 +60,20 @@ class TableSpec(NamedTuple):
         index = pd.RangeIndex(len(columns[self.columns[0].name]))
         typed = {c.name: as_dtype(columns[c.name], c.dtype, index) for c in self.columns}
         frame: pd.DataFrame = pd.DataFrame(typed, index, copy=False)
+        frame.columns = _names(self)
         return frame
 
     def empty(self) -> pd.DataFrame:
         """Return the table without rows."""
         return _empty(self).copy(deep=False)
+
+
+@cache
+def _names(spec: TableSpec) -> pd.Index[Any]:
+    """Return the columns' names as Python's texts: pandas finds a column in two thirds of the time
+    that its own texts take, of which it makes a Python one for each look.
+    """
+    return pd.Index(spec.column_names(), dtype=object)
 
 
 @cache
