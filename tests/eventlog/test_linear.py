@@ -50,7 +50,6 @@ BACKTRACKING = {
     "history/stored_files.py": "names of our own files",
     "inject/parsing.py": "what the user typed",
     "queries/identify.py": "36 characters at each place",
-    "report/html/files.py": "our own JavaScript",
     "report/html/output_name.py": "paths that the user gave",
     "replay/memory_demands.py": "anchored, and nothing repeated overlaps",
     "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
