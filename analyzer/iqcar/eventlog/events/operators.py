@@ -76,14 +76,17 @@ class Operators:
         functions: list[list[str] | None] = [None]
         """The compiled function around each of the next nodes, the last one first."""
         for node in nodes:
-            name, may_tell_more, around = _name(node.name[:MAX_OPERATOR])
             compiled = functions.pop()
+            children, metrics = node.children, node.metrics
+            is_new = metrics and metrics[0].id not in known
+            if not (children or is_new):
+                continue
+            name, may_tell_more, around = _name(node.name[:MAX_OPERATOR])
             if around:
                 compiled = [] if around == _COMPILED else None
-            children, metrics = node.children, node.metrics
             if children:
                 functions += [compiled] * len(children)
-            if metrics and metrics[0].id not in known:
+            if is_new:
                 if may_tell_more and not children:
                     name = _with_source(name, node)
                 together = [] if compiled is None else compiled

@@ -21,7 +21,7 @@ from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -198,16 +198,18 @@ class SqlCollector:
         self.declared_waits.scans -= gone
         self.operators.forget(gone)
 
-    def _add_metrics(self, number: int, nodes: Iterable[PlanNode]) -> None:
-        known, seen = self.metrics, self._declared
-        name = of_node = ""
-        for node in nodes:
+    def _add_metrics(self, number: int, nodes: Sequence[PlanNode]) -> None:
+        known = self.metrics
+        accumulators = [metric.id for node in nodes for metric in node.metrics]
+        new = set(accumulators).difference(self._declared)
+        self._declared.update(dict.fromkeys(accumulators, number))
+        for node in nodes if new else ():
+            of_node = ""
             for metric in node.metrics:
                 identity = metric.id
-                known_before = identity in seen
-                seen[identity] = number
-                if known_before:
+                if identity not in new:
                     continue
+                new.remove(identity)
                 wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
                 if wait is None or not identity >= 0:
                     continue
@@ -215,8 +217,7 @@ class SqlCollector:
                 if wait.tells_wait:
                     self.declared_waits.add(key, metric.name, metric.type, node.name)
                 if key not in known and wait.unit:
-                    if node.name != name:
-                        name, of_node = node.name, redact_text(node.name, MAX_METRIC)
+                    of_node = of_node or redact_text(node.name, MAX_METRIC)
                     known[key] = Metric(number, of_node, wait.name, wait.unit, wait.factor)
 
 
