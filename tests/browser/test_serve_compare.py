@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +60,7 @@ def test_two_sets_are_chosen_and_compared_stopped_and_compared_again(
         assert page.locator("#change-1 circle").count() == 4
         assert page.locator("html[data-ready=yes]").count() == 1
         assert page.get_by_role("button", name="Compare again").count() == 0
-        # A log grows, by so much that there is time to stop.
+        # A log grows, by so much that there is time to find the process.
         ended, *tasks = growing.read_bytes().splitlines(keepends=True)[::-1]
         task = next(line for line in tasks if b"SparkListenerTaskEnd" in line)
         with growing.open("ab") as file:
@@ -71,6 +73,7 @@ def test_two_sets_are_chosen_and_compared_stopped_and_compared_again(
         press(page, "Compare again")
         page.get_by_role("progressbar", name="Progress of the comparison").wait_for()
         (process,) = until(lambda: server.workers() or None)
+        os.kill(process, signal.SIGSTOP)  # however long looking at the page takes
         assert serious(page) == []
         press(page, "Stop")
         page.get_by_text("The comparison was stopped.").wait_for(timeout=WAIT_S * 1000)
