@@ -81,8 +81,8 @@ def advise(
     parts = kind_parts(cause_parts(found), vocabulary, found, set(hosts))
     writer = _Writer(tables, found, hosts, vocabulary, topics)
     pieces = writer.sizes()
-    for key in vocabulary:
-        pieces += writer.pieces(key, parts[(parts["kind"] == key).to_numpy(bool)])
+    for key, of_kind in parts.groupby("kind", sort=True):
+        pieces += writer.pieces(str(key), of_kind)
     pieces.sort(key=lambda piece: (-piece.delay_ms, piece.key, piece.fingerprint, piece.host))
     return tuple(writer.rule(piece, order) for order, piece in enumerate(pieces[: max(top, 0)], 1))
 
@@ -164,7 +164,7 @@ class _Writer:
     def _of_sizes(
         self, key: str, stages: pd.DataFrame, said: Callable[[pd.DataFrame], str]
     ) -> Iterator[_Piece]:
-        if key not in self.vocabulary:
+        if key not in self.vocabulary or not len(stages):
             return
         names = np.array([self.fingerprints[row] for row in stages["query"].tolist()], object)
         for name, mine in stages.groupby(names, sort=True):

@@ -6,10 +6,12 @@ they explain, the others share the rest evenly. No time counts twice, so parts c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,30 +93,28 @@ def kind_parts(
         straggler, kind, delay_ms and the straggler's app, stage, query, host; only parts of
         :data:`LEAST_PART_MS` and more, of stragglers that belong to a query.
     """
-    of_host = found.stragglers["host"].to_numpy(np.int64)
-    on_slow = np.isin(of_host[parts["straggler"].to_numpy(np.int64)], sorted(slow))
-    rows = []
+    straggler = parts["straggler"].to_numpy(np.int64)
+    cause, names = pd.factorize(parts["cause"].to_numpy(object))
+    delay = parts["delay_ms"].to_numpy(np.float64)
+    on_slow = np.isin(found.stragglers["host"].to_numpy(np.int64)[straggler], sorted(slow))
+    of_slow_host = on_slow & np.isin(names, _of_hosts(kinds))[cause]
+    rows: dict[str, list[Any]] = {"straggler": [], "kind": [], "delay_ms": []}
     for key, kind in kinds.items():
-        is_kind = parts["cause"].isin(kind.causes).to_numpy()
-        if kind.scope == "host":
-            is_kind = is_kind & on_slow
-        else:
-            is_kind = is_kind & ~(on_slow & parts["cause"].isin(_of_hosts(kinds)).to_numpy())
-        summed = parts[is_kind].groupby("straggler", sort=True)["delay_ms"].sum()
-        rows.append(summed.rename("delay_ms").reset_index().assign(kind=key))
-    columns = ["straggler", "kind", "delay_ms"]
-    of_kinds = (
-        pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-    )
-    of_kinds = of_kinds[(of_kinds["delay_ms"] >= LEAST_PART_MS).to_numpy(bool)]
+        is_kind = np.isin(names, kind.causes)[cause]
+        is_kind &= on_slow if kind.scope == "host" else ~of_slow_host
+        summed = sum_by(straggler[is_kind], delay[is_kind], len(found.stragglers))
+        listed = np.flatnonzero(summed >= LEAST_PART_MS)
+        rows["straggler"] += listed.tolist()
+        rows["kind"] += [key] * len(listed)
+        rows["delay_ms"] += summed[listed].tolist()
     place = found.stragglers[["app", "stage", "query", "host"]]
-    joined = of_kinds.join(place, on="straggler")
+    joined = pd.DataFrame(rows).join(place, on="straggler")
     kept: pd.DataFrame = joined[(joined["query"] >= 0).to_numpy(bool)].reset_index(drop=True)
     return kept
 
 
-def _of_hosts(kinds: Mapping[str, AdviceKind]) -> set[str]:
-    return {cause for kind in kinds.values() if kind.scope == "host" for cause in kind.causes}
+def _of_hosts(kinds: Mapping[str, AdviceKind]) -> list[str]:
+    return [cause for kind in kinds.values() if kind.scope == "host" for cause in kind.causes]
 
 
 def _follows(causes: pd.DataFrame) -> Flags:

@@ -24,6 +24,10 @@ IDLE_SHARE = 0.5
 """Part of the slots that had nothing to do meanwhile, from which on more tasks would have helped:
 with fewer idle slots, a stage twice as wide hardly ends earlier."""
 
+_SMALL = ["stage", "query", "app", "tasks", "run_ms", "start_ms", "held_ms"]
+_LARGE = ["stage", "query", "app", "tasks", "slots", "bytes", "busy", "delay_ms"]
+"""Columns of what is found."""
+
 
 def small_tasks(tables: Tables) -> pd.DataFrame:
     """Find stages whose tasks take longer to start than to run.
@@ -44,6 +48,10 @@ def small_tasks(tables: Tables) -> pd.DataFrame:
     run = tasks["run_ms"].to_numpy(np.float64)
     usable = (tasks["status"] == "success").to_numpy(bool) & (lasted > 0) & np.isfinite(run)
     usable &= ((tasks["stage"] >= 0) & (tasks["query"] >= 0)).to_numpy(bool)
+    stage = tasks["stage"].to_numpy(np.int64)
+    usable &= (np.bincount(stage[usable], minlength=len(tables.stages)) >= MANY_TASKS)[stage]
+    if not usable.any():
+        return pd.DataFrame(columns=_SMALL)
     names = ["stage", "query", "app", "launch_ms", "finish_ms", "run_ms"]
     frame = tasks.loc[usable, names].assign(
         lasted=lasted[usable], start=np.maximum(lasted - run, 0.0)[usable]
@@ -60,13 +68,11 @@ def small_tasks(tables: Tables) -> pd.DataFrame:
     )
     part = stages["start_ms"] / stages["lasted"]
     stages = stages.assign(held_ms=part * (stages["last"] - stages["first"]))
-    small = (stages["tasks"] >= MANY_TASKS) & (stages["run_ms"] < SHORT_MS)
-    small &= part >= START_SHARE
-    columns = ["stage", "query", "app", "tasks", "run_ms", "start_ms", "held_ms"]
+    small = (stages["run_ms"] < SHORT_MS) & (part >= START_SHARE)
     found: pd.DataFrame = (
         stages[small].reset_index().sort_values(["start_ms", "stage"], ascending=[False, True])
     )
-    return found[columns].reset_index(drop=True)
+    return found[_SMALL].reset_index(drop=True)
 
 
 def large_tasks(tables: Tables, slots: dict[int, int]) -> pd.DataFrame:
@@ -91,8 +97,12 @@ def large_tasks(tables: Tables, slots: dict[int, int]) -> pd.DataFrame:
     ran = np.isfinite(launch) & (finish > launch)
     usable = ran & (tasks["status"] == "success").to_numpy(bool)
     usable &= ((tasks["stage"] >= 0) & (tasks["query"] >= 0)).to_numpy(bool)
+    read, stage = np.nansum(parts, axis=1), tasks["stage"].to_numpy(np.int64)
+    usable &= np.isin(stage, stage[usable & (read >= LARGE_BYTES)])
+    if not usable.any():
+        return pd.DataFrame(columns=_LARGE)
     frame = tasks.loc[usable, ["stage", "query", "app", "launch_ms", "finish_ms"]].assign(
-        bytes=np.nansum(parts, axis=1)[usable]
+        bytes=read[usable]
     )
     stages = frame.groupby("stage", sort=True).agg(
         query=("query", "first"), app=("app", "first"), tasks=("bytes", "size"),
@@ -109,7 +119,6 @@ def large_tasks(tables: Tables, slots: dict[int, int]) -> pd.DataFrame:
     found = stages.reset_index().assign(busy=np.array(busy, np.float64))
     idle = np.maximum(1.0 - found["busy"] / np.maximum(found["slots"], 1), 0.0)
     found = found.assign(delay_ms=idle * (found["last"] - found["first"]))
-    columns = ["stage", "query", "app", "tasks", "slots", "bytes", "busy", "delay_ms"]
-    found = found.loc[(idle >= IDLE_SHARE).to_numpy(bool), columns]
+    found = found.loc[(idle >= IDLE_SHARE).to_numpy(bool), _LARGE]
     whole: pd.DataFrame = found.sort_values(["delay_ms", "stage"], ascending=[False, True])
     return whole.reset_index(drop=True)
