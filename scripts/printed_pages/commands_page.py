@@ -1,0 +1,60 @@
+"""The page of commands: arguments, options and exit codes."""
+
+from __future__ import annotations
+
+from iqcar.errors import DEBUG, ExitCode
+from scripts.printed_pages.page_parts import PRINTED
+
+EXIT_CODES = {
+    ExitCode.OK: "everything was analysed",
+    ExitCode.NOTHING: "nothing could be analysed",
+    ExitCode.USAGE: "the command line was wrong",
+    ExitCode.PARTIAL: "analysed, but some input failed or was truncated",
+    ExitCode.GATE: "`iqcar compare`: a query got slower than `--fail-on` allows",
+}
+BUGS = f"""\
+One log that cannot be read never stops the others: its status says why, and the exit code is 3. A
+bug of iqcar ends in one line, too. `iqcar --debug COMMAND`, or `{DEBUG}=1` in the environment,
+prints its traceback, also that of a process which reads logs or analyses them for `iqcar serve`."""
+FILES = """
+A file that a command writes is made new beside its target and then takes the target's name, so it
+is whole or not there. `--force` replaces what stands there: of a link the link, never the file that
+it leads to. Written into are `/dev/stdout` and other open descriptors (`/dev/fd/3`, `>(program)`),
+`/dev/null`, terminals by `/dev/tty`, and named pipes of your own; they need no `--force`. The log
+of `iqcar inject` is appended to, and refused where it is a link.
+"""
+"""How commands write files."""
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    from typer.main import get_command
+
+    from iqcar.cli.main import app
+
+    commands = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        parts = getattr(command, "commands", {})
+        commands[name] = command
+        commands |= {f"{name} {part}": of_group for part, of_group in parts.items()}
+    lines = ["# Commands", PRINTED.rstrip(), "", "Exit codes of every command:", ""]
+    lines += ["| code | meaning |", "|---|---|"]
+    lines += [f"| {code.value} | {sentence} |" for code, sentence in EXIT_CODES.items()]
+    lines += ["", FILES.strip(), "", *BUGS.splitlines()]
+    for name, command in commands.items():
+        lines += [
+            "",
+            f"## iqcar {name}",
+            "",
+            " ".join((command.help or "").split(" Example: ")[:1]),
+        ]
+        if command.params:
+            lines += ["", "| argument or option | what it is for | default |", "|---|---|---|"]
+        for param in command.params:
+            shown = (
+                ", ".join(f"`{o}`" for o in param.opts if o.startswith("-"))
+                or f"`{param.metavar or param.name}`"
+            )
+            default = "" if param.default in (None, False) else str(param.default)
+            lines.append(f"| {shown} | {getattr(param, 'help', '') or ''} | {default} |")
+    return "\n".join(lines) + "\n"

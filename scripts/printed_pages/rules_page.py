@@ -1,0 +1,169 @@
+"""The page of rules: the file, how rules become pools, and advice."""
+
+from __future__ import annotations
+
+import json
+
+from iqcar.replay.cap_rules import AS_GOOD, SHARES
+from iqcar.rules.advice_rules import LARGE_KIND, LEAST_DELAY_MS, LEAST_SHARE, SMALL_KIND
+from iqcar.rules.compile_pools import VICTIMS_FIRST
+from iqcar.rules.slow_hosts import (
+    LEAST_JOBS,
+    LEAST_RATIO_STAGES,
+    SLOW_STAGES_SHARE,
+    SLOW_TIMES,
+)
+from iqcar.rules.straggler_delays import LEAST_PART_MS
+from iqcar.rules.task_sizes import IDLE_SHARE, LARGE_BYTES, MANY_TASKS, SHORT_MS, START_SHARE
+from iqcar.rules.vocabulary.advice_kinds import AdviceSetting, advice_kinds
+from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.rules.vocabulary.lost_time import vocabulary
+from iqcar.rules.vocabulary.stragglers import straggler_causes
+from iqcar.rules.vocabulary.topics import topic_vocabulary
+from iqcar.rules.vocabulary.waste import waste_causes
+from iqcar.rules.weights import MAX_RATIO, RATIO_ERROR
+from scripts.printed_pages.page_parts import PRINTED, fields
+
+PERCENTS = ", ".join(f"{share:.0%}" for share in SHARES)
+HOW_RULES_BECOME_POOLS = f"""\
+`iqcar analyze --rules FILE` and `iqcar rules compile FILE` do the same; the latter also after the
+rules were edited, and writes `fairscheduler.xml`, `pools.json` and a page of lines to copy.
+
+- Spark's FAIR scheduler offers a free slot first to pools with fewer running tasks than their
+  minShare, then to the pool with the fewest running tasks for its weight. It takes no
+  slot back, so a share is a proportion to the other pools that want slots at that moment.
+- AGG with share 1/n: the source's pool weighs one part, and `default`, where everybody else is,
+  one part for each of the other queries that ran at once at most.
+- DYNP: a priority weighs that many parts, one being an ordinary query's. Victims whose priority is
+  raised also get a minShare where the log tells the number of slots, together
+  {VICTIMS_FIRST:.0%} of them, so that a heavy `default` pool does not delay a victim when few
+  queries run. The rest stays for everybody else.
+- CAP: the plugin lets tasks of the pool take at most that share of the slots there are at that
+  moment, one at least. A running task keeps its slot, so no weight moves a query with long tasks
+  off the slots that it took while nobody else wanted them: only a strict cap keeps some free, and
+  they stand idle while nobody comes. A cap that is not strict gives idle slots away. One is
+  proposed where weights do not help the victims and a cap does: of {PERCENTS} of
+  the slots the mildest that gains them {AS_GOOD:.0%} of what the best does. Stock Spark and
+  `fairscheduler.xml` have no caps.
+- An application's own pools, where the plugin recorded them, keep mode and minShare, and divide
+  what the rules leave in the proportion they had. Pools of rules work as `default` does inside:
+  FIFO, unless it was FAIR.
+- Weights are small whole numbers: ratios are within {RATIO_ERROR:.0%} of those asked for, and at
+  most {MAX_RATIO:.0f}. A pool that wants slots gets one at least, whatever its weight: shares
+  smaller than that need more slots.
+- A query has one pool, with a weight and perhaps a cap. Of several rules for its weight, AGG comes
+  before DYNP, then the lower rule-order counts. The `notes` say what was
+  decided, and what helps where pools do not.
+
+The plugin [watches the file](listener.md#applying-rules): what is changed there acts within two
+seconds. `iqcar analyze` of such a run says under "Rules that acted" which rule did what from when
+to when, and which versions of the file were not accepted and why (JSON: `acting_rules`; table:
+`rule_changes`).
+
+In PySpark, `with iqcar.query("q39b", pool="iqcar-q39b"):` names what runs inside and puts it into a
+pool; with the plugin and `spark.iqcar.rules` the program stays as it is.
+"""
+HOW_ADVICE_IS_FOUND = f"""\
+ADVICE rules are for people: no scheduler acts on them, no pool is made from them, no replay tells
+what they will do. They are written from the causes of stragglers ([stragglers.md](stragglers.md)),
+in the order of the time over the median that each explains. With `--topics` a reason also says how
+many of the stragglers have a recurring topic that says the same. After them there is one for each
+application whose executors others waited for ([blame.md](blame.md#waits-for-executors)).
+
+- A straggler's time over its stage's median is divided among its causes: measured waits take what
+  they explain, the others share the rest. Parts of less than {LEAST_PART_MS:.0f} ms do not count.
+- Advice needs {LEAST_DELAY_MS / 1000:.0f} s in all, and stages that ended later for it by
+  {LEAST_SHARE:.0%} of the duration of its queries: a stage ends as much later as its largest part
+  says, or all parts divided by the tasks that ran at once. Where that is not reached, or not in
+  enough stages, there is none.
+- A host is slow if the median over its stages of the median duration there, over that elsewhere, is
+  {SLOW_TIMES} or more, in {LEAST_RATIO_STAGES} stages of {LEAST_JOBS} jobs at least, and in
+  {SLOW_STAGES_SHARE:.0%} of them by a tenth. Where iQCAR blames queries for most of what its
+  stragglers waited for, it is busy, not slow.
+- Small tasks: stages of {MANY_TASKS} tasks or more that run less than {SHORT_MS:.0f} ms each
+  (median), where starting and ending them takes {START_SHARE:.0%} of their time or more.
+- Large tasks: stages of fewer tasks than slots that read {LARGE_BYTES / 2**20:.0f} MB or more each
+  (median), while {IDLE_SHARE:.0%} of the slots or more had nothing to do, of any query.
+- Only settings are listed that the application's Spark has and that its queries and master can use.
+  What it had set is not in the tables: see what is set before you change it.
+
+The kinds are in `rules/advice_kinds.json` (`rules/advice_kinds.schema.json`); `iqcar analyze
+--advice FILE` takes others in the same format.
+"""
+
+
+def rules_page() -> str:
+    """The rules file, the fields of a rule and of pools, and advice where pools do not help."""
+    schema = json.loads(rule_schema())
+    parts = schema["$defs"]
+    lines = ["# Rules", PRINTED, "`iqcar analyze --rules FILE` writes them, compiled to pools.", ""]
+    lines += [*fields(schema["properties"]), "", "## A rule", ""]
+    lines += ["The first six fields are the paper's 6-tuple (iQCAR definition 6.1).", ""]
+    lines += fields(parts["rule"]["properties"])
+    lines += ["", "## A setting", "", *fields(parts["setting"]["properties"])]
+    lines += [
+        "",
+        "## What is expected",
+        "",
+        "Found by [replaying the recorded run](replay.md).",
+        "",
+    ]
+    lines += fields(parts["rule"]["properties"]["expected"]["properties"])
+    for title, part in (("A pool", "pool"), ("An assignment", "assignment")):
+        lines += ["", f"## {title}", "", *fields(parts[part]["properties"])]
+    lines += ["", "All fields of an assignment that are not empty must match."]
+    lines += ["", "## How rules become pools", "", *HOW_RULES_BECOME_POOLS.splitlines()]
+    lines += ["", "## What was recorded", "", *fields(parts["recorded"]["properties"])]
+    lines += _advice_kinds()
+    lines += ["", "## Causes and advice", "", "What helps when more or fewer slots do not.", ""]
+    lines += ["| cause | meaning | advice |", "|---|---|---|"]
+    lines += [
+        f"| {c.name} | {c.sentence} | {c.told(recorded=False)} |" for c in vocabulary().values()
+    ]
+    lines += ["", "## Causes of stragglers and advice", ""]
+    lines += [
+        "Why a task was slower than its stage ([stragglers.md](stragglers.md)). This is advice"
+    ]
+    lines += ["to people: no pool is ever made from it.", ""]
+    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
+    lines += [
+        f"| {c.name} | `{key}` | {c.sentence} | {c.told(recorded=False)} |"
+        for key, c in straggler_causes().items()
+    ]
+    lines += ["", "## Causes of wasted work and advice", ""]
+    lines += ["Why work was wasted ([wasted-work.md](wasted-work.md)). Advice to people, too.", ""]
+    lines += ["| cause | key | meaning | advice |", "|---|---|---|---|"]
+    lines += [
+        f"| {c.name} | `{key}` | {c.sentence} | {c.advice} |" for key, c in waste_causes().items()
+    ]
+    lines += ["", "## Topics and advice", ""]
+    lines += ["What keeps making tasks slow ([topics.md](topics.md)). Advice to people, too."]
+    lines += ["", "| topic | key | meaning | advice | known by |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {t.name} | `{key}` | {t.sentence} | {t.advice} "
+        f"| {' '.join(f'`{word}`' for word in t.keywords)} |"
+        for key, t in topic_vocabulary().items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _advice_kinds() -> list[str]:
+    """The kinds of ADVICE rules, with their settings."""
+    lines = ["", "## Advice rules", "", *HOW_ADVICE_IS_FOUND.splitlines(), ""]
+    lines += ["| kind | against | one per | what to do | settings |", "|---|---|---|---|---|"]
+    for key, kind in advice_kinds().items():
+        settings = [f"`{one.name}`: {one.value}{_where(one)} ({one.why})" for one in kind.settings]
+        other = "size of tasks" if key in (SMALL_KIND, LARGE_KIND) else kind.how
+        against = " ".join(f"`{cause}`" for cause in kind.causes) or other
+        does = f"{kind.do} {kind.unrecorded}".rstrip()
+        lines.append(
+            f"| `{key}`: {kind.name} | {against} | {kind.scope} | {does} | "
+            f"{'<br>'.join(settings)} |"
+        )
+    return lines
+
+
+def _where(setting: AdviceSetting) -> str:
+    since = f", from Spark {setting.since} on" if setting.since else ""
+    until = f", before {setting.until}" if setting.until else ""
+    return f"{since}{until}{f', {setting.only} only' if setting.only else ''}"

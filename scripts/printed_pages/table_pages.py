@@ -1,0 +1,121 @@
+"""The pages of tables, of stored tables and of named kinds."""
+
+from __future__ import annotations
+
+from iqcar.comparison.as_printed import PRINTED_FINDINGS
+from iqcar.comparison.comparison_tables import COMPARISON_TABLES
+from iqcar.comparison.structures import STRUCTURES
+from iqcar.comparison.variation import VARIATION
+from iqcar.demand.demand_tables import CAPACITIES, OWN_RATES
+from iqcar.enums import (
+    BaseModel,
+    BlameKind,
+    CauseEvidence,
+    ChangeKind,
+    CompareMethod,
+    Domain,
+    Evidence,
+    FeatureKind,
+    ImpactModel,
+    InputStatus,
+    LearnerSet,
+    Level,
+    MatchBy,
+    QueryBy,
+    Request,
+    Resource,
+    RunBy,
+    SourceUsage,
+    Verdict,
+    WasteCause,
+)
+from iqcar.history.stored_tables import STORED
+from iqcar.inject.anomalies import Anomaly, Pattern
+from iqcar.stragglers import (
+    FEATURES,
+    STRAGGLER_CAUSES,
+    STRAGGLER_SOURCES,
+    STRAGGLERS,
+)
+from iqcar.tables import SPECS, TableSpec
+from iqcar.topics import (
+    MIXTURES,
+    STRAGGLER_TOPICS,
+    TOPIC_JOBS,
+    TOPIC_SOURCES,
+    TOPIC_WORDS,
+    TOPICS,
+    VALIDATION,
+)
+from iqcar.waits import WAITS
+from iqcar.waits.by_query import QUERY_WAITS
+from iqcar.waits.phases import PHASES
+from iqcar.wasted import WASTED_TASKS, WASTED_WORK
+from scripts.printed_pages.page_parts import PRINTED
+
+COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS)
+DEMAND_TABLES = (OWN_RATES, CAPACITIES)
+STRAGGLER_TABLES = (STRAGGLERS, STRAGGLER_CAUSES, STRAGGLER_SOURCES)
+TOPIC_TABLES = (
+    TOPICS,
+    TOPIC_WORDS,
+    TOPIC_JOBS,
+    MIXTURES,
+    VALIDATION,
+    STRAGGLER_TOPICS,
+    TOPIC_SOURCES,
+)
+
+
+def tables_page() -> str:
+    """Every column of every table."""
+    lines = [
+        "# Tables",
+        PRINTED,
+        "`iqcar.read` returns these pandas frames; the tables from `waits` on are derived",
+        "from them. An integer column with unit `row` holds a row number",
+        "of the table it is named after; −1 means none. Unknown numbers are NaN, never zero.",
+    ]
+    derived = (WAITS, PHASES, QUERY_WAITS, *DEMAND_TABLES, WASTED_TASKS, WASTED_WORK, FEATURES)
+    for spec in (*SPECS, *derived, *STRAGGLER_TABLES, *TOPIC_TABLES, *COMPARED_TABLES):
+        lines += _columns(spec)
+    return "\n".join(lines) + "\n"
+
+
+def stored_tables_page() -> str:
+    """Every column of every table of a store."""
+    lines = [
+        "# Stored tables",
+        PRINTED,
+        "A [store](history.md) keeps these tables as Parquet files, with `cluster` and `day` in",
+        "their paths; `day` is a month in past months. Rows of `applications` whose `batch` is the",
+        "last of their application count, and of the other tables those with the same `batch`.",
+    ]
+    for spec in STORED:
+        lines += _columns(spec)
+    return "\n".join(lines) + "\n"
+
+
+def _columns(spec: TableSpec) -> list[str]:
+    return [
+        *("", f"## {spec.name}", "", spec.sentence, ""),
+        *("| column | dtype | unit | what it holds |", "|---|---|---|---|"),
+        *(f"| `{c.name}` | {c.dtype} | {c.unit} | {c.sentence} |" for c in spec.columns),
+    ]
+
+
+def kinds_page() -> str:
+    """Every named kind with its sentence."""
+    lines = ["# Kinds", PRINTED, "The words that results, options and tables use."]
+    for kind in (
+        Resource, Request, Domain, Evidence, SourceUsage, ImpactModel, QueryBy, BlameKind,
+        WasteCause, InputStatus, Level, FeatureKind, CauseEvidence, BaseModel, LearnerSet, Anomaly,
+        Pattern, Verdict, ChangeKind, RunBy, MatchBy,
+        CompareMethod,
+    ):  # fmt: skip
+        lines += ["", f"## {kind.__name__}", "", "| value | meaning |", "|---|---|"]
+        lines += [f"| `{member.value}` | {member.sentence} |" for member in kind]
+        if kind is Request:
+            lines += ["", "| request | resource | who can hold it |", "|---|---|---|"]
+            lines += [f"| `{r.value}` | {r.resource} | {r.domain.sentence} |" for r in Request]
+    return "\n".join(lines) + "\n"
