@@ -104,7 +104,9 @@ def build(sources: Path, out: Path, *targets: str) -> list[Path]:
 def unpack(sdist: Path, folder: Path) -> Path:
     """Unpack the sdist; return its one folder."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder)
     (sources,) = folder.iterdir()
     return sources
 
