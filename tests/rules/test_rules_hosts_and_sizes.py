@@ -14,10 +14,10 @@ import iqcar
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.rules import load_rules
 from iqcar.rules.slow_hosts import LEAST_TASKS, host_ratios, slow_hosts
-from iqcar.rules.task_sizes import LARGE_BYTES, large_tasks, small_tasks
+from iqcar.rules.task_sizes import LARGE_BYTES, MANY_TASKS, large_tasks, small_tasks
 from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from tests.stragglers.test_straggler_blame import rows
-from tests.support.advised_log import stage_of
+from tests.support.advised_log import advised_log, stage_of
 from tests.support.command import iqcar as command
 from tests.support.synthetic_log import SyntheticLog
 
@@ -120,6 +120,14 @@ def test_a_host_that_queries_keep_busy_is_busy_and_not_slow(tmp_path: Path) -> N
     assert slow_hosts(tables, blamed) == []
 
 
+def test_advice_of_several_kinds_comes_together(tmp_path: Path) -> None:
+    logs = [advised_log(), hosts_log(dict.fromkeys(range(6), 2.0)), small_log(10, 30)]
+    for number, log in enumerate(logs):
+        log.write(tmp_path / f"app-{number}")
+    rules = diagnose(iqcar.read([tmp_path])).rules
+    assert {"exclude-host", "fewer-tasks", "split-shuffle"} <= {rule.kind for rule in rules}
+
+
 def small_log(run: float, sent: float, tasks: int = 150) -> SyntheticLog:
     """One query of short tasks, each of which takes a while to be started."""
     log = SyntheticLog("app-1", "3.5.1").app("small", 1000).environment()
@@ -146,6 +154,11 @@ def test_tasks_that_take_longer_to_start_than_to_run_are_advised_against(tmp_pat
 @pytest.mark.parametrize(("run", "sent", "tasks"), [(60, 60, 150), (40, 30, 150), (10, 30, 90)])
 def test_tasks_that_work_or_are_few_are_not(run, sent, tasks, tmp_path: Path) -> None:
     assert not len(small_tasks(read(small_log(run, sent, tasks), tmp_path)))
+
+
+def test_as_many_tasks_as_matter_are_enough(tmp_path: Path) -> None:
+    (stage,) = small_tasks(read(small_log(10, 30, MANY_TASKS), tmp_path)).to_dict("records")
+    assert stage["tasks"] == MANY_TASKS
 
 
 def large_log(read: int, other: int = 0) -> SyntheticLog:

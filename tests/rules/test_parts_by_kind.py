@@ -1,0 +1,71 @@
+"""The delay of stragglers by kind of advice: what a loop over all parts finds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from iqcar.rules.straggler_delays import LEAST_PART_MS, kind_parts
+from iqcar.rules.vocabulary.advice_kinds import advice_kinds
+from iqcar.stragglers import STRAGGLERS
+from tests.stragglers.test_straggler_blame import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Parts = Sequence[tuple[int, str, float]]
+    Rows = list[tuple[int, str, float, int]]
+
+KINDS = advice_kinds()
+CAUSES = sorted({cause for kind in KINDS.values() for cause in kind.causes})
+OF_SLOW_HOSTS = {c for kind in KINDS.values() if kind.scope == "host" for c in kind.causes}
+PLACES = [(0, 0), (1, 0), (1, 2), (2, -1)]
+"""Host and query of each straggler; the last belongs to no query."""
+
+
+def naive(parts: Parts, slow: set[int]) -> Rows:
+    """Sum part by part: what a slow host caused is advised on once, against that host."""
+    summed: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for straggler, cause, delay_ms in parts:
+        host, _ = PLACES[straggler]
+        for key, kind in KINDS.items():
+            if cause not in kind.causes:
+                continue
+            if (
+                (host in slow)
+                if kind.scope == "host"
+                else not (host in slow and cause in OF_SLOW_HOSTS)
+            ):
+                summed[key, straggler] += delay_ms
+    return [
+        (straggler, key, ms, PLACES[straggler][1])
+        for key in KINDS
+        for straggler in range(len(PLACES))
+        if (ms := summed[key, straggler]) >= LEAST_PART_MS and PLACES[straggler][1] >= 0
+    ]
+
+
+# Whole milliseconds: their sums are the same in any order.
+DELAY = st.sampled_from([0.0, LEAST_PART_MS - 1, LEAST_PART_MS, 500.0])
+PART = st.tuples(st.integers(0, len(PLACES) - 1), st.sampled_from(CAUSES), DELAY)
+
+
+@given(st.lists(PART, max_size=12), st.sets(st.integers(0, 2)))
+@example([(n, cause, 500.0) for n in range(len(PLACES)) for cause in CAUSES], {1})
+def test_parts_are_summed_by_kind_and_those_of_a_slow_host_are_its_own(
+    parts: Parts, slow: set[int]
+) -> None:
+    stragglers = rows(STRAGGLERS, *({"host": host, "query": query} for host, query in PLACES))
+    found = kind_parts(
+        pd.DataFrame(parts, columns=["straggler", "cause", "delay_ms"]),
+        KINDS,
+        SimpleNamespace(stragglers=stragglers),  # type: ignore[arg-type]
+        slow,
+    )
+    names = ["straggler", "kind", "delay_ms", "query"]
+    assert list(found[names].itertuples(index=False, name=None)) == naive(parts, slow)
