@@ -161,6 +161,15 @@ def test_as_many_tasks_as_matter_are_enough(tmp_path: Path) -> None:
     assert stage["tasks"] == MANY_TASKS
 
 
+def test_tasks_whose_stage_is_not_known_are_no_evidence(tmp_path: Path) -> None:
+    log = SyntheticLog("app-1", "3.5.1").app("damaged", 1000)
+    for task in range(3):
+        log.task(task, -1)
+    tables = read(log.end(), tmp_path)
+    assert (len(tables.tasks), len(tables.stages)) == (3, 0)
+    assert not len(small_tasks(tables)) and not len(large_tasks(tables, {0: 8}))
+
+
 def large_log(read: int, other: int = 0) -> SyntheticLog:
     """Eight slots: two tasks of ten seconds, beside `other` tasks of another query."""
     log = SyntheticLog("app-1", "3.5.1").app("large", 1000).environment()

@@ -48,8 +48,8 @@ def small_tasks(tables: Tables) -> pd.DataFrame:
     run = tasks["run_ms"].to_numpy(np.float64)
     usable = (tasks["status"] == "success").to_numpy(bool) & (lasted > 0) & np.isfinite(run)
     usable &= ((tasks["stage"] >= 0) & (tasks["query"] >= 0)).to_numpy(bool)
-    stage = tasks["stage"].to_numpy(np.int64)
-    usable &= (np.bincount(stage[usable], minlength=len(tables.stages)) >= MANY_TASKS)[stage]
+    stage = tasks["stage"].to_numpy(np.int64)[usable]
+    usable[usable] = (np.bincount(stage) >= MANY_TASKS)[stage]
     if not usable.any():
         return pd.DataFrame(columns=_SMALL)
     names = ["stage", "query", "app", "launch_ms", "finish_ms", "run_ms"]
