@@ -32,15 +32,11 @@ def naive(parts: Parts, slow: set[int]) -> Rows:
     """Sum part by part: what a slow host caused is advised on once, against that host."""
     summed: defaultdict[tuple[str, int], float] = defaultdict(float)
     for straggler, cause, delay_ms in parts:
-        host, _ = PLACES[straggler]
+        on_slow = PLACES[straggler][0] in slow
         for key, kind in KINDS.items():
-            if cause not in kind.causes:
-                continue
-            if (
-                (host in slow)
-                if kind.scope == "host"
-                else not (host in slow and cause in OF_SLOW_HOSTS)
-            ):
+            of_host = on_slow and cause in OF_SLOW_HOSTS
+            counts = on_slow if kind.scope == "host" else not of_host
+            if cause in kind.causes and counts:
                 summed[key, straggler] += delay_ms
     return [
         (straggler, key, ms, PLACES[straggler][1])
