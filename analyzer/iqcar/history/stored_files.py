@@ -172,8 +172,6 @@ class Store:
         Beside its columns a view has ``cluster`` and ``day``, which is a month in merged files.
         Where ``parts`` are given, other files are not read.
         """
-        import pandas as pd
-
         columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
         view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
         found = self.list(table, since, until)
@@ -183,12 +181,12 @@ class Store:
             paths = [
                 self.files.unstrip_protocol(one.path) if self._remote else one.path for one in found
             ]
-            listed = pd.DataFrame(
-                {"filename": paths, "cluster": [one.cluster for one in found],
-                 "day": [one.day for one in found]}
-            )  # fmt: skip
-            connection.register("listed", listed)
-            connection.execute(f"CREATE TEMP TABLE files_{table.name} AS SELECT * FROM listed")
+            told = [paths, [one.cluster for one in found], [one.day for one in found]]
+            connection.execute(
+                f"CREATE TEMP TABLE files_{table.name} AS SELECT"
+                " unnest($1) AS filename, unnest($2) AS cluster, unnest($3) AS day",
+                told,
+            )
             quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
             # By name: a file of an older iqcar may lack a column.
             view += (
