@@ -13,17 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import measures_again
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
-    PLUGIN,
     build_jar,
     environment,
     records_of,
-    run_workloads,
-    share,
     spark_params,
     spark_version,
 )
@@ -144,18 +140,3 @@ def test_the_python_code_attaches_when_it_is_run(home: Path, logs: Path, tmp_pat
     (tmp_path / "job.py").write_text(f"{snippet}\n{JOB.read_text()}")
     done = shell(home, f"{shlex.quote(sys.executable)} job.py rows", tmp_path)
     check_attached(done, logs)
-
-
-@measures_again
-@pytest.mark.smoke
-@pytest.mark.parametrize("home", spark_params())
-def test_known_waits_are_measured(home: Path, tmp_path: Path) -> None:
-    names = ("lock", "notify", "failed", "killed", "many")
-    app = run_workloads(home, tmp_path, *names, master="local[2,2]", conf=PLUGIN)
-    assert app.exit_code == 0, app.errors[-3000:]
-    assert [len(records_of(end)) for end in app.ends] == [1] * len(app.ends)
-    waiter = max(app.records("lock"), key=lambda r: r["waits_ns"].get("monitor_blocked", 0))
-    assert share(waiter, "monitor_blocked") > 0.7
-    (notified,) = app.records("notify")
-    assert share(notified, "notification_wait") > 0.8
-    assert app.own_events()[0]["slots"] == 2

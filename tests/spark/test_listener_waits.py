@@ -22,6 +22,7 @@ from tests.support.listener_spark import (
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.portable]
+smoke = pytest.mark.smoke
 
 MS = 1_000_000
 SPIN_THREADS = 4
@@ -56,6 +57,7 @@ def all_records(app: App) -> list[dict[str, Any]]:
     return [record for end in app.ends for record in records_of(end)]
 
 
+@smoke
 def test_every_task_has_exactly_one_record(app: App) -> None:
     assert len(app.ends) > 200
     assert [len(records_of(end)) for end in app.ends] == [1] * len(app.ends)
@@ -75,6 +77,7 @@ def check_accounts(app: App) -> None:
         assert sum(record["waits_ns"].values()) == record["off_cpu_ns"]
 
 
+@smoke
 def test_wall_time_and_waits_are_accounted_for_to_the_nanosecond(app: App) -> None:
     check_accounts(app)
 
@@ -113,6 +116,7 @@ def test_a_long_task_widens_its_intervals_and_keeps_the_order_of_its_waits(app: 
     assert sum(computed[early:]) > 0.5 * sum(computed)
 
 
+@smoke
 def test_a_lock_held_by_another_task_is_monitor_blocked(app: App) -> None:
     waiter = max(app.records("lock"), key=lambda r: r["waits_ns"].get("monitor_blocked", 0))
     assert waiter["waits_ns"]["monitor_blocked"] > 800 * MS
@@ -120,6 +124,7 @@ def test_a_lock_held_by_another_task_is_monitor_blocked(app: App) -> None:
     assert waiter["blocked_ms"] > 800
 
 
+@smoke
 def test_waiting_for_a_notification_is_notification_wait(app: App) -> None:
     (record,) = app.records("notify")
     assert share(record, "notification_wait") > 0.8
@@ -154,6 +159,7 @@ def test_spinning_tasks_on_fewer_cores_wait_in_the_run_queue(app: App) -> None:
     assert sum(r["off_cpu_ns"] for r in records) < 0.1 * wall
 
 
+@smoke
 def test_a_failed_attempt_has_a_record_of_its_own(app: App) -> None:
     failed, succeeded = app.group("failed")
     assert failed["Task End Reason"]["Reason"] == "ExceptionFailure"
@@ -163,6 +169,7 @@ def test_a_failed_attempt_has_a_record_of_its_own(app: App) -> None:
         assert record["wall_ns"] > 300 * MS
 
 
+@smoke
 def test_a_killed_task_has_a_record(app: App) -> None:
     (end,) = app.group("killed")
     assert end["Task End Reason"]["Reason"] == "TaskKilled"
@@ -170,6 +177,7 @@ def test_a_killed_task_has_a_record(app: App) -> None:
     assert share(record, "other") > 0.8
 
 
+@smoke
 def test_the_pool_is_in_the_records_and_the_pools_are_in_the_log(app: App) -> None:
     assert {r["pool"] for r in app.records("pooled")} == {"gold"}
     assert all("pool" not in r for r in app.records("sleep"))

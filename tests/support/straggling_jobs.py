@@ -10,7 +10,7 @@ import time
 from pyspark.sql import SparkSession
 
 TASKS = 16
-ROWS = 250_000
+ROWS = 120_000
 """Rows that a task hashes: about a quarter of a second of a core of its own."""
 HOGS = 8
 """Processes beside the task on its one core: it gets a ninth."""
