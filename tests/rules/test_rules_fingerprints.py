@@ -220,7 +220,7 @@ def test_long_texts_come_out_the_same() -> None:
     check([f"Filter a#1 IN ({names})", f"[{names}]", quoted, quoted[:-1], "x'" + "y" * 20_000])
 
 
-SHORT, LONG = 2_000, 8_000
+SHORT, LONG = 1_000, 4_000
 HOSTILE = hostile(60)
 
 
