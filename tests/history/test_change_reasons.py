@@ -60,9 +60,7 @@ def load_run(number: int, queries: dict[str, dict[str, float]]) -> SyntheticLog:
             metrics = task_metrics(
                 Executor_Run_Time=int(ms - 5), Executor_CPU_Time=int((ms - 5) * 1e6), **NO_IO
             )
-            log.task(
-                stage, stage=stage, metrics=metrics, launch=start, finish=now, host="host-a"
-            )
+            log.task(stage, stage=stage, metrics=metrics, launch=start, finish=now, host="host-a")
             log.stage_end(info, now).job_end(stage, now)
             stage += 1
         log.sql_end(execution, now)

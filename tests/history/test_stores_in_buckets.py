@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iqcar.errors import IqcarError
 from iqcar.history import add, changes, merged_months, open_store, top, trend, who
+from iqcar.history.store_views import asked
 from iqcar.history.stored_tables import APPLICATIONS, CAUSES, STORED
 from tests.support import object_stores
 from tests.support.command import iqcar
@@ -22,7 +25,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with object_stores.s3_server(monkeypatch) as address:
         import fsspec
 
-        fsspec.filesystem("s3").mkdir("metrics")
+        fsspec.filesystem("s3").makedirs("metrics", exist_ok=True)  # it outlives its server
         yield address
 
 
@@ -63,6 +66,45 @@ def test_s3_holds_a_store_and_says_what_is_wrong_in_a_line(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"iqcar: {store}: the store cannot be used: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_question_asks_a_bucket_for_each_table_and_not_for_each_file(
+    s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import s3fs
+
+    store = "s3://metrics/counted"
+    asked_for: Counter[str] = Counter()
+    call = s3fs.S3FileSystem._call_s3
+
+    async def counting(files: s3fs.S3FileSystem, method: str, *rest: object, **more: object) -> Any:
+        asked_for[method] += 1
+        return await call(files, method, *rest, **more)
+
+    for night in range(3):
+        add(store, [nightly_log(night).write(tmp_path / "app")], processes=1)
+    files = sum(len(open_store(store).list(table)) for table in STORED)
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", counting)
+    assert top(store, "all").queries["name"].tolist() == ["etl"]
+    assert asked_for["list_objects_v2"] <= len(STORED)
+    assert asked_for["head_object"] <= 3 < files / 5
+    # Each reading of a file takes its end and its columns.
+    assert asked_for["get_object"] < 6 * files
+
+
+def test_a_file_that_is_gone_since_it_was_listed_is_told_in_a_line(s3: str, tmp_path: Path) -> None:
+    import fsspec
+
+    store = "s3://metrics/gone"
+    add(store, [nightly_log(0).write(tmp_path / "app")], processes=1)
+    about = asked(store)
+    assert len(about.ask("SELECT * FROM applications")) == 1
+    (file,) = about.store.list(APPLICATIONS)
+    somebody_else = fsspec.filesystem("s3", skip_instance_cache=True)
+    somebody_else.rm_file(file.path)
+    with pytest.raises(IqcarError, match=f"{store}: cannot be read: "):
+        about.ask("SELECT * FROM applications")
+    assert about.store.list(APPLICATIONS) == []
 
 
 def test_googles_store_holds_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -97,9 +97,10 @@ def test_who_holds_all_slots_is_blamed_by_who_waits_for_them(
 ) -> None:
     go, holder, waiter = tmp_path / "go", tmp_path / "a", tmp_path / "b"
     slots = CORES * len(HOSTS)
-    with started(cluster, holder, f"hold:{slots},{go}", SMALL) as first:
+    whole = {**SMALL, "spark.executor.cores": str(CORES)}
+    with started(cluster, holder, f"hold:{slots},{go}", whole) as first:
         wait_until(lambda: len(list(tmp_path.glob("go-*"))) == slots, "tasks that hold all slots")
-        with started(cluster, waiter, "doze:8", SMALL) as second:
+        with started(cluster, waiter, "doze:8", whole) as second:
             wait_until(lambda: has(waiter, "SparkListenerJobStart"), "waiting job")
             time.sleep(max(LEAST_HELD_S, 3 * start_up_s(holder)))
             go.touch()

@@ -124,8 +124,7 @@ class Store:
     def list(self, table: TableSpec, since: str = "", until: str = "") -> list[StoredFile]:
         """List the files of a table whose days lie in a range, ends included, by addition."""
         with self._told():
-            self.files.invalidate_cache()
-            paths = self.files.find(f"{self.root}/{table.name}", detail=True)
+            paths = self.files.find(f"{self.root}/{table.name}", detail=True, refresh=True)
         found = []
         for path, details in paths.items():
             name = _FILE.search(path)
@@ -212,9 +211,14 @@ class Store:
 
         try:
             yield
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            said = str(error).strip().partition("\n")[0]
+        except duckdb.Error as error:
             damaged = isinstance(error, duckdb.InvalidInputException)
+            # What a file system raises while DuckDB reads is of none of DuckDB's own kinds.
+            if not (
+                damaged or isinstance(error, duckdb.IOException) or type(error) is duckdb.Error
+            ):
+                raise
+            said = redact_text(str(error).strip().partition("\n")[0], 300)
             advice = "remove that file, then add its logs with --again" if damaged else ""
             raise IqcarError(f"cannot be read: {said}", self.url, advice) from error
 
@@ -286,7 +290,9 @@ def open_store(url: str) -> Store:
 
     named = re.sub(r"^s3[an]://", "s3://", url)
     try:
-        files, root = fsspec.core.url_to_fs(named, use_listings_cache=False)
+        # DuckDB asks ten times for each file what it is: what Store.list found answers, as no file
+        # is ever changed.
+        files, root = fsspec.core.url_to_fs(named, use_listings_cache=True)
     except ImportError as error:
         raise IqcarError(str(error), url, "pip install 'iqcar[remote]'") from error
     except ValueError as error:
