@@ -76,7 +76,7 @@ def test_each_base_learner_is_as_near_to_the_truth_as_scikit_learns(differences,
 @pytest.fixture(scope="module")
 def reference(planted: Planted, jobs: Jobs, kept: np.ndarray) -> Nearness:
     """Of algorithms 3 and 4 with scikit-learn's LDA and clustering, on the reference's profiles."""
-    found = reference_hound.hound(kept, sweeps=14)
+    found = reference_hound.hound(kept, sweeps=20)
     causes = [
         cause_of_words({word(jobs.names, i): w for i, w in enumerate(row) if w > 0})
         for row in found.topics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +21,9 @@ from iqcar.eventlog.events.connect_requests import (
 )
 from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.descriptions import clean_description
-from iqcar.eventlog.events.job_properties import job_properties
-from iqcar.eventlog.events.job_state import Executor, Job, Listed, Stage
-from iqcar.eventlog.events.operators import scope_name
+from iqcar.eventlog.events.job_properties import execution_number, job_properties
+from iqcar.eventlog.events.job_state import Executor, Job, Stage, JobsOfStages
+from iqcar.eventlog.events.operators import runs_python, scope_name
 from iqcar.eventlog.events.settings import settings_of
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.eventlog.events.task_structs import TaskEnd, TaskStart
@@ -32,7 +31,7 @@ from iqcar.eventlog.tasks.task_intake import TaskIntake
 from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from iqcar.eventlog.tasks.task_lines import TaskBlock
 
@@ -47,15 +46,6 @@ _WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
 
 _EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
 """How Spark starts a line, and how programs that write lines again do; the event's name follows."""
-
-MOST_ID = 2**63
-"""Bound of ids in texts: SQL executions are numbered in 64-bit integers."""
-
-_PYTHON = (
-    "PythonRDD", "PairwiseRDD", "PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonMap",
-    "PythonDataSource",
-)  # fmt: skip
-"""In the name or scope of an RDD whose tasks run Python workers."""
 
 
 class NotAnEventLogError(Exception):
@@ -77,6 +67,7 @@ class Collector:
     sql: SqlCollector = field(default_factory=SqlCollector)
     jobs: dict[int, Job] = field(default_factory=dict)
     stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
+    jobs_of_stages: JobsOfStages = field(default_factory=JobsOfStages)
     executors: dict[str, Executor] = field(default_factory=dict)
     last_rdd: dict[int, int] = field(default_factory=dict)
     """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
@@ -95,8 +86,6 @@ class Collector:
 
     def __post_init__(self) -> None:
         self.bad = lenient.BadNumbers()
-        self._active: dict[int, Job] = {}
-        self._jobs_of_stage: dict[int, Listed] = {}
         self.use_tasks(TaskIntake())
         self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
         sql = self.sql
@@ -277,8 +266,8 @@ class Collector:
         stage_ids = event.stage_ids or [info.stage_id for info in event.stages]
         job = Job(event.submission, tuple(int(i) for i in stage_ids if isfinite(i)))
         properties, job.properties = job_properties(event.properties, self.settings, self.bad)
-        job.execution = _number(properties.execution)
-        job.root = _number(properties.root or properties.databricks_root)
+        job.execution = execution_number(properties.execution)
+        job.root = execution_number(properties.root or properties.databricks_root)
         job.connect = connect_operation(properties.group, properties.tags)
         job.tags = connect_tags(properties.tags)
         job.group = redact_text(properties.group, MAX_NAME)
@@ -287,12 +276,8 @@ class Collector:
         owner = connect_owner(properties.group, properties.tags)
         job.user, job.session = self.thrift_sessions.get(properties.group or "", owner)
         number = int(event.job_id)
-        self.jobs[number] = self._active[number] = job
-        for stage_id in job.stage_ids:
-            listed = self._jobs_of_stage.get(stage_id)
-            if listed is None:
-                listed = self._jobs_of_stage[stage_id] = Listed()
-            listed.add(number)
+        self.jobs[number] = job
+        self.jobs_of_stages.start(number, job)
         execution = self.sql.execution(job.execution, seen=False)
         if execution is not None and isfinite(job.root) and not isfinite(execution.root):
             execution.root = job.root
@@ -308,7 +293,7 @@ class Collector:
         self.thrift_sessions[event.group] = (user, session)
 
     def _job_end(self, event: ev.JobEnd) -> None:
-        job = self._active.pop(int(event.job_id), None) if isfinite(event.job_id) else None
+        job = self.jobs_of_stages.end(int(event.job_id)) if isfinite(event.job_id) else None
         if job is not None:
             job.completion = event.completion
             job.succeeded = event.result.result == "JobSucceeded"
@@ -318,7 +303,7 @@ class Collector:
         stage = self._stage(event.info)
         if stage is None:
             return
-        stage.job = self._job_of(int(event.info.stage_id))
+        stage.job = self.jobs_of_stages.running(int(event.info.stage_id))
         properties = event.properties or ev.Properties()
         job = self.jobs.get(stage.job)
         stage.pool = redact_text(properties.pool, MAX_NAME) or (job.pool if job else "")
@@ -331,7 +316,7 @@ class Collector:
         stage.completion = event.info.completion
         stage.failure = redact_text(event.info.failure, MAX_ERROR)
         if stage.job < 0:
-            stage.job = self._job_of(int(event.info.stage_id))
+            stage.job = self.jobs_of_stages.running(int(event.info.stage_id))
         self.sql.stage(event.info.accumulables)
         stage.fed = tuple([one.id for one in event.info.accumulables])
         self._see_time(stage.completion)
@@ -353,7 +338,7 @@ class Collector:
         if isfinite(info.submission):
             stage.submission = info.submission
         if not stage.scopes:
-            stage.python = stage.python or any(_runs_python(r.name, r.scope) for r in info.rdds)
+            stage.python = stage.python or any(runs_python(r.name, r.scope) for r in info.rdds)
             stage.scopes = tuple({scope_name(rdd.scope) for rdd in info.rdds} - {""})
         self._remember_rdd(info)
         self._see_time(info.submission)
@@ -366,42 +351,3 @@ class Collector:
                 last = rdd.rdd_id
         if last >= 0 and isfinite(info.stage_id):
             self.last_rdd[int(info.stage_id)] = int(last)
-
-    def _job_of(self, stage_id: int) -> int:
-        """Return the job that runs a stage: the first active one that lists it."""
-        listed = self._jobs_of_stage.get(stage_id)
-        return listed.first_of(self._active) if listed else -1
-
-    @property
-    def active_jobs(self) -> dict[int, Job]:
-        """Jobs that have not ended, by number."""
-        return self._active
-
-    def forget_stages(self, kept: Container[int]) -> None:
-        """Drop what is known of stages by their id, but for those that are kept."""
-        self.last_rdd = {one: rdd for one, rdd in self.last_rdd.items() if one in kept}
-        of_stage = self._jobs_of_stage
-        self._jobs_of_stage = {one: jobs for one, jobs in of_stage.items() if one in kept}
-
-    def list_stages_as(self, other: Collector) -> None:
-        """Know of each stage which jobs list it, as another collector does."""
-        self._jobs_of_stage = other._jobs_of_stage
-
-    def job_of_stage(self, stage_id: int) -> int:
-        """Return the first job listing a stage whose submission is not in the log, else −1."""
-        listed = self._jobs_of_stage.get(stage_id)
-        return listed.lowest if listed else -1
-
-
-@lru_cache(1024)
-def _runs_python(name: str, scope: str) -> bool:
-    """Tell by the name and scope of an RDD whether its tasks run Python workers."""
-    return any(word in name or word in scope for word in _PYTHON)
-
-
-def _number(text: str | None) -> float:
-    try:
-        number = float(text) if text else nan
-    except ValueError:
-        return nan
-    return number if 0 <= number < MOST_ID else nan

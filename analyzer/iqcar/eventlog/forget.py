@@ -70,7 +70,7 @@ def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
     ended_jobs = {
         number
         for number, job in log.jobs.items()
-        if job.completion < time_ms and number not in log.active_jobs
+        if job.completion < time_ms and number not in log.jobs_of_stages.active
     }
     gone = {
         key
@@ -88,7 +88,8 @@ def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
     total.jobs += len(ended_jobs)
     listed = {stage_id for job in log.jobs.values() for stage_id in job.stage_ids}
     listed |= {stage_id for stage_id, _ in log.stages}
-    log.forget_stages(listed)
+    log.jobs_of_stages.forget_all_but(listed)
+    log.last_rdd = {one: rdd for one, rdd in log.last_rdd.items() if one in listed}
     total.sql_executions += _forget_executions(log, time_ms)
     removed = [name for name, executor in log.executors.items() if executor.removed < time_ms]
     for name in removed:
@@ -173,5 +174,4 @@ def copy_since(log: Collector, time_ms: float, now_ms: float) -> Collector:
     kept["last_time"] = now_ms
     part = Collector(**kept)
     part.use_tasks(log.task_intake.since(time_ms))
-    part.list_stages_as(log)
     return part

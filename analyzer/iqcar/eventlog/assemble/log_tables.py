@@ -274,7 +274,7 @@ def _stages(
     completion = np.array([stage.completion for stage in stages], np.float64)
     submission = np.array([stage.submission for stage in stages], np.float64)
     jobs = [
-        stage.job if stage.job >= 0 else log.job_of_stage(stage_id)
+        stage.job if stage.job >= 0 else log.jobs_of_stages.first(stage_id)
         for stage, (stage_id, _) in zip(stages, keys, strict=True)
     ]
     job_pool = {number: job.pool for number, job in log.jobs.items()}

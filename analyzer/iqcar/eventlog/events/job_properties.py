@@ -8,6 +8,7 @@ SQL execution.
 from __future__ import annotations
 
 from itertools import islice
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +26,8 @@ MAX_PROPERTY = 500
 """Characters kept of a property's name and value: more is no name of a team."""
 MOST_PROPERTIES = 50
 """Properties kept of one job; programs set a handful."""
+MOST_ID = 2**63
+"""Bound of the numbers of SQL executions: they are 64-bit integers."""
 
 _OF_SPARK = frozenset(
     (
@@ -93,3 +96,12 @@ def _decoded(text: bytes) -> dict[str, Any]:
         except ValueError:
             return {}
     return found if isinstance(found, dict) else {}
+
+
+def execution_number(text: str | None) -> float:
+    """Parse the number of a SQL execution; NaN where it is none."""
+    try:
+        number = float(text) if text else nan
+    except ValueError:
+        return nan
+    return number if 0 <= number < MOST_ID else nan

@@ -54,6 +54,42 @@ class Listed:
         return self.waiting[0] if self.waiting else self.highest
 
 
+class JobsOfStages:
+    """Which jobs list a stage, and which of them runs it."""
+
+    def __init__(self) -> None:
+        self.active: dict[int, Job] = {}
+        """Jobs that have not ended, by number."""
+        self._listed: dict[int, Listed] = {}
+
+    def start(self, number: int, job: Job) -> None:
+        """Take in a job, which is active until it ends."""
+        self.active[number] = job
+        for stage_id in job.stage_ids:
+            listed = self._listed.get(stage_id)
+            if listed is None:
+                listed = self._listed[stage_id] = Listed()
+            listed.add(number)
+
+    def end(self, number: int) -> Job | None:
+        """Return the job that ended; None if none of this number was active."""
+        return self.active.pop(number, None)
+
+    def running(self, stage_id: int) -> int:
+        """Return the job that runs a stage now: the first active one that lists it, else −1."""
+        listed = self._listed.get(stage_id)
+        return listed.first_of(self.active) if listed else -1
+
+    def first(self, stage_id: int) -> int:
+        """Return the first job that lists a stage, for one whose submission was lost; else −1."""
+        listed = self._listed.get(stage_id)
+        return listed.lowest if listed else -1
+
+    def forget_all_but(self, stage_ids: Container[int]) -> None:
+        """Drop what is known of other stages."""
+        self._listed = {one: jobs for one, jobs in self._listed.items() if one in stage_ids}
+
+
 @dataclass(slots=True)
 class Stage:
     """One stage attempt that was submitted or ran a task."""

@@ -47,6 +47,12 @@ _CATALOG = "spark_catalog."
 _CUT = "..."
 """Ends a path longer than `spark.sql.maxMetadataStringLength`: its last part may be a folder."""
 
+_PYTHON = (
+    "PythonRDD", "PairwiseRDD", "PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonMap",
+    "PythonDataSource",
+)  # fmt: skip
+"""In the name or scope of an RDD whose tasks run Python workers."""
+
 
 class _Scope(msgspec.Struct, gc=False):
     """``Scope`` of an RDD, which is JSON in a text: the operation that made it."""
@@ -177,6 +183,12 @@ def scope_name(scope: str) -> str:
     except NOT_FITTING:
         return ""
     return normalise(without_number(redact_text(name.strip(), MAX_OPERATOR))).replace(_CATALOG, "")
+
+
+@lru_cache(1024)
+def runs_python(name: str, scope: str) -> bool:
+    """Tell by the name and scope of an RDD whether its tasks run Python workers."""
+    return any(word in name or word in scope for word in _PYTHON)
 
 
 def stage_label(scopes: Iterable[str], operators: Iterable[str]) -> str:
