@@ -22,7 +22,7 @@ from iqcar.eventlog.events.connect_requests import (
 from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.descriptions import clean_description
 from iqcar.eventlog.events.job_properties import execution_number, job_properties
-from iqcar.eventlog.events.job_state import Executor, Job, Stage, JobsOfStages
+from iqcar.eventlog.events.job_state import Executor, Job, JobsOfStages, Stage
 from iqcar.eventlog.events.operators import runs_python, scope_name
 from iqcar.eventlog.events.settings import settings_of
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
