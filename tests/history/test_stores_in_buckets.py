@@ -128,6 +128,22 @@ def test_azures_store_holds_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         check_kept("abfs://metrics/teams/iqcar", tmp_path)
 
 
+def test_a_file_system_that_knows_of_no_listings_holds_a_store(tmp_path: Path) -> None:
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    class Plain(LocalFileSystem):
+        """As SFTP's: what is listed is asked for each time."""
+
+        protocol = "plain"
+
+        def ls(self, path: str, detail: bool = False) -> list[Any]:
+            return super().ls(path, detail=detail)
+
+    fsspec.register_implementation("plain", Plain, clobber=True)
+    check_kept(f"plain://{tmp_path}/store", tmp_path)
+
+
 def test_hdfs_holds_a_store(tmp_path: Path) -> None:
     with object_stores.hadoop_cluster(tmp_path) as address:
         check_kept(f"{address}/teams/iqcar", tmp_path)

@@ -123,8 +123,13 @@ class Store:
 
     def list(self, table: TableSpec, since: str = "", until: str = "") -> list[StoredFile]:
         """List the files of a table whose days lie in a range, ends included, by addition."""
+        folder = f"{self.root}/{table.name}"
         with self._told():
-            paths = self.files.find(f"{self.root}/{table.name}", detail=True, refresh=True)
+            if self._protocols & _OBJECTS:  # what was listed of other tables still holds
+                paths = self.files.find(folder, detail=True, refresh=True)
+            else:
+                self.files.invalidate_cache()
+                paths = self.files.find(folder, detail=True)
         found = []
         for path, details in paths.items():
             name = _FILE.search(path)
