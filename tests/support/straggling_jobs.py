@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 TASKS = 16
 ROWS = 120_000
-"""Rows that a task hashes: about a quarter of a second of a core of its own."""
+"""Rows that a task hashes: about a sixth of a second of a core of its own."""
 HOGS = 8
 """Processes beside the task on its one core: it gets a ninth."""
 SQUEEZED_AT = 6

@@ -295,7 +295,7 @@ def open_store(url: str) -> Store:
 
     named = re.sub(r"^s3[an]://", "s3://", url)
     try:
-        # DuckDB asks ten times for each file what it is: what Store.list found answers, as no file
+        # DuckDB asks up to twenty times what a file is: what Store.list found answers, as no file
         # is ever changed.
         files, root = fsspec.core.url_to_fs(named, use_listings_cache=True)
     except ImportError as error:
