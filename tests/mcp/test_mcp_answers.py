@@ -28,9 +28,11 @@ from iqcar.history import add
 from iqcar.mcp.agent_server import TOOLS, make_server
 from iqcar.mcp.bounded import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.report.json.whatif import whatif_to_json
+from iqcar.serve import fork_server
 from iqcar.serve.cache import Cache
 from iqcar.serve.served_paths import Places
 from iqcar.serve.service import Service
+from tests.support.command import launch_imported
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
 from tests.support.nightly_logs import nightly_logs
@@ -49,6 +51,12 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server in this process starts analyses as soon as one that has imported what they need."""
+    monkeypatch.setattr(fork_server, "launch", launch_imported)
 
 
 @asynccontextmanager

@@ -163,6 +163,32 @@ def _fork_server_beside() -> None:
     launch_another, fork_server.launch = fork_server.launch, launch
 
 
+async def launch_imported() -> tuple[socket.socket, Callable[[], Awaitable[object]]]:
+    """Launch a fork server that has imported everything, for a service in this process.
+
+    To be used in place of :func:`iqcar.serve.fork_server.launch`.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = _forking.Process(target=_become_fork_server, args=(theirs,))
+        process.start()
+
+    async def kill() -> None:
+        process.kill()
+        process.join()
+
+    return ours, kill
+
+
+def _become_fork_server(channel: socket.socket) -> None:
+    from iqcar.serve import fork_server
+
+    os.setsid()
+    os.dup2(channel.fileno(), 0)
+    channel.close()
+    fork_server.main()
+
+
 def _main(words: list[str], files: list[int], variables: dict[str, str]) -> None:
     from iqcar.cli.main import main
 
