@@ -192,6 +192,7 @@ def test_one_query_can_be_shown_alone(folder: Path) -> None:
     assert "did you mean sessions" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_change_is_explained_and_asked_again_without_a_parameter(folder: Path) -> None:
     words = ("compare", folder / "before", folder / "slower", "--explain")
     done = iqcar(*words, "1.1")
@@ -210,6 +211,7 @@ def test_a_change_is_explained_and_asked_again_without_a_parameter(folder: Path)
     assert "did you mean compute_ms" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_printed_method_stands_beside_ours(folder: Path, tmp_path: Path) -> None:
     words = ("compare", folder / "before", folder / "slower", "--method", "printed")
     done = iqcar(*words, "--explain", "1", "--json", tmp_path / "out.json")

@@ -89,6 +89,7 @@ def test_a_setting_is_blamed_only_where_its_symptom_fits() -> None:
     assert comparison.changes.empty
 
 
+@pytest.mark.slow
 def test_blame_before_and_after_sums_to_the_change_of_lost_time() -> None:
     _, comparison = compared("neighbour, other application", 21)
     for query in comparison.common.tolist():

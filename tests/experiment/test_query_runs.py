@@ -7,7 +7,7 @@ from iqcar.experiment.query_runs import attached
 from tests.support.listener_spark import build_jar
 
 
-def test_the_plugin_isattached_beside_the_plans_own() -> None:
+def test_the_plugin_is_attached_beside_the_plans_own() -> None:
     build_jar()
     conf = {"spark.plugins": f"org.example.Own,{PLUGIN}", "spark.jars": "/opt/own.jar"}
     found = attached(conf)

@@ -303,6 +303,7 @@ def test_a_store_in_a_bucket_holds_the_same(logs: Path) -> None:
     assert add(store, chosen, processes=1).known == 2
 
 
+@pytest.mark.slow
 def test_every_command_writes_what_its_schema_says(store: str, logs: Path) -> None:
     checker = jsonschema.Draft202012Validator(json.loads(history_schema()))
     for words in (

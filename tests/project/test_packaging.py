@@ -235,6 +235,7 @@ def test_a_path_below_something_else_is_no_machine_path(fine: str) -> None:
     assert not MACHINE_PATH.search(fine)
 
 
+@pytest.mark.slow
 def test_compiled_code_multiplies_no_matrices() -> None:
     """Numba does that with SciPy, which is not among what iqcar needs."""
     found = []

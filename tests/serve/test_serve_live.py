@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import httpx
+import pytest
 
 from iqcar.serve.followers import MAX_FOLLOWED
 from tests.live.test_window import queue
@@ -30,6 +31,7 @@ def events(server: Served, key: str) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_stream_follows_an_application_to_its_end(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
     folder.mkdir()
@@ -46,6 +48,7 @@ def test_a_stream_follows_an_application_to_its_end(tmp_path: Path) -> None:
         until(lambda: not server.workers(FOLLOWING))
 
 
+@pytest.mark.slow
 def test_nobody_is_followed_when_nobody_looks(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
     folder.mkdir()

@@ -96,6 +96,7 @@ def test_schweizer_wolff_equals_all_pairs_where_the_grid_holds_all_ranks(seed, t
     assert mine_bounds == pytest.approx(bounds, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_schweizer_wolff_on_a_grid_is_close_to_all_pairs() -> None:
     # 128 of 300 ranks: the sum over the grid is a trapezoid rule, off by some thousandths.
     x, y = job(3, tasks=300)
