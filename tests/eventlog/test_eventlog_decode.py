@@ -308,6 +308,10 @@ JSON = st.recursive(
 )
 
 
+IDS = {"Job ID", "Stage ID", "Stage IDs", "Stage Attempt ID", "Parent IDs", "executionId"}
+"""An event about an id that Spark cannot have given is malformed."""
+
+
 @given(data=st.data())
 def test_any_value_in_any_field_never_raises_and_keeps_the_event(
     data: st.DataObject, log_path: Path
@@ -326,6 +330,6 @@ def test_any_value_in_any_field_never_raises_and_keeps_the_event(
         break
     lines[number] = json.dumps(event).encode()
     row = only_input(read_lines(lines, log_path))
-    assert row["events"] == len(MIXED)
-    assert row["malformed_lines"] == 0
+    assert row["malformed_lines"] <= (key in IDS)
+    assert row["events"] == len(MIXED) - row["malformed_lines"]
     assert row["tasks"] == BASE_TASKS
