@@ -233,7 +233,10 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
     for _ in range(ROUNDS):
         orjson_seconds, size = measure_orjson(path)
         rounds.append((orjson_seconds, measure_reader(path), measure_reader(path, 2)))
-    orjson_seconds, reader, two = min(rounds, key=lambda r: r[1]["seconds"] / r[0])
+    # What else runs on the machine can only lengthen a time: the shortest of each kind is compared.
+    orjson_seconds = min(seconds for seconds, _, _ in rounds)
+    reader = min((one for _, one, _ in rounds), key=lambda one: one["seconds"])
+    two = min((two for _, _, two in rounds), key=lambda two: two["passed"])
     ratios = sorted(reader["seconds"] / seconds for seconds, reader, _ in rounds)
     of_two = sorted(two["passed"] / seconds for seconds, _, two in rounds)
     read = f"read {reader['tasks']}, records {reader['records']}, intervals {reader['intervals']}"
@@ -241,12 +244,14 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
     print(f"tasks      {tasks}, {read}")
     print(f"orjson     {orjson_seconds:.2f} s  loads only, lines in memory")
     print(f"iqcar      {reader['seconds']:.2f} s  file → tables, one core")
-    all_ratios = ", ".join(f"{ratio:.2f}" for ratio in ratios)
     one_goal, two_goal = (1.2, 0.8) if recorded else (1.0, 0.6)
     print(f"two cores  {two['passed']:.2f} s passed")
-    print(f"ratio      {ratios[ROUNDS // 2]:.2f}  median of {all_ratios}; goal {one_goal}")
-    all_ratios = ", ".join(f"{ratio:.2f}" for ratio in of_two)
-    print(f"of two     {of_two[ROUNDS // 2]:.2f}  median of {all_ratios}; goal {two_goal}")
+    for name, seconds, goal, all_ratios in (
+        ("ratio", reader["seconds"], one_goal, ratios),
+        ("of two", two["passed"], two_goal, of_two),
+    ):
+        rounds_of = ", ".join(f"{ratio:.2f}" for ratio in all_ratios)
+        print(f"{name:10} {seconds / orjson_seconds:.2f}  goal {goal}; in each round {rounds_of}")
     print(f"peak       {max(r['peak_mb'] for _, *both in rounds for r in both):.0f} MB; goal 700")
 
 
