@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import iqcar
-from tests.spark.test_rules_applied import applied, pool, rule, rules_file
 from tests.support import SUPPORT
 from tests.support.listener_spark import App, run, spark_params
+from tests.support.ruled_apps import applied, pool, rule, rules_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.smoke, pytest.mark.portable]
 SLOTS = 4

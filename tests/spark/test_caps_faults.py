@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.test_rules_applied import applied, pool, rule, rules_file
 from tests.support import SUPPORT
 from tests.support.listener_spark import App, run
+from tests.support.ruled_apps import applied, pool, rule, rules_file
 from tests.support.standalone_cluster import CORES, HOSTS, Cluster
 
 pytestmark = pytest.mark.spark

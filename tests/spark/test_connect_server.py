@@ -15,7 +15,6 @@ import pytest
 
 import iqcar
 from iqcar.tables import Tables, texts
-from tests.spark.test_rules_applied import applied, pool, pools_of_tasks, rule, rules_file
 from tests.support import SUPPORT
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (
@@ -31,6 +30,7 @@ from tests.support.listener_spark import (
     spark_params,
     spark_version,
 )
+from tests.support.ruled_apps import applied, pool, pools_of_tasks, rule, rules_file
 from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark

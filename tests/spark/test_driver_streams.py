@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from iqcar.live.driver_stream import TOKEN, DriverTail
-from tests.spark.test_rules_applied import PLUGIN
 from tests.support import SUPPORT
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
+    PLUGIN,
     build_jar,
     command,
     environment,

@@ -11,7 +11,6 @@ import pytest
 
 import iqcar
 from iqcar.tables import texts
-from tests.spark.test_rules_applied import pool, rule, rules_file
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     JAR,
@@ -23,6 +22,7 @@ from tests.support.listener_spark import (
     read_events,
     spark_params,
 )
+from tests.support.ruled_apps import pool, rule, rules_file
 from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
