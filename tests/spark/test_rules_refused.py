@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.listener_spark import (
-    LISTENER_ONLY,
-    App,
-    run_applications,
-    spark_params,
-)
+from tests.support.listener_spark import LISTENER_ONLY, App, run_applications, spark_params
 from tests.support.ruled_apps import (
     FIRST,
     REFUSED,
