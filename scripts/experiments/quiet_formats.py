@@ -21,7 +21,7 @@ import iqcar
 from iqcar.demand.outside_load import outside_load
 from iqcar.tables import INTERVALS, SAMPLES, TASK_RECORDS
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, run, spark_homes
+from tests.support.listener_spark import PLUGIN, TWO_CORES, run_alone, spark_homes
 
 RESULT = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "quiet_formats.json"
 
@@ -56,9 +56,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             job = [str(SUPPORT / "format_jobs.py"), str(folder / "data")]
-            prefix = ["taskset", "-c", "0-1"]
-            done = run(
-                spark_homes()[0], folder, job, master="local[16]", conf=PLUGIN, prefix=prefix
+            done = run_alone(
+                spark_homes()[0], folder, job, master="local[16]", conf=PLUGIN, prefix=TWO_CORES
             )
             if done.exit_code:
                 sys.exit(f"quiet_formats: the application failed: {done.errors[-500:]}")

@@ -88,7 +88,7 @@ def record_known_waits(home: Path, folder: Path) -> App:
             "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
             "spark.iqcar.profile.buckets": "8",
         },
-        prefix=["taskset", "-c", f"0-{SPIN_CORES - 1}"],
+        two_cores=True,
     )
     assert done.exit_code == 0, done.errors[-3000:]
     feeder.join()

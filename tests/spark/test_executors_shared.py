@@ -46,7 +46,7 @@ def started(
         [str(TEST_JAR), job],
         master=cluster.master,
         conf=conf,
-        options=["--jars", str(JAR), *WORKLOADS],
+        options=["--jars", str(JAR), "--class", WORKLOADS],
     )
     with (folder / "errors").open("w") as out:
         running = subprocess.Popen(

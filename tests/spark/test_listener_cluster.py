@@ -26,6 +26,7 @@ from tests.support.listener_spark import (
     read_events,
     records_of,
     run,
+    run_alone,
     run_workloads,
     samples_of,
     share,
@@ -118,13 +119,13 @@ def test_two_executors_on_one_host_share_one_series(cluster: Cluster, tmp_path: 
 def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    app = run_workloads(
+    app = run_alone(
         cluster.home,
         tmp_path,
-        "many",
+        [str(TEST_JAR), "many"],
         master=cluster.master,
         conf=MEASURED,
-        options=["--driver-class-path", str(JAR)],
+        options=["--driver-class-path", str(JAR), "--class", WORKLOADS],
     )
     check_all_measured(app)
     assert not [e for e in app.events if e["Event"] == "SparkListenerExecutorRemoved"]
@@ -140,7 +141,7 @@ def test_an_executor_killed_midway_costs_its_tasks_records_only(
         [str(TEST_JAR), "nap"],
         master=cluster.master,
         conf=MEASURED,
-        options=["--jars", str(JAR), *WORKLOADS],
+        options=["--jars", str(JAR), "--class", WORKLOADS],
     )
     errors = tmp_path / "errors"
     with errors.open("w") as out:
@@ -201,7 +202,7 @@ def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
             **MEASURED,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         },
-        options=["--jars", str(JAR), *WORKLOADS],
+        options=["--jars", str(JAR), "--class", WORKLOADS],
     )
     output, errors = tmp_path / "output", tmp_path / "errors"
     with output.open("w") as out, errors.open("w") as err:

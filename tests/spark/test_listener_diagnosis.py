@@ -15,8 +15,6 @@ from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
 pytestmark = pytest.mark.spark
 
-TWO_CORES = ["taskset", "-c", "0-1"]
-
 
 def diagnosed(app: App) -> Diagnosis:
     """Diagnose an application's log, job groups being queries."""
@@ -28,7 +26,7 @@ def contended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """Two queries of two spinning tasks each on two cores, beside one that sleeps."""
     folder = tmp_path_factory.mktemp("contended")
     job = [str(SUPPORT / "contending_jobs.py")]
-    done = run(request.param, folder, job, master="local[5]", conf=PLUGIN, prefix=TWO_CORES)
+    done = run(request.param, folder, job, master="local[5]", conf=PLUGIN, two_cores=True)
     assert done.exit_code == 0, done.errors[-3000:]
     return diagnosed(done)
 

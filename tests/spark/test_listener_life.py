@@ -39,8 +39,7 @@ def jobs(home: Path, folder: Path, *names: str, plugin: bool = True, **more: Any
     """Run jobs of life_jobs.py with the plugin or without."""
     folder.mkdir(exist_ok=True)
     conf = {**(PLUGIN if plugin else {}), **more.pop("conf", {})}
-    options = ["--jars", str(JAR)] if plugin else []
-    return run(home, folder, [str(JOBS), *names], conf=conf, options=options, **more)
+    return run(home, folder, [str(JOBS), *names], conf=conf, **more)
 
 
 def results(app: App) -> list[str]:

@@ -13,7 +13,6 @@ from tests.support.listener_spark import PLUGIN, run, spark_params
 pytestmark = pytest.mark.spark
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
-TWO_CORES = ["taskset", "-c", "0-1"]
 HARDLY = 0.05
 """Share of its run that a query may lose to others where nothing is short."""
 
@@ -23,7 +22,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """What the plugin recorded of the jobs, read once."""
     folder = tmp_path_factory.mktemp("formats")
     job = [str(SUPPORT / "format_jobs.py"), str(folder / "data")]
-    done = run(request.param, folder, job, master="local[16]", conf=PLUGIN, prefix=TWO_CORES)
+    done = run(request.param, folder, job, master="local[16]", conf=PLUGIN, two_cores=True)
     assert done.exit_code == 0, done.errors[-3000:]
     return iqcar.read([folder / "log"], query_by="job-group")
 

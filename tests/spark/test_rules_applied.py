@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +12,8 @@ from iqcar.tables import Tables, texts
 from tests.conftest import measures_again
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
-    APP_TIMEOUT_S,
-    JAR,
     PLUGIN,
     App,
-    read_events,
     records_of,
     run,
     spark_params,
@@ -32,22 +27,18 @@ from tests.support.ruled_apps import (
     rules_file,
     scheduler_mode,
 )
-from tests.support.standalone_cluster import wait_until
 
 pytestmark = pytest.mark.spark
 portable = pytest.mark.portable
 """What acts through Spark's own classes; how our files and switches are read is the same on all."""
 
 JOBS = SUPPORT / "rules_jobs.py"
-SAME_CALL_SITES = "--driver-java-options=-Dsun.reflect.inflationThreshold=2147483647"
-"""JDK 17 generates code for a method that reflection calls often, and Spark then finds no line of
-it: a driver's second application would have other call sites than its first."""
 
 
 class Recurring(NamedTuple):
-    """Queries recorded without rules, then run again with a pool for each and other constants.
+    """Queries recorded without rules, then run again with a pool for each and another constant.
 
-    `plans` are the fingerprints of the contest's two queries, which ran in the first run only.
+    `plans` are the fingerprints of the contest's two queries.
     """
 
     home: Path
@@ -61,45 +52,29 @@ class Recurring(NamedTuple):
 def recurring(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Recurring:
-    """Two applications, one after the other, in one driver."""
+    """Two applications that read the same tables."""
     folder = tmp_path_factory.mktemp("recurring")
-    (folder / "after").mkdir()
-    again, log = folder / "again.json", folder / "after" / "log"
-    log.mkdir()
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as beside:
-        patch.setenv("LAKE", str(folder))
-        patch.setenv("AGAIN", str(again))
-        conf: dict[str, str] = {}
-        driver = beside.submit(
-            *(run, request.param, folder, [str(JOBS)]),
-            master="local[4]",
-            conf=PLUGIN,
-            options=["--jars", str(JAR), SAME_CALL_SITES],
-        )
-        try:
-            first = "log of the first run"
-            wait_until(lambda: driver.done() or ended_logs(folder), first, APP_TIMEOUT_S)
-            before = iqcar.read([folder / "log"])
-            found = sorted({f for f in texts(before.queries, "fingerprint") if f})
-            assigned = {fingerprint: f"pool-{n}" for n, fingerprint in enumerate(found)}
-            path = rules_file(
-                folder / "rules.json",
-                [pool(name, 1 + n) for n, name in enumerate(assigned.values())],
-                [rule(name, fingerprint=f) for f, name in assigned.items()],
-            )
-            conf = {"spark.eventLog.dir": log.as_uri(), "spark.iqcar.rules": path}
-        finally:  # whatever happened here, the driver goes on to its end
-            (folder / "written").write_text(json.dumps(conf), encoding="utf-8")
-            (folder / "written").rename(again)
-        both = driver.result()
-    assert both.exit_code == 0, both.errors[-3000:]
-    app = App(0, both.output, both.errors, read_events(folder / "after"))
-    plans = contest_plans(before, both.events)
-    return Recurring(request.param, plans, assigned, iqcar.read([log]), app)
+    first = run_jobs(request.param, folder, "before", "7", PLUGIN)
+    before = iqcar.read([first.log])
+    found = sorted({f for f in texts(before.queries, "fingerprint") if f})
+    assigned = {fingerprint: f"pool-{n}" for n, fingerprint in enumerate(found)}
+    path = rules_file(
+        folder / "rules.json",
+        [pool(name, 1 + n) for n, name in enumerate(assigned.values())],
+        [rule(name, fingerprint=f) for f, name in assigned.items()],
+    )
+    app = run_jobs(request.param, folder, "after", "5", applied(path))
+    plans = contest_plans(before, first.events)
+    return Recurring(request.param, plans, assigned, iqcar.read([app.log]), app)
 
 
-def ended_logs(folder: Path) -> list[Path]:
-    return [log for log in (folder / "log").glob("*") if log.suffix not in (".inprogress", ".crc")]
+def run_jobs(home: Path, tables: Path, name: str, constant: str, conf: dict[str, str]) -> App:
+    """Run the queries with a constant; the folder of the tables has one for each application."""
+    (tables / name).mkdir()
+    job = [str(JOBS), str(tables), constant]
+    app = run(home, tables / name, job, master="local[4]", conf=conf)
+    assert app.exit_code == 0, app.errors[-3000:]
+    return app
 
 
 def contest_plans(tables: Tables, events: list[dict[str, Any]]) -> dict[str, str]:
@@ -162,7 +137,7 @@ def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
             rule("gold", fingerprint="plan:0123456789abcdef0123456789abcdef"),
         ],
     )
-    job = [str(JOBS), "contest"]
+    job = [str(JOBS), str(tmp_path), "7", "contest"]
     after = run(recurring.home, tmp_path, job, master="local[4]", conf=applied(path))
     assert after.exit_code == 0, after.errors[-3000:]
     gold, iron = launched_while_both_ran(after)

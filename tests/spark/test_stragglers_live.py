@@ -9,7 +9,7 @@ import iqcar
 from iqcar.pipeline import stragglers_of
 from iqcar.stragglers import Stragglers, StragglerSettings
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, run, spark_params
+from tests.support.listener_spark import PLUGIN, run_alone, spark_params
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +20,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     job = [str(SUPPORT / "straggling_jobs.py")]
     conf = {**PLUGIN, "spark.python.worker.reuse": "true"}
     one_core = ["taskset", "-c", "0"]
-    done = run(request.param, folder, job, master="local[1]", conf=conf, prefix=one_core)
+    done = run_alone(request.param, folder, job, master="local[1]", conf=conf, prefix=one_core)
     assert done.exit_code == 0, done.errors[-3000:]
     return iqcar.read([folder / "log"], query_by="job-group")
 

@@ -84,7 +84,6 @@ together("one of a pool", "two of a pool")
 if not spark.version.startswith("3.3"):  # its Python functions do not go with Python 3.11
     sc.setJobDescription("strict rdd")
     seen["strict rdd"] = at_once(sc.parallelize(range(6), 6).mapPartitions(span).collect())
-if spark.version >= "4":  # Spark 3 leaves a timer behind that keeps its JVM from ending
     sc.setJobDescription("strict barrier")
     whole = sc.parallelize(range(3), 3).barrier().mapPartitions(in_turn).collect()
     seen["strict barrier"] = at_once(whole)

@@ -11,7 +11,6 @@ import functools
 import importlib.util
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 import pytest
 
 from tests.support import quick_jvm
+from tests.support.shared_driver import SharedDriver
 
 REPO = Path(__file__).resolve().parents[2]
 LISTENER = REPO / "listener"
@@ -31,7 +31,11 @@ JAR = LISTENER / "target" / "iqcar-listener.jar"
 TEST_JAR = LISTENER / "target" / "iqcar-listener-tests.jar"
 PLUGIN = {"spark.plugins": "org.iqcar.spark.IqcarPlugin"}
 LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener"}
-WORKLOADS = ["--class", "org.iqcar.spark.Workloads"]
+WORKLOADS = "org.iqcar.spark.Workloads"
+TWO_CORES = ["taskset", "-c", "0-1"]
+SAME_CALL_SITES = "--driver-java-options=-Dsun.reflect.inflationThreshold=2147483647"
+"""JDK 17 generates code for a method that reflection calls often, and Spark then finds no line of
+it: a driver's second application would have other call sites than its first."""
 GONE_IN_S = 30
 """A process that ends with its parent takes milliseconds; on a busy machine some seconds."""
 APP_TIMEOUT_S = 600
@@ -175,16 +179,8 @@ def environment(home: Path) -> dict[str, str]:
     return {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, **chosen}
 
 
-def command(
-    home: Path,
-    folder: Path,
-    job: list[str],
-    *,
-    master: str,
-    conf: dict[str, str],
-    options: list[str],
-) -> list[str]:
-    """The spark-submit command; the event log goes to ``folder``/log."""
+def settings(folder: Path, master: str, conf: Mapping[str, str], home: Path) -> dict[str, str]:
+    """All settings of an application; its event log goes to ``folder``/log, which this makes."""
     (folder / "log").mkdir()
     log = {
         "spark.eventLog.enabled": "true",
@@ -195,9 +191,21 @@ def command(
     }
     if master != "local" and not master.startswith("local["):
         log["spark.executor.defaultJavaOptions"] = quick_jvm.options(home)
-    flags = [
-        part for key, value in {**log, **conf}.items() for part in ("--conf", f"{key}={value}")
-    ]
+    return {**log, **conf}
+
+
+def command(
+    home: Path,
+    folder: Path,
+    job: list[str],
+    *,
+    master: str,
+    conf: dict[str, str],
+    options: list[str],
+) -> list[str]:
+    """The spark-submit command; the event log goes to ``folder``/log."""
+    chosen = settings(folder, master, conf, home)
+    flags = [part for key, value in chosen.items() for part in ("--conf", f"{key}={value}")]
     return [str(home / "bin" / "spark-submit"), "--master", master, *options, *flags, *job]
 
 
@@ -213,17 +221,52 @@ def run(
     job: list[str],
     *,
     master: str = "local[2]",
-    conf: dict[str, str] | None = None,
-    options: list[str] | None = None,
-    prefix: list[str] | None = None,
+    conf: Mapping[str, str] | None = None,
+    two_cores: bool = False,
 ) -> App:
-    """Run one application to its end. ``job`` is a Python file or [jar], and its arguments."""
+    """Run one application to its end in a driver that runs others before and after.
+
+    ``job`` is a Python file or the main class of the test jar, and its arguments. ``conf`` may hold
+    other system properties too. ``two_cores`` keeps it from using more.
+    """
+    main, *arguments = job
+    chosen = {"spark.master": master, **settings(folder, master, conf or {}, home)}
+    driver = shared_driver(home, two_cores and (os.cpu_count() or 2) > 2)
+    ended = driver.run(folder, main, arguments, chosen, APP_TIMEOUT_S)
+    events = read_events(folder) if any((folder / "log").iterdir()) else []
+    return App(*ended, events, folder / "log")
+
+
+def shared_driver(home: Path, two_cores: bool) -> SharedDriver:
+    """The driver of a Spark, started when it is first asked for, and again where it has ended."""
+    driver = DRIVERS.get((home, two_cores))
+    if driver is None or driver.process.poll() is not None:
+        build_jar()
+        options = ["--jars", str(JAR), SAME_CALL_SITES, "--conf", "spark.ui.enabled=false"]
+        start = [*(TWO_CORES if two_cores else []), str(home / "bin" / "spark-submit"), *options]
+        main = ["--class", "org.iqcar.spark.Applications", str(TEST_JAR)]
+        driver = DRIVERS[home, two_cores] = SharedDriver([*start, *main], environment(home))
+    return driver
+
+
+DRIVERS: dict[tuple[Path, bool], SharedDriver] = {}
+
+
+def run_alone(
+    home: Path,
+    folder: Path,
+    job: list[str],
+    *,
+    master: str = "local[2]",
+    conf: dict[str, str] | None = None,
+    options: Sequence[str] = ("--jars", str(JAR)),
+    prefix: Sequence[str] = (),
+) -> App:
+    """Run one application to its end in a driver of its own."""
     build_jar()
-    if options is None:
-        options = ["--jars", str(JAR)]
-    words = command(home, folder, job, master=master, conf=conf or {}, options=options)
+    words = command(home, folder, job, master=master, conf=conf or {}, options=[*options])
     done = subprocess.run(
-        [*(prefix or []), *words],
+        [*prefix, *words],
         env=environment(home),
         cwd=folder,
         capture_output=True,
@@ -235,55 +278,18 @@ def run(
 
 def run_workloads(home: Path, folder: Path, *names: str, **more: Any) -> App:
     """Run workloads of the test jar's main class."""
-    options = [*more.pop("options", ["--jars", str(JAR)]), *WORKLOADS]
-    return run(home, folder, [str(TEST_JAR), *names], options=options, **more)
+    return run(home, folder, [WORKLOADS, *names], **more)
 
 
 def run_applications(
-    home: Path,
-    folder: Path,
-    plans: Mapping[str, tuple[Sequence[str], Mapping[str, str]]],
-    *,
-    master: str = "local[2]",
+    home: Path, folder: Path, plans: Mapping[str, tuple[Sequence[str], Mapping[str, str]]]
 ) -> dict[str, App]:
-    """Run several applications one after the other in one driver, which saves starting JVMs.
-
-    A plan is an application's workloads, and its settings and, under keys that do not begin with
-    "spark.", system properties. Its log goes to a folder of its name, and its part of what the
-    driver printed to its App.
-    """
-    build_jar()
-    words = []
-    for name, (workloads, conf) in plans.items():
-        log = folder / name / "log"
-        log.mkdir(parents=True)
-        settings = {**conf, "spark.eventLog.dir": log.as_uri()}
-        words += [f"application={name}", *(f"-{k}={v}" for k, v in settings.items()), *workloads]
-    options = ["--jars", str(JAR), *WORKLOADS]
-    done = subprocess.run(
-        command(home, folder, [str(TEST_JAR), *words], master=master, conf={}, options=options),
-        env=environment(home),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=APP_TIMEOUT_S,
-    )
-    output, errors = by_application(done.stdout), by_application(done.stderr)
-    assert output.keys() == errors.keys() == plans.keys(), done.stderr[-3000:]
-    *_, last = plans
+    """Run an application for each plan, which is its workloads and its settings."""
     apps = {}
-    for name in plans:
-        failed = done.returncode if name == last else int("FAILED" in output[name].split())
-        log = folder / name / "log"
-        events = read_events(log.parent) if any(log.iterdir()) else []
-        apps[name] = App(failed, output[name], errors[name], events, log)
+    for name, (workloads, conf) in plans.items():
+        (folder / name).mkdir()
+        apps[name] = run_workloads(home, folder / name, *workloads, conf=conf)
     return apps
-
-
-def by_application(printed: str) -> dict[str, str]:
-    """What each application printed: its name stands on a line of its own before it."""
-    _, *parts = re.split(r"^application=(.*)\n", printed, flags=re.MULTILINE)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def share(record: dict[str, Any], *classes: str) -> float:

@@ -1,27 +1,25 @@
-"""Queries of many shapes for rules to recognise. Arguments: names of shapes; default: nearly all.
+"""Queries of many shapes for rules to recognise.
 
-The environment variable LAKE says where tables are. Where AGAIN names a file, a second application
-runs the shapes with other constants once that file exists, which holds its settings as JSON. Both
-read the same tables, so that they are the same recurring queries.
+Arguments: a folder for the tables that they read, where two applications are to have the same
+recurring queries; a constant of the queries; names of shapes. Default: all, the contest with few
+tasks.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import tempfile
 import threading
-import time
 from pathlib import Path
 
-from pyspark import InheritableThread, SparkContext
+from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
-spark: SparkSession
-sc: SparkContext
-number = 0
-folder = Path(os.environ.get("LAKE") or tempfile.mkdtemp())
+folder, number = Path(sys.argv[1]), int(sys.argv[2])
+tasks = 120 if sys.argv[3:] else 4
+"""Of each query of the contest."""
+spark = SparkSession.builder.getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", "3")
+sc = spark.sparkContext
 
 
 def sales() -> DataFrame:
@@ -167,10 +165,6 @@ def stream() -> None:
     query.stop()
 
 
-TASKS, FEW_TASKS = 120, 4
-tasks = TASKS
-
-
 def contest() -> None:
     """Two queries at once, each of many short tasks."""
     ready = threading.Barrier(2)
@@ -197,35 +191,13 @@ SHAPES = {
 }  # fmt: skip
 
 
-def application(names: list[str], constant: int, settings: dict[str, str]) -> None:
-    """Run shapes in an application of their own."""
-    global spark, sc, number
-    builder = SparkSession.builder
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark, number = builder.getOrCreate(), constant
-    sc = spark.sparkContext
-    spark.conf.set("spark.sql.shuffle.partitions", "3")
-    for name in names:
+def main() -> None:
+    """Run the shapes."""
+    for name in sys.argv[3:] or SHAPES:
         SHAPES[name]()
         forget()
         print("DONE", name, flush=True)
     spark.stop()
-
-
-def main() -> None:
-    """Run the shapes, once or twice; the contest, which takes long, only where it is asked for."""
-    global tasks
-    all_but_contest = [name for name in SHAPES if name != "contest"]
-    if "AGAIN" not in os.environ:
-        application(sys.argv[1:] or all_but_contest, 7, {})
-        return
-    tasks = FEW_TASKS
-    application([*SHAPES], 7, {})
-    again = Path(os.environ["AGAIN"])
-    while not again.exists():
-        time.sleep(0.1)
-    application(all_but_contest, 5, json.loads(again.read_text("utf-8")))
 
 
 main()

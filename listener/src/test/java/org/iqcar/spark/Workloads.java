@@ -10,7 +10,6 @@ import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import org.apache.spark.HashPartitioner;
@@ -21,19 +20,14 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
-import org.iqcar.spark.safety.FaultInjection;
 import scala.Tuple2;
 
 /**
  * Runs jobs whose waits are known beforehand, each in a job group of its name.
  *
- * <p>Arguments: names of workloads in order, each with :argument where it takes one. They may be
- * those of several applications, which run one after the other in this JVM: {@code
- * application=NAME} begins one, and {@code -KEY=VALUE} after it sets a Spark setting of it or,
- * where the key does not begin with "spark.", a system property while it runs.
+ * <p>Arguments: names of workloads in order, each with :argument where it takes one.
  */
 public final class Workloads {
-  private static final String BEGIN = "application=";
   private static volatile Latches latches = new Latches();
 
   private Workloads() {}
@@ -50,57 +44,14 @@ public final class Workloads {
   }
 
   public static void main(String[] args) throws Exception {
-    List<String> words = new ArrayList<>();
-    for (String arg : args) {
-      if (arg.startsWith(BEGIN) && !words.isEmpty()) {
-        runBesideOthers(words);
-        words.clear();
-      }
-      words.add(arg);
-    }
-    // The last one ends as an application of its own does.
-    run(words);
-  }
-
-  private static void runBesideOthers(List<String> words) {
-    try {
-      run(words);
-    } catch (Throwable failure) {
-      failure.printStackTrace();
-      System.out.println("FAILED");
-    }
-  }
-
-  private static void run(List<String> words) throws Exception {
-    SparkConf conf = new SparkConf();
-    List<String> workloads = new ArrayList<>();
-    Properties before = (Properties) System.getProperties().clone();
-    for (String word : words) {
-      if (word.startsWith(BEGIN)) {
-        System.out.println(word);
-        System.err.println(word);
-        FaultInjection.forgetFailures();
-        latches = new Latches();
-      } else if (word.startsWith("-")) {
-        String[] pair = word.substring(1).split("=", 2);
-        if (pair[0].startsWith("spark.")) {
-          conf.set(pair[0], pair[1]);
-        } else {
-          System.setProperty(pair[0], pair[1]);
-        }
-      } else {
-        workloads.add(word);
-      }
-    }
-    try (JavaSparkContext sc = new JavaSparkContext(conf)) {
-      for (String workload : workloads) {
+    latches = new Latches();
+    try (JavaSparkContext sc = new JavaSparkContext(new SparkConf())) {
+      for (String workload : args) {
         String[] parts = workload.split(":", 2);
         sc.setJobGroup(parts[0], parts[0], parts[0].equals("killed"));
         run(sc, parts[0], parts.length > 1 ? parts[1] : "");
         System.out.println("DONE " + parts[0]);
       }
-    } finally {
-      System.setProperties(before);
     }
   }
 
