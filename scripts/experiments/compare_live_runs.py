@@ -34,7 +34,7 @@ from iqcar.attach.plugin_jar import listener_jar
 from iqcar.attach.spark_conf import SparkConf
 from iqcar.demo.data import make_data
 from iqcar.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
-from tests.support import quick_jvm
+from tests.support import quick_spark
 
 SCALE = 0.2
 FILES = 8
@@ -48,7 +48,7 @@ STORE_SALES = {
 """Changed store sales."""
 CONF = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": quick_jvm.options(),
+    "spark.driver.extraJavaOptions": quick_spark.options(),
     "spark.memory.fraction": "0.13",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
@@ -75,7 +75,7 @@ def prepare(folder: Path) -> dict[str, Any]:
     dict
         ``queries``: SQL by name; and by kind of data, path and schema of each table.
     """
-    quick_jvm.make_archive()
+    quick_spark.make_archive()
     data = make_data(REPO / "build" / "demo", SCALE)
     schemas = json.loads((data / "schemas.json").read_text("utf-8"))
     texts = json.loads((data / "queries.json").read_text("utf-8"))

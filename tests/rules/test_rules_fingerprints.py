@@ -23,7 +23,7 @@ from iqcar.queries.identify import _fingerprint_of
 from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
 from tests.eventlog.test_name_family import KEPT
 from tests.eventlog.test_name_family import SAME as SAME_RUNS
-from tests.support import quick_jvm
+from tests.support import quick_spark
 from tests.support.examples import examples
 from tests.support.hostile_texts import Hostile, hostile
 from tests.support.listener_spark import JAR, TEST_JAR, build_jar, spark_homes
@@ -164,7 +164,7 @@ def answers(questions: list[tuple[str, str]]) -> list[str]:
     build_jar()
     path = f"{JAR}:{TEST_JAR}:{spark_homes()[0]}/jars/*"
     asked = "".join(f"{kind} {encode(text)}\n" for kind, text in questions)
-    words = ["java", *quick_jvm.PLAIN.split(), "-cp", path, MAIN]
+    words = ["java", *quick_spark.PLAIN.split(), "-cp", path, MAIN]
     done = subprocess.run(words, input=asked, capture_output=True, text=True, check=True)
     return [base64.b64decode(line).decode("utf-8") for line in done.stdout.splitlines()]
 

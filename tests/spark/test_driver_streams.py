@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +15,12 @@ from tests.support import SUPPORT
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
-    JAR,
     PLUGIN,
-    build_jar,
-    command,
-    environment,
-    read_events,
+    ended,
     spark_params,
+    start,
 )
+from tests.support.shared_driver import Running
 
 pytestmark = [pytest.mark.spark, pytest.mark.portable]
 SECRET = "-".join(["long", "enough", "to", "be", "one"])
@@ -36,7 +32,7 @@ SETTLED = {
 Streamed = tuple[list[Any], list[Any], bytes]
 
 
-def connected(address: str, process: subprocess.Popen[bytes], said: Path) -> DriverTail:
+def connected(address: str, running: Running) -> DriverTail:
     """Connect once the driver listens."""
     until = time.monotonic() + APP_TIMEOUT_S
     host, port = address.removeprefix("spark-live://").split(":")
@@ -45,7 +41,7 @@ def connected(address: str, process: subprocess.Popen[bytes], said: Path) -> Dri
             socket.create_connection((host, int(port))).close()
             return DriverTail(address)
         except OSError:
-            assert process.poll() is None, said.read_text("utf-8")[-3000:]
+            assert not running.ended.exists(), running.errors[-3000:]
             assert time.monotonic() < until
             time.sleep(0.1)
 
@@ -54,7 +50,6 @@ def connected(address: str, process: subprocess.Popen[bytes], said: Path) -> Dri
 def streamed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Streamed:
     """Events of the log, events of the stream, and what came to a stranger."""
     folder, home = tmp_path_factory.mktemp("streamed"), request.param
-    build_jar()
     port, go = free_port(), folder / "go"
     conf = {
         **PLUGIN,
@@ -62,34 +57,22 @@ def streamed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         "spark.iqcar.live.token": SECRET,
         "spark.mine.password": SECRET[::-1],
     }
-    words = command(
-        home, folder, [str(SUPPORT / "streamed_jobs.py"), str(go)],
-        master="local[2]", conf=conf, options=["--jars", str(JAR)],
-    )  # fmt: skip
-    # A pipe that nobody reads holds Spark up once it is full.
-    said = (folder / "said").open("w+")
-    process = subprocess.Popen(
-        words, env=environment(home), cwd=folder, stdout=said, stderr=said
-    )  # fmt: skip
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(os.environ, TOKEN, SECRET)
-            tail = connected(f"spark-live://127.0.0.1:{port}", process, folder / "said")
-        with socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(b"let me in\n")
-            given = stranger.recv(1000)
-        go.touch()
-        lines, until = [], time.monotonic() + APP_TIMEOUT_S
-        while not tail.gone and time.monotonic() < until:
-            for news in tail.poll():
-                lines += news.text.splitlines()
-            time.sleep(0.05)
-        assert process.wait(APP_TIMEOUT_S) == 0
-    finally:
-        process.kill()
-        process.wait()
-        said.close()
-    return read_events(folder), [json.loads(line) for line in lines], given
+    running = start(home, folder, [str(SUPPORT / "streamed_jobs.py"), str(go)], conf=conf)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, TOKEN, SECRET)
+        tail = connected(f"spark-live://127.0.0.1:{port}", running)
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"let me in\n")
+        given = stranger.recv(1000)
+    go.touch()
+    lines, until = [], time.monotonic() + APP_TIMEOUT_S
+    while not tail.gone and time.monotonic() < until:
+        for news in tail.poll():
+            lines += news.text.splitlines()
+        time.sleep(0.05)
+    app = ended(running)
+    assert app.exit_code == 0, app.errors[-3000:]
+    return app.events, [json.loads(line) for line in lines], given
 
 
 def test_the_stream_holds_the_events_of_the_log(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.spark.test_fleet import same
-from tests.support import quick_jvm
+from tests.support import quick_spark
 from tests.support.command import iqcar
 from tests.support.fleet_logs import write_fleet
 from tests.support.listener_spark import APP_TIMEOUT_S, spark_params
@@ -42,7 +42,7 @@ def test_executors_on_two_hosts_run_the_code_that_was_shipped(
     logs = tmp_path / "logs"
     write_fleet(logs)
     arguments = (logs, "--json", "-", "--settings", "least_tasks=10")
-    quick = f"--conf 'spark.executor.defaultJavaOptions={quick_jvm.options()}' pyspark-shell"
+    quick = f"--conf 'spark.executor.defaultJavaOptions={quick_spark.options()}' pyspark-shell"
     done = on_spark(
         *(*arguments, "--master", cluster.master),
         PYSPARK_PYTHON=sys.executable,

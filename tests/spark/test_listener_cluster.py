@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -14,22 +13,19 @@ import pytest
 
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
-    APP_TIMEOUT_S,
     JAR,
     PLUGIN,
     TEST_JAR,
     WORKLOADS,
     App,
-    build_jar,
-    command,
-    environment,
-    read_events,
+    ended,
     records_of,
     run,
     run_alone,
     run_workloads,
     samples_of,
     share,
+    start,
     wait_until_no_sampler_runs,
 )
 from tests.support.standalone_cluster import HOSTS, ONE_SLOT_EACH, Cluster, wait_until
@@ -134,34 +130,16 @@ def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
 def test_an_executor_killed_midway_costs_its_tasks_records_only(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    build_jar()
-    words = command(
-        cluster.home,
-        tmp_path,
-        [str(TEST_JAR), "nap"],
-        master=cluster.master,
-        conf=MEASURED,
-        options=["--jars", str(JAR), "--class", WORKLOADS],
+    running = start(
+        cluster.home, tmp_path, [WORKLOADS, "nap"], master=cluster.master, conf=MEASURED
     )
-    errors = tmp_path / "errors"
-    with errors.open("w") as out:
-        running = subprocess.Popen(
-            words,
-            env=environment(cluster.home),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=out,
-            text=True,
-        )
-        wait_until(lambda: "Finished task" in errors.read_text(), "finished task")
-        os.kill(executor_pid(errors.read_text()), signal.SIGKILL)
-        output, _ = running.communicate(timeout=APP_TIMEOUT_S)
-    assert running.returncode == 0, errors.read_text()[-3000:]
-    assert "DONE nap" in output
-    events = read_events(tmp_path)
-    ends = [e for e in events if e["Event"] == "SparkListenerTaskEnd"]
-    lost = [e for e in ends if e["Task End Reason"]["Reason"] == "ExecutorLostFailure"]
-    done = [e for e in ends if e["Task End Reason"]["Reason"] == "Success"]
+    wait_until(lambda: "Finished task" in running.errors, "finished task")
+    os.kill(executor_pid(running.errors), signal.SIGKILL)
+    app = ended(running)
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert "DONE nap" in app.output
+    lost = [e for e in app.ends if e["Task End Reason"]["Reason"] == "ExecutorLostFailure"]
+    done = [e for e in app.ends if e["Task End Reason"]["Reason"] == "Success"]
     assert lost
     assert not any(records_of(end) for end in lost)
     assert [len(records_of(end)) for end in done] == [1] * len(done)
@@ -190,39 +168,22 @@ def executor_pid(driver_log: str, host: str = "") -> int:
 def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    build_jar()
     server, reader = HOSTS
     go = tmp_path / "go"
-    words = command(
-        cluster.home,
-        tmp_path,
-        [str(TEST_JAR), f"fetch:{go}"],
-        master=cluster.master,
-        conf={
-            **MEASURED,
-            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        },
-        options=["--jars", str(JAR), "--class", WORKLOADS],
-    )
-    output, errors = tmp_path / "output", tmp_path / "errors"
-    with output.open("w") as out, errors.open("w") as err:
-        running = subprocess.Popen(
-            words, env=environment(cluster.home), cwd=tmp_path, stdout=out, stderr=err
-        )
-        wait_until(lambda: "WRITTEN" in output.read_text(), "shuffle files")
-        started = errors.read_text().count("Starting task")
-        pid = executor_pid(errors.read_text(), server)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            go.touch()
-            wait_until(
-                lambda: errors.read_text().count("Starting task") == started + 2, "two readers"
-            )
-            time.sleep(SERVER_STOPS_S)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        running.wait(APP_TIMEOUT_S)
-    app = App(running.returncode, output.read_text(), errors.read_text(), read_events(tmp_path))
+    conf = {**MEASURED, "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+    job = [WORKLOADS, f"fetch:{go}"]
+    running = start(cluster.home, tmp_path, job, master=cluster.master, conf=conf)
+    wait_until(lambda: "WRITTEN" in running.output, "shuffle files")
+    started = running.errors.count("Starting task")
+    pid = executor_pid(running.errors, server)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        go.touch()
+        wait_until(lambda: running.errors.count("Starting task") == started + 2, "two readers")
+        time.sleep(SERVER_STOPS_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    app = ended(running)
     check_all_measured(app)
     (end,) = (e for e in app.group("fetched") if e["Task Info"]["Host"] == reader)
     (record,) = records_of(end)

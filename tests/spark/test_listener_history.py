@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import quick_jvm
+from tests.support import quick_spark
 from tests.support.free_port import free_port
 from tests.support.listener_spark import (
     JAR,
@@ -57,7 +57,7 @@ def server(
         **environment(home),
         "SPARK_HISTORY_OPTS": " ".join(f"-D{key}={value}" for key, value in settings.items()),
         "SPARK_DAEMON_MEMORY": "512m",
-        "SPARK_DAEMON_JAVA_OPTS": quick_jvm.options(),
+        "SPARK_DAEMON_JAVA_OPTS": quick_spark.options(),
         "SPARK_DAEMON_CLASSPATH": str(JAR) if request.param else "",
     }
     log = tmp_path / "server.log"

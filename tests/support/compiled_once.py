@@ -21,10 +21,10 @@ import pytest
 
 from iqcar.cli.main import main
 from iqcar.tables import compiled
-from tests.support import quick_jvm
+from tests.support import quick_spark
 from tests.support.fleet_logs import write_fleet
 
-LOCK = quick_jvm.REPO / "build" / "kernels.lock"
+LOCK = quick_spark.REPO / "build" / "kernels.lock"
 """Held while kernels are compiled."""
 COMMANDS = (["topics", "--settings", "least_tasks=10"], ["analyze"])
 """Together they use nearly all kernels."""
@@ -58,5 +58,5 @@ if __name__ == "__main__":
     else:
         with ThreadPoolExecutor(1) as beside:
             if shutil.which("java"):
-                beside.submit(quick_jvm.make_archive)
+                beside.submit(quick_spark.make_archive)
             pytest.main(["--collect-only", "-qqq"])

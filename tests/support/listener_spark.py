@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import quick_jvm
-from tests.support.shared_driver import SharedDriver
+from tests.support import quick_spark
+from tests.support.shared_driver import Running, SharedDriver
 
 REPO = Path(__file__).resolve().parents[2]
 LISTENER = REPO / "listener"
@@ -168,11 +168,11 @@ def processes(word: str) -> list[bytes]:
 
 def environment(home: Path) -> dict[str, str]:
     """Environment variables for that Spark's scripts."""
-    python = python_of(home)
-    quick_jvm.make_archive(home)
+    python = quick_spark.python(home, python_of(home))
+    quick_spark.make_archive(home)
     chosen = {
         "SPARK_HOME": str(home),
-        "SPARK_SUBMIT_OPTS": quick_jvm.options(home),
+        "SPARK_SUBMIT_OPTS": quick_spark.options(home),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python,
     }
@@ -190,7 +190,7 @@ def settings(folder: Path, master: str, conf: Mapping[str, str], home: Path) -> 
         "spark.ui.enabled": "false",
     }
     if master != "local" and not master.startswith("local["):
-        log["spark.executor.defaultJavaOptions"] = quick_jvm.options(home)
+        log["spark.executor.defaultJavaOptions"] = quick_spark.options(home)
     return {**log, **conf}
 
 
@@ -215,7 +215,7 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def run(
+def start(
     home: Path,
     folder: Path,
     job: list[str],
@@ -223,8 +223,8 @@ def run(
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
     two_cores: bool = False,
-) -> App:
-    """Run one application to its end in a driver that runs others before and after.
+) -> Running:
+    """Start an application in a driver that runs others before and after.
 
     ``job`` is a Python file or the main class of the test jar, and its arguments. ``conf`` may hold
     other system properties too. ``two_cores`` keeps it from using more.
@@ -232,15 +232,31 @@ def run(
     main, *arguments = job
     chosen = {"spark.master": master, **settings(folder, master, conf or {}, home)}
     driver = shared_driver(home, two_cores and (os.cpu_count() or 2) > 2)
-    ended = driver.run(folder, main, arguments, chosen, APP_TIMEOUT_S)
-    events = read_events(folder) if any((folder / "log").iterdir()) else []
-    return App(*ended, events, folder / "log")
+    return driver.start(folder, main, arguments, chosen)
+
+
+def ended(running: Running) -> App:
+    """Wait for an application that was started; what it left behind."""
+    code = running.wait(APP_TIMEOUT_S)
+    log = running.ended.parent / "log"
+    events = read_events(log.parent) if any(log.iterdir()) else []
+    return App(code, running.output, running.errors, events, log)
+
+
+def run(home: Path, folder: Path, job: list[str], **more: Any) -> App:
+    """Run an application to its end in a driver that runs others before and after."""
+    return ended(start(home, folder, job, **more))
 
 
 def shared_driver(home: Path, two_cores: bool) -> SharedDriver:
-    """The driver of a Spark, started when it is first asked for, and again where it has ended."""
+    """The driver of a Spark, started when it is first asked for, and again where it has ended.
+
+    So it is where a test that failed has left an application that does not end.
+    """
     driver = DRIVERS.get((home, two_cores))
-    if driver is None or driver.process.poll() is not None:
+    if driver is None or not driver.idle:
+        if driver:
+            driver.close()
         build_jar()
         options = ["--jars", str(JAR), SAME_CALL_SITES, "--conf", "spark.ui.enabled=false"]
         start = [*(TWO_CORES if two_cores else []), str(home / "bin" / "spark-submit"), *options]

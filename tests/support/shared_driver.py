@@ -19,14 +19,6 @@ from typing import NamedTuple
 POLL_S = 0.02
 
 
-class Ended(NamedTuple):
-    """How an application ended, and what it and its driver printed meanwhile."""
-
-    exit_code: int
-    output: str
-    errors: str
-
-
 class SharedDriver:
     """The JVM of spark-submit with the plugin's jars; see Applications.java."""
 
@@ -44,24 +36,26 @@ class SharedDriver:
             text=True,
         )
         self.python = environment["PYSPARK_PYTHON"]
+        self.running: Running | None = None
         atexit.register(self.close)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can run an application."""
+        over = self.running is None or self.running.ended.exists()
+        return over and self.process.poll() is None
 
     def close(self) -> None:
         """End the JVM, whatever it does."""
         self.process.kill()
         self.process.wait()
 
-    def run(
-        self,
-        folder: Path,
-        main: str,
-        arguments: Sequence[str],
-        properties: Mapping[str, str],
-        patience_s: float,
-    ) -> Ended:
-        """Run an application in a folder: a Python file or a main class, and its arguments."""
+    def start(
+        self, folder: Path, main: str, arguments: Sequence[str], properties: Mapping[str, str]
+    ) -> Running:
+        """Start an application in a folder: a Python file or a main class, and its arguments."""
         sizes = [path.stat().st_size for path in self.printed]
-        ended = folder / "ended"
+        self.running = Running(self, folder / "ended", sizes)
         application = {
             "main": main,
             "arguments": list(arguments),
@@ -71,25 +65,14 @@ class SharedDriver:
                 "spark.sql.warehouse.dir": (folder / "spark-warehouse").as_uri(),
                 **properties,
             },
-            "ended": str(ended),
+            "ended": str(self.running.ended),
         }
         asked = folder / "application.json"
         asked.write_text(json.dumps(application), encoding="utf-8")
         assert self.process.stdin is not None
         self.process.stdin.write(f"{asked}\n")
         self.process.stdin.flush()
-        deadline = time.monotonic() + patience_s
-        while not ended.exists() and self.process.poll() is None:
-            if time.monotonic() > deadline:
-                self.close()
-                raise subprocess.TimeoutExpired(main, patience_s)
-            time.sleep(POLL_S)
-        code = int(ended.read_text()) if ended.exists() else self.process.wait()
-        output, errors = (
-            path.read_bytes()[size:].decode("utf-8", "replace")
-            for path, size in zip(self.printed, sizes, strict=True)
-        )
-        return Ended(code, output, errors)
+        return self.running
 
     def python_in(self, folder: Path) -> Path:
         """A Python that runs in a folder and prints where the JVM does."""
@@ -99,3 +82,36 @@ class SharedDriver:
         script.write_text(f'#!/bin/sh\n{words[0]} && {words[1]} "$@" >>{output} 2>&1\n', "utf-8")
         script.chmod(0o755)
         return script
+
+
+class Running(NamedTuple):
+    """An application of a shared driver."""
+
+    driver: SharedDriver
+    ended: Path
+    printed_before: Sequence[int]
+
+    @property
+    def output(self) -> str:
+        """What it and its driver have printed until now."""
+        return self._printed(0)
+
+    @property
+    def errors(self) -> str:
+        """What they have printed to standard error, which is the driver's log."""
+        return self._printed(1)
+
+    def _printed(self, which: int) -> str:
+        with self.driver.printed[which].open("rb") as printed:
+            printed.seek(self.printed_before[which])
+            return printed.read().decode("utf-8", "replace")
+
+    def wait(self, patience_s: float) -> int:
+        """Its exit code; the driver's where that has ended instead."""
+        deadline = time.monotonic() + patience_s
+        while not self.ended.exists() and self.driver.process.poll() is None:
+            if time.monotonic() > deadline:
+                self.driver.close()
+                raise TimeoutError(self.errors[-3000:])
+            time.sleep(POLL_S)
+        return int(self.ended.read_text()) if self.ended.exists() else self.driver.process.wait()

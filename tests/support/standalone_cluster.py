@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import quick_jvm
+from tests.support import quick_spark
 from tests.support.free_port import free_port
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -80,11 +80,13 @@ def standalone_cluster(
                     **environment,
                     "SPARK_LOCAL_IP": host,
                     "SPARK_DAEMON_MEMORY": "256m",
-                    "SPARK_DAEMON_JAVA_OPTS": quick_jvm.options(home),
+                    "SPARK_DAEMON_JAVA_OPTS": quick_spark.options(home),
                 }
                 start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
                 running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
-            wait_until(lambda: log.read_text().count("Registering worker") == len(HOSTS), "workers")
+            # A master that is not elected yet takes no worker, and the worker asks again later.
+            accepted = "Successfully registered with master"
+            wait_until(lambda: log.read_text().count(accepted) == len(HOSTS), "workers")
         yield Cluster(home, url, folder)
     finally:
         for daemon in reversed(running):
