@@ -27,11 +27,12 @@ from tests.support.listener_spark import (
     environment,
     records_of,
     spark_params,
+    start,
 )
 
 pytestmark = pytest.mark.spark
 
-JOBS = ["--class", "org.iqcar.spark.FaultyJobs"]
+JOBS = "org.iqcar.spark.FaultyJobs"
 CLUSTER = "local-cluster[2,1,512]"
 HURT = (
     "hurt tiny:20,failing,killed,refetch,large:8:300000,lost,stop"
@@ -108,44 +109,13 @@ class Hurt:
         return json.dumps(json.loads(done.stdout))
 
 
-def hurt(
-    home: Path, folder: Path, *applications: str, plugin: bool, master: str, options: list[str]
-) -> Hurt:
-    """Run the applications one after the other in one driver."""
-    build_jar()
+def hurt(home: Path, folder: Path, *applications: str, master: str, plugin: bool = True) -> Hurt:
+    """Run the applications one after the other."""
     folder.mkdir()
-    jars = ["--jars", str(JAR)] if plugin else []
-    words = command(
-        home,
-        folder,
-        [str(TEST_JAR), *applications],
-        master=master,
-        conf=PLUGIN if plugin else {},
-        options=[*jars, *JOBS, *options],
-    )
-    done = subprocess.run(
-        words,
-        env=environment(home),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=APP_TIMEOUT_S,
-    )
-    return Hurt(done.returncode, done.stdout, done.stderr, folder / "log")
-
-
-def with_and_without(
-    home: Path, folder: Path, *applications: str, master: str, options: list[str]
-) -> tuple[Hurt, Hurt]:
-    """The same applications with the plugin and without it, at the same time."""
-
-    def one(plugin: bool) -> Hurt:
-        place = folder / ("with" if plugin else "without")
-        return hurt(home, place, *applications, plugin=plugin, master=master, options=options)
-
-    with ThreadPoolExecutor(2) as both:
-        attached, plain = both.map(one, (True, False))
-    return attached, plain
+    conf = PLUGIN if plugin else {}
+    running = start(home, folder, [JOBS, *applications], master=master, conf=conf)
+    code = running.wait(APP_TIMEOUT_S)
+    return Hurt(code, running.output, running.errors, folder / "log")
 
 
 @pytest.fixture(scope="module", params=spark_params())
@@ -154,7 +124,11 @@ def pair(
 ) -> tuple[Hurt, Hurt]:
     """Jobs that fail, are killed, lose files, executors and results, and are stopped midway."""
     folder = tmp_path_factory.mktemp("hurt")
-    return with_and_without(request.param, folder, UNWRITABLE, HURT, master=CLUSTER, options=[])
+    plain, attached = (
+        hurt(request.param, folder / name, UNWRITABLE, HURT, master=CLUSTER, plugin=name == "with")
+        for name in ("without", "with")
+    )
+    return attached, plain
 
 
 @pytest.mark.portable
@@ -233,14 +207,7 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         f"vanishing delete:{vanishing},tiny:5 spark.iqcar.rules={vanishing}",
         *(f"{name} tiny:5 spark.iqcar.rules={folder / name}" for name in RULES_PLACES),
     ]
-    return hurt(
-        request.param,
-        folder / "run",
-        *applications,
-        plugin=True,
-        master="local[2]",
-        options=[DIES_AT_ONCE],
-    )
+    return hurt(request.param, folder / "run", *applications, master="local[2]")
 
 
 def test_bad_settings_and_rules_cost_no_job_and_no_record(places: Hurt) -> None:
@@ -285,10 +252,31 @@ def test_no_thread_and_no_kernel_file_is_left_after_the_last_application(places:
 def test_a_driver_that_runs_out_of_memory_dies_as_it_does_without_the_plugin(
     home: Path, tmp_path: Path
 ) -> None:
-    options = ["--driver-memory", "512m", DIES_AT_ONCE]
-    attached, plain = with_and_without(
-        home, tmp_path, NO_MEMORY, master="local[2]", options=options
-    )
+    def one(plugin: bool) -> Hurt:
+        folder = tmp_path / ("with" if plugin else "without")
+        folder.mkdir()
+        jars = ["--jars", str(JAR)] if plugin else []
+        words = command(
+            home,
+            folder,
+            [str(TEST_JAR), NO_MEMORY],
+            master="local[2]",
+            conf=PLUGIN if plugin else {},
+            options=[*jars, "--driver-memory", "512m", DIES_AT_ONCE, "--class", JOBS],
+        )
+        done = subprocess.run(
+            words,
+            env=environment(home),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=APP_TIMEOUT_S,
+        )
+        return Hurt(done.returncode, done.stdout, done.stderr, folder / "log")
+
+    build_jar()
+    with ThreadPoolExecutor(2) as both:
+        attached, plain = both.map(one, (True, False))
     assert attached.outcomes == plain.outcomes == ["OUTCOME nomemory tiny:20 20"]
     assert attached.exit_code == plain.exit_code == 3
     records = [end.records for end in attached.ends()]

@@ -21,10 +21,9 @@ from tests.rules.test_pool_plan import victim
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
-    command,
-    environment,
     python_of,
     read_events,
+    run,
     spark_params,
     spark_version,
 )
@@ -61,25 +60,14 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         "spark.scheduler.allocation.file": (folder / "fairscheduler.xml").as_uri(),
         "spark.sql.shuffle.partitions": "1",
     }
-    words = command(
-        request.param, folder, [str(JOBS), POOL], master="local[4]", conf=conf, options=[]
-    )
-    done = subprocess.run(
-        words,
-        env={**environment(request.param), "PYTHONPATH": str(REPO / "analyzer")},
-        capture_output=True,
-        text=True,
-        timeout=APP_TIMEOUT_S,
-        check=False,
-    )
-    printed = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
-    assert printed, done.stderr[-3000:]
-    events = read_events(folder)
+    app = run(request.param, folder, [str(JOBS), POOL], master="local[4]", conf=conf)
+    printed = [line for line in app.output.splitlines() if line.startswith("SEEN ")]
+    assert printed, app.errors[-3000:]
     jobs = {}
-    for event in events:
+    for event in app.events:
         if event["Event"] == "SparkListenerJobStart":
             jobs[event["Properties"].get("spark.jobGroup.id")] = properties_of(event)
-    return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, events, folder / "log")
+    return Ran(json.loads(printed[0].removeprefix("SEEN ")), jobs, app.events, app.log)
 
 
 spark = pytest.mark.spark

@@ -1,7 +1,6 @@
 """A PySpark application in which two queries sleep for slots, with or without FAIR pools.
 
-Arguments: the folder for the event log; a JSON object of descriptions and their pools; and, for
-FAIR, the allocation file.
+Arguments: a JSON object of descriptions and their pools.
 """
 
 from __future__ import annotations
@@ -9,35 +8,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-SLOTS = 4
 TASK_MS = 200
 ETL_TASKS, REPORT_TASKS = 80, 12
 LATER_S = 1.0
 """`report` comes this much later than `etl`: its tasks fill all slots by then."""
 
 
-def main(logs: str, pools: dict[str, str], allocation: str = "") -> None:
-    builder = (
-        SparkSession.builder.master(f"local[{SLOTS}]")
-        .appName("pools")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.eventLog.enabled", "true")
-        .config("spark.eventLog.rolling.enabled", "false")
-        .config("spark.eventLog.compress", "false")
-        .config("spark.eventLog.dir", Path(logs).as_uri())
-    )
-    if allocation:
-        builder = builder.config("spark.scheduler.mode", "FAIR").config(
-            "spark.scheduler.allocation.file", Path(allocation).as_uri()
-        )
-    spark = builder.getOrCreate()
+def main(pools: dict[str, str]) -> None:
+    spark = SparkSession.builder.getOrCreate()
 
     def sleep(name: str, tasks: int) -> None:
         """Tasks that hold a slot and use no processor: what another mix cannot make slower."""
@@ -47,7 +29,7 @@ def main(logs: str, pools: dict[str, str], allocation: str = "") -> None:
             f"java_method('java.lang.Thread', 'sleep', {TASK_MS}L)"
         ).collect()
 
-    sleep("warm", 2 * SLOTS)
+    sleep("warm", 2 * spark.sparkContext.defaultParallelism)
     threads = [
         InheritableThread(target=sleep, args=("etl", ETL_TASKS)),
         InheritableThread(target=sleep, args=("report", REPORT_TASKS)),
@@ -61,4 +43,4 @@ def main(logs: str, pools: dict[str, str], allocation: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), *sys.argv[3:])
+    main(json.loads(sys.argv[1]))

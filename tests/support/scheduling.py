@@ -23,6 +23,7 @@ SHARED = {
     "tests/spark/test_fleet_cli.py": CLUSTER,
     "tests/spark/test_listener_cluster.py": CLUSTER,
     "tests/spark/test_wasted_live.py": CLUSTER,
+    "tests/eventlog/test_eventlog_codecs.py": KNOWN_WAITS,
     "tests/spark/test_listener_diagnosis.py": KNOWN_WAITS,
     "tests/spark/test_listener_history.py": KNOWN_WAITS,
     "tests/spark/test_listener_waits.py": KNOWN_WAITS,

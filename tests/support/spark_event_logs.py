@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-WRITER = Path(__file__).with_name("spark_writer.py")
-PATIENCE_S = 900
-"""A slow machine takes two minutes."""
+from tests.support import SUPPORT
+from tests.support.listener_spark import run, spark_homes
+
+WRITER = SUPPORT / "spark_writer.py"
 
 
 class SparkLogs(NamedTuple):
@@ -42,20 +41,12 @@ def has_java() -> bool:
 
 @pytest.fixture(scope="session")
 def spark_logs(tmp_path_factory: pytest.TempPathFactory) -> SparkLogs:
-    """Logs of seven small applications, written in one process; a skip where there is no JDK."""
+    """Logs of seven small applications, written in one driver; a skip where there is no JDK."""
     if not has_java():
         pytest.skip("needs a JDK")
     folder = tmp_path_factory.mktemp("spark-event-logs")
     (folder / "running").mkdir()
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, str(WRITER), str(folder)],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    (home, *_) = spark_homes()
+    app = run(home, folder, [str(WRITER), str(folder)])
+    assert app.exit_code == 0, app.errors[-3000:]
     return SparkLogs(folder)

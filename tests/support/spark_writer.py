@@ -1,4 +1,4 @@
-"""Run by spark_event_logs.py in a process of its own: one Spark application per way of writing.
+"""Run by spark_event_logs.py: one Spark application per way of writing.
 
 Into the folder given as argument it writes ``<name>/`` with the event log of each application,
 ``running/<name>/`` with a copy made while the application ran, and ``<name>.expected`` with the
@@ -19,9 +19,6 @@ ROLLED_EVENT_BYTES = 2_500_000
 """Spark rolls no earlier than after 10 MB: each job and stage carries a property of this size."""
 
 CONF = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.rolling.enabled": "false",
