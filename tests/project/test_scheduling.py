@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.conftest import REPO
-from tests.support.scheduling import CLUSTER, KNOWN_WAITS, LONGEST, REAL_LOGS, SHARED, turn
+from tests.support.scheduling import CLUSTER, LONGEST, SHARED, turn
 
 
 def test_every_file_that_is_named_exists() -> None:
-    named = {*SHARED, *LONGEST} - {CLUSTER, KNOWN_WAITS, REAL_LOGS}
+    named = {*SHARED, *LONGEST} - {*SHARED.values()}
     assert [file for file in sorted(named) if not (REPO / file).is_file()] == []
 
 

@@ -169,17 +169,17 @@ def processes(word: str) -> list[bytes]:
 def environment(home: Path) -> dict[str, str]:
     """Environment variables for that Spark's scripts."""
     python = quick_spark.python(home, python_of(home))
-    quick_spark.make_archive(home)
+    quick_spark.make_archive()
     chosen = {
         "SPARK_HOME": str(home),
-        "SPARK_SUBMIT_OPTS": quick_spark.options(home),
+        "SPARK_SUBMIT_OPTS": quick_spark.options(),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python,
     }
     return {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, **chosen}
 
 
-def settings(folder: Path, master: str, conf: Mapping[str, str], home: Path) -> dict[str, str]:
+def settings(folder: Path, master: str, conf: Mapping[str, str]) -> dict[str, str]:
     """All settings of an application; its event log goes to ``folder``/log, which this makes."""
     (folder / "log").mkdir()
     log = {
@@ -190,7 +190,7 @@ def settings(folder: Path, master: str, conf: Mapping[str, str], home: Path) -> 
         "spark.ui.enabled": "false",
     }
     if master != "local" and not master.startswith("local["):
-        log["spark.executor.defaultJavaOptions"] = quick_spark.options(home)
+        log["spark.executor.defaultJavaOptions"] = quick_spark.options()
     return {**log, **conf}
 
 
@@ -204,7 +204,7 @@ def command(
     options: list[str],
 ) -> list[str]:
     """The spark-submit command; the event log goes to ``folder``/log."""
-    chosen = settings(folder, master, conf, home)
+    chosen = settings(folder, master, conf)
     flags = [part for key, value in chosen.items() for part in ("--conf", f"{key}={value}")]
     return [str(home / "bin" / "spark-submit"), "--master", master, *options, *flags, *job]
 
@@ -230,7 +230,7 @@ def start(
     other system properties too. ``two_cores`` keeps it from using more.
     """
     main, *arguments = job
-    chosen = {"spark.master": master, **settings(folder, master, conf or {}, home)}
+    chosen = {"spark.master": master, **settings(folder, master, conf or {})}
     driver = shared_driver(home, two_cores and (os.cpu_count() or 2) > 2)
     return driver.start(folder, main, arguments, chosen)
 

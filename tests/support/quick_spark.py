@@ -48,24 +48,24 @@ INSTALLED = Path(pyspark.__file__).parent
 
 
 @functools.cache
-def archive(home: Path = INSTALLED) -> Path:
-    """Where the classes of a Spark and this JDK are kept; the file may not exist."""
+def archive() -> Path:
+    """Where the classes of the installed Spark and this JDK are kept; the file may not exist."""
     done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
     java = "".join(c if c.isalnum() else "-" for c in done.stderr.partition("\n")[0])
-    spark = next((home / "jars").glob("spark-core_*.jar")).stem
+    spark = next((INSTALLED / "jars").glob("spark-core_*.jar")).stem
     return REPO / "build" / "cds" / f"{spark}-{java}.jsa"
 
 
-def options(home: Path = INSTALLED) -> str:
-    """Options of ``java``; without the archive it starts as it would without the option."""
-    return f"{PLAIN} -XX:SharedArchiveFile={archive(home)}"
+def options() -> str:
+    """Options of ``java``, which does without an archive that is not there or does not fit."""
+    return f"{PLAIN} -XX:SharedArchiveFile={archive()}"
 
 
 @functools.cache
 def python(home: Path, interpreter: str) -> str:
     """A Python for the driver and the workers that finds PySpark where its modules are compiled."""
     (py4j,) = (home / "python" / "lib").glob("py4j-*.zip")
-    script = archive(home).with_suffix(".sh")
+    script = REPO / "build" / f"python-{home.parent.name}"
     made = script.with_suffix(f".{os.getpid()}")
     made.parent.mkdir(parents=True, exist_ok=True)
     words = [f"PYTHONPATH={home.parent}:{py4j}", interpreter]
@@ -76,9 +76,9 @@ def python(home: Path, interpreter: str) -> str:
 
 
 @functools.cache
-def make_archive(home: Path = INSTALLED) -> None:
+def make_archive() -> None:
     """Make the archive if nobody has made it or is about to."""
-    path = archive(home)
+    path = archive()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         try:
@@ -90,10 +90,10 @@ def make_archive(home: Path = INSTALLED) -> None:
         script, made = path.with_suffix(".py"), path.with_suffix(".making")
         script.write_text(WARM_UP, encoding="utf-8")
         subprocess.run(
-            [home / "bin" / "spark-submit", "--master", "local[2]", script],
+            [INSTALLED / "bin" / "spark-submit", "--master", "local[2]", script],
             env={
                 **os.environ,
-                "SPARK_HOME": str(home),
+                "SPARK_HOME": str(INSTALLED),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_SUBMIT_OPTS": f"{PLAIN} -XX:ArchiveClassesAtExit={made}",

@@ -16,11 +16,13 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-CLUSTER, KNOWN_WAITS, REAL_LOGS = "a cluster", "known waits", "real logs"
+CLUSTER, FLEETS, KNOWN_WAITS, REAL_LOGS = "a cluster", "fleets", "known waits", "real logs"
 SHARED = {
     "tests/spark/test_caps_faults.py": CLUSTER,
     "tests/spark/test_executors_shared.py": CLUSTER,
     "tests/spark/test_fleet_cli.py": CLUSTER,
+    "tests/spark/test_fleet.py": FLEETS,
+    "tests/spark/test_fleet_diagnosis.py": FLEETS,
     "tests/spark/test_listener_cluster.py": CLUSTER,
     "tests/spark/test_wasted_live.py": CLUSTER,
     "tests/eventlog/test_eventlog_codecs.py": KNOWN_WAITS,
@@ -36,13 +38,13 @@ SHARED = {
     "tests/topics/test_topics_cli.py": REAL_LOGS,
 }
 """What lives as long as a process and serves several files."""
-WAITING = (CLUSTER, KNOWN_WAITS, "tests/spark/", "tests/browser/")
+WAITING = (CLUSTER, FLEETS, KNOWN_WAITS, "tests/spark/", "tests/browser/")
 LONGEST = (
     "tests/serve/test_serve_live.py",
     CLUSTER,
-    "tests/spark/test_rules_applied.py",
     KNOWN_WAITS,
     "tests/spark/test_demo.py",
+    FLEETS,
     "tests/spark/test_attach.py",
     "tests/spark/test_plugin_under_faults.py",
     "tests/spark/test_listener_life.py",

@@ -80,7 +80,7 @@ def standalone_cluster(
                     **environment,
                     "SPARK_LOCAL_IP": host,
                     "SPARK_DAEMON_MEMORY": "256m",
-                    "SPARK_DAEMON_JAVA_OPTS": quick_spark.options(home),
+                    "SPARK_DAEMON_JAVA_OPTS": quick_spark.options(),
                 }
                 start = [str(home / "bin" / "spark-class"), words[0], "--host", host, *words[1:]]
                 running.append(subprocess.Popen(start, env=env, stdout=out, stderr=out, cwd=folder))
