@@ -131,14 +131,15 @@ def test_a_file_is_compiled_when_it_has_taken_enough_steps(
 
 
 @pytest.mark.slow
-def test_a_change_in_a_kernel_of_another_file_is_noticed(
+def test_a_change_in_a_kernel_of_another_file_or_in_an_option_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache of the caller, whose own file is the same, must not hold the kernel as it was."""
-    callee = tmp_path / "called_kernel.py"
+    """The cache of the caller, whose own file is the same, must not hold what was before."""
+    callee, options = tmp_path / "called_kernel.py", tmp_path / "kernel_options.py"
     (tmp_path / "calling_kernel.py").write_text(
-        "from called_kernel import one\nfrom iqcar.tables.compiled import kernel\n"
-        "@kernel()\ndef two(x):\n    return one(x) + 1\n"
+        "from called_kernel import one\nfrom kernel_options import OPTIONS\n"
+        "from iqcar.tables.compiled import kernel\n"
+        "@kernel(**OPTIONS)\ndef two(x):\n    return one(x) + 1\n"
     )
     code = (
         "import calling_kernel\nfrom iqcar.tables import compiled\n"
@@ -147,12 +148,14 @@ def test_a_change_in_a_kernel_of_another_file_is_noticed(
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     said = []
-    for more in (1, 1, 10):
-        text = "from iqcar.tables.compiled import kernel\n@kernel()\ndef one(x):\n    return x + "
-        if not callee.exists() or callee.read_text() != f"{text}{more}\n":
-            callee.write_text(f"{text}{more}\n")
+    for more, nogil in ((1, False), (1, False), (10, False), (10, True)):
+        called = "from iqcar.tables.compiled import kernel\n@kernel()\ndef one(x):\n    return x + "
+        texts = {callee: f"{called}{more}\n", options: f"OPTIONS = {{'nogil': {nogil}}}\n"}
+        for file, text in texts.items():
+            if not file.exists() or file.read_text() != text:
+                file.write_text(text)
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
         said.append(done.stdout.strip())
-    assert said == ["3 0", "3 1", "12 0"]
+    assert said == ["3 0", "3 1", "12 0", "12 0"]

@@ -67,6 +67,12 @@ class FilesInTurn(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         return SHARED.get(file, file)
 
+    def _reschedule(self, node: WorkerController) -> None:
+        # What a process that crashed had done already is queued again, and who got it would wait.
+        for unit in [unit for unit, tests in self.workqueue.items() if all(tests.values())]:
+            del self.workqueue[unit]
+        super()._reschedule(node)
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         waits = node is not self.nodes[-1]
         chosen = min(self.workqueue, key=lambda unit: turn(unit, waits))

@@ -3,7 +3,8 @@
 Importing numba and loading its cached kernels takes about 0.5 s, more than the rest of the analysis
 of a small log. A kernel is therefore a plain Python function, which computes the same numbers,
 until the steps counted for its file exceed :data:`PLAIN_STEPS`. Kernels may call kernels of another
-file that they import by name; numba's cache would not notice when that file changes, and is told.
+file that they import by name; numba's cache would not notice when that file changes, or the options
+that a kernel is compiled with, and is told.
 """
 
 from __future__ import annotations
@@ -86,17 +87,18 @@ def _compile(module: str) -> None:
         }
         plain = names[name]
         names[name] = _compiled[plain] = njit(cache=True, **known)(plain)
-        _watch(names[name], files)
+        _watch(names[name], files, known)
     del _options[module]
 
 
-def _watch(dispatcher: Any, files: set[str]) -> None:
-    """Let numba's cache of a kernel be stale when one of these files has changed.
+def _watch(dispatcher: Any, files: set[str], options: dict[str, Any]) -> None:
+    """Let numba's cache of a kernel be stale when one of these files or an option has changed.
 
     The cache compares one stamp, by default of the kernel's own file. If numba keeps it elsewhere
     one day, a change in another file is not noticed until this one changes.
     """
     cached: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if len(files) > 1 and hasattr(cached, "_source_stamp"):
+    if hasattr(cached, "_source_stamp"):
         stats = [Path(file).stat() for file in sorted(files)]
-        cached._source_stamp = tuple((stat.st_mtime, stat.st_size) for stat in stats)
+        stamps = tuple((stat.st_mtime, stat.st_size) for stat in stats)
+        cached._source_stamp = (*stamps, tuple(sorted(options.items())))
