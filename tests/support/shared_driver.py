@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 POLL_S = 0.02
+GONE_IN_S = 30
 
 
 class SharedDriver:
@@ -24,6 +26,7 @@ class SharedDriver:
 
     def __init__(self, start: Sequence[str], environment: Mapping[str, str]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="shared-driver-"))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.printed = self.folder / "stdout", self.folder / "stderr"
         out, errors = (path.open("ab") for path in self.printed)
         self.process = subprocess.Popen(
@@ -46,9 +49,14 @@ class SharedDriver:
         return over and self.process.poll() is None
 
     def close(self) -> None:
-        """End the JVM, whatever it does."""
-        self.process.kill()
-        self.process.wait()
+        """End the JVM, which then removes its files; kill it where an application does not end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(GONE_IN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def start(
         self, folder: Path, main: str, arguments: Sequence[str], properties: Mapping[str, str]
