@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
+    DIES_AT_ONCE,
     JAR,
     PLUGIN,
     TEST_JAR,
@@ -41,8 +42,6 @@ HURT = (
 UNWRITABLE = "unwritable tiny:5 spark.master=local[2] spark.eventLog.dir=file:/proc/none"
 """Even root can write nothing there, so Spark itself does not start."""
 NO_MEMORY = "nomemory tiny:20,large:8:100000000 spark.driver.maxResultSize=0"
-DIES_AT_ONCE = "--driver-java-options=-XX:+ExitOnOutOfMemoryError"
-"""Where memory runs out is chance, and Spark survives it in some of its threads only."""
 
 
 @dataclass
@@ -256,13 +255,14 @@ def test_a_driver_that_runs_out_of_memory_dies_as_it_does_without_the_plugin(
         folder = tmp_path / ("with" if plugin else "without")
         folder.mkdir()
         jars = ["--jars", str(JAR)] if plugin else []
+        java = f"--driver-java-options={DIES_AT_ONCE}"
         words = command(
             home,
             folder,
             [str(TEST_JAR), NO_MEMORY],
             master="local[2]",
             conf=PLUGIN if plugin else {},
-            options=[*jars, "--driver-memory", "512m", DIES_AT_ONCE, "--class", JOBS],
+            options=[*jars, "--driver-memory", "512m", java, "--class", JOBS],
         )
         done = subprocess.run(
             words,

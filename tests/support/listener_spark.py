@@ -33,9 +33,11 @@ PLUGIN = {"spark.plugins": "org.iqcar.spark.IqcarPlugin"}
 LISTENER_ONLY = {"spark.extraListeners": "org.iqcar.spark.IqcarListener"}
 WORKLOADS = "org.iqcar.spark.Workloads"
 TWO_CORES = ["taskset", "-c", "0-1"]
-SAME_CALL_SITES = "--driver-java-options=-Dsun.reflect.inflationThreshold=2147483647"
+SAME_CALL_SITES = "-Dsun.reflect.inflationThreshold=2147483647"
 """JDK 17 generates code for a method that reflection calls often, and Spark then finds no line of
 it: a driver's second application would have other call sites than its first."""
+DIES_AT_ONCE = "-XX:+ExitOnOutOfMemoryError"
+"""Where memory runs out is chance, and Spark survives it in some of its threads only."""
 GONE_IN_S = 30
 """A process that ends with its parent takes milliseconds; on a busy machine some seconds."""
 APP_TIMEOUT_S = 600
@@ -258,7 +260,8 @@ def shared_driver(home: Path, two_cores: bool) -> SharedDriver:
         if driver:
             driver.close()
         build_jar()
-        options = ["--jars", str(JAR), SAME_CALL_SITES, "--conf", "spark.ui.enabled=false"]
+        java = f"--driver-java-options={SAME_CALL_SITES} {DIES_AT_ONCE}"
+        options = ["--jars", str(JAR), java, "--conf", "spark.ui.enabled=false"]
         start = [*(TWO_CORES if two_cores else []), str(home / "bin" / "spark-submit"), *options]
         main = ["--class", "org.iqcar.spark.Applications", str(TEST_JAR)]
         driver = DRIVERS[home, two_cores] = SharedDriver([*start, *main], environment(home))
