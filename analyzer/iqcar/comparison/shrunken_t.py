@@ -237,7 +237,8 @@ def fit_prior(variance: Floats, df: Ints, default: Prior) -> Prior:
         :data:`LEAST_PRIOR_DF` and :data:`MOST_PRIOR_DF`.
     """
     if len(variance) < LEAST_CATEGORIES:
-        pooled = float(np.sum(variance * df)) / max(int(df.sum()), 1)
+        squares = np.sort(variance * df)  # the sum then does not depend on their order
+        pooled = float(np.sum(squares)) / max(int(df.sum()), 1)
         return Prior(max(default.variance, pooled), default.df)
     half = df / 2
     excess = np.log(np.maximum(variance, LEAST_SD**2)) - digamma(half) + np.log(half)

@@ -21,6 +21,9 @@ SHIFT = 12
 """Recurrences raise the argument by this before an asymptotic series: errors below 1e-15."""
 MOST_TERMS = 500
 """Terms of the continued fraction at most; it needs about the root of the degrees of freedom."""
+FARTHEST_START = 60.0
+"""Logarithm of a square of Student's t over its degrees of freedom from which a search may start:
+below one degree of freedom an approximation can be beyond what a number holds."""
 LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
@@ -118,9 +121,9 @@ def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
 def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
     """Values that Student's t exceeds with each probability of ``tails``, < 1/2.
 
-    Newton's method from the normal quantile, on the logarithms of tail and value: far out the tail
-    is a power of the value, so a few steps are enough however far the solution is. Each distinct
-    number of degrees of freedom is solved once.
+    Newton's method on the logarithms of tail and value, from Wallace's approximation (1959: the
+    normal quantile, stretched): far out the tail is a power of the value, so a few steps are enough
+    however far the solution is. Each distinct number of degrees of freedom is solved once.
 
     Returns
     -------
@@ -128,8 +131,9 @@ def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
     """
     distinct, place = np.unique(df, return_inverse=True)
     tail = np.array(tails)[:, None]
-    start = np.array([NormalDist().inv_cdf(1 - one) for one in tails])
-    t = np.repeat(start[:, None], len(distinct), axis=1)
+    normal = np.array([NormalDist().inv_cdf(1 - one) for one in tails])[:, None]
+    stretched = normal * (8 * distinct + 3) / (8 * distinct + 1)
+    t = np.sqrt(distinct * np.expm1(np.minimum(stretched**2 / distinct, FARTHEST_START)))
     scale = np.exp(log_gamma((distinct + 1) / 2) - log_gamma(distinct / 2))
     scale /= np.sqrt(np.pi * distinct)
     for _ in range(MOST_TERMS):
@@ -137,6 +141,6 @@ def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
         beyond = t_tail(t, distinct)
         step = t * np.expm1(beyond / (t * density) * np.log(beyond / tail))
         t += step
-        if not (np.abs(step) > 1e-10 * (1 + t)).any():  # the next step would square that
+        if not (np.abs(step) > 1e-7 * (1 + t)).any():  # the next step would square that
             break
     return t[:, place].reshape(len(tails), *np.shape(df))

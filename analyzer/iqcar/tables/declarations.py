@@ -57,8 +57,12 @@ class TableSpec(NamedTuple):
 
     def _built(self, columns: Mapping[str, Any]) -> pd.DataFrame:
         # One index for all columns: pandas takes a third of the time to compare indexes of texts.
+        # Numbers for names: of names it makes an index of its own texts, in a fifth of the time.
         index = pd.RangeIndex(len(columns[self.columns[0].name]))
-        typed = {c.name: as_dtype(columns[c.name], c.dtype, index) for c in self.columns}
+        typed = {
+            number: as_dtype(columns[column.name], column.dtype, index)
+            for number, column in enumerate(self.columns)
+        }
         frame: pd.DataFrame = pd.DataFrame(typed, index, copy=False)
         frame.columns = _names(self)
         return frame
