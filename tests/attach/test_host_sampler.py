@@ -90,6 +90,7 @@ def test_cpu_modes_sum_to_the_whole_and_cores_are_listed(sampler: Running) -> No
     assert 0 < sample["mem"]["available"] <= sample["mem"]["total"]
 
 
+@pytest.mark.slow
 def test_a_process_that_burns_cpu_is_seen_on_the_host_and_by_itself(
     sampler: Running, burner: subprocess.Popen[bytes]
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_process_that_writes_is_seen_writing(sampler: Running, tmp_path: Path)
         written += sampler.until("procs")["procs"][0][8]
 
 
+@pytest.mark.slow
 @needs_linux
 def test_a_thread_is_watched_from_its_task_s_start_to_its_end(
     sampler: Running, burner: subprocess.Popen[bytes]
@@ -197,6 +199,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_of_two_with_one_lock_one_samples_the_host_until_the_other_takes_over(
     tmp_path: Path,
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_killed_leader_is_followed_too(tmp_path: Path) -> None:
     second.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_writes_whole_lines_and_ends_well_on_a_signal(
     number: int, tmp_path: Path
@@ -241,6 +245,7 @@ def test_the_command_writes_whole_lines_and_ends_well_on_a_signal(
     assert {sample["host"] for sample in samples} == {"node7"}
 
 
+@pytest.mark.slow
 def test_the_command_ends_after_its_time_and_overwrites_only_when_told(tmp_path: Path) -> None:
     out = tmp_path / "samples.jsonl"
     words = [sys.executable, "-m", "iqcar", "sample", "--out", str(out), "--for", "300ms"]
@@ -260,6 +265,7 @@ def test_a_period_that_is_none_is_refused_in_one_line(period: str, tmp_path: Pat
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_where_nothing_is_writable_it_samples_without_a_lock() -> None:
     """A container whose file system is read-only; here in a mount namespace of its own."""
     # What lies there stays to be seen: it may be this Python.

@@ -101,6 +101,7 @@ def test_batches_divide_the_groups_and_never_an_owner(
         assert cost[batch].sum() <= most or len(owners - {*owner[cost == 0].tolist()}) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("impact", list(ImpactModel))
 def test_every_sum_is_the_same_folded_or_not(impact: ImpactModel) -> None:
     few, every = diagnosed(False, impact), diagnosed(True, impact)
@@ -163,6 +164,7 @@ def test_pairs_in_many_batches_are_the_pairs_in_one(monkeypatch: pytest.MonkeyPa
     assert batched.blame.folded.to_numpy(float) == pytest.approx(whole.blame.folded.to_numpy(float))
 
 
+@pytest.mark.slow
 def test_rules_weigh_what_is_in_rests() -> None:
     from iqcar.rules.losses_between_queries import gather
 
@@ -180,6 +182,7 @@ def test_the_json_of_a_crowd_follows_the_schema_and_names_the_rest() -> None:
         assert sum(row["share"] for row in query["blame"]) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_sources", [False, True])
 def test_the_json_is_written_in_pieces_that_make_the_same_text(all_sources: bool) -> None:
     diagnosis = diagnosed(all_sources)

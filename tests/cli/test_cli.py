@@ -172,6 +172,7 @@ def test_the_analysis_of_a_small_log_imports_neither_numba_nor_plotly(log: Path)
     assert done.stdout.endswith("[]\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(log: Path) -> None:
     command = f"{sys.executable} -m iqcar analyze {log} --json - | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from iqcar.comparison.browse import density, variation, within
 
@@ -57,7 +57,7 @@ def test_a_density_is_that_of_all_kernels() -> None:
     random = np.random.default_rng(4)
     ms = np.exp2(np.concatenate([random.normal(6, 0.3, 400), random.normal(11, 0.5, 200)]))
     found = density(ms)
-    kernels = stats.norm.pdf(
+    kernels = scipy.stats.norm.pdf(
         np.log2(found.ms)[:, None], np.log2(ms)[None, :], found.bandwidth
     ).mean(axis=1)
     # Counting on a grid moves each duration by less than a fiftieth of the bandwidth.

@@ -178,6 +178,7 @@ def assert_same_told(one: Comparison, other: Comparison) -> None:
     assert one.doubts == other.doubts
 
 
+@pytest.mark.slow
 @given(seeds, seeds, st.randoms(use_true_random=False))
 @examples(12)
 def test_the_order_of_runs_does_not_matter(before: int, after: int, shuffle: Random) -> None:
@@ -197,6 +198,7 @@ def in_other_order(tables: Tables, shuffle: Random) -> Tables:
     return add_critical_path(identify(merge(bare)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2)])
 def test_the_order_of_logs_does_not_matter(
     dated: tuple[list[Path], list[Path]], order: tuple[int, ...]

@@ -49,9 +49,10 @@ def test_the_printed_method_takes_renamed_queries_for_others() -> None:
     [
         "data",
         "slower code",
-        "skew",
-        "spill",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("partitions", "plan")),
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("skew", "spill", "partitions", "plan")
+        ),
     ],
 )
 def test_a_planted_change_is_found_with_its_kind_and_cause(kind: str) -> None:
@@ -63,7 +64,8 @@ def test_a_planted_change_is_found_with_its_kind_and_cause(kind: str) -> None:
         assert right_cause(pair, found[query]), found[query]
 
 
-@pytest.mark.parametrize("kind", ["slow host", pytest.param("slow disk", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["slow host", "slow disk"])
 def test_one_cause_for_all_is_told_for_most(kind: str) -> None:
     pair, found = found_in(kind, 21)
     assert EVERY_QUERY in pair.plants
@@ -72,6 +74,7 @@ def test_one_cause_for_all_is_told_for_most(kind: str) -> None:
     assert np.mean([one for one in right if one is not None]) > 0.5
 
 
+@pytest.mark.slow
 def test_a_neighbour_of_another_application_is_named_by_those_that_wait() -> None:
     pair, found = found_in("neighbour, other application", 21)
     (neighbour,) = pair.plants

@@ -60,6 +60,7 @@ def recorded_pair(kind: str, side: int) -> tuple[Comparison, Comparison]:
     return iqcar.compare(*sides), iqcar.compare(*recorded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [0, 1])
 def test_causes_do_not_come_from_what_one_side_alone_recorded(side: int) -> None:
     plain, mixed = recorded_pair("slower code", side)
@@ -73,6 +74,7 @@ def test_causes_do_not_come_from_what_one_side_alone_recorded(side: int) -> None
     assert not [doubt for doubt in plain.doubts if "unknown, not zero" in doubt]
 
 
+@pytest.mark.slow
 def test_nobody_is_blamed_for_what_one_side_alone_recorded() -> None:
     _, mixed = recorded_pair("slow disk", 1)
     for query in mixed.common.tolist():
@@ -80,6 +82,7 @@ def test_nobody_is_blamed_for_what_one_side_alone_recorded() -> None:
     assert not {"environment:hosts"} & set(mixed.causes["cause"])
 
 
+@pytest.mark.slow
 def test_a_wait_that_one_side_does_not_know_is_no_shorter_there() -> None:
     pair = pair_of("quiet", 21, 3)
     tasks = pair.after.tasks.assign(scan_ms=np.nan, storage_read_ms=np.nan)

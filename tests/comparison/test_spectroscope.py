@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from iqcar.comparison.kolmogorov_smirnov import ks_test
 from iqcar.comparison.spectroscope import Edges, PrintedFinding, Requests, compare_as_printed
@@ -98,7 +98,7 @@ def test_the_test_is_scipys(categories: list[tuple[list[float], list[float]]]) -
     test = ks_test(category.astype(np.int64), side, value, len(categories))
     for number, (before, after) in enumerate(categories):
         try:
-            exact = stats.ks_2samp(before, after, method="exact")
+            exact = scipy.stats.ks_2samp(before, after, method="exact")
         except RuntimeWarning:
             continue  # SciPy says that it could not compute it exactly; the next test counts
         assert test.statistic[number] == pytest.approx(exact.statistic)
@@ -118,6 +118,6 @@ def test_many_values_follow_the_limit() -> None:
     side = np.repeat([0, 1], [3000, 2000])
     both = np.concatenate([before, after])
     test = ks_test(np.zeros(5000, np.int64), side, both, 2)
-    assert test.statistic[0] == pytest.approx(stats.ks_2samp(before, after).statistic)
-    assert test.p[0] == pytest.approx(stats.ks_2samp(before, after).pvalue, rel=0.05)
+    assert test.statistic[0] == pytest.approx(scipy.stats.ks_2samp(before, after).statistic)
+    assert test.p[0] == pytest.approx(scipy.stats.ks_2samp(before, after).pvalue, rel=0.05)
     assert np.isnan(test.p[1])

@@ -102,6 +102,7 @@ def _decompressed(path: Path) -> bytes:
     return bz2.decompress(data) if data.startswith(b"BZh") else data
 
 
+@pytest.mark.slow
 def test_counts_of_real_logs_equal_an_independent_count(shared_logs: Path) -> None:
     paths = [path for path in sorted(shared_logs.iterdir()) if path.suffix != ".md"]
     tables = read_logs(paths, processes=1)

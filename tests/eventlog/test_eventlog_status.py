@@ -75,6 +75,7 @@ def test_a_missing_path_is_a_failed_input(tmp_path: Path) -> None:
 # -- several logs --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_several_processes_read_the_same_as_one(tmp_path: Path) -> None:
     for number in range(5):
         log = SyntheticLog(f"app-{number}").app().executor("1", f"h{number % 2}")

@@ -62,6 +62,7 @@ def told_parts(parts: list[Tables]) -> list[dict[str, list[dict[str, Any]]]]:
     return [told(part) for part in parts]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(0, len(HOSTS)), max_size=4))
 def test_rows_and_what_they_point_to_stay_as_they_were(

@@ -76,6 +76,7 @@ def test_very_many_objects_are_listed_page_by_page(
     assert server.asked <= MANY / object_stores.PAGE + 5  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_googles_store_is_listed_and_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with object_stores.google_server(monkeypatch):
         fill("gs", "logs", tmp_path)
@@ -83,6 +84,7 @@ def test_googles_store_is_listed_and_read(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert unreadable(["gs://nowhere/logs"]) == "it cannot be read: it does not exist"
 
 
+@pytest.mark.slow
 def test_azures_store_is_listed_and_read_and_says_what_is_wrong_in_a_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_the_law_is_fair_sharing(share: float, k: float) -> None:
     assert slowdown(np.array([share]), k)[0] == pytest.approx(naive_slowdown(share, k))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", KNEE_SEEN)
 def test_a_share_is_found_to_a_few_percent_in_noisy_slowdowns(share: float) -> None:
     """With 5 % noise a level beyond the knee tells the share to 5 %, and n such pairs to 5 % / √n.
@@ -60,6 +61,7 @@ def test_a_share_is_found_to_a_few_percent_in_noisy_slowdowns(share: float) -> N
         assert found == pytest.approx(naive_fit(LEVELS, measured), rel=0.01)  # a step of the grid
 
 
+@pytest.mark.slow
 def test_ranges_hold_what_they_say() -> None:
     """80 % is said; its standard error in 400 trials is 2 %, and four of these are allowed."""
     rng = np.random.default_rng(SEED)

@@ -167,6 +167,7 @@ def test_a_file_of_an_older_iqcar_may_lack_a_column(tmp_path: Path, logs: Path) 
     assert who(store, "pool")["victim"].tolist() == ["(no pool)"]
 
 
+@pytest.mark.slow
 def test_clusters_and_days_are_kept_apart(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     nightly_log(1, master="spark://ann:secret@a:7077").write(tmp_path / "a")
@@ -179,6 +180,7 @@ def test_clusters_and_days_are_kept_apart(tmp_path: Path) -> None:
     assert top(asked(store, until="2026-01-02"), "day").queries["cluster"].tolist() == ["a:7077"]
 
 
+@pytest.mark.slow
 def test_who_lost_to_whom_sums_to_what_was_lost(store: str) -> None:
     lost = trend(store, "report")["lost_to_others_ms"].sum()
     for by in (*OWNERS, "spark.acme.team", "spark.nope.x"):
@@ -228,6 +230,7 @@ def test_a_slow_node_is_found(tmp_path: Path) -> None:
     assert set(ranked["hosts"]) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slower", [1.0, 1.5])
 def test_uneven_tasks_alone_make_no_slow_node(tmp_path: Path, slower: float) -> None:
     uneven_hosts_log("app-1", slower).write(tmp_path / "app-1")
@@ -270,6 +273,7 @@ def test_a_store_of_a_newer_iqcar_is_refused(tmp_path: Path, logs: Path) -> None
         top(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [APPLICATIONS, QUERIES])
 def test_a_damaged_file_is_named_and_its_logs_can_be_added_again(
     tmp_path: Path, logs: Path, table: TableSpec
@@ -320,6 +324,7 @@ def test_every_command_writes_what_its_schema_says(store: str, logs: Path) -> No
         assert shown.returncode == 0, shown.stderr
 
 
+@pytest.mark.slow
 def test_the_terminal_says_when_and_why_a_query_changed(store: str) -> None:
     said = " ".join(iqcar("history", "changes", store, "--compare").stdout.split())
     assert f"2026-01-{CHANGED + 1:02d} 00:00" in said

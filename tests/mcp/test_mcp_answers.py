@@ -11,21 +11,16 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import StdioServerParameters
-from mcp.client.client import Client
-from mcp.client.stdio import stdio_client
-from mcp.shared.exceptions import MCPError
 
 import iqcar
 from iqcar.diagnosis import Settings
 from iqcar.history import add
-from iqcar.mcp.agent_server import TOOLS, make_server
 from iqcar.mcp.bounded import MOST_INNER, MOST_ITEMS, MOST_TEXT, bounded, page_of
 from iqcar.report.json.whatif import whatif_to_json
 from iqcar.serve import fork_server
@@ -37,6 +32,9 @@ from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
 from tests.support.nightly_logs import nightly_logs
 from tests.support.served import WAIT_S
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -60,11 +58,22 @@ def _imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
+async def client_of(service: Service) -> AsyncIterator[Client]:
+    """The SDK's client, with a server in this process; they take a second to import."""
+    from mcp.client.client import Client
+
+    from iqcar.mcp.agent_server import make_server
+
+    async with service.running(), Client(make_server(service)) as client:
+        yield client
+
+
+@asynccontextmanager
 async def connected(logs: Path, cache: Path) -> AsyncIterator[Client]:
-    """The SDK's client, with a server in this process."""
+    """A client of what is in a folder."""
     service = Service(Places([str(logs)]), Cache(cache), Settings(), 1)
     service.listing.check()
-    async with service.running(), Client(make_server(service)) as client:
+    async with client_of(service) as client:
         yield client
 
 
@@ -105,6 +114,8 @@ def key(logs: Path, cache: Path) -> str:
 
 
 def test_every_tool_is_described_and_read_only(logs: Path, cache: Path) -> None:
+    from iqcar.mcp.agent_server import TOOLS
+
     async def run() -> None:
         async with connected(logs, cache) as client:
             tools = (await client.list_tools()).tools
@@ -194,7 +205,7 @@ def test_a_store_answers_over_months(tmp_path: Path) -> None:
 
     async def run() -> list[dict[str, Any]]:
         service = Service(Places([str(logs)]), Cache(tmp_path / "c"), Settings(), 1, store=store)
-        async with service.running(), Client(make_server(service)) as client:
+        async with client_of(service) as client:
             questions = (
                 {"question": "who", "by": "pool"},
                 {"question": "trend", "query": "report"},
@@ -244,6 +255,11 @@ def test_a_log_that_vanishes_says_so(tmp_path: Path) -> None:
 def test_the_command_answers_over_stdin_and_the_report_is_a_resource(
     logs: Path, cache: Path
 ) -> None:
+    from mcp import StdioServerParameters
+    from mcp.client.client import Client
+    from mcp.client.stdio import stdio_client
+    from mcp.shared.exceptions import MCPError
+
     async def run() -> None:
         started = StdioServerParameters(
             command=sys.executable,
@@ -263,6 +279,8 @@ def test_the_command_answers_over_stdin_and_the_report_is_a_resource(
 
 @pytest.mark.slow
 def test_the_command_answers_over_http_to_who_knows_the_token(logs: Path, cache: Path) -> None:
+    from iqcar.mcp.agent_server import TOOLS
+
     secret = "-".join(["long", "enough", "secret"])
     command = [
         sys.executable, "-m", "iqcar", "mcp", str(logs), "--http", "--port", "0",

@@ -29,6 +29,7 @@ def test_areas_sum_to_the_slots_held_and_idle_ones_are_apart(tmp_path: Path) -> 
     assert cluster.missing[24:] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_figure_has_an_area_for_each_application_and_a_line_for_what_lacked(
     tmp_path: Path,
 ) -> None:

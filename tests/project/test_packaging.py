@@ -34,6 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.slow
 def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         shipped = set(archive.namelist())
@@ -53,6 +54,7 @@ def test_the_wheel_ships_the_package_and_its_data(wheel: Path) -> None:
     assert modules | page | rules | data | {"iqcar/py.typed"} <= shipped
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_the_plugin_where_it_can_be_built(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         shipped = JAR in archive.namelist()
@@ -177,6 +179,7 @@ def test_the_pom_says_what_maven_central_asks_for() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_wheel_ships_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         shipped = archive.namelist()
@@ -187,6 +190,7 @@ def test_the_wheel_ships_nothing_else(wheel: Path) -> None:
     assert [name for name in shipped if "test" in name or "__pycache__" in name] == []
 
 
+@pytest.mark.slow
 def test_the_wheel_says_who_it_is(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         info = f"iqcar-{iqcar.__version__}.dist-info"

@@ -207,6 +207,7 @@ def with_outside_load(tables: Tables, share: float) -> Tables:
     return tables.with_(samples=samples)
 
 
+@pytest.mark.slow
 def test_no_verdict_is_given_where_other_processes_loaded_the_hosts_differently(
     before: Path, rules: RulesFile, after: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_nobody_is_followed_when_nobody_looks(tmp_path: Path) -> None:
             assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_no_more_applications_are_followed_than_there_is_room_for(tmp_path: Path) -> None:
     folder, cache = tmp_path / "logs", tmp_path / "cache"
     folder.mkdir()
@@ -86,6 +87,7 @@ def test_no_more_applications_are_followed_than_there_is_room_for(tmp_path: Path
             client.close()
 
 
+@pytest.mark.slow
 def test_an_unknown_application_is_not_followed(tmp_path: Path) -> None:
     contended_log().write(tmp_path / "local-1")
     with served(tmp_path, cache=tmp_path / "cache") as server:

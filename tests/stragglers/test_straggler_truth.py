@@ -76,6 +76,7 @@ def score(runs: list, marker: Marker, settings: StragglerSettings, causes=CAUSES
     return total
 
 
+@pytest.mark.slow
 def test_bigroots_finds_planted_causes_and_correlation_does_worse(runs) -> None:
     ours = score(runs, find_marks, PAPER)
     assert ours.precision > 0.85

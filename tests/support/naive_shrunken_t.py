@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 
-from scipy.optimize import brentq
+import scipy
 from scipy.special import polygamma, psi
-from scipy.stats import false_discovery_control
-from scipy.stats import t as student
 
 Row = tuple[int, int, float]
 """Category, side, value."""
@@ -46,7 +44,11 @@ def prior_of(
     d0 = 50.0
     if spread > polygamma(1, 25.0):
         least = polygamma(1, 0.1)
-        d0 = 0.2 if spread >= least else brentq(lambda d: polygamma(1, d / 2) - spread, 0.2, 50)
+        d0 = (
+            0.2
+            if spread >= least
+            else scipy.optimize.brentq(lambda d: polygamma(1, d / 2) - spread, 0.2, 50)
+        )
     s0 = math.exp(statistics.fmean(e) + psi(d0 / 2) - math.log(d0 / 2))
     return s0, d0, sum(df for _, df in known)
 
@@ -68,9 +70,9 @@ def judge_naively(
         freedom = min(d0 + df, most)
         difference = statistics.fmean(after) - statistics.fmean(before)
         least = math.log1p(margin)
-        tails = [student.sf((abs(difference) + s * least) / error, freedom) for s in (-1, 1)]
-        width = student.isf(alpha / 2, freedom) * error
-        same = abs(difference) + student.isf(alpha, freedom) * error <= least
+        tails = [scipy.stats.t.sf((abs(difference) + s * least) / error, freedom) for s in (-1, 1)]
+        width = scipy.stats.t.isf(alpha / 2, freedom) * error
+        same = abs(difference) + scipy.stats.t.isf(alpha, freedom) * error <= least
         found.append(
             {
                 "difference": difference,
@@ -82,7 +84,9 @@ def judge_naively(
         )
     tested = [one for one in found if "p" in one]
     if tested:
-        for one, q in zip(tested, false_discovery_control([o["p"] for o in tested]), strict=True):
+        for one, q in zip(
+            tested, scipy.stats.false_discovery_control([o["p"] for o in tested]), strict=True
+        ):
             one["q"] = float(q)
             if q <= alpha:
                 one["verdict"] = "changed"

@@ -7,7 +7,7 @@ import statistics
 from itertools import product
 from typing import Any
 
-from scipy.stats import ks_2samp
+import scipy
 
 from tests.support.naive_structures import edits
 
@@ -94,7 +94,7 @@ def p_value(before: list[float], after: list[float]) -> float:
     """Of SciPy's exact test; 1 where a side has no value."""
     if not before or not after:
         return 1.0
-    return float(ks_2samp(before, after, method="exact").pvalue)
+    return float(scipy.stats.ks_2samp(before, after, method="exact").pvalue)
 
 
 def p_by_counting(before: int, after: int, statistic: float) -> float:

@@ -6,13 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.cluster import AgglomerativeClustering
-from sklearn.decomposition import LatentDirichletAllocation
-from sklearn.ensemble import AdaBoostClassifier
-from sklearn.linear_model import ElasticNet, ElasticNetCV
-from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.model_selection import KFold
-from sklearn.tree import DecisionTreeClassifier
 
 CLIP = 0.05
 JOBS, SEED = 120, 21
@@ -27,6 +20,9 @@ def profiles(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
 
 def bagged_elastic_net(x: np.ndarray, y: np.ndarray, replicates: int = 50) -> np.ndarray:
     """Algorithm 1; the penalty is chosen once by cross-validation."""
+    from sklearn.linear_model import ElasticNet, ElasticNetCV
+    from sklearn.model_selection import KFold
+
     z, r = _standardised(x), _standardised(y)
     folds = KFold(5, shuffle=True, random_state=0)  # tasks come in the order of their latency
     chosen = ElasticNetCV(l1_ratio=0.5, cv=folds).fit(z, r).alpha_
@@ -56,6 +52,9 @@ def schweizer_wolff(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def boosted_effects(x: np.ndarray, y: np.ndarray, rounds: int = 50) -> np.ndarray:
     """Algorithm 2 and Hájek's weights, each metric a treatment above its median."""
+    from sklearn.ensemble import AdaBoostClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
     r = _standardised(y)
     effects = np.zeros(x.shape[1])
     for j in range(x.shape[1]):
@@ -106,6 +105,8 @@ def meta_learner(
     trim: float = 0.1, words: int = 500, sweeps: int = 100, seed: int = 0,
 ) -> Topics:  # fmt: skip
     """Algorithm 3: one more topic at a time, until one of them is of too few jobs."""
+    from sklearn.decomposition import LatentDirichletAllocation
+
     counts = documents(profile, words, np.random.default_rng(seed))
     some = counts.any(axis=1)
     for k in range(least, most + 1):
@@ -124,6 +125,9 @@ def meta_learner(
 
 def ensemble(models: list[Topics], *, trim: float = 0.1, balance: float = 2 / 3) -> Topics:
     """Algorithm 4: clusters of topics by average linkage, and the mean of the models' mixtures."""
+    from sklearn.cluster import AgglomerativeClustering
+    from sklearn.metrics.pairwise import cosine_similarity
+
     model = np.concatenate([np.full(len(one.topics), m) for m, one in enumerate(models)])
     vectors = np.concatenate([one.topics for one in models])
     alike = cosine_similarity(vectors)

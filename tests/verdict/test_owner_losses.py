@@ -28,6 +28,7 @@ POOL = "<script>alert(1)</script>"
 TEAM = "spark.acme.team"
 
 
+@pytest.mark.slow
 @given(blamed_tables(), st.lists(st.sampled_from(["", "a", "b"]), min_size=9, max_size=9))
 def test_grouping_never_changes_totals(given_: tuple[Tables, Blame], pools: list[str]) -> None:
     tables, blame = given_

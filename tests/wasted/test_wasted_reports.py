@@ -102,6 +102,7 @@ def test_a_run_without_failures_wastes_nothing_and_says_so(tmp_path: Path) -> No
     assert to_dict(diagnosis)["wasted_work"]["by_query"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_spark_says_is_text_and_bounded(text: str, tmp_path: Path) -> None:
     diagnosis = diagnosed(wasted_log(name=text, message=text * 3), tmp_path)
