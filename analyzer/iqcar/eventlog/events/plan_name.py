@@ -34,8 +34,8 @@ nodes that do it, Photon's and RAPIDS' too."""
 _REMEMBERED, _SHORT = 4096, 300
 """So many names of up to so many characters are remembered with what they tell. 5 MB at most."""
 _SHORT_TEXT = 1000
-"""Characters of a leaf's name and text up to which they are remembered: every plan is gone through
-more than once. 5 MB at most."""
+"""Characters of a leaf's name and location up to which they are remembered: every plan is gone
+through more than once, and most read what others read. 5 MB at most."""
 _LOCATION = "Location: "
 _ROWS = {"LocalTableScan": "local rows", "Range": "range", "OneRowRelation": "one row"}
 
@@ -59,13 +59,28 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
 def source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads: a table, else the last part of a path, else its kind."""
     name, text = node.name, node.text
-    is_short = len(name) + len(text) <= _SHORT_TEXT
-    return _remembered_source(name, text) if is_short else _source(name, text)
+    location = _location_in(text)
+    is_short = len(name) + len(location) <= _SHORT_TEXT
+    return _remembered_source(name, location) if is_short else _source(name, location)
 
 
-def _source(name: str, text: str) -> str:
+def _location_in(text: str) -> str:
+    """Return the paths that a scan's text names; empty if it names none.
+
+    >>> _location_in("FileScan parquet [a#1] Location: InMemoryFileIndex [file:/t, file:/u], b")
+    'file:/t, file:/u'
+    """
+    location = text.find(_LOCATION)
+    start = text.find("[", location + len(_LOCATION)) + 1 if location >= 0 else 0
+    if not start:
+        return ""
+    end = text.find("]", start)
+    return text[start : end if end >= 0 else len(text)]
+
+
+def _source(name: str, location: str) -> str:
     name, by_path = _remembered(name) if len(name) <= _SHORT else _named(name)
-    return redact_text((by_path and _folder_of(text)) or name, MAX_SOURCE)
+    return redact_text((by_path and _folder_of(location)) or name, MAX_SOURCE)
 
 
 _remembered_source = lru_cache(_REMEMBERED)(_source)
@@ -85,14 +100,9 @@ def _named(name: str) -> tuple[str, bool]:
 _remembered = lru_cache(_REMEMBERED)(_named)
 
 
-def _folder_of(text: str) -> str:
-    """Return the last part of the first path that a scan's text names; empty if there is none."""
-    location = text.find(_LOCATION)
-    start = text.find("[", location + len(_LOCATION)) + 1 if location >= 0 else 0
-    if not start:
-        return ""
-    end = text.find("]", start)
-    path = text[start : end if end >= 0 else len(text)].partition(",")[0]
+def _folder_of(location: str) -> str:
+    """Return the last part of the first path of a scan's location; empty if there is none."""
+    path = location.partition(",")[0]
     words = path.split(maxsplit=1)
     if not words or not path.startswith(words[0]):
         return ""
