@@ -141,6 +141,6 @@ def t_quantile(tails: Sequence[float], df: Floats) -> Floats:
         beyond = t_tail(t, distinct)
         step = t * np.expm1(beyond / (t * density) * np.log(beyond / tail))
         t += step
-        if not (np.abs(step) > 1e-7 * (1 + t)).any():  # the next step would square that
+        if not (np.abs(step) > 1e-7 * t).any():  # the next step would square that
             break
     return t[:, place].reshape(len(tails), *np.shape(df))
