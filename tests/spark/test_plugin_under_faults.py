@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -255,23 +256,24 @@ def test_a_driver_that_runs_out_of_memory_dies_as_it_does_without_the_plugin(
         folder = tmp_path / ("with" if plugin else "without")
         folder.mkdir()
         jars = ["--jars", str(JAR)] if plugin else []
-        java = f"--driver-java-options={DIES_AT_ONCE}"
-        words = command(
-            home,
-            folder,
-            [str(TEST_JAR), NO_MEMORY],
-            master="local[2]",
-            conf=PLUGIN if plugin else {},
-            options=[*jars, "--driver-memory", "512m", java, "--class", JOBS],
-        )
-        done = subprocess.run(
-            words,
-            env=environment(home),
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=APP_TIMEOUT_S,
-        )
+        with tempfile.TemporaryDirectory() as left:  # who dies so removes no file
+            java = f"--driver-java-options={DIES_AT_ONCE} -Djava.io.tmpdir={left}"
+            words = command(
+                home,
+                folder,
+                [str(TEST_JAR), NO_MEMORY],
+                master="local[2]",
+                conf=PLUGIN if plugin else {},
+                options=[*jars, "--driver-memory", "512m", java, "--class", JOBS],
+            )
+            done = subprocess.run(
+                words,
+                env=environment(home),
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=APP_TIMEOUT_S,
+            )
         return Hurt(done.returncode, done.stdout, done.stderr, folder / "log")
 
     build_jar()

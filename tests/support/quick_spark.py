@@ -14,6 +14,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from zlib import crc32
 
@@ -69,7 +70,7 @@ def python(home: Path, interpreter: str) -> str:
     words = [f"PYTHONPATH={home.parent}:{py4j}", interpreter]
     text = f'#!/bin/sh\nexec env {shlex.join(words)} "$@"\n'
     script = REPO / "build" / f"python-{crc32(text.encode())}"  # several Sparks may be tested
-    made = script.with_suffix(f".{os.getpid()}")
+    made = script.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     made.parent.mkdir(parents=True, exist_ok=True)
     made.write_text(text, encoding="utf-8")
     made.chmod(0o755)
