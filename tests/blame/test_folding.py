@@ -120,6 +120,7 @@ def test_every_sum_is_the_same_folded_or_not(impact: ImpactModel) -> None:
         assert aggressive[0][column].to_numpy() == pytest.approx(aggressive[1][column].to_numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("impact", list(ImpactModel))
 def test_the_rest_of_a_target_is_its_total_less_what_is_named(impact: ImpactModel) -> None:
     few, every = diagnosed(False, impact), diagnosed(True, impact)

@@ -116,6 +116,7 @@ def test_a_damaged_baseline_is_refused(folder: Path, tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_one_set_is_cut_in_time(folder: Path, tmp_path: Path) -> None:
     for source in ("before", "slower"):
         for log in (folder / source).iterdir():
@@ -138,6 +139,7 @@ def test_loose_logs_are_added_to_their_side(folder: Path) -> None:
     assert done.stdout.startswith("4 runs before, 4 after")
 
 
+@pytest.mark.slow
 def test_renamed_queries_are_one_by_plan_or_by_a_pair(folder: Path, tmp_path: Path) -> None:
     renamed = {f"v2 {name}": work for name, work in SUITE.items()}
     write_runs(tmp_path / "after", renamed, first_day=30)
@@ -183,6 +185,7 @@ def test_new_and_gone_queries_are_listed_and_pass_the_gate(folder: Path, tmp_pat
     assert kinds == {"etl_load": "removed", "dashboard": "removed", "fresh": "added"}
 
 
+@pytest.mark.slow
 def test_one_query_can_be_shown_alone(folder: Path) -> None:
     done = iqcar("compare", folder / "before", folder / "slower", "--query", "sessions")
     assert "etl_load" not in done.stdout

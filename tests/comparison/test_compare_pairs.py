@@ -84,6 +84,7 @@ def test_a_neighbour_of_another_application_is_named_by_those_that_wait() -> Non
     assert len(named) > len(others) / 2 > 0
 
 
+@pytest.mark.slow
 def test_a_setting_is_blamed_only_where_its_symptom_fits() -> None:
     _, spill = found_in("spill", 21)
     blamed = {cause for one in spill.values() for cause in one.causes if cause.startswith("conf:")}
@@ -103,6 +104,7 @@ def test_blame_before_and_after_sums_to_the_change_of_lost_time() -> None:
         assert (rows["change_ms"] == rows["after_ms"] - rows["before_ms"]).all()
 
 
+@pytest.mark.slow
 def test_blame_that_no_change_needed_is_computed_when_asked_for() -> None:
     _, comparison = compared("neighbour, other application", 21)
     query = int(comparison.common[0])

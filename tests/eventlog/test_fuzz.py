@@ -32,6 +32,7 @@ def test_damaged_logs_break_no_promise(tmp_path: Path) -> None:
     assert f"{CASES} cases" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_case_is_the_same_whenever_it_is_made() -> None:
     for number in range(20):
         assert make_case(number, made_sources()) == make_case(number, made_sources())

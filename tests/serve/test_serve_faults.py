@@ -137,6 +137,7 @@ READS_ALL = "-dac_override,-dac_read_search"
 """What lets root read files that nobody may."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.getuid() == 0 and not shutil.which("setpriv"), reason="root cannot give up rights here"
 )

@@ -106,6 +106,7 @@ def test_schweizer_wolff_on_a_grid_is_close_to_all_pairs() -> None:
         assert learned[j] == pytest.approx(-np.sign(bounds) * distance, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_difference_of_the_bounds_is_a_sixth_of_spearmans_correlation() -> None:
     from scipy.stats import spearmanr
 

@@ -83,6 +83,7 @@ def test_python_offers_it_by_query_and_by_attempt(hurt: Diagnosis) -> None:
     assert hurt.queries["wasted_elapsed_ms"].tolist() == [5000, 2000]
 
 
+@pytest.mark.slow
 def test_page_and_notebook_name_it_too(hurt: Diagnosis) -> None:
     page, cell = render_page(hurt), hurt._repr_html_()
     for shown in (page, cell):
@@ -93,6 +94,7 @@ def test_page_and_notebook_name_it_too(hurt: Diagnosis) -> None:
     assert not find_verdict(hurt).quiet
 
 
+@pytest.mark.slow
 def test_a_run_without_failures_wastes_nothing_and_says_so(tmp_path: Path) -> None:
     diagnosis = diagnosed(contended_log(), tmp_path)
     assert len(diagnosis.wasted.tasks) == len(diagnosis.wasted.by_query) == 0
