@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iqcar.comparison.shrunken_t import (
@@ -77,7 +77,15 @@ def test_the_order_of_rows_does_not_matter(table: list[Row], random: Any) -> Non
         np.testing.assert_array_equal(one, other)
 
 
+POOLED = [
+    *((0, 0, 78.0), (0, 0, 98.0), (0, 1, 1.0)),
+    *((4, 1, 1.0), (4, 1, 90.0), (5, 0, 58.0), (5, 0, 35.0)),
+]
+"""Repeated in too few categories for a prior of their own: their variances are pooled."""
+
+
 @given(rows, st.permutations(range(CATEGORIES)))
+@example(POOLED, [0, 1, 2, 3, 5, 4, 6, 7])
 def test_the_numbering_of_categories_does_not_matter(table: list[Row], to: list[int]) -> None:
     renumbered = judged([(to[category], side, value) for category, side, value in table])
     for one, other in zip(judged(table), renumbered, strict=True):

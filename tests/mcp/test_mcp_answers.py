@@ -59,7 +59,7 @@ def _imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def client_of(service: Service) -> AsyncIterator[Client]:
-    """The SDK's client, with a server in this process; they take a second to import."""
+    """The SDK's client, with a server in this process; both are slow to import."""
     from mcp.client.client import Client
 
     from iqcar.mcp.agent_server import make_server

@@ -57,7 +57,7 @@ class TableSpec(NamedTuple):
 
     def _built(self, columns: Mapping[str, Any]) -> pd.DataFrame:
         # One index for all columns: pandas takes a third of the time to compare indexes of texts.
-        # Numbers for names: of names it makes an index of its own texts, in a fifth of the time.
+        # Columns are numbered at first: of names it makes an index of its own texts, unused here.
         index = pd.RangeIndex(len(columns[self.columns[0].name]))
         typed = {
             number: as_dtype(columns[column.name], column.dtype, index)
