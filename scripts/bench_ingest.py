@@ -50,7 +50,7 @@ from tests.support.synthetic_log import (
     task_metrics,
 )
 
-ROUNDS, ROUNDS_OF_A_SHAPE = 5, 2
+ROUNDS, ROUNDS_OF_A_SHAPE = 5, 5
 MOST_TIMES = 3
 """A byte of an unusual log may cost so many times as much as one of the usual log."""
 EXECUTOR_METRICS = (
@@ -257,16 +257,15 @@ def measure(folder: Path, size: int, plain: bool, recorded: bool) -> None:
 
 def measure_shapes(folder: Path) -> None:
     """Read a log of every shape, and print what a byte, a task and an event of it cost."""
-    path = folder / "app-usual"
-    write_log(path, 20_000_000, plain=True)
-    usual = _costs(path)
+    plain, path = folder / "app-usual", folder / "app-shape"
+    write_log(plain, 20_000_000, plain=True)
+    (usual,) = _costs(plain)
     print(f"{'shape':22} {'MB':>5} {'tasks':>7} {'s':>6}  per byte  per task  per event")
     units = f"{usual[1]:5.1f} ns  {usual[2]:5.1f} µs  {usual[3]:6.1f} µs"
-    print(f"{'usual':22} {_columns(path, usual)}  {units}")
+    print(f"{'usual':22} {_columns(plain, usual)}  {units}")
     for name, write in SHAPES.items():
-        path = folder / "app-shape"
         write(path)
-        costs = _costs(path)
+        usual, costs = _costs(plain, path)
         times = [cost / other for cost, other in zip(costs[1:], usual[1:], strict=True)]
         remark = "" if times[0] <= MOST_TIMES else f"  more than {MOST_TIMES} times"
         shown = "  ".join(f"{time:6.2f} ×" for time in times)
@@ -274,13 +273,16 @@ def measure_shapes(folder: Path) -> None:
         path.unlink()
 
 
-def _costs(path: Path) -> tuple[dict[str, float], float, float, float]:
-    reader = min(
-        (measure_reader(path) for _ in range(ROUNDS_OF_A_SHAPE)), key=lambda one: one["seconds"]
-    )
-    seconds = reader["seconds"]
-    per_byte = 1e9 * seconds / path.stat().st_size
-    return reader, per_byte, 1e6 * seconds / reader["tasks"], 1e6 * seconds / reader["events"]
+def _costs(*paths: Path) -> list[tuple[dict[str, float], float, float, float]]:
+    """Measure logs in turn, so that the machine's speed is the same for all; the best of each."""
+    rounds = [[measure_reader(path) for path in paths] for _ in range(ROUNDS_OF_A_SHAPE)]
+    costs = []
+    for path, readers in zip(paths, zip(*rounds, strict=True), strict=True):
+        best = min(readers, key=lambda one: one["seconds"])
+        of_all = best["seconds"]
+        per_byte = 1e9 * of_all / path.stat().st_size
+        costs.append((best, per_byte, 1e6 * of_all / best["tasks"], 1e6 * of_all / best["events"]))
+    return costs
 
 
 def _columns(path: Path, costs: tuple[dict[str, float], float, float, float]) -> str:
