@@ -160,6 +160,22 @@ def test_only_what_wraps_is_a_label_where_nothing_else_is_known() -> None:
     assert stage_label([], []) == ""
 
 
+def test_forgotten_accumulators_tell_nothing_and_others_what_they_told() -> None:
+    operators = Operators()
+    for first in (0, 10, 20):
+        nodes = [
+            PlanNode(name=f"Op {chr(97 + n)}", metrics=[PlanMetric(id=float(first + n))])
+            for n in range(3)
+        ]
+        operators.add(nodes_of(PlanNode(name="Union", children=nodes)))
+    operators.forget({0.0, 1.0, 2.0, 10.0})
+    assert operators.fed_by([0.0, 1.0, 10.0, 12.0, 20.0]) == ["Op a", "Op c"]
+    operators.add(nodes_of(PlanNode(name="Sort", metrics=[PlanMetric(id=1.0)])))
+    assert operators.fed_by([1.0, 11.0]) == ["Op b", "Sort"]
+    operators.forget(range(30))
+    assert not operators._names
+
+
 def test_one_function_of_a_million_operators_costs_no_stage_more_than_its_bound() -> None:
     operators = Operators()
     inner = [PlanNode(name="Sort", metrics=[PlanMetric(id=float(n))]) for n in range(20_000)]

@@ -76,8 +76,8 @@ def test_what_is_kept_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch
                 len(one)
                 for one in (
                     log.jobs, log.stages, log.last_rdd, log.jobs_of_stages._listed, sql.executions,
-                    sql.metrics, sql.seen, sql._declared, sql.declared_waits.nanoseconds,
-                    sql.operators._together,
+                    sql.metrics, sql.metrics.runs, sql.metrics.nodes, sql.seen, sql._declared,
+                    sql.declared_waits.nanoseconds, sql.operators._group, sql.operators._names,
                 )
             ]
         )  # fmt: skip

@@ -23,7 +23,9 @@ from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.descriptions import clean_description
 from iqcar.eventlog.events.job_properties import execution_number, job_properties
 from iqcar.eventlog.events.job_state import Executor, Job, JobsOfStages, Stage
+from iqcar.eventlog.events.known_plans import LEAST_BYTES
 from iqcar.eventlog.events.operators import runs_python, scope_name
+from iqcar.eventlog.events.plan_bytes import cut_line
 from iqcar.eventlog.events.settings import settings_of
 from iqcar.eventlog.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.eventlog.events.task_structs import TaskEnd, TaskStart
@@ -33,6 +35,7 @@ from iqcar.eventlog.text.redact import redact_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from iqcar.eventlog.events.plan_bytes import CutLine
     from iqcar.eventlog.tasks.task_lines import TaskBlock
 
 LINES_TO_JUDGE = 200
@@ -163,6 +166,12 @@ class Collector:
         known = self._handlers.get(line[at : line.find(b'"', at)])
         if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):
             decode, kind, handle = known
+            cut = None
+            if len(line) >= LEAST_BYTES and issubclass(kind, _WITH_PLANS):
+                cut = cut_line(line)
+                if cut is not None and self._is_known(cut, decode):
+                    self.other_events += 1
+                    return
             event: msgspec.Struct | None = None
             try:
                 event = decode(line)
@@ -171,7 +180,10 @@ class Collector:
             except ev.NOT_FITTING:
                 pass  # the slow way tells why
             if event is not None:
-                handle(event)
+                if cut is not None and isinstance(event, ev.SqlStart):
+                    self.sql.start(event, cut)
+                else:
+                    handle(event)
                 self.other_events += 1
                 return
         name, parsed = self._name_of(line)
@@ -191,6 +203,17 @@ class Collector:
                 self.malformed += 1
             else:
                 self.other_events += 1
+
+    def _is_known(self, cut: CutLine, decode: Callable[[bytes], Any]) -> bool:
+        """Take in an event whose plan is like one that came before; tell whether it is."""
+        found = self.sql.plans.find(cut.plan)
+        if found is None:
+            return False
+        try:
+            event = decode(cut.rest)
+        except ev.NOT_FITTING:
+            return False
+        return self.sql.take_known(event, *found)
 
     def _handle(self, name: str, line: bytes, parsed: Any) -> None:
         """Take in an event that is not about a task."""

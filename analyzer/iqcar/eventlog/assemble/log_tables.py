@@ -17,7 +17,7 @@ from iqcar.eventlog.collect import MAX_NAME
 from iqcar.eventlog.events.descriptions import is_broadcast
 from iqcar.eventlog.events.job_state import Executor, Stage
 from iqcar.eventlog.events.operators import SEPARATOR, stage_label
-from iqcar.eventlog.events.sql_collect import totals, user_named
+from iqcar.eventlog.events.sql_collect import user_named
 from iqcar.eventlog.plugin.plugin_samples import decode_samples, samples_frame
 from iqcar.eventlog.plugin.rule_events import decode_rule_changes
 from iqcar.eventlog.text.redact import redact_text
@@ -316,16 +316,16 @@ def _stages(
 
 def _metrics(log: Collector, sql_rows: dict[int, int]) -> pd.DataFrame:
     metrics = log.sql.metrics
-    found = list(metrics.values())
+    executions = [sql_rows.get(execution, tb.NONE) for execution, _ in metrics.runs]
     return tb.SQL_METRICS.frame(
         {
-            "app": np.zeros(len(found)),
-            "sql_execution": [sql_rows.get(one.execution, tb.NONE) for one in found],
-            "accumulator_id": list(metrics),
-            "node": [one.node for one in found],
-            "metric": [one.name for one in found],
-            "unit": [one.unit for one in found],
-            "total": totals(found),
+            "app": np.zeros(len(metrics)),
+            "sql_execution": np.repeat(executions, [count for _, count in metrics.runs]),
+            "accumulator_id": list(metrics.rows),
+            "node": metrics.nodes,
+            "metric": metrics.names,
+            "unit": metrics.units,
+            "total": metrics.totals(),
         }
     )
 

@@ -46,9 +46,10 @@ most."""
 
 _ATTRIBUTE = re.compile("#[0-9]+")
 _NUMBER = re.compile(r" [0-9]+(?=\))")
-"""The number of an attribute, and a whole number between a blank and a closing bracket. Every rule
-treats them alike whatever they are, and they never reach a hash; where all are the same, a query
-that comes again is remembered although Spark numbers anew and constants differ."""
+_PLAN_ID = re.compile(r"\[plan_id=[0-9]+(?=\])")
+"""The number of an attribute, a whole number between a blank and a closing bracket, and the id of a
+plan. Every rule treats them alike whatever they are, and they never reach a hash; where all are the
+same, a query that comes again is remembered although Spark numbers anew and constants differ."""
 
 _OPERAND = r"[^#()\[\],]*?"
 _COMPARISON = "<=>|<=|>=|=|<|>"
@@ -149,9 +150,19 @@ def normalise(text: str) -> str:
     return _normalised(text[:MAX_LINE])
 
 
+def _shortened(text: str) -> str:
+    """Normalise a text that has same numbers."""
+    return _remembered(text) if len(text) <= _SHORT else _normalised(text)
+
+
 def _with_same_numbers(text: str) -> str:
     """Return a text with other numbers that is normalised to the same."""
-    return _NUMBER.sub(" 1", _ATTRIBUTE.sub("#1", text))
+    return _PLAN_ID.sub("[plan_id=1", _NUMBER.sub(" 1", _ATTRIBUTE.sub("#1", text)))
+
+
+def has_such_numbers(text: str) -> bool:
+    """Tell whether a text holds numbers that :func:`hash_plan` treats alike whatever they are."""
+    return any(one.search(text) for one in (_ATTRIBUTE, _NUMBER, _PLAN_ID))
 
 
 def _normalised(text: str) -> str:
@@ -191,10 +202,11 @@ def hash_plan(nodes: list[PlanNode]) -> str:
     nodes : list of PlanNode
         From :func:`nodes_of`. The same plan with other numbers is looked up, not normalised again.
     """
-    key = _key(nodes)
+    text = _joined(nodes)
+    key = _key(nodes, text)
     known = _hashes.get(key)
     if known is None:
-        known = _hash(_lines(nodes[0]))
+        known = _hash(_lines(nodes, text))
         if key:
             if len(_hashes) >= _PLANS:
                 _hashes.clear()
@@ -205,34 +217,51 @@ def hash_plan(nodes: list[PlanNode]) -> str:
 _hashes: dict[bytes, str] = {}
 
 
-def _key(nodes: list[PlanNode]) -> bytes:
-    """Return what only plans of the same hash share; nothing if that takes normalising."""
+def _joined(nodes: list[PlanNode]) -> str:
+    """Return the texts and the names of nodes with same numbers; nothing if numbers matter."""
     parts = [node.text for node in nodes]
     parts += [node.name for node in nodes]
     text = "\0".join(parts)
     if text.count("\0") >= len(parts):
-        return b""  # nobody can tell where a text ends
+        return ""  # nobody can tell where a text ends
     if len(text) > MAX_LINE and max(map(len, parts)) > MAX_LINE:
-        return b""  # numbers decide where a text is cut
+        return ""  # numbers decide where a text is cut
+    return _with_same_numbers(text)
+
+
+def _key(nodes: list[PlanNode], text: str) -> bytes:
+    """Return what only plans of the same hash share; nothing if that takes normalising."""
+    if not text:
+        return b""
     children = [len(node.children) for node in nodes]
     digest = hashlib.sha256(array("Q", [len(nodes), *children]))
-    digest.update(_with_same_numbers(text).encode("utf-8", "surrogatepass"))
+    digest.update(text.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 
 def hash_plan_text(text: str) -> str:
     """Hash a plan that is known only as text."""
     lines = (normalise(line) for line in text.splitlines())
-    return _hash(line for line in lines if line)
+    return _hash(f"{line}\n" for line in lines if line)
 
 
-def _lines(plan: PlanNode) -> Iterable[str]:
-    stack = [(0, plan)]
+def _lines(nodes: list[PlanNode], text: str) -> Iterable[str]:
+    """Return what is hashed of each node, given what :func:`_joined` returned."""
+    if text:
+        parts, shorten = text.split("\0"), _shortened
+    else:
+        parts, shorten = [*(node.text for node in nodes), *(node.name for node in nodes)], normalise
+    texts, names = parts[: len(nodes)], parts[len(nodes) :]
+    short_text = {one: shorten(one) for one in set(texts)}
+    short_name = {one: shorten(without_number(one)) for one in set(names)}
+    told = dict(zip(map(id, nodes), zip(names, texts, strict=True), strict=True))
+    stack = [(0, nodes[0])]
     while stack:
         depth, node = stack.pop()
-        name = normalise(without_number(node.name))
-        yield f"{depth} {name}: {normalise(node.text)}"
-        stack.extend((depth + 1, child) for child in reversed(node.children))
+        name, said = told[id(node)]
+        yield f"{depth} {short_name[name]}: {short_text[said]}\n"
+        if node.children:
+            stack += [(depth + 1, child) for child in reversed(node.children)]
 
 
 def without_number(name: str) -> str:
@@ -241,7 +270,5 @@ def without_number(name: str) -> str:
 
 
 def _hash(lines: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line.encode("utf-8", "replace") + b"\n")
-    return digest.hexdigest()[:HASH_DIGITS]
+    text = "".join(lines).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:HASH_DIGITS]

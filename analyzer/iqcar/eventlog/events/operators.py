@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +30,9 @@ MAX_OPERATOR = 200
 """Characters kept of an operator's name."""
 MOST_OPERATORS = 500
 """Operators kept of a plan, of a compiled function and of a stage; TPC-DS's largest have 300."""
+
+_MOST_GROUPS = 1 << 32
+"""More groups than any plan has operators: a line has fewer bytes."""
 
 SEPARATOR = "; "
 """What stands between operators, tables and scopes in a table's text."""
@@ -67,8 +71,11 @@ class Operators:
     """Operators of all plans of one log, by the accumulators that they feed."""
 
     def __init__(self) -> None:
-        self._together: dict[float, list[str]] = {}
-        """The operators that run together with the one that declares an accumulator."""
+        self._group: dict[float, int] = {}
+        """The group of the operator that declares an accumulator."""
+        self._names: dict[int, list[list[str]]] = {}
+        """The operators of each group, which run together; by the number of the first group."""
+        self._next = count(0, _MOST_GROUPS)
 
     def add(self, nodes: Sequence[PlanNode]) -> None:
         """Take in a plan; nodes that an earlier plan had are not looked at again.
@@ -78,8 +85,9 @@ class Operators:
         nodes : sequence of PlanNode
             As :func:`~iqcar.eventlog.events.fingerprint.nodes_of` returns them.
         """
-        known = self._together
-        functions: list[list[str] | None] = [None]
+        known = self._group
+        first, groups = next(self._next), list[list[str]]()
+        functions: list[int | None] = [None]
         """The compiled function around each of the next nodes, the last one first."""
         for node in nodes:
             compiled = functions.pop()
@@ -89,17 +97,25 @@ class Operators:
                 continue
             name, may_tell_more, around = _name(node.name[:MAX_OPERATOR])
             if around:
-                compiled = [] if around == _COMPILED else None
+                compiled = None
+                if around == _COMPILED:
+                    compiled = len(groups)
+                    groups.append([])
             if children:
                 functions += [compiled] * len(children)
             if is_new:
                 if may_tell_more and not children:
                     name = _with_source(name, node)
-                together = [] if compiled is None else compiled
-                if name and len(together) < MOST_OPERATORS:
-                    together.append(name)
+                group = compiled
+                if group is None:
+                    group = len(groups)
+                    groups.append([])
+                if name and len(groups[group]) < MOST_OPERATORS:
+                    groups[group].append(name)
                 for metric in metrics:
-                    known.setdefault(metric.id, together)
+                    known.setdefault(metric.id, first + group)
+        if groups:
+            self._names[first] = groups
 
     def fed_by(self, accumulators: Iterable[float]) -> list[str]:
         """Return the operators that feed these accumulators, and those that run with them.
@@ -109,13 +125,36 @@ class Operators:
         list of str
             Sorted; an operator stands there as often as the stage runs it.
         """
-        found = {id(names): names for key in accumulators if (names := self._together.get(key))}
-        return sorted(name for names in found.values() for name in names)[:MOST_OPERATORS]
+        found = {group for key in accumulators if (group := self._group.get(key)) is not None}
+        return sorted(name for group in found for name in self._of(group))[:MOST_OPERATORS]
+
+    def _of(self, group: int) -> list[str]:
+        place = group % _MOST_GROUPS
+        return self._names[group - place][place]
+
+    def run_together(self, accumulators: Iterable[int]) -> tuple[list[list[str]], list[int]]:
+        """Return the groups of a plan's operators, and in which of them each accumulator is."""
+        places: dict[int, int] = {}
+        found = [places.setdefault(self._group[one], len(places)) for one in accumulators]
+        return list(map(self._of, places)), found
+
+    def add_alike(
+        self, accumulators: Iterable[int], groups: list[list[str]], places: Iterable[int]
+    ) -> None:
+        """Take in a plan of new accumulators, like one of which :meth:`run_together` told."""
+        first = next(self._next)
+        self._names[first] = groups
+        self._group.update(zip(accumulators, map(first.__add__, places), strict=True))
+
+    def knows_all(self, accumulators: Iterable[float]) -> bool:
+        """Tell whether plans have declared all of these accumulators."""
+        return all(map(self._group.__contains__, accumulators))
 
     def forget(self, accumulators: Container[float]) -> None:
         """Drop what some accumulators tell."""
-        kept = {one: names for one, names in self._together.items() if one not in accumulators}
-        self._together = kept
+        self._group = {one: group for one, group in self._group.items() if one not in accumulators}
+        kept = {group - group % _MOST_GROUPS for group in self._group.values()}
+        self._names = {first: self._names[first] for first in kept}
 
 
 def operator_name(node: PlanNode) -> str:

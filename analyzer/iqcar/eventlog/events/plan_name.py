@@ -59,15 +59,15 @@ def plan_name(nodes: Sequence[PlanNode]) -> str:
 def source(node: PlanNode) -> str:
     """Return what a leaf of a plan reads: a table, else the last part of a path, else its kind."""
     name, text = node.name, node.text
-    location = _location_in(text)
+    location = location_in(text)
     is_short = len(name) + len(location) <= _SHORT_TEXT
     return _remembered_source(name, location) if is_short else _source(name, location)
 
 
-def _location_in(text: str) -> str:
+def location_in(text: str) -> str:
     """Return the paths that a scan's text names; empty if it names none.
 
-    >>> _location_in("FileScan parquet [a#1] Location: InMemoryFileIndex [file:/t, file:/u], b")
+    >>> location_in("FileScan parquet [a#1] Location: InMemoryFileIndex [file:/t, file:/u], b")
     'file:/t, file:/u'
     """
     location = text.find(_LOCATION)

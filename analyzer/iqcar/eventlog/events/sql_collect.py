@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import isfinite, isnan, nan
+from itertools import repeat
+from math import isfinite, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import numpy as np
 
 from iqcar.eventlog.events.descriptions import clean_description, is_user_named
 from iqcar.eventlog.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.eventlog.events.known_plans import KnownPlan, KnownPlans, pattern_of
+from iqcar.eventlog.events.metric_columns import MetricColumns
 from iqcar.eventlog.events.operators import Operators, operators_of, sources_of
 from iqcar.eventlog.events.plan_name import plan_name
 from iqcar.eventlog.events.settings import settings_of
-from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode
+from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode, SqlStart
 from iqcar.eventlog.events.wait_metrics import DeclaredWaits, wait_of
 from iqcar.eventlog.text.linear import BLANK, END, compiled, encoded
 from iqcar.eventlog.text.redact import redact_text
@@ -23,23 +25,19 @@ from iqcar.eventlog.text.redact import redact_text
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from iqcar.eventlog.events.plan_bytes import CutLine
     from iqcar.eventlog.events.structs import (
         Accumulable,
         DriverAccumUpdates,
         SqlAdaptive,
         SqlEnd,
         SqlMetricUpdates,
-        SqlStart,
     )
 
 MAX_ERROR = 2_000
 """Characters kept of an error message: the rest is a stack trace."""
 
 _NS_PER_MS = 1e6
-_LARGEST = 2.0**63
-"""No sum of a metric reaches this: Spark counts in 64-bit integers."""
 _UNITS = {"timing": "ms", "nsTiming": "ms", "size": "bytes", "sum": "count", "count": "count"}
 """Unit of a metric type in the table; ns are converted."""
 
@@ -77,17 +75,8 @@ class Execution:
     """What its session had set."""
 
 
-class Metric(msgspec.Struct, gc=False):
-    """A SQL metric of a plan node, and its value."""
-
-    execution: int
-    node: str
-    name: str
-    unit: str
-    factor: float
-    stages: float = nan
-    """Spark's own sum over all tasks so far, as the last completed stage told it."""
-    driver: float = nan
+ShownMetric = tuple[str, str, str, float]
+"""Node, name, unit and factor of a metric of the table."""
 
 
 class Declared(NamedTuple):
@@ -104,11 +93,12 @@ class SqlCollector:
     """All SQL executions of one log."""
 
     executions: dict[int, Execution] = field(default_factory=dict)
-    metrics: dict[int, Metric] = field(default_factory=dict)
+    metrics: MetricColumns = field(default_factory=MetricColumns)
     seen: set[int] = field(default_factory=set)
     """Execution ids that SQL events named; jobs may name more."""
     declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
     operators: Operators = field(default_factory=Operators)
+    plans: KnownPlans = field(default_factory=KnownPlans)
     _declared: dict[float, int] = field(default_factory=dict)
     """Accumulators that a plan has declared, and the last execution that did; a plan that was
     changed declares most again."""
@@ -125,28 +115,107 @@ class SqlCollector:
             found = self.executions[key] = Execution()
         return found
 
-    def start(self, event: SqlStart) -> None:
-        """Take in the start of an execution, with its initial plan."""
-        execution = self.execution(event.execution)
+    def start(self, event: SqlStart, cut: CutLine | None = None) -> None:
+        """Take in the start of an execution, and remember its initial plan if its line is given."""
+        execution = self._started(event)
         if execution is None:
             return
-        execution.description = clean_description(event.description)
-        execution.start = event.time
-        execution.settings = settings_of(event.settings)
-        if event.root is not None and event.root >= 0:
-            execution.root = event.root
         if event.plan is not None and event.plan.name:
             nodes = nodes_of(event.plan)
             execution.plan_hash = hash_plan(nodes)
             if not execution.description:
                 execution.plan_name = plan_name(nodes)
             execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
+            wanted = cut if cut is not None and self.plans.wants(cut.plan) else None
+            pattern = pattern_of(wanted, event, nodes) if wanted is not None else None
+            is_new = pattern and self._declared.keys().isdisjoint(pattern.accumulators)
             self.operators.add(nodes)
-            self._add_metrics(int(event.execution), nodes)
+            metrics = self._add_metrics(int(event.execution), nodes)
+            if wanted is not None and pattern is not None and is_new:
+                told = self._told(execution, nodes, pattern.accumulators, metrics)
+                self.plans.add(wanted.plan, pattern, told)
         else:
             text = _text(event.plan_text)
             if text:
                 execution.plan_hash = hash_plan_text(text)
+
+    def _started(self, event: SqlStart) -> Execution | None:
+        execution = self.execution(event.execution)
+        if execution is not None:
+            execution.description = clean_description(event.description)
+            execution.start = event.time
+            execution.settings = settings_of(event.settings)
+            if event.root is not None and event.root >= 0:
+                execution.root = event.root
+        return execution
+
+    def take_known(
+        self, event: SqlStart | SqlAdaptive, known: KnownPlan, accumulators: list[int]
+    ) -> bool:
+        """Take in an event by what its plan told when it came before.
+
+        Parameters
+        ----------
+        event : SqlStart or SqlAdaptive
+            With an empty plan.
+        known : KnownPlan
+            What the plan told.
+        accumulators : list of int
+            In the order of the plan's text.
+
+        Returns
+        -------
+        bool
+            False, and nothing is taken in, where the plan has to be decoded.
+        """
+        if event.plan != PlanNode() or len(set(accumulators)) < len(accumulators):
+            return False
+        is_new = self._declared.keys().isdisjoint(accumulators)
+        if not (is_new or self.operators.knows_all(accumulators)):
+            return False
+        if isinstance(event, SqlStart):
+            execution = self._started(event)
+        else:
+            execution = self.execution(event.execution)
+        if execution is None:
+            return True
+        number = int(event.execution)
+        self._declared.update(zip(accumulators, repeat(number), strict=False))
+        if is_new:
+            shown = map(accumulators.__getitem__, known.shown)
+            if known.metrics:
+                self.metrics.add(shown, number, *known.metrics)
+            self.operators.add_alike(accumulators, *known.together)
+            waits = self.declared_waits
+            waits.nanoseconds.update(map(accumulators.__getitem__, known.nanoseconds))
+            waits.scans.update(map(accumulators.__getitem__, known.scans))
+        if isinstance(event, SqlStart):
+            execution.plan_hash, execution.tables = known.plan_hash, known.tables
+            execution.operators = known.operators
+            if not execution.description:
+                execution.plan_name = known.plan_name
+        return True
+
+    def _told(
+        self,
+        execution: Execution,
+        nodes: Sequence[PlanNode],
+        accumulators: Sequence[int],
+        metrics: Mapping[int, ShownMetric],
+    ) -> KnownPlan:
+        """Return what an execution's plan told, all accumulators of which were new."""
+        waits, places = self.declared_waits, {one: at for at, one in enumerate(accumulators)}
+        return KnownPlan(
+            execution.plan_hash,
+            plan_name(nodes),
+            execution.tables,
+            execution.operators,
+            [places[one] for one in metrics],
+            tuple(zip(*metrics.values(), strict=True)),
+            self.operators.run_together(accumulators),
+            [at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
+            [at for at, one in enumerate(accumulators) if one in waits.scans],
+        )
 
     def adapt(self, event: SqlAdaptive) -> None:
         """Take in the metrics of a plan that was changed while running."""
@@ -173,18 +242,16 @@ class SqlCollector:
         """Take in values that the driver set."""
         self.execution(event.execution)
         for update in event.updates:
-            metric = self.metrics.get(int(update[0])) if _is_pair(update) else None
-            if metric is not None and update[1] >= 0:
-                metric.driver = update[1] if isnan(metric.driver) else metric.driver + update[1]
+            if _is_pair(update) and int(update[0]) in self.metrics.rows and update[1] >= 0:
+                self.metrics.told_by_driver(int(update[0]), update[1])
 
     def stage(self, accumulables: Iterable[Accumulable]) -> None:
         """Take in Spark's sums over all tasks so far, which a completed stage repeats."""
         for one in accumulables:
-            metric = self.metrics.get(int(one.id)) if isfinite(one.id) else None
-            if metric is not None:
+            if isfinite(one.id) and int(one.id) in self.metrics.rows:
                 value = _number(one.value)
                 if value >= 0:
-                    metric.stages = value
+                    self.metrics.told_by_stage(int(one.id), value)
 
     def forget(self, executions: Container[int]) -> None:
         """Drop some executions, and what no other one declared."""
@@ -193,16 +260,18 @@ class SqlCollector:
         self.seen = {number for number in self.seen if number not in executions}
         gone = {one for one, number in self._declared.items() if number in executions}
         self._declared = {one: by for one, by in self._declared.items() if one not in gone}
-        self.metrics = {one: metric for one, metric in self.metrics.items() if one not in gone}
+        self.metrics.forget(gone)
         self.declared_waits.nanoseconds -= gone
         self.declared_waits.scans -= gone
         self.operators.forget(gone)
 
-    def _add_metrics(self, number: int, nodes: Sequence[PlanNode]) -> None:
-        known = self.metrics
+    def _add_metrics(self, number: int, nodes: Sequence[PlanNode]) -> dict[int, ShownMetric]:
+        """Take in the metrics of a plan; return those that are new in the table."""
+        known = self.metrics.rows
         accumulators = [metric.id for node in nodes for metric in node.metrics]
         new = set(accumulators).difference(self._declared)
-        self._declared.update(dict.fromkeys(accumulators, number))
+        self._declared.update(zip(accumulators, repeat(number), strict=False))
+        added: dict[int, ShownMetric] = {}
         for node in nodes if new else ():
             of_node = ""
             for metric in node.metrics:
@@ -216,9 +285,12 @@ class SqlCollector:
                 key = int(identity)
                 if wait.tells_wait:
                     self.declared_waits.add(key, metric.name, metric.type, node.name)
-                if key not in known and wait.unit:
+                if wait.unit and key not in known and key not in added:
                     of_node = of_node or redact_text(node.name, MAX_METRIC)
-                    known[key] = Metric(number, of_node, wait.name, wait.unit, wait.factor)
+                    added[key] = (of_node, wait.name, wait.unit, wait.factor)
+        if added:
+            self.metrics.add(added, number, *zip(*added.values(), strict=True))
+        return added
 
 
 @lru_cache(maxsize=1024)
@@ -260,15 +332,6 @@ def user_named(execution: Execution) -> bool:
 
 
 _is_user_named = lru_cache(512)(is_user_named)
-
-
-def totals(metrics: list[Metric]) -> NDArray[np.float64]:
-    """Return each metric's sum in its unit: over tasks, or what the driver set; NaN if neither."""
-    stages = np.array([one.stages for one in metrics], np.float64)
-    driver = np.array([one.driver for one in metrics], np.float64)
-    factor = np.array([one.factor for one in metrics], np.float64)
-    value = np.where(np.isnan(stages), driver, stages)
-    return np.where(value < _LARGEST, value * factor, nan)
 
 
 def _is_pair(update: list[float]) -> bool:
