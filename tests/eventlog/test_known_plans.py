@@ -129,6 +129,18 @@ def test_numbers_of_a_plan_that_comes_again_may_be_longer(recognised: list[bool]
     too_long = [start(plain(10**n), n) for n in range(13, 19)]
     assert_same(too_long)
     assert recognised == [True] * 13
+    damaged = start(plain(1234), 3).replace(b":1234,", b":0123,")
+    assert damaged != start(plain(1234), 3)
+    assert_same([lines[0], damaged])
+    assert recognised == [True] * 13
+
+
+def test_longer_numbers_of_a_text_that_may_be_cut_are_decoded(
+    recognised: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_plans, "MAX_LINE", 500)
+    assert_same([start(plain(100), 1), start(plain(20_000), 2), start(plain(300), 3)])
+    assert recognised == [True]
 
 
 def test_a_name_is_made_of_a_plan_that_was_described_when_it_came_first(
@@ -343,6 +355,24 @@ def test_a_pattern_is_the_text_between_numbers_that_may_differ(pieces: list[byte
         elif number in ids and instead == b"0" and place == number[0] and number[1] - place > 1:
             expected = None  # no number of JSON
         assert pattern.read(other) == (pattern.accumulators if other == plan else expected)
+
+
+def skeleton(plan: bytes) -> bytes:
+    """The plan with a mark in the place of each number that may differ."""
+    return MAY_DIFFER.sub(lambda match: b"\xff", plan)
+
+
+@given(PIECES, st.lists(st.sampled_from([b"", b"7", b"12"]), min_size=30, max_size=30))
+@example([b"# ", b"#12"], [b"5", b"", *[b"1"] * 28])
+@example([b"#1#2"], [b"12", b"", *[b"1"] * 28])
+def test_plans_have_one_skeleton_if_they_are_alike_without_numbers_that_may_differ(
+    pieces: list[bytes], numbers: list[bytes]
+) -> None:
+    plan = b'{"nodeName":"' + b"".join(pieces) + b"}"
+    drawn = iter(numbers)
+    other = re.sub(rb"(?<=[# :=])[0-9]*", lambda match: next(drawn, match[0]), plan)
+    is_same = skeleton(plan) == skeleton(other)
+    assert (PlanPattern(plan).skeleton == PlanPattern(other).skeleton) == is_same
 
 
 def test_short_plans_are_remembered_when_they_come_again(
