@@ -363,8 +363,7 @@ def skeleton(plan: bytes) -> bytes:
 
 
 @given(PIECES, st.lists(st.sampled_from([b"", b"7", b"12"]), min_size=30, max_size=30))
-@example([b"# ", b"#12"], [b"5", b"", *[b"1"] * 28])
-@example([b"#1#2"], [b"12", b"", *[b"1"] * 28])
+@example([b"# ", b"#12"], [b"", b"5", *[b""] * 28])
 def test_plans_have_one_skeleton_if_they_are_alike_without_numbers_that_may_differ(
     pieces: list[bytes], numbers: list[bytes]
 ) -> None:
