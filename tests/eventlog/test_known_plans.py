@@ -404,7 +404,7 @@ def test_what_is_remembered_does_not_grow_with_the_log(
     "line",
     [
         b'{"sparkPlanInfo" :{"a":1}}', b'{"sparkPlanInfo":null}', b'{"sparkPlanInfo":{', b"",
-        b'"sparkPlanInfo":', b'{"x":{"a":1}}',
+        b'"sparkPlanInfo":', b'{"x":{"a":1}}', b"x" * 15 + b'{"a":1}}',
     ],
 )  # fmt: skip
 def test_a_line_of_another_spelling_is_not_cut(line: bytes) -> None:
