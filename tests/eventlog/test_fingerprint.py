@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iqcar.eventlog import read_logs
@@ -193,6 +193,7 @@ PIECES = (
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example("file:/d/day=2024-01-02/x")
 def test_numbers_may_be_the_same_before(text: str) -> None:
     """What is remembered of a line, or of a plan, is looked up with other numbers."""
     same = fingerprint._with_same_numbers(text)
