@@ -132,12 +132,17 @@ def test_numbers_of_a_plan_that_comes_again_may_be_longer(recognised: list[bool]
     assert recognised == [True] * 13
 
 
-def test_longer_numbers_of_a_text_that_may_be_cut_are_decoded(
+def test_a_plan_longer_than_what_is_hashed_of_a_line_is_decoded(
     recognised: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_plans, "MAX_LINE", 500)
-    assert_same([start(plain(100), 1), start(plain(20_000), 2), start(plain(300), 3)])
-    assert recognised == [True]
+    """Longer numbers decide there where a text is cut, and it would take much memory."""
+    length = len(json.dumps(plain(100), separators=(",", ":")))
+    lines = [start(plain(100), 1), start(plain(20_000), 2), start(plain(300), 3)]
+    for longest, expected in ((length, [True]), (length - 1, [])):
+        recognised.clear()
+        monkeypatch.setattr(known_plans, "MAX_LINE", longest)
+        assert_same(lines)
+        assert recognised == expected
 
 
 def test_a_name_is_made_of_a_plan_that_was_described_when_it_came_first(

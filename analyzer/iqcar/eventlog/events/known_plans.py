@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from iqcar.eventlog.events.plan_bytes import CutLine
 
 LEAST_BYTES = 4 << 10
-"""Length of a line from which its plan is looked up: of a shorter one that takes as long as
-decoding it."""
+"""Length of a line from which its plan is looked up: of a shorter one little is saved."""
 LONG = 32 << 10
-"""Length from which a plan is remembered when it comes for the first time: remembering it takes
-longer than decoding a short one, and a third of the time of decoding a long one."""
+"""Length from which a plan is remembered when it comes for the first time: remembering a shorter
+one takes longer than decoding it."""
 _MOST_BYTES = 16 << 20
 """Bytes of what is remembered of all known plans."""
 _PER_ACCUMULATOR = 200
@@ -86,6 +85,8 @@ class KnownPlans:
 
     def wants(self, plan: bytes) -> bool:
         """Tell whether a plan that is not known is worth remembering, and note that it came."""
+        if len(plan) > MAX_LINE:
+            return False
         looks = _looks_of(plan)
         if len(plan) >= LONG or looks in self._met:
             return len(self._patterns.get(looks, ())) < _MOST_ALIKE

@@ -89,9 +89,7 @@ class PlanPattern:
         self._places = _places(starts[may_differ], lengths[may_differ])
         self._is_fixed = np.ones(len(codes), np.bool_)
         self._is_fixed[self._places] = False
-        self.skeleton = self._skeleton(
-            starts[may_differ], lengths[may_differ], is_accumulator[may_differ]
-        )
+        self.skeleton = self._skeleton(starts[may_differ], lengths[may_differ])
         lengths = lengths[is_accumulator]
         self._digits = _places(starts[is_accumulator], lengths)
         self._first = np.cumsum(lengths) - lengths
@@ -100,16 +98,11 @@ class PlanPattern:
         self._is_long = lengths > 1
         self.accumulators = self.read(plan) or []
 
-    def _skeleton(
-        self,
-        starts: NDArray[np.intp],
-        lengths: NDArray[np.intp],
-        is_accumulator: NDArray[np.bool_],
-    ) -> bytes:
+    def _skeleton(self, starts: NDArray[np.intp], lengths: NDArray[np.intp]) -> bytes:
         fixed = self._codes[self._is_fixed]
         places = starts + lengths - np.cumsum(lengths)
         digest = hashlib.sha256()
-        for part in (np.array([len(fixed), len(places)]), fixed, places, is_accumulator):
+        for part in (np.array([len(fixed), len(places)]), fixed, places):
             digest.update(part.data)
         return digest.digest()
 
