@@ -188,7 +188,8 @@ PIECES = (
     " 17)", " 12345678,", " 2020,", " 3,", " 4)", "> 5,", "T", " 12:30", ":30", "Lambda$", "'", '"',
     "{", "\n", "EqualTo(", "In(a, [", "DataFilters: [x > ", "Location: X[", "INSET (", "(8 paths)[",
     "\\", "e5", "0001", "1234-", "-12-30", "deadbeef", "\u0663", " OR ", "$", "=", "@", ".5,", "]",
-    "LIKE ", "?, ", "[plan_id=12345678]", "[plan_id=", "-01-02]",
+    "LIKE ", "?, ", "[plan_id=12345678]", "[plan_id=", "-01-02]", "= abc)", " <=> 2020-01-02)",
+    "EqualTo(a,b)", "LessThan(a,", "EqualTo(a1,2020-01-02)", ",7)", "> ", "x.y)", "Xn(a,b)",
 )  # fmt: skip
 
 
@@ -228,3 +229,19 @@ def test_the_hash_of_a_plan_is_that_of_its_normalised_lines(plan: PlanNode) -> N
     expected = hashlib.sha256(printed(plan).encode("utf-8", "replace")).hexdigest()
     for _ in range(2):
         assert hash_plan(nodes_of(plan)) == expected[:HASH_DIGITS]
+
+
+def filtered(first: int, number: str, day: str) -> PlanNode:
+    text = f"FileScan parquet [a#{first},d#{first}] PushedFilters: [LessThan(a,{number})"
+    scan = PlanNode(name="Scan parquet ", text=f"{text}, GreaterThanOrEqual(d,{day})], Schema: s")
+    condition = f"((a#{first} < {number}) AND (d#{first} >= {day}))"
+    return PlanNode(name="Filter", text=f"Filter {condition}", children=[scan])
+
+
+def test_a_plan_with_other_constants_is_not_normalised_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = hash_plan(nodes_of(filtered(7, "10", "2024-01-31")))
+    for way in ("_normalised", "_remembered"):
+        monkeypatch.setattr(fingerprint, way, lambda _: pytest.fail("normalised again"))
+    assert hash_plan(nodes_of(filtered(12345, "2500000", "1999-12-01"))) == expected

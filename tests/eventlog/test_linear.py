@@ -33,7 +33,7 @@ BACKTRACKING = {
     "attach/spark_conf.py": "paths that the user gave",
     "demo/workload.py": "our own SQL",
     "eventlog/events/deep_plans.py": "two letters",
-    "eventlog/events/fingerprint.py": "one class of letters",
+    "eventlog/events/fingerprint.py": "one class of letters, behind a start that is not in it",
     "eventlog/events/wait_metrics.py": "anchored, or fixed words",
     "eventlog/events/lenient.py": "every start of a token is one",
     "eventlog/find/folders.py": "names of files, which are short",
@@ -92,6 +92,7 @@ def finds(pattern: re.Pattern[Any]) -> Callable[[str], object]:
 MATCHERS: dict[str, Callable[[str], object]] = {
     "redact": lambda text: redacting._redacted(text[: redacting.MAX_TEXT]),
     "normalise": fingerprint._normalised,
+    "same numbers": fingerprint._with_same_numbers,
     "plan text": fingerprint.hash_plan_text,
     "codegen": lambda text: fingerprint.without_number(text + ")"),
     "clean": descriptions.clean_description,

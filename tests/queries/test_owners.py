@@ -8,6 +8,7 @@ import pytest
 
 from iqcar.errors import UsageError
 from iqcar.eventlog import read_logs
+from iqcar.eventlog.events.job_properties import MAX_PROPERTY
 from iqcar.eventlog.leave_out import leave_out
 from iqcar.queries.identify import identify
 from iqcar.queries.owners import owners
@@ -81,6 +82,21 @@ def test_only_what_a_job_sets_otherwise_is_kept(tmp_path: Path) -> None:
     log = job(log_of(spark_acme_team="red"), 0, spark__acme__team="red", spark__rdd__scope="{}")
 
     assert not len(read(tmp_path, log).job_properties)
+
+
+@pytest.mark.parametrize("length", [500, 501, 1_000, 1_001, 4_000])
+def test_a_long_setting_of_the_application_is_not_one_of_its_jobs(
+    tmp_path: Path, length: int
+) -> None:
+    """Spark 4 gives every JVM more than a thousand characters of options."""
+    options = ("-Dx=y password=hunter2 " * 200)[:length]
+    log = log_of(spark_driver_extraJavaOptions=options)
+    job(log, 0, spark__driver__extraJavaOptions=options)
+    tables = read(tmp_path, job(log, 1, spark__driver__extraJavaOptions=f"-Da=b {options}"))
+
+    (own,) = texts(tables.job_properties, "value")
+    assert own.startswith("-Da=b -Dx=y password=*(redacted)")
+    assert len(own) <= MAX_PROPERTY
 
 
 def test_secrets_are_no_names_of_owners(tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ _PLAN_ID = re.compile(r"\[plan_id=[0-9]+(?=\])")
 plan. Every rule treats them alike whatever they are, and they never reach a hash; where all are the
 same, a query that comes again is remembered although Spark numbers anew and constants differ."""
 
+_COMPARED = re.compile(r" (?<=[<>=] )[\w.:\-]+(?=\))")
+_PUSHED = re.compile(r",(?:[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2})(?=\))")
+"""Up to a closing bracket: a constant of one word behind a comparison, and a number or a date
+behind a comma, as in filters that a source takes. No hash depends on them either."""
+
 _OPERAND = r"[^#()\[\],]*?"
 _COMPARISON = "<=>|<=|>=|=|<|>"
 _DIGIT = r"\p{Nd}"
@@ -156,8 +161,9 @@ def _shortened(text: str) -> str:
 
 
 def _with_same_numbers(text: str) -> str:
-    """Return a text with other numbers that is normalised to the same."""
-    return _PLAN_ID.sub("[plan_id=1", _NUMBER.sub(" 1", _ATTRIBUTE.sub("#1", text)))
+    """Return a text with other numbers and constants that is normalised to the same."""
+    text = _PLAN_ID.sub("[plan_id=1", _NUMBER.sub(" 1", _ATTRIBUTE.sub("#1", text)))
+    return _PUSHED.sub(",1", _COMPARED.sub(" 1", text))
 
 
 def has_such_numbers(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from iqcar.eventlog.events import lenient
+from iqcar.eventlog.events.settings import MAX_SETTING
 from iqcar.eventlog.events.structs import NOT_FITTING, Properties
 from iqcar.eventlog.text.redact import redact_setting
 
@@ -69,8 +70,8 @@ def job_properties(
         known = msgspec.convert(found, Properties)
     except NOT_FITTING:
         known = lenient.fit(Properties, found, bad)
-    own = (
-        (key, value)
+    unlike = (
+        redact_setting(lenient.encodable(key), lenient.encodable(value), MAX_SETTING)
         for key, value in found.items()
         if settings.get(key) != value
         and isinstance(value, str)
@@ -78,11 +79,12 @@ def job_properties(
         and key not in _OF_SPARK
         and not key.startswith(_OF_SESSIONS)
     )
-    kept = (
-        redact_setting(lenient.encodable(key), lenient.encodable(value), MAX_PROPERTY)
-        for key, value in islice(own, MOST_PROPERTIES)
-    )
-    return known, {key: value for key, value in kept if settings.get(key) != value}
+    own = ((key, value) for key, value in unlike if settings.get(key) != value)
+    return known, {_cut(key): _cut(value) for key, value in islice(own, MOST_PROPERTIES)}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_PROPERTY else text[: MAX_PROPERTY - 1] + "…"
 
 
 def _decoded(text: bytes) -> dict[str, Any]:

@@ -210,7 +210,6 @@ def sources_of(nodes: Sequence[PlanNode]) -> str:
     return SEPARATOR.join(sorted(set(map(_source, leaves)) - {""}))
 
 
-@lru_cache(1024)
 def scope_name(scope: str) -> str:
     """Return the operation that made an RDD; empty if its scope does not say.
 
@@ -221,7 +220,12 @@ def scope_name(scope: str) -> str:
         name = _decode_scope(scope).name if scope else ""
     except NOT_FITTING:
         return ""
-    return normalise(without_number(redact_text(name.strip(), MAX_OPERATOR))).replace(_CATALOG, "")
+    return _operation(name.strip()[: MAX_OPERATOR + 1])
+
+
+@lru_cache(4096)
+def _operation(name: str) -> str:
+    return normalise(without_number(redact_text(name, MAX_OPERATOR))).replace(_CATALOG, "")
 
 
 @lru_cache(1024)

@@ -32,6 +32,10 @@ _REMEMBERED, _SHORT = 4096, 300
 """So many texts of up to so many characters are remembered with what became of them: the same few
 names stand in thousands of events. 5 MB at most."""
 
+_SETTINGS, _SHORT_SETTING = 1024, 3_000
+"""So many settings of up to so many characters are remembered likewise: each job repeats those of
+its application, the long options of a JVM among them. 6 MB at most."""
+
 _SENSITIVE = (
     r"(?:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
     r"|shared[._\- ]?access[._\- ]?signature"
@@ -183,6 +187,11 @@ def redact_setting(key: str, value: str, limit: int) -> tuple[str, str]:
     >>> redact_setting("spark.ssl.keyPassword", "two words", 99)
     ('spark.ssl.keyPassword', '*(redacted)')
     """
+    is_short = len(key) + len(value) <= _SHORT_SETTING
+    return (_remembered_setting if is_short else _redacted_setting)(key, value, limit)
+
+
+def _redacted_setting(key: str, value: str, limit: int) -> tuple[str, str]:
     if value and _SECRET_SETTING.search(encoded(key)) is not None:
         return redact_text(key, limit), REDACTED
     if len(key) + len(value) <= limit and _HINT.search(encoded(f"{key}\n{value}")) is None:
@@ -200,6 +209,7 @@ def _redacted(text: str) -> str:
 
 
 _remembered = lru_cache(_REMEMBERED)(_redacted)
+_remembered_setting = lru_cache(_SETTINGS)(_redacted_setting)
 
 
 def _is_mixed(key: bytes) -> bool:
