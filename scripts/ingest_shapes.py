@@ -17,6 +17,7 @@ from scripts import scale_logs
 from tests.support.synthetic_log import (
     SyntheticLog,
     node,
+    rdd,
     realistic_accumulables,
     sql_update,
     stage_info,
@@ -193,6 +194,102 @@ def long_descriptions(path: Path) -> None:
     path.write_bytes(log.end().bytes())
 
 
+def spark_4_queries(path: Path) -> None:
+    """Queries of one task, each with another constant, with all that Spark 4 writes of them."""
+    log = SyntheticLog("app-shape").app("shape").executor("1", "h1", 8)
+    options = " ".join(f"--add-opens=java.base/java.p{n}=ALL-UNNAMED" for n in range(24))
+    session = {"spark.driver.extraJavaOptions": options, "spark.executor.extraJavaOptions": options}
+    session |= {f"spark.setting.{n}": f"value {n}" for n in range(24)}
+    log.environment(**{key.replace(".", "_"): value for key, value in session.items()})
+    draw = random.Random(1).randrange
+    for query in range(3_000):
+        first = query * 100
+        stage = {**_spark_4_stage(query), "Accumulables": []}
+        properties = {
+            **session,
+            "callSite.short": "collect at job.py:11",
+            "spark.job.tags": f"{_SESSION}-execution-root-id-{query},{_SESSION}",
+            "spark.rdd.scope": json.dumps({"id": str(query), "name": "collect"}),
+            "spark.sql.execution.id": str(query),
+            "spark.sql.execution.root.id": str(query),
+        }
+        plan, text = _spark_4_plan(query, first)
+        log.sql(query, plan, details=_CALLS, physicalPlanDescription=text, modifiedConfigs={})
+        log.job(query, [stage], 1000, properties).stage(stage, properties)
+        metrics = task_metrics()
+        updates = realistic_accumulables(draw, first, metrics)
+        log.task_start(query, query).task(query, query, metrics=metrics, accumulables=updates)
+        sums = [{k: v for k, v in one.items() if k != "Update"} for one in updates]
+        log.stage_end({**stage, "Accumulables": sums}).job_end(query).sql_end(query)
+    path.write_bytes(log.end().bytes())
+
+
+_SESSION = "spark-session-7c93bda2-6301-45fc-aa04-abb49480c684"
+_CALLS = "\n".join(
+    f"org.apache.spark.sql.classic.Call{n}.run(Call{n}.scala:{n})" for n in range(12)
+)
+
+
+def _spark_4_stage(query: int) -> dict[str, Any]:
+    level = dict.fromkeys(("Use Disk", "Use Memory", "Use Off Heap", "Deserialized"), False)
+    rdds = [
+        {
+            **rdd(4 * query + n, kind, scope),
+            "Scope": json.dumps({"id": f"spark_plan_{13 * query + n}", "name": scope}),
+            "Callsite": "collect at job.py:11",
+            "Parent IDs": [4 * query + n - 1] if n else [],
+            "Storage Level": {**level, "Replication": 1},
+            "Barrier": False,
+            "DeterministicLevel": "DETERMINATE",
+            "Number of Partitions": 1,
+            "Number of Cached Partitions": 0,
+            "Memory Size": 0,
+            "Disk Size": 0,
+        }
+        for n, (kind, scope) in enumerate(
+            (
+                ("FileScanRDD", "Scan parquet "),
+                ("MapPartitionsRDD", "Scan parquet "),
+                ("MapPartitionsRDD", "WholeStageCodegen (1)"),
+                ("MapPartitionsRDD", "WholeStageCodegen (1)"),
+            )
+        )
+    ]
+    more = {"Resource Profile Id": 0, "Shuffle Push Enabled": False}
+    return stage_info(query, rdds=rdds, submission=1000, Details=_CALLS, **more)
+
+
+def _spark_4_plan(query: int, first: int) -> tuple[dict[str, Any], str]:
+    """A filter on a scan, as a tree and as a text."""
+    condition = f"(isnotnull(id#{first}L) AND (id#{first}L > {query}))"
+    pushed = f"[IsNotNull(id), GreaterThan(id,{query})]"
+    place = "InMemoryFileIndex(1 paths)[file:/data/t]"
+    text = (
+        f"FileScan parquet [id#{first}L,v#{first + 1}] Batched: true, DataFilters: "
+        f"[isnotnull(id#{first}L), (id#{first}L > {query})], Format: Parquet, Location: {place}, "
+        f"PartitionFilters: [], PushedFilters: {pushed}, ReadSchema: struct<id:bigint,v:string>"
+    )
+    names = ("scan time", "number of files read", "metadata time", "size of files read")
+    metrics = [(first + n, name, "timing") for n, name in enumerate(names)]
+    plan = node("Scan parquet ", text, metrics=metrics)
+    for n, (name, said) in enumerate(
+        (
+            ("InputAdapter", "InputAdapter"),
+            ("ColumnarToRow", "ColumnarToRow"),
+            ("Filter", f"Filter {condition}"),
+            ("WholeStageCodegen (1)", "WholeStageCodegen (1)"),
+        )
+    ):
+        rows = [(first + 10 + n, "number of output rows", "sum")] if n else []
+        plan = node(name, said, plan, metrics=rows)
+    formatted = (
+        f"== Physical Plan ==\n* Filter (3)\n+- * ColumnarToRow (2)\n   +- Scan parquet (1)\n\n\n"
+        f"(1) Scan parquet\nOutput [2]: [id#{first}L, v#{first + 1}]\nBatched: true\n"
+        f"Location: {place}\nPushedFilters: {pushed}\nCondition : {condition}\n"
+    )
+    return plan, formatted
+
+
 def _scaled(case: str, size: int) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         folder = path.parent / "scaled"
@@ -217,5 +314,6 @@ SHAPES: dict[str, Callable[[Path], None]] = {
     "long descriptions": long_descriptions,
     "50,000 stages": _scaled("many_stages", 50_000),
     "20,000 queries": _scaled("short_queries", 20_000),
+    "queries of Spark 4": spark_4_queries,
     "5,000 hosts": _scaled("many_hosts", 5_000),
 }

@@ -195,6 +195,8 @@ PIECES = (
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example("file:/d/day=2024-01-02/x")
+@example("LessThan(a,1-2)")
+@example("f(a,1-2)")
 def test_numbers_may_be_the_same_before(text: str) -> None:
     """What is remembered of a line, or of a plan, is looked up with other numbers."""
     same = fingerprint._with_same_numbers(text)

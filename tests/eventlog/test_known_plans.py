@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iqcar.eventlog import collect
 from iqcar.eventlog.collect import Collector
-from iqcar.eventlog.events import known_plans, sql_collect
+from iqcar.eventlog.events import known_plans, plan_bytes, sql_collect
 from iqcar.eventlog.events.event_names import SQL
 from iqcar.eventlog.tasks.task_lines import TaskDecoder
 from tests.support.synthetic_log import node
@@ -323,12 +323,40 @@ def test_tables_are_the_same_whether_plans_are_recognised_or_decoded(
         assert_same(lines)
 
 
-def test_short_plans_are_remembered_when_they_come_again(
+def test_short_plans_are_remembered_when_they_come_often(
     recognised: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_plans, "LONG", NEVER)
-    assert_same([start(plain(100 * n), n) for n in (1, 2, 3, 4)])
+    assert_same([start(plain(100 * n), n) for n in range(1, known_plans._OFTEN + 3)])
     assert recognised == [True, True]
+
+
+def test_plans_that_differ_in_constants_are_compared_some_times_only(
+    recognised: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Counted(plan_bytes.PlanPattern):
+        def __init__(self, plan: bytes) -> None:
+            made.append(len(plan))
+            super().__init__(plan)
+
+    monkeypatch.setattr(known_plans, "PlanPattern", Counted)
+    numbers = [7**n for n in range(60)]
+    assert_same([start(plain(100 * n, table=f"t{n}"), n) for n in numbers])
+    assert recognised == []
+    assert 0 < len(made) <= 3 * known_plans._MOST_IN_VAIN
+
+
+def test_a_plan_of_old_accumulators_is_not_compared(
+    recognised: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cached table's plan is part of each plan that reads it."""
+    monkeypatch.setattr(sql_collect, "pattern_of", lambda *_: pytest.fail("compared in vain"))
+    again = [start(node("Sort", "Sort", plain(100)), n) for n in range(2, 9)]
+    lines = [adapted(plain(100), 1), *again]
+    collected(lines)
+    assert recognised == []
 
 
 def test_what_is_remembered_does_not_grow_with_the_log(
@@ -339,11 +367,12 @@ def test_what_is_remembered_does_not_grow_with_the_log(
     sizes = []
     for count in (50, 200):
         lines = [start(plain(1000 + 10 * n, table="t" * (n + 1)), n) for n in range(count)]
-        alike = [start(plain(9000 + 10 * n, table=f"{n:04}"), n) for n in range(count)]
-        plans = collected([*lines, *alike]).sql.plans
+        similar = [start(plain(9000 + 10 * n, table=f"{n:04}"), n) for n in range(count)]
+        plans = collected([*lines, *similar]).sql.plans
         assert plans._bytes <= 50_000 + 20_000
-        sizes.append([len(plans._known), len(plans._ends), sum(map(len, plans._patterns.values()))])
-        assert max(map(len, plans._patterns.values())) <= known_plans._MOST_ALIKE
+        alike = [len(patterns) for patterns in plans._patterns.values()]
+        sizes.append([len(plans._known), len(plans._in_vain), sum(alike)])
+        assert max(alike) <= known_plans._MOST_ALIKE
     assert all(after <= 2 * before for before, after in zip(*sizes, strict=True))
     monkeypatch.setattr(known_plans, "LONG", NEVER)
     assert len(collected(lines).sql.plans._met) <= 10

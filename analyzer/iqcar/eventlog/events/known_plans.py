@@ -26,16 +26,20 @@ LEAST_BYTES = 4 << 10
 LONG = 32 << 10
 """Length from which a plan is remembered when it comes for the first time: remembering a shorter
 one takes longer than decoding it."""
+_OFTEN = 3
+"""Times that a shorter one comes before it is remembered. A batch of a stream has the same plan
+twice, and the next one another."""
 _MOST_BYTES = 16 << 20
 """Bytes of what is remembered of all known plans."""
 _PER_ACCUMULATOR = 200
 """About how many bytes a known plan takes for each of its accumulators."""
 _MOST_MET = 4096
-"""So many plans that came once are remembered by their looks. 2 MB at most."""
+"""So many plans that came are counted by their looks. 1 MB at most."""
 _MOST_ALIKE = 4
-"""So many plans of the same looks are remembered."""
-_END = 100
-"""Bytes but for digits at each end of a plan that are its looks, with its length."""
+"""So many plans of the same looks and length are remembered."""
+_MOST_IN_VAIN = 8
+"""So many plans of the same looks may turn out to be other ones, with other constants say; then no
+more skeletons are computed for plans of these looks, which takes about as long as decoding one."""
 
 
 class KnownPlan(NamedTuple):
@@ -59,26 +63,33 @@ class KnownPlans:
     """The plans of one log."""
 
     def __init__(self) -> None:
-        self._patterns: dict[object, list[tuple[PlanPattern, KnownPlan]]] = {}
+        self._patterns: dict[tuple[int, int], list[tuple[PlanPattern, KnownPlan]]] = {}
+        """By length and looks."""
         self._known: dict[bytes, KnownPlan] = {}
         """By the skeletons of their patterns."""
-        self._ends: set[bytes] = set()
-        self._met: set[object] = set()
+        self._in_vain: dict[int, int] = {}
+        """How many skeletons were unknown, by the looks of known plans."""
+        self._met: dict[int, int] = {}
+        """How often plans came that are not known, by their looks."""
         self._bytes = 0
 
     def find(self, plan: bytes) -> tuple[KnownPlan, list[int]] | None:
         """Return what a plan tells, and its accumulators; None if it has to be decoded."""
+        if len(plan) > MAX_LINE:
+            return None  # longer numbers may decide where a text is cut
         looks = _looks_of(plan)
-        for pattern, known in self._patterns.get(looks, ()):
+        for pattern, known in self._patterns.get((len(plan), looks), ()):
             accumulators = pattern.read(plan)
             if accumulators is not None:
                 return known, accumulators
-        if looks[1] not in self._ends or len(plan) > MAX_LINE:
-            return None  # longer numbers may decide where a text is cut
+        in_vain = self._in_vain.get(looks, _MOST_IN_VAIN)
+        if in_vain >= _MOST_IN_VAIN:
+            return None
         pattern = PlanPattern(plan)
         of_skeleton = self._known.get(pattern.skeleton)
         accumulators = pattern.read(plan)
         if of_skeleton is None or accumulators is None:
+            self._in_vain[looks] = in_vain + 1
             return None
         self.add(plan, pattern, of_skeleton)
         return of_skeleton, accumulators
@@ -88,32 +99,35 @@ class KnownPlans:
         if len(plan) > MAX_LINE:
             return False
         looks = _looks_of(plan)
-        if len(plan) >= LONG or looks in self._met:
-            return len(self._patterns.get(looks, ())) < _MOST_ALIKE
         if len(self._met) >= _MOST_MET:
             self._met.clear()
-        self._met.add(looks)
-        return False
+        times = self._met[looks] = self._met.get(looks, 0) + 1
+        alike = self._patterns.get((len(plan), looks), ())
+        return (
+            (len(plan) >= LONG or times >= _OFTEN)
+            and len(alike) < _MOST_ALIKE
+            and self._in_vain.get(looks, 0) < _MOST_IN_VAIN
+        )
 
     def add(self, plan: bytes, pattern: PlanPattern, known: KnownPlan) -> None:
         """Remember what a plan told."""
         looks = _looks_of(plan)
         size = pattern.size + _PER_ACCUMULATOR * len(pattern.accumulators)
         if self._bytes + size > _MOST_BYTES:
-            for held in (self._patterns, self._known, self._ends):
+            for held in (self._patterns, self._known, self._in_vain):
                 held.clear()
             self._bytes = 0
         self._known[pattern.skeleton] = known
-        self._ends.add(looks[1])
-        alike = self._patterns.setdefault(looks, [])
+        self._in_vain.setdefault(looks, 0)
+        alike = self._patterns.setdefault((len(plan), looks), [])
         if len(alike) < _MOST_ALIKE:
             self._bytes += size
             alike.append((pattern, known))
 
 
-def _looks_of(plan: bytes) -> tuple[int, bytes]:
-    first = plan[: 2 * _END].translate(None, b"0123456789")[:_END]
-    return len(plan), first + plan[-2 * _END :].translate(None, b"0123456789")[-_END:]
+def _looks_of(plan: bytes) -> int:
+    """Return what plans have in common that differ in digits only."""
+    return hash(plan.translate(None, b"0123456789"))
 
 
 def pattern_of(cut: CutLine, event: SqlStart, nodes: Sequence[PlanNode]) -> PlanPattern | None:

@@ -126,18 +126,22 @@ class SqlCollector:
             if not execution.description:
                 execution.plan_name = plan_name(nodes)
             execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
-            wanted = cut if cut is not None and self.plans.wants(cut.plan) else None
-            pattern = pattern_of(wanted, event, nodes) if wanted is not None else None
-            is_new = pattern and self._declared.keys().isdisjoint(pattern.accumulators)
+            pattern = None
+            if cut is not None and self.plans.wants(cut.plan) and self._all_are_new(nodes):
+                pattern = pattern_of(cut, event, nodes)
             self.operators.add(nodes)
             metrics = self._add_metrics(int(event.execution), nodes)
-            if wanted is not None and pattern is not None and is_new:
+            if cut is not None and pattern is not None:
                 told = self._told(execution, nodes, pattern.accumulators, metrics)
-                self.plans.add(wanted.plan, pattern, told)
+                self.plans.add(cut.plan, pattern, told)
         else:
             text = _text(event.plan_text)
             if text:
                 execution.plan_hash = hash_plan_text(text)
+
+    def _all_are_new(self, nodes: Iterable[PlanNode]) -> bool:
+        """Tell whether no plan before had any of a plan's accumulators."""
+        return self._declared.keys().isdisjoint(one.id for node in nodes for one in node.metrics)
 
     def _started(self, event: SqlStart) -> Execution | None:
         execution = self.execution(event.execution)
