@@ -1,8 +1,8 @@
 """What plans did that came before, so that a plan like one of them need not be decoded.
 
 A log of a dashboard or a service holds the same few queries thousands of times, with new numbers
-each time. Plans of hundreds of operators are recognised by their bytes
-(:mod:`iqcar.eventlog.events.plan_bytes`), and only their accumulators are taken from them.
+each time. A plan is recognised by its bytes (:mod:`iqcar.eventlog.events.plan_bytes`), and only its
+accumulators are taken from it; a short one is decoded, which takes no longer.
 """
 
 from __future__ import annotations
