@@ -133,6 +133,21 @@ def test_a_thread_is_watched_from_its_task_s_start_to_its_end(
     assert "tasks" not in last
 
 
+def test_sleep_that_the_kernel_counts_as_a_wait_is_none(tmp_path: Path) -> None:
+    """At most the time since the last sample; here the kernel claims a day."""
+    thread = tmp_path / "7" / "task" / "8"
+    thread.mkdir(parents=True)
+    names = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes")
+    (thread / "io").write_text("".join(f"{name}: 0\n" for name in names))
+    (thread / "schedstat").write_text("0 0 1\n")
+    watched = load().Watched(str(tmp_path))
+    watched.obey("task 8 7 42")
+    (thread / "schedstat").write_text(f"3000000 {86_400 * 10**9} 2\n")
+    ((task, cpu_ms, waited_ms, *disk),) = watched.tasks()
+    assert (task, cpu_ms, disk) == (42, 3, [0, 0])
+    assert waited_ms < 3_600_000
+
+
 def test_a_watched_process_that_ends_is_forgotten(
     sampler: Running, burner: subprocess.Popen[bytes]
 ) -> None:

@@ -195,7 +195,7 @@ def test_scheduler_events_are_few(app: App) -> None:
 
 def test_a_computing_python_worker_is_python_cpu(python_app: App) -> None:
     for record in python_app.records("python_burn"):
-        assert record["waits_ns"]["python_cpu"] > 0.7 * 1.5e9
+        assert record["waits_ns"]["python_cpu"] > 0.7 * 1.5e9, record
         assert record["waits_ns"].get("python_other", 0) < 0.3 * 1.5e9
         assert record["cpu_ns"] < 1e9
 

@@ -157,8 +157,7 @@ public final class Sampler implements Runnable {
     long runQueue = 0;
     long cpu;
     if (linux) {
-      state = watch.kernel.seenState();
-      watch.kernel.lookAtTimes();
+      state = watch.kernel.look();
       cpu = watch.kernel.seenCpuNanos();
       runQueue = watch.kernel.seenRunQueueNanos();
     } else {

@@ -3,6 +3,7 @@ package org.iqcar.spark.python;
 import java.io.Closeable;
 import java.io.IOException;
 import org.iqcar.spark.threads.ProcFile;
+import org.iqcar.spark.threads.RunQueueWaits;
 
 /** Reads what one Python worker process did since the last look. */
 final class WorkerProcess implements Closeable {
@@ -16,6 +17,7 @@ final class WorkerProcess implements Closeable {
   private final ProcFile schedstat;
   private final long[] times = new long[2];
   private final long[] fields = new long[12];
+  private final RunQueueWaits waits;
   private long seenNanos;
   private long seenCpu;
   private long seenRunQueue;
@@ -33,14 +35,20 @@ final class WorkerProcess implements Closeable {
     this.pid = pid;
     stat = new ProcFile(proc + "/" + pid + "/stat", 512);
     schedstat = new ProcFile(proc + "/" + pid + "/schedstat", 96);
-    look(System.nanoTime());
+    long now = System.nanoTime();
+    schedstat.numbers(times);
+    waits = new RunQueueWaits(times[1], now);
+    seenRunQueue = times[1];
+    look(now);
     uncounted = 0;
   }
 
   /** Reads the process's counters; now is of {@link System#nanoTime}. */
   void look(long now) throws IOException {
+    long before = System.nanoTime();
     char state = stat.stateAndNumbers(fields);
     schedstat.numbers(times);
+    long counted = waits.total(times[1], state == 'R', before, System.nanoTime());
     // schedstat counts the main thread only, in ns; stat counts all threads, in ticks. The larger
     // of the two never counts the same time twice.
     long all = Math.max(times[0], (fields[UTIME] + fields[STIME]) * TICK_NANOS);
@@ -49,9 +57,9 @@ final class WorkerProcess implements Closeable {
     // The kernel adds a wait on the run queue when it ends. So one that goes on is counted while it
     // goes on, where nothing else happens between two looks, and set off when the kernel adds it.
     // A process that has just become runnable may have been asleep until now: that counts later.
-    uncounted += times[1] - seenRunQueue;
+    uncounted += counted - seenRunQueue;
     boolean waitsOn = runnable && state == 'R' && times[0] == seenMainCpu
-        && times[1] == seenRunQueue;
+        && counted == seenRunQueue;
     double waited = waitsOn ? elapsed - onCpu : clamp(uncounted, elapsed - onCpu);
     uncounted -= waited;
     runnable = state == 'R';
@@ -61,7 +69,7 @@ final class WorkerProcess implements Closeable {
     io = state == 'D' ? 1 - cpu - runQueue : 0;
     seenNanos = now;
     seenCpu = Math.max(seenCpu, all);
-    seenRunQueue = times[1];
+    seenRunQueue = counted;
   }
 
   private static double clamp(double value, double most) {

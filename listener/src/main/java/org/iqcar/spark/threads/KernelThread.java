@@ -27,6 +27,8 @@ public final class KernelThread implements Closeable {
   private final ProcFile seenSchedstat;
   private final long[] ownTimes = new long[2];
   private final long[] seenTimes = new long[2];
+  private final RunQueueWaits runQueue;
+  private long seenRunQueue;
   /** Whether the thread runs a task now; set by the thread. */
   public volatile boolean busy;
 
@@ -35,6 +37,9 @@ public final class KernelThread implements Closeable {
     seenStat = new ProcFile(folder + "/stat", STAT_BYTES);
     seenSchedstat = new ProcFile(folder + "/schedstat", 96);
     ownSchedstat = new ProcFile(folder + "/schedstat", 96);
+    long now = System.nanoTime();
+    ownSchedstat.numbers(ownTimes);
+    runQueue = new RunQueueWaits(ownTimes[1], now);
     ProcFile io = null;
     try {
       io = new ProcFile(folder + "/io", 256);
@@ -83,8 +88,9 @@ public final class KernelThread implements Closeable {
 
   /** Total wait on the run queue, in ns; called by the thread itself. */
   public long ownRunQueueNanos() throws IOException {
+    long before = System.nanoTime();
     ownSchedstat.numbers(ownTimes);
-    return ownTimes[1];
+    return runQueue.total(ownTimes[1], false, before, System.nanoTime());
   }
 
   /**
@@ -106,21 +112,26 @@ public final class KernelThread implements Closeable {
   }
 
   /**
-   * Reads the thread's times; called by the sampler. The kernel adds a wait on the run queue only
-   * when the thread gets to run, and a running thread's processor time may be one tick old.
+   * Reads the state letter and the thread's times; called by the sampler. The kernel adds a wait on
+   * the run queue only when the thread gets to run, and a running thread's processor time may be
+   * one tick old.
    */
-  public void lookAtTimes() throws IOException {
+  public char look() throws IOException {
+    long before = System.nanoTime();
+    char state = seenStat.state();
     seenSchedstat.numbers(seenTimes);
+    seenRunQueue = runQueue.total(seenTimes[1], state == 'R', before, System.nanoTime());
+    return state;
   }
 
-  /** Total processor time at the last {@link #lookAtTimes}, in ns; called by the sampler. */
+  /** Total processor time at the last {@link #look}, in ns; called by the sampler. */
   public long seenCpuNanos() {
     return seenTimes[0];
   }
 
-  /** Total wait on the run queue at the last {@link #lookAtTimes}, in ns; called by the sampler. */
+  /** Total wait on the run queue at the last {@link #look}, in ns; called by the sampler. */
   public long seenRunQueueNanos() {
-    return seenTimes[1];
+    return seenRunQueue;
   }
 
   @Override
