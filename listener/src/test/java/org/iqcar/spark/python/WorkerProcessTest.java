@@ -26,19 +26,21 @@ class WorkerProcessTest {
   }
 
   @Test
-  void sleepThatTheKernelCountsAsAWaitIsNone() throws IOException {
+  void ofASleepThatTheKernelCountsTheTimeSinceTheLastLookIsWaitedFor() throws Exception {
     counters('S', 0, 0);
     try (WorkerProcess worker = new WorkerProcess(proc.toString(), 7)) {
-      long start = System.nanoTime();
-      worker.look(start + SECOND_NANOS);
-      // The counters claim a day; between these two looks at a sleeping process no second passed.
+      // What was before the last look must not count: let it be longer than what comes after it.
+      Thread.sleep(200);
+      long before = System.nanoTime();
+      worker.look(before);
       counters('S', 0, 86_400 * SECOND_NANOS);
-      double waited = 0;
-      for (int second = 2; second < 100; second++) {
-        worker.look(start + second * SECOND_NANOS);
-        waited += worker.runQueue;
-      }
-      assertTrue(waited < 50, waited + " of 98 seconds");
+      // The looks are a second apart by what they are told, and much less by the clock.
+      worker.look(before + SECOND_NANOS);
+      long passed = System.nanoTime() - before;
+      double waited = worker.runQueue * SECOND_NANOS;
+      worker.look(before + 2 * SECOND_NANOS);
+      waited += worker.runQueue * SECOND_NANOS;
+      assertTrue(waited > 0 && waited <= passed + 1, waited + " of " + passed);
       assertEquals(0, worker.cpu);
     }
   }

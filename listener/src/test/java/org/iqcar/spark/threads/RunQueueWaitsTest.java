@@ -42,7 +42,7 @@ class RunQueueWaitsTest {
   }
 
   @Test
-  void ofASleepThatTheKernelCountsTheRecordHoldsNothing() throws IOException {
+  void ofASleepThatTheKernelCountsTheRecordHoldsTheTimeSinceTheLastLook() throws Exception {
     Path folder = Files.createDirectories(proc.resolve("1/task/2"));
     Files.createSymbolicLink(proc.resolve("thread-self"), proc.relativize(folder));
     write(folder.resolve("stat"), "2 (Executor task) S 1 1");
@@ -50,11 +50,16 @@ class RunQueueWaitsTest {
     KernelThread thread = KernelThread.current(proc.toString());
     try {
       long start = thread.ownRunQueueNanos();
+      // What was before the last look must not count: let it be longer than what comes after it.
+      Thread.sleep(200);
+      long before = System.nanoTime();
       assertEquals('S', thread.look());
       write(folder.resolve("schedstat"), "6 " + A_DAY_NANOS + " 2");
-      assertEquals('S', thread.look());
-      assertTrue(thread.seenRunQueueNanos() - start < A_DAY_NANOS / 2);
-      assertTrue(thread.ownRunQueueNanos() - start < A_DAY_NANOS / 2);
+      long waited = thread.ownRunQueueNanos() - start;
+      long passed = System.nanoTime() - before;
+      assertTrue(waited > 0 && waited <= passed, waited + " of " + passed);
+      thread.look();
+      assertEquals(waited, thread.seenRunQueueNanos() - start);
     } finally {
       KernelThread.closeIdle();
     }
