@@ -264,6 +264,32 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, logs: Path) -> 
         top(str(tmp_path))
 
 
+def test_a_store_that_another_writer_makes_meanwhile_is_used(
+    tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = str(tmp_path / "store")
+    files = open_store(store).files
+    exists = files.exists
+
+    def exists_late(path: str) -> bool:
+        """Look for the store once another writer has made it and written to it."""
+        monkeypatch.setattr(files, "exists", exists)
+        add(store, [logs / "app-0001"], processes=1)
+        return bool(exists(path))
+
+    monkeypatch.setattr(files, "exists", exists_late)
+    assert add(store, [logs / "app-0001", logs / "app-0002"], processes=1).added == 1
+    assert files.exists is exists
+    assert len(content(store)[APPLICATIONS.name]) == 2
+
+
+def test_a_store_whose_making_was_stopped_is_made(tmp_path: Path, logs: Path) -> None:
+    """So is one whose mark another writer is writing."""
+    (tmp_path / f".{MARK}.0123abcd").write_bytes(b"{")
+    assert add(str(tmp_path), [logs / "app-0001"], processes=1).added == 1
+    assert len(content(str(tmp_path))[APPLICATIONS.name]) == 1
+
+
 def test_a_store_of_a_newer_iqcar_is_refused(tmp_path: Path, logs: Path) -> None:
     (tmp_path / MARK).write_text('{"format": 99}')
     with pytest.raises(IqcarError, match="it has format 99; a newer iqcar can read it"):

@@ -105,13 +105,12 @@ class Store:
         if self._made:
             return
         if not self._marked():
-            with self._told():
-                there = self.files.exists(self.root) and self.files.ls(self.root, detail=False)
-            if there:
+            if not self._holds_files():
+                self._put(self.root, MARK, json.dumps({"format": FORMAT}).encode())
+            elif not self._marked():  # asked again: another writer may have made it meanwhile
                 raise UsageError(
                     "it holds other files", self.url, "name a new folder, or one of a store"
                 )
-            self._put(self.root, MARK, json.dumps({"format": FORMAT}).encode())
         self._made = True
 
     def must_exist(self) -> None:
@@ -245,6 +244,13 @@ class Store:
         if version > FORMAT:
             raise IqcarError(f"it has format {version}", self.url, "a newer iqcar can read it")
         return True
+
+    def _holds_files(self) -> bool:
+        """Tell whether there are files other than a mark that somebody writes or never finished."""
+        with self._told():
+            found = self.files.ls(self.root, detail=False) if self.files.exists(self.root) else []
+        names = (path.rstrip("/").rpartition("/")[2] for path in found)
+        return any(not name.startswith(f".{MARK}.") for name in names)
 
     def _put(self, folder: str, name: str, content: bytes) -> None:
         """Write a file that is seen whole or not at all."""
