@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,49 @@ def test_a_result_takes_the_place_of_whatever_stands_there(tmp_path: Path, what:
     put(cache, "a" * 32, "k")
     assert gzip.decompress(cache.read("a" * 32, RESULT)) == b"{}"
     assert [one.name for one in mine.iterdir()] == ["kept"]
+
+
+def test_a_server_starts_while_another_one_keeps_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Cache(tmp_path / "cache")
+    unfinished = other.begin()
+    write_entry(unfinished, [b"{}"], b"page", summary("k"))
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def scandir_early(folder: Path) -> Iterator[list[os.DirEntry[str]]]:
+        """List a folder before the other server has renamed its own."""
+        with scandir(folder) as found:
+            entries = list(found)
+        monkeypatch.setattr(os, "scandir", scandir)
+        other.finish(unfinished, "a" * 32)
+        yield entries
+
+    monkeypatch.setattr(os, "scandir", scandir_early)
+    assert Cache(other.folder).results == 0
+    assert os.scandir is scandir
+    assert Cache(other.folder).results == 1
+
+
+def test_a_result_that_two_servers_keep_at_once_is_kept_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = Cache(tmp_path / "cache"), Cache(tmp_path / "cache")
+    rename = Path.rename
+
+    def rename_late(path: Path, place: Path) -> Path:
+        """Rename a folder once the other server has kept its own."""
+        monkeypatch.setattr(Path, "rename", rename)
+        put(other, "a" * 32, "k")
+        return rename(path, place)
+
+    monkeypatch.setattr(Path, "rename", rename_late)
+    put(mine, "a" * 32, "k")
+    assert Path.rename is rename
+    for cache in (mine, other):
+        assert gzip.decompress(cache.read("a" * 32, RESULT)) == b"{}"
+    assert [one.name for one in mine.folder.iterdir()] == ["a" * 32]
 
 
 def test_an_entry_that_others_could_have_written_is_not_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ page from it is sent to browsers.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import json
@@ -132,7 +133,12 @@ class Cache:
         with self._lock:
             place = self.folder / digest
             _remove(place)
-            unfinished.rename(place)
+            try:
+                unfinished.rename(place)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                self.discard(unfinished)  # another server made the same entry meanwhile
             self._remember(digest, summary)
             self._make_room(digest)
         return summary
@@ -166,7 +172,7 @@ class Cache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             status = self.folder.stat()
-            entries = sorted(self._entries(), key=lambda path: path.lstat().st_mtime)
+            entries = self._entries()
         except OSError as error:
             raise IqcarError(
                 f"no results can be kept there: {(error.strerror or 'unknown').lower()}",
@@ -179,10 +185,10 @@ class Cache:
                 str(self.folder),
                 "give a folder of your own with --cache (chmod 700)",
             )
-        for entry in entries:
+        for changed_s, entry in entries:
             if entry.name.startswith(_UNFINISHED):
                 # Another server may be at work on one that is new.
-                if time.time() - entry.lstat().st_mtime > LEFT_BEHIND_S:
+                if time.time() - changed_s > LEFT_BEHIND_S:
                     self.discard(entry)
             elif _DIGEST.match(entry.name):
                 try:
@@ -194,10 +200,19 @@ class Cache:
                     self._remember(entry.name, summary)
         self._make_room("")
 
-    def _entries(self) -> list[Path]:
-        """List the folders in the folder; a link to one is none."""
+    def _entries(self) -> list[tuple[float, Path]]:
+        """List when each folder in the folder was changed, the oldest first; a link is none.
+
+        Other servers rename and remove them meanwhile: one that is gone is left out.
+        """
+        entries = []
         with os.scandir(self.folder) as found:
-            return [self.folder / one.name for one in found if one.is_dir(follow_symlinks=False)]
+            for one in found:
+                with contextlib.suppress(FileNotFoundError):
+                    if one.is_dir(follow_symlinks=False):
+                        changed_s = one.stat(follow_symlinks=False).st_mtime
+                        entries.append((changed_s, self.folder / one.name))
+        return sorted(entries)
 
     def _remember(self, digest: str, summary: Summary) -> None:
         self._summaries[digest] = summary
@@ -217,19 +232,16 @@ class Cache:
 
     def _make_room(self, newest: str) -> None:
         sizes = {}
-        for entry in self._entries():
+        for _, entry in self._entries():
             if _DIGEST.match(entry.name):
-                try:
-                    files = sum(file.lstat().st_size for file in entry.iterdir())
-                    sizes[entry] = (entry.lstat().st_mtime, files)
-                except OSError:
-                    continue
-        total = sum(size for _, size in sizes.values())
-        for entry in sorted(sizes, key=lambda each: sizes[each][0]):
+                with contextlib.suppress(OSError):
+                    sizes[entry] = sum(file.lstat().st_size for file in entry.iterdir())
+        total = sum(sizes.values())
+        for entry, size in sizes.items():
             if total <= self.max_bytes:
                 break
             if entry.name != newest:
-                total -= sizes[entry][1]
+                total -= size
                 self.discard(entry)
                 self._forget(entry.name)
         self.size_bytes = total
