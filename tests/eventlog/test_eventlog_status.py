@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from iqcar.enums import InputStatus
 from iqcar.eventlog import ReadProgress, log_workers, read_logs
+from iqcar.eventlog.find.locate import locate
+from iqcar.eventlog.log_summary import peek
 from iqcar.tables import texts
 from tests.support.small_log import only_input, read, small_log
 from tests.support.synthetic_log import SyntheticLog, sql_update
@@ -29,6 +32,19 @@ def test_a_line_cut_off_at_the_end_is_a_loss_unless_the_log_is_in_progress(tmp_p
     assert (cut["status"], cut["malformed_lines"]) == ("truncated", 1)
     assert "cut off" in cut["message"]
     assert (going_on["status"], going_on["malformed_lines"]) == ("in_progress", 1)
+
+
+def test_an_application_that_ends_after_its_log_was_found_is_read(tmp_path: Path) -> None:
+    for name in ("app-1", "app-2"):
+        (tmp_path / f"{name}.inprogress").write_bytes(small_log().bytes())
+    first, second = locate([tmp_path])
+    (tmp_path / "app-1.inprogress").rename(tmp_path / "app-1").write_bytes(
+        small_log().end().bytes()
+    )
+    assert peek(first).status is InputStatus.COMPLETE
+    assert read_logs([first, second]).inputs["status"].tolist() == ["complete", "in_progress"]
+    (tmp_path / "app-1").unlink()
+    assert peek(first).message == "it cannot be opened: it does not exist"
 
 
 def test_a_whole_last_line_needs_no_newline(tmp_path: Path) -> None:

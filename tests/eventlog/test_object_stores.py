@@ -34,6 +34,24 @@ def check_found(url: str) -> None:
     assert (whole.path, rolling.path) == (f"{url}/app-1", f"{url}/deep/eventlog_v2_app-2")
     assert text(rolling) == LOG * 2
     assert read(f"{url}/app-1").inputs["status"].tolist() == ["complete"]
+    check_read_once_ended(url)
+
+
+def check_read_once_ended(url: str) -> None:
+    """A log that Spark renames after it was found is read under its new name."""
+    import fsspec
+
+    files, root = fsspec.core.url_to_fs(url)
+    files.copy(f"{root}/app-1", f"{root}/app-3.inprogress")
+    somebody_else = type(files)(**files.storage_options, skip_instance_cache=True)
+    running = [log for log in logs([url]) if log.in_progress_hint]
+    assert [log.path for log in running] == [f"{url}/app-3.inprogress"]
+    somebody_else.copy(f"{root}/app-1", f"{root}/app-3")
+    somebody_else.rm(f"{root}/app-3.inprogress")
+    assert read(running).inputs["status"].tolist() == ["complete"]
+    somebody_else.rm(f"{root}/app-3")
+    failed, _ = read([*running, f"{url}/app-1"]).inputs["message"]
+    assert failed == "nothing could be read: it cannot be opened: it does not exist"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -265,6 +266,8 @@ def hostile(old: Any, rng: random.Random) -> Any:
 
 def near(old: float, rng: random.Random) -> Any:
     """Return a number that is plausible, and yet wrong."""
+    if abs(old) > sys.float_info.max / 2_000_000:  # perhaps an integer that no float can hold
+        return -old
     times = rng.choice((-1, 0, 0.5, 1, 2, 10, 1000, 1_000_000))
     new = old * times + rng.choice((-1, 0, 1, 0.5))
     return int(new) if isinstance(old, int) and abs(new) < 1e30 else new

@@ -172,7 +172,9 @@ class LogTail:
     def _parts_to_read(self) -> list[LogPart]:
         """Return the part that was read last, as it is now, and those after it."""
         if not self._rolling:
-            return [self._single_part()]
+            if is_url(self.log.parts[0].source):
+                forget_listings(self.log.parts[0].source)
+            return [self.log.parts[0]]
         folder = self.log.parts[0].source.replace(os.sep, "/").rpartition("/")[0]
         if is_url(folder):
             forget_listings(folder)
@@ -188,20 +190,6 @@ class LogTail:
         """Tell whether a part is a compact one that stands for parts that were read already."""
         compact = part.source.endswith(COMPACT)
         return compact and self._part is not None and part.source != self._part.source
-
-    def _single_part(self) -> LogPart:
-        """Return the file, under the name that it has now."""
-        part = self._part or self.log.parts[0]
-        renamed = part.source.removesuffix(IN_PROGRESS)
-        if is_url(part.source):
-            forget_listings(part.source)
-        for source in dict.fromkeys((part.source, renamed)):
-            try:
-                open_source(source, self._within).close()
-            except FileNotFoundError:
-                continue
-            return LogPart(source, source, 0, within=self._within)
-        raise FileNotFoundError
 
     def _next_part(self, part: LogPart) -> Iterator[News]:
         if self._part is not None and _key(part) > _key(self._part) + 1 and self._rolling:

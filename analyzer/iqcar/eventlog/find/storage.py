@@ -9,7 +9,8 @@ from iqcar.errors import IqcarError
 from iqcar.eventlog.decode.codecs import decoded_pieces
 from iqcar.eventlog.decode.streams import DamageError, StoredStream, why
 from iqcar.eventlog.find import archive
-from iqcar.eventlog.find.remote import is_url, open_url
+from iqcar.eventlog.find.layouts import IN_PROGRESS
+from iqcar.eventlog.find.remote import forget_listings, is_url, open_url
 from iqcar.files.opening import open_file
 
 if TYPE_CHECKING:
@@ -30,9 +31,18 @@ _EVENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{.{0,1000}?"Event"\s*:\s*"', re.DOTA
 def open_source(source: str, within: Sequence[str] = ()) -> BinaryIO:
     """Open a local file (see :func:`~iqcar.files.opening.open_file`) or a URL for reading.
 
-    Raises what the storage raises.
+    A log whose application has ended since it was found is opened under its new name. Raises what
+    the storage raises.
     """
-    return open_url(source) if is_url(source) else open_file(source, within)
+    is_running = source.endswith(IN_PROGRESS)
+    if is_running and is_url(source):
+        forget_listings(source)  # by which it would be opened, whether it is still there or not
+    try:
+        return open_url(source) if is_url(source) else open_file(source, within)
+    except FileNotFoundError:
+        if not is_running:
+            raise
+    return open_source(source.removesuffix(IN_PROGRESS), within)
 
 
 def open_part(part: LogPart) -> StoredStream:
