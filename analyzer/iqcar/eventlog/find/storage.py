@@ -34,13 +34,10 @@ def open_source(source: str, within: Sequence[str] = ()) -> BinaryIO:
     A log whose application has ended since it was found is opened under its new name. Raises what
     the storage raises.
     """
-    is_running = source.endswith(IN_PROGRESS)
-    if is_running and is_url(source):
-        forget_listings(source)  # by which it would be opened, whether it is still there or not
     try:
         return open_url(source) if is_url(source) else open_file(source, within)
     except FileNotFoundError:
-        if not is_running:
+        if not source.endswith(IN_PROGRESS):
             raise
     return open_source(source.removesuffix(IN_PROGRESS), within)
 
@@ -56,12 +53,30 @@ def open_part(part: LogPart) -> StoredStream:
         If what reads its kind of URL is not installed.
     """
     try:
-        file = open_source(part.source, part.within)
+        file = _open_front(part)
         return archive.open_member(file, part.member) if part.member else StoredStream(file)
     except (DamageError, IqcarError):
         raise
     except Exception as error:  # any backend's own error type
         raise DamageError(f"it cannot be opened: {why(error)}") from error
+
+
+def _open_front(part: LogPart) -> BinaryIO:
+    """Open a part to be read from its front.
+
+    Remote stores open what was there when they listed it, and fail when it is read. So the first
+    bytes of a running application's log are read at once, and kept.
+    """
+    file = open_source(part.source, part.within)
+    if is_url(part.source) and part.source.endswith(IN_PROGRESS):
+        try:
+            file.read(1)
+            file.seek(0)
+        except Exception:  # any backend's own error type
+            file.close()
+            forget_listings(part.source)
+            return open_source(part.source, part.within)
+    return file
 
 
 def zip_members(source: str, within: Sequence[str] = ()) -> list[tuple[str, int]] | None:
