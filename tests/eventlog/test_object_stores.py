@@ -46,6 +46,7 @@ def check_read_once_ended(url: str) -> None:
     somebody_else = type(files)(**files.storage_options, skip_instance_cache=True)
     running = [log for log in logs([url]) if log.in_progress_hint]
     assert [log.path for log in running] == [f"{url}/app-3.inprogress"]
+    assert text(running[0]) == files.cat_file(f"{root}/app-1")
     somebody_else.copy(f"{root}/app-1", f"{root}/app-3")
     somebody_else.rm(f"{root}/app-3.inprogress")
     assert read(running).inputs["status"].tolist() == ["complete"]
