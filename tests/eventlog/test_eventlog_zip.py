@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import zipfile
@@ -132,3 +133,42 @@ def test_a_zip_from_a_server_that_cannot_seek_is_copied(tmp_path: Path) -> None:
     assert archive.members(Streamed(stored))[0][0] == "log"
     with archive.open_member(Streamed(stored), "log") as stream:
         assert stream.read(1000) == LOG
+
+
+def test_a_zip_whose_members_overlap_is_refused(tmp_path: Path) -> None:
+    """Thousands of members over the same bytes would each be read in full."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("local-1", LOG * 99)
+        (entry,) = file.infolist()
+        for number in range(2, 50):
+            again = copy.copy(entry)
+            again.filename = f"local-{number}"
+            file.filelist.append(again)
+    assert "overlap" in unreadable([path])
+    with zipfile.ZipFile(path, "w") as file:  # one inside another
+        inner = io.BytesIO()
+        with zipfile.ZipFile(inner, "w") as inside:
+            inside.writestr("local-2", LOG)
+        file.writestr("local-1", inner.getvalue() + LOG * 99)
+        quoted = copy.copy(inside.infolist()[0])
+        quoted.header_offset = zipfile.sizeFileHeader + len("local-1")
+        file.filelist.append(quoted)
+    assert "overlap" in unreadable([path])
+
+
+def test_the_directory_of_a_zip_is_read_once_whatever_the_number_of_its_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    reading = archive._read_directory
+    monkeypatch.setattr(
+        archive, "_read_directory", lambda file: read.append(file) or reading(file)
+    )
+    path = zipped(tmp_path / "a.zip", {f"log of {number}": LOG for number in range(50)})
+    found = logs([path])
+    assert [text(log) for log in found] == [LOG] * 50
+    assert len(read) == 1
+    zipped(path, {"other": LOG * 2})
+    (other,) = logs([path])
+    assert text(other) == LOG * 2

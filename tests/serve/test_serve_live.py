@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -71,20 +72,27 @@ def test_nobody_is_followed_when_nobody_looks(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_more_applications_are_followed_than_there_is_room_for(tmp_path: Path) -> None:
+    """Also where all are asked for at once: a place is taken in the step that finds it free."""
     folder, cache = tmp_path / "logs", tmp_path / "cache"
     folder.mkdir()
-    for number in range(MAX_FOLLOWED + 1):
+    for number in range(4 * MAX_FOLLOWED):
         queue().write(folder / f"local-{number}.inprogress")
     with served(folder, cache=cache) as server:
         keys = [one["key"] for one in server.read()]
-        clients = [httpx.Client(timeout=60) for _ in keys]
-        streams = [
-            client.send(client.build_request("GET", f"{server.base}/api/live/{key}"), stream=True)
-            for client, key in zip(clients, keys, strict=True)
-        ]
-        assert [one.status_code for one in streams] == [200] * MAX_FOLLOWED + [503]
-        for client in clients:
-            client.close()
+
+        async def follow_all() -> list[int]:
+            async with httpx.AsyncClient(base_url=server.base, timeout=60) as client:
+                requests = [client.build_request("GET", f"/api/live/{key}") for key in keys]
+                streams = await asyncio.gather(*(client.send(r, stream=True) for r in requests))
+                assert len(server.workers(FOLLOWING)) <= MAX_FOLLOWED
+                for one in streams:
+                    await one.aclose()
+            return sorted(one.status_code for one in streams)
+
+        expected = [200] * MAX_FOLLOWED + [503] * (len(keys) - MAX_FOLLOWED)
+        assert asyncio.run(follow_all()) == expected
+        until(lambda: not server.workers(FOLLOWING))
+        assert asyncio.run(follow_all()) == expected  # all places were given back
 
 
 @pytest.mark.slow

@@ -85,17 +85,18 @@ def mcp(
     settings = Settings(query_by, impact, source_usage, critical_path, top)
     places, kept = Places(paths), Cache(cache_folder(cache))
     service = Service(places, kept, settings, processes, store=store)
-    service.listing.check()
     if store:
         need("history", "duckdb", "fsspec", "loky", "pyarrow")
         from iqcar.history import open_store
 
         open_store(store).must_exist()
     if not http:
+        service.listing.check()
         serve_stdio(service)
         return
     secret = token_for(host, token)
     listening = listen(host, port)
+    service.listing.check()
     name = f"[{host}]" if ":" in host else host
     said = f"Serving http://{name}:{listening.getsockname()[1]}{PATH}"
     if secret and not token:

@@ -95,11 +95,11 @@ def serve(
     grouping = checked_grouping(by) if by else ""
     settings = Settings(query_by, impact, source_usage, critical_path, top, grouping)
     service = Service(places, kept, settings, processes, analyse_new, store)
-    service.listing.check()
     if store:
         from iqcar.history import open_store
 
         open_store(store).must_exist()
     listening = listen(host, port)
+    service.listing.check()
     address = address_of(listening, host, secret)
     serve_until_stopped(service, listening, host, secret, lambda: typer.echo(f"Serving {address}"))

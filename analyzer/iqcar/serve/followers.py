@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from iqcar.serve.analyses import FullError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from iqcar.serve.fork_server import ForkServer, Process
 
@@ -63,6 +64,36 @@ class _Followed:
         self.task: asyncio.Task[None] | None = None
 
 
+class Look:
+    """The place of one who looks at an application."""
+
+    def __init__(self, one: _Followed, leave: Callable[[], None]) -> None:
+        self._one = one
+        self._leave: Callable[[], None] | None = leave
+
+    async def windows(self) -> AsyncIterator[bytes]:
+        """Yield the latest window of the application as JSON whenever there is a new one.
+
+        Ends with the application. Who reads slowly misses windows, and gets the latest.
+        """
+        one, seen = self._one, b""
+        while True:
+            async with one.changed:
+                while one.latest == seen and not one.over:
+                    await one.changed.wait()
+                seen_before, seen = seen, one.latest
+            if seen != seen_before:
+                yield seen
+            elif one.over:
+                return
+
+    def close(self) -> None:
+        """Give the place back; a second time does nothing."""
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+
+
 class Followers:
     """Follows applications for those who look; to be used from one event loop."""
 
@@ -84,40 +115,31 @@ class Followers:
         """Return the latest window of each application as JSON, as far as there is one."""
         return [one.latest for one in self._followed.values() if one.latest]
 
-    def check(self, key: str) -> None:
-        """Raise FullError if one more cannot look at an application."""
+    def look(self, key: str, wish: Wish) -> Look:
+        """Begin to look at an application; the place is taken at once, until the look is closed.
+
+        Raises
+        ------
+        FullError
+            If one more cannot look at it.
+        """
         if self.looking >= MAX_FOLLOWERS:
             raise FullError(f"{MAX_FOLLOWERS} look at running applications already")
-        if key not in self._followed and len(self._followed) >= MAX_FOLLOWED:
-            raise FullError(f"{MAX_FOLLOWED} running applications are followed already")
-
-    async def look(self, key: str, wish: Wish) -> AsyncIterator[bytes]:
-        """Yield the latest window of an application as JSON whenever there is a new one.
-
-        Ends with the application. Who reads slowly misses windows, and gets the latest.
-        """
         one = self._followed.get(key)
         if one is None:
+            if len(self._followed) >= MAX_FOLLOWED:
+                raise FullError(f"{MAX_FOLLOWED} running applications are followed already")
             one = self._followed[key] = _Followed()
             one.task = asyncio.create_task(self._follow(key, one, wish))
         one.looking += 1
-        seen = b""
-        try:
-            while True:
-                async with one.changed:
-                    while one.latest == seen and not one.over:
-                        await one.changed.wait()
-                    seen_before, seen = seen, one.latest
-                if seen != seen_before:
-                    yield seen
-                elif one.over:
-                    return
-        finally:
-            one.looking -= 1
-            if one.looking == 0 and one.task is not None:
-                one.task.cancel()
-                if self._followed.get(key) is one:
-                    del self._followed[key]
+        return Look(one, functools.partial(self._leave, key, one))
+
+    def _leave(self, key: str, one: _Followed) -> None:
+        one.looking -= 1
+        if one.looking == 0 and one.task is not None:
+            one.task.cancel()
+            if self._followed.get(key) is one:
+                del self._followed[key]
 
     async def close(self) -> None:
         """End all processes, and tell who looks that nothing more comes."""

@@ -35,6 +35,10 @@ answer slowly, are looked through less often."""
 REMOTE_READERS = 8
 """Heads of remote logs asked for at once (8): a request waits for tens of milliseconds."""
 
+CHECK_S = 2.0
+"""Seconds that a server waits for the first look through its places before it answers (2): enough
+to say at once that a place cannot be read, and no more, however much is there."""
+
 MAX_LOGS = 20_000
 """Logs listed. A History Server's folder holds some thousand; each costs about 2 KB here."""
 
@@ -51,6 +55,17 @@ class Listing:
         server's settings, and whether that was of this identity; None if there was none.
     lost : callable
         Given an application's key, returns what it lost and to whom; None if nobody knows.
+
+    Attributes
+    ----------
+    looked : bool
+        Whether the places were looked through once.
+    problem : str
+        Why they could not be looked through the last time; empty if they could.
+    left_out : int
+        Logs that are not listed, as there are too many.
+    without_logs : list of str
+        Places without logs.
     """
 
     def __init__(
@@ -67,6 +82,8 @@ class Listing:
         self._scanned_at = float("-inf")
         self._looked_s = 0.0
         self._stopping = False
+        self._found_once = threading.Event()
+        self.looked = False
         self.problem = ""
         self.left_out = 0
         self.without_logs: list[str] = []
@@ -81,8 +98,12 @@ class Listing:
 
     @property
     def unread(self) -> int:
-        """Applications whose first and last lines were not read yet."""
-        return sum(one.peek is None for one in self.applications())
+        """Applications whose first and last lines were not read yet.
+
+        At least 1 until the places were looked through once.
+        """
+        found = sum(one.peek is None for one in self.applications())
+        return found if self.looked or self.problem else max(found, 1)
 
     @property
     def is_due(self) -> bool:
@@ -94,19 +115,18 @@ class Listing:
         """Make a running :meth:`scan` end soon."""
         self._stopping = True
 
-    def find(self) -> None:
-        """Look through the places once, and read nothing; raises what ``locate`` raises."""
-        self._keep(locate(self._places.paths, self._places.roots))
-
     def check(self) -> None:
-        """Look through the places for the first time.
+        """Begin to look through the places, and wait a while for what is found.
 
         Raises
         ------
         IqcarError
-            If none of them can be read; a place without logs may get some.
+            If it is clear by then that none of them can be read; a place without logs may get some.
         """
-        self.find()
+        threading.Thread(target=self.scan, daemon=True).start()
+        self._found_once.wait(CHECK_S)
+        if self.problem and not self.looked:
+            raise IqcarError(self.problem)
         found = self.applications()
         given = {redact_text(printable(path)) for path in self._places.paths}
         if found and all(one.log is None and one.path in given for one in found):
@@ -121,9 +141,10 @@ class Listing:
             return
         try:
             began = time.monotonic()
-            self.find()
+            self._keep(locate(self._places.paths, self._places.roots))
             self._looked_s = time.monotonic() - began
-            self.problem = ""
+            self.problem, self.looked = "", True
+            self._found_once.set()
             unread = [one for one in self.applications() if one.peek is None]
             remote = any(is_url(one.path) for one in unread)
             with ThreadPoolExecutor(REMOTE_READERS if remote else 1) as readers:
@@ -136,6 +157,7 @@ class Listing:
         finally:
             self._scanned_at = time.monotonic()
             self._scanning.release()
+            self._found_once.set()
 
     def refresh_results(self, keys: Iterable[str]) -> None:
         """Look up again what analyses of some applications have found."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, StreamingResponse
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from iqcar.serve.followers import Look
 
 BEAT = b": looking\n\n"
 """Sent first, so that a browser knows that the stream is open."""
@@ -35,17 +38,31 @@ async def live_stream(request: Request) -> Response:
     service = service_of(request)
     service.look_again()
     key = request.path_params["key"]
-    wish = service.wish_to_follow(key)
-    service.followers.check(key)
+    look = service.followers.look(key, service.wish_to_follow(key))
 
     async def events() -> AsyncIterator[bytes]:
         yield BEAT
-        async for line in service.followers.look(key, wish):
+        async for line in look.windows():
             yield b"data: " + line + b"\n\n"
         yield b"event: over\ndata: {}\n\n"
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+    return _Stream(look, events(), media_type="text/event-stream", headers=headers)
+
+
+class _Stream(StreamingResponse):
+    """A stream whose place is given back however it ends, also before its first byte."""
+
+    def __init__(self, look: Look, events: AsyncIterator[bytes], **more: Any) -> None:
+        super().__init__(events, **more)
+        self._look = look
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send windows until the client has gone or the application has ended."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._look.close()
 
 
 LIVE_ENDPOINTS = [

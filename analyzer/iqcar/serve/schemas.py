@@ -97,7 +97,13 @@ class ApplicationList(msgspec.Struct, frozen=True):
     pages: Annotated[int, Meta(description="Number of pages, at least 1.")]
     chosen: Annotated[int, Meta(description="Applications that match, on all pages.")]
     total: Annotated[int, Meta(description="Applications in all.")]
-    unread: Annotated[int, Meta(description="Applications whose first lines are still to be read.")]
+    unread: Annotated[
+        int,
+        Meta(
+            description="Applications whose first lines are still to be read; at least 1 until the "
+            "places were looked through once."
+        ),
+    ]
     left_out: Annotated[int, Meta(description="Logs that are not listed: there are too many.")]
     problem: Annotated[
         str, Meta(description="Why the folders could not be looked through; empty if they could.")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import tempfile
+import threading
 import zipfile
+from collections import OrderedDict
 from contextlib import ExitStack
 from typing import BinaryIO, cast
 
@@ -12,12 +16,18 @@ from iqcar.eventlog.decode.streams import CHUNK_BYTES, DamageError, StoredStream
 ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 """How a zip starts; the second is one without members."""
 
-MAX_DIRECTORY_BYTES = 64 << 20
-"""Largest directory of a zip that is read (64 MiB, about half a million members)."""
+MAX_DIRECTORY_BYTES = 8 << 20
+"""Largest directory of a zip that is read (8 MiB; a member takes some 100 bytes)."""
 
-MAX_MEMBERS = 100_000
-"""Most members of a zip. The History Server packs one application: a few attempts, each of a few
-hundred rolling files at most."""
+MAX_MEMBERS = 20_000
+"""Most members of a zip, as many as `iqcar serve` lists logs. The History Server packs one
+application: a few attempts, each of a few hundred rolling files at most."""
+
+KEPT_DIRECTORIES = 4
+"""Directories that are remembered: else each member would be found by reading all of it again."""
+
+LOCAL_HEADER = struct.Struct("<4s22xHH")
+"""What stands before a member's name: magic, and the lengths of the name and of what follows it."""
 
 MAX_COPY_BYTES = 4 << 30
 """Largest zip that is copied to a temporary file because its server cannot seek (4 GiB)."""
@@ -39,14 +49,12 @@ def members(file: BinaryIO) -> list[tuple[str, int]]:
     Raises
     ------
     DamageError
-        If it is no readable zip, or has more than :data:`MAX_MEMBERS` members.
+        If it is no readable zip, has more than :data:`MAX_MEMBERS` members, or members that
+        overlap.
     """
     with ExitStack() as stack:
-        archive = _opened(file, stack)
-        files = [entry for entry in archive.infolist() if not entry.is_dir()]
-    if len(files) > MAX_MEMBERS:
-        raise DamageError(f"the zip has {len(files):,} members; at most {MAX_MEMBERS:,} are read")
-    return [(entry.filename, entry.compress_size) for entry in files]
+        entries = _directory(_seekable(file, stack)).values()
+        return [(one.filename, one.compress_size) for one in entries if not one.is_dir()]
 
 
 def open_member(file: BinaryIO, member: str) -> StoredStream:
@@ -59,14 +67,19 @@ def open_member(file: BinaryIO, member: str) -> StoredStream:
     """
     with ExitStack() as stack:
         stack.callback(file.close)
-        archive = _opened(file, stack)
+        file = _seekable(file, stack)
         try:
-            entry = archive.getinfo(member)
-            content = stack.enter_context(archive.open(entry))
-        except (KeyError, NotImplementedError, zipfile.BadZipFile) as error:
+            entry = _directory(file)[member]
+            if entry.flag_bits & 1:
+                raise DamageError("the zip is encrypted; unpack it first")
+            file.seek(entry.header_offset)
+            magic, name, extra = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
+            if magic != ZIP_MAGICS[0]:
+                raise DamageError("the zip is damaged: a member is not where it should be")
+            file.seek(name + extra, os.SEEK_CUR)
+            content = stack.enter_context(zipfile.ZipExtFile(file, "r", entry))
+        except (KeyError, NotImplementedError, struct.error) as error:
             raise DamageError(f"the zip is damaged or of an unknown kind ({error})") from error
-        except RuntimeError as error:
-            raise DamageError("the zip is encrypted; unpack it first") from error
         share = entry.compress_size / max(1, entry.file_size)
         return StoredStream(_Member(content, stack.pop_all()), share)
     raise AssertionError("unreachable")
@@ -105,13 +118,44 @@ class _Limited:
         """Leave the file to its owner."""
 
 
-def _opened(file: BinaryIO, stack: ExitStack) -> zipfile.ZipFile:
-    if not file.seekable():
-        file = stack.enter_context(_copy(file))
+def _seekable(file: BinaryIO, stack: ExitStack) -> BinaryIO:
+    return file if file.seekable() else stack.enter_context(_copy(file))
+
+
+def _directory(file: BinaryIO) -> dict[str, zipfile.ZipInfo]:
+    """Return the members of a zip by name; of several of a name the last."""
     try:
-        return stack.enter_context(zipfile.ZipFile(cast("BinaryIO", _Limited(file))))
+        status = os.fstat(file.fileno())
+    except (AttributeError, OSError):  # a remote object
+        return _read_directory(file)
+    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    with _KEEPING:
+        if identity not in _KEPT:
+            _KEPT[identity] = _read_directory(file)
+        _KEPT.move_to_end(identity)
+        while len(_KEPT) > KEPT_DIRECTORIES:
+            _KEPT.popitem(last=False)
+        return _KEPT[identity]
+
+
+_KEPT: OrderedDict[tuple[int, ...], dict[str, zipfile.ZipInfo]] = OrderedDict()
+_KEEPING = threading.Lock()
+
+
+def _read_directory(file: BinaryIO) -> dict[str, zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(cast("BinaryIO", _Limited(file))) as opened:
+            entries = opened.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise DamageError(f"the zip is damaged or cut off ({error})") from error
+    if len(entries) > MAX_MEMBERS:
+        raise DamageError(f"the zip has {len(entries):,} members; at most {MAX_MEMBERS:,} are read")
+    end = 0
+    for entry in sorted(entries, key=lambda one: one.header_offset):
+        if entry.header_offset < end:
+            raise DamageError("its members overlap: it is damaged, or made to do harm")
+        end = entry.header_offset + LOCAL_HEADER.size + entry.compress_size
+    return {entry.filename: entry for entry in entries}
 
 
 def _copy(file: BinaryIO) -> BinaryIO:
