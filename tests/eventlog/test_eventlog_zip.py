@@ -162,9 +162,7 @@ def test_the_directory_of_a_zip_is_read_once_whatever_the_number_of_its_members(
 ) -> None:
     read = []
     reading = archive._read_directory
-    monkeypatch.setattr(
-        archive, "_read_directory", lambda file: read.append(file) or reading(file)
-    )
+    monkeypatch.setattr(archive, "_read_directory", lambda file: read.append(file) or reading(file))
     path = zipped(tmp_path / "a.zip", {f"log of {number}": LOG for number in range(50)})
     found = logs([path])
     assert [text(log) for log in found] == [LOG] * 50

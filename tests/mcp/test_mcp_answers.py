@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -302,8 +303,21 @@ def test_the_command_answers_over_http_to_who_knows_the_token(logs: Path, cache:
         assert other_site.status_code == 403
         answer = httpx.post(address, json=body, headers=knows).json()
         assert {tool["name"] for tool in answer["result"]["tools"]} == set(TOOLS)
+        stream = httpx.get(address, headers=knows)
+        assert (stream.status_code, stream.headers["allow"]) == (405, "POST")  # held by nobody
+        assert run_apart(functools.partial(tools_over_http, address, secret)) == list(TOOLS)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+
+
+async def tools_over_http(address: str, secret: str) -> list[str]:
+    """What the SDK's client sees over HTTP."""
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+
+    http = create_mcp_http_client(headers={"Authorization": f"Bearer {secret}"})
+    async with Client(streamable_http_client(address, http_client=http)) as client:
+        return [tool.name for tool in (await client.list_tools()).tools]
 
 
 texts = st.text(max_size=3 * MOST_TEXT)

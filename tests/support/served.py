@@ -31,6 +31,7 @@ CONSTANTS = {
     "head": "iqcar.serve.head_timeout.HEAD_S",
     "body": "iqcar.serve.guard.BODY_S",
     "forks": "iqcar.serve.fork_server.FORKS",
+    "shared_answer": "iqcar.serve.questions.SHARED_ANSWER_S",
 }
 """How long the server waits for what, which tests that see such a wait out make short; and whether
 it forks."""

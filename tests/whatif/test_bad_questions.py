@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.errors import IqcarError, UsageError
 from iqcar.eventlog import read_logs
 from iqcar.pipeline import diagnose
+from iqcar.whatif.edit import MOST_TASKS, repartition
 from iqcar.whatif.question import ask
 from tests.support.command import iqcar
 from tests.support.crowded_log import HOSTS, NAMES, crowded_log
+from tests.support.long_chain import long_chain
 from tests.support.small_log import read, small_log
 
 EARLIER, LATER = NAMES[:2]
@@ -137,3 +140,17 @@ def test_hosts_that_are_not_known_give_no_false_number(crowded: Diagnosis) -> No
         numbers_rest_on_something(diagnose(tables, expected=False), disk=2.0)
     except IqcarError as error:
         assert "nothing can be asked" in str(error)
+
+
+def test_more_tasks_than_can_be_replayed_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    path = long_chain(400).write(tmp_path / "app-1")
+    done = iqcar("whatif", path, "--partitions", "q=100000")
+    assert done.returncode == 2
+    assert "40,000,000 tasks, in 400 stages; at most 1,000,000" in done.stderr
+    most = int(re.search(r"up to ([\d,]+)", done.stderr)[1].replace(",", ""))
+    scenario = diagnose(read_logs([path], processes=1), expected=False).what_if_model.scenario
+    query = int(scenario.query_of_step.max())
+    made = repartition(scenario, {query: most})
+    assert MOST_TASKS - 400 < len(made.work.step) <= MOST_TASKS
+    with pytest.raises(UsageError):
+        repartition(scenario, {query: most + 1})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import ToolAnnotations
+from starlette.responses import PlainTextResponse
 
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.formatting import printable
@@ -21,6 +22,8 @@ from iqcar.version import __version__
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from iqcar.serve.service import Service
 
@@ -95,7 +98,7 @@ def serve_http(
     app = make_server(service).streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host
     )
-    guarded = Guard(app, token, host, listening.getsockname()[1])
+    guarded = Guard(_without_streams(app), token, host, listening.getsockname()[1])
 
     async def run() -> None:
         async with service.running():
@@ -103,6 +106,22 @@ def serve_http(
 
     log_to_stderr()
     asyncio.run(run())
+
+
+def _without_streams(app: ASGIApp) -> ASGIApp:
+    """Refuse event streams (GET), as the protocol lets a server do that sends nothing unasked.
+
+    Each would keep a connection for as long as its client likes.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] != "POST":
+            refused = PlainTextResponse("only POST is answered here", 405, {"Allow": "POST"})
+            await refused(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
 
 
 def _telling(

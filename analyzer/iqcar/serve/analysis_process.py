@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from iqcar.enums import QueryBy
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.eventlog.find.log_parts import EventLog, LogPart
+from iqcar.serve.process_limits import bound_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +78,7 @@ def preload() -> None:
 
 def main() -> None:
     """Do the task that comes in through standard input, and tell how it went."""
+    bound_memory()
     task = Task.from_line(sys.stdin.buffer.readline())
     outgoing, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     threading.Thread(target=_end_with_server, daemon=True).start()

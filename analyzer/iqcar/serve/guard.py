@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from starlette.responses import HTMLResponse, Response
 
 from iqcar.formatting import printable
+from iqcar.serve.fair_turns import CLIENT
 from iqcar.serve.responses import TITLES, error_page, problem
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Guard:
             return
         began = time.monotonic()
         status = 500
+        CLIENT.set(_client(scope))
 
         async def send_guarded(message: Message) -> None:
             nonlocal status

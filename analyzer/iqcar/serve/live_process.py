@@ -15,6 +15,7 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.live.watch import Watch
 from iqcar.report.json.live import window_to_json
 from iqcar.serve.followers import Wish
+from iqcar.serve.process_limits import bound_memory
 
 
 def main() -> None:
@@ -30,6 +31,7 @@ def main() -> None:
 
 
 def _follow(wish: Wish) -> None:
+    bound_memory()
     settings = Settings(
         QueryBy(str(wish.settings["query_by"])),
         ImpactModel(str(wish.settings["impact"])),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import IqcarError, UsageError, explain_bug
 from iqcar.serve.analysis_process import Task, preload, read_logs
+from iqcar.serve.process_limits import bound_answer, bound_memory, memory_words
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -42,12 +43,14 @@ def main() -> None:
         except (OSError, ValueError):
             os._exit(1)  # the server has gone
 
+    bound_memory()
     try:
         diagnosis = _modelled(Task.from_line(lines.get()), tell)
     except IqcarError as error:
         return tell(failed=str(error))
     except Exception as error:
         return tell(failed=f"making the model {explain_bug(error)}")
+    bound_answer()
     while True:
         try:
             parts = _answered(diagnosis, json.loads(lines.get()))
@@ -56,6 +59,8 @@ def main() -> None:
             tell(wrong=str(error))
         except IqcarError as error:
             tell(failed=str(error))
+        except MemoryError:
+            tell(failed=f"answering {memory_words()}")
         except Exception as error:
             tell(failed=f"answering {explain_bug(error)}")
 

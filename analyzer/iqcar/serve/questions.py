@@ -11,10 +11,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from iqcar.formatting import printable
+from iqcar.formatting import duration, printable
 from iqcar.serve.analyses import ABANDONED_S, MAX_LINE_BYTES, FullError, State
+from iqcar.serve.fair_turns import CLIENT, FairQueue, Places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from iqcar.serve.analysis_process import Task
     from iqcar.serve.fork_server import ForkServer, Process
 
@@ -27,8 +30,23 @@ KEPT_S = 900.0
 MOST_ASKED = 32
 """Questions about one model that are remembered with their answers (32)."""
 
-MAX_ANSWER_S = 3600.0
-"""Seconds that making a model or answering may take (an hour)."""
+MOST_OF_CLIENT = 8
+"""Questions of one client that wait at a time (8)."""
+
+MOST_OF_ALL = 64
+"""Questions that wait at a time (64)."""
+
+MAX_MODEL_S, SHARED_MODEL_S = 3600.0, 300.0
+"""Seconds that making a model may take (an hour), and while other clients wait (5 minutes)."""
+
+MAX_ANSWER_S, SHARED_ANSWER_S = 600.0, 60.0
+"""Seconds that an answer may take (10 minutes), and while other clients wait (1 minute)."""
+
+LOOK_S = 0.5
+"""Seconds between two looks whether others wait (half of one)."""
+
+WAITING = "waiting for other questions"
+"""Phase of a model that has no process yet."""
 
 LOGGER = logging.getLogger("iqcar.serve")
 
@@ -45,6 +63,8 @@ class Asked:
         Why it failed.
     wrong : bool
         Whether it failed because of what was asked.
+    client : str
+        Who asked first.
     json, html : bytes and str
         The answer as ``iqcar whatif --json`` writes it, and as a part of a page.
     """
@@ -52,6 +72,7 @@ class Asked:
     state: State = State.RUNNING
     message: str = ""
     wrong: bool = False
+    client: str = ""
     json: bytes = b""
     html: str = ""
     asked_at: float = field(default_factory=time.monotonic)
@@ -69,15 +90,31 @@ class Asked:
 
 
 class ModelProcess:
-    """A process with the model of some logs, and the questions asked about it."""
+    """A process with the model of some logs, and the questions asked about it.
 
-    def __init__(self, forks: ForkServer, task: Task) -> None:
-        self.phase, self.share = "", 0.0
+    Parameters
+    ----------
+    forks : ForkServer
+    task : Task
+        The logs, and the settings.
+    places : Places
+        Where its process gets a place, and gives it up while other clients wait.
+    answered : callable
+        Called when nobody waits for an answer of it any more.
+    """
+
+    def __init__(
+        self, forks: ForkServer, task: Task, places: Places, answered: Callable[[], None]
+    ) -> None:
+        self.placed, self.phase, self.share = False, WAITING, 0.0
         self.names: list[str] = []
         self.hosts: list[str] = []
         self.asked: OrderedDict[str, Asked] = OrderedDict()
         self.touched_at = time.monotonic()
-        self._waiting: asyncio.Queue[tuple[str, Asked]] = asyncio.Queue()
+        self._places, self._answered = places, answered
+        self._waiting: FairQueue[tuple[str, Asked]] = FairQueue()
+        self._clients: set[str] = set()
+        self._more = asyncio.Event()
         self.work = asyncio.create_task(self._work(forks, task))
 
     @property
@@ -85,7 +122,7 @@ class ModelProcess:
         """Whether somebody's question is not answered."""
         return any(one.state is State.RUNNING for one in self.asked.values())
 
-    def ask(self, line: str) -> Asked:
+    def ask(self, line: str, client: str) -> Asked:
         """Ask a question; one that was asked before is joined.
 
         Raises
@@ -97,42 +134,58 @@ class ModelProcess:
         known = self.asked.get(line)
         if known is not None and known.state is not State.FAILED:
             return known
-        if sum(one.state is State.RUNNING for one in self.asked.values()) >= MOST_ASKED:
+        waiting = [one for one in self.asked.values() if one.state is State.RUNNING]
+        if len(waiting) >= MOST_ASKED:
             raise FullError(f"{MOST_ASKED} questions wait already", "", "ask again later")
-        asked = self.asked[line] = Asked()
+        asked = self.asked[line] = Asked(client=client)
         self.asked.move_to_end(line)
         for old in [key for key, one in self.asked.items() if one.state is not State.RUNNING]:
             if len(self.asked) <= MOST_ASKED:
                 break
             del self.asked[old]
-        self._waiting.put_nowait((line, asked))
+        self._waiting.put(client, (line, asked))
+        self._more.set()
         return asked
 
     async def _work(self, forks: ForkServer, task: Task) -> None:
-        process: Process | None = None
-        message = "the process answering it ended; was there too little memory?"
+        message = "stopped"
         try:
-            process = await forks.start("iqcar.serve.question_process", MAX_LINE_BYTES)
-            await self._converse(process, task)
-        except asyncio.TimeoutError:
-            message = f"stopped: it took longer than {MAX_ANSWER_S / 60:.0f} min"
+            while True:
+                await self._asked_for()
+                await self._places.take(next(iter(self._waiting.clients())))
+                self.placed = True
+                try:
+                    await self._answer_some(forks, task)
+                finally:
+                    self.placed, self.phase, self.share = False, WAITING, 0.0
+                    self._places.give_back()
         except _FailedError as error:
             message = str(error)
         except (OSError, EOFError, ValueError) as error:
             LOGGER.error("what-if process: %r", error)
-        except asyncio.CancelledError:
-            message = "stopped"
-            raise
+            message = "the process answering it ended; was there too little memory?"
         finally:
-            if process is not None and process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
             for one in self.asked.values():
                 if one.state is State.RUNNING:
                     one.end(State.FAILED, message)
-            if process is not None:
-                with contextlib.suppress(asyncio.CancelledError):
-                    await process.wait()
+
+    async def _asked_for(self) -> None:
+        """Wait until a question waits."""
+        while not len(self._waiting):
+            self._more.clear()
+            await self._more.wait()
+
+    async def _answer_some(self, forks: ForkServer, task: Task) -> None:
+        """Answer questions until a place is wanted by others."""
+        process = await forks.start("iqcar.serve.question_process", MAX_LINE_BYTES)
+        try:
+            await self._converse(process, task)
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+            with contextlib.suppress(asyncio.CancelledError):
+                await process.wait()
 
     async def _converse(self, process: Process, task: Task) -> None:
         """Hand over the logs, then one question after the other."""
@@ -140,8 +193,9 @@ class ModelProcess:
         stdout = cast("asyncio.StreamReader", process.stdout)
         stdin.write(task.to_line())
         await stdin.drain()
+        began = time.monotonic()
         while True:
-            news = await _news(stdout)
+            news = await self._news(stdout, began, MAX_MODEL_S, SHARED_MODEL_S)
             if "failed" in news:
                 raise _FailedError(news["failed"])
             if "ready" in news:
@@ -150,29 +204,55 @@ class ModelProcess:
         self.names, self.hosts = news["names"], news["hosts"]
         self.phase, self.share = "replaying", 0.0
         while True:
-            line, asked = await self._waiting.get()
+            if not len(self._waiting):
+                self._answered()
+            await self._asked_for()
+            client, (line, asked) = self._waiting.take()
+            self._clients = {client}
             stdin.write(line.encode() + b"\n")
             await stdin.drain()
-            news = await _news(stdout)
-            if "sizes" in news:
-                asked.json, html = [await stdout.readexactly(size) for size in news["sizes"]]
-                asked.html = html.decode()
-                asked.end(State.DONE)
-            else:
-                wrong = "wrong" in news
-                asked.end(State.FAILED, news["wrong" if wrong else "failed"], wrong)
+            try:
+                news = await self._news(stdout, time.monotonic(), MAX_ANSWER_S, SHARED_ANSWER_S)
+                if "sizes" in news:
+                    asked.json, html = [await stdout.readexactly(size) for size in news["sizes"]]
+                    asked.html = html.decode()
+                    asked.end(State.DONE)
+                else:
+                    wrong = "wrong" in news
+                    asked.end(State.FAILED, news["wrong" if wrong else "failed"], wrong)
+            except _FailedError as error:
+                asked.end(State.FAILED, str(error))
+                return
+            except EOFError:
+                ended = "the process answering it ended; was there too little memory?"
+                asked.end(State.FAILED, ended)
+                return
+            if self._places.others_wait({client}):
+                return
+
+    async def _news(
+        self, stdout: asyncio.StreamReader, began: float, most_s: float, shared_s: float
+    ) -> dict[str, Any]:
+        """Wait for what the process says; less long while other clients wait for a place."""
+        reading = asyncio.ensure_future(stdout.readline())
+        try:
+            while not (await asyncio.wait({reading}, timeout=LOOK_S))[0]:
+                took = time.monotonic() - began
+                others = self._places.others_wait(self._clients | self._waiting.clients())
+                if took > most_s or (others and took > shared_s):
+                    why = ", while others waited" if took <= most_s else ""
+                    raise _FailedError(f"stopped: it took longer than {duration(took * 1e3)}{why}")
+        finally:
+            reading.cancel()
+        line = reading.result()
+        if not line:
+            raise EOFError("the process ended")
+        news: dict[str, Any] = json.loads(line)
+        return news
 
 
 class _FailedError(Exception):
-    """The model cannot be made; says why."""
-
-
-async def _news(stdout: asyncio.StreamReader) -> dict[str, Any]:
-    line = await asyncio.wait_for(stdout.readline(), MAX_ANSWER_S)
-    if not line:
-        raise EOFError("the process ended")
-    news: dict[str, Any] = json.loads(line)
-    return news
+    """There is no model, or no answer; says why."""
 
 
 class Questions:
@@ -181,6 +261,7 @@ class Questions:
     def __init__(self, forks: ForkServer) -> None:
         self._forks = forks
         self._models: OrderedDict[str, ModelProcess] = OrderedDict()
+        self._places = Places(MOST_MODELS, self._drop_idle)
 
     def ask(self, digest: str, task: Task, changes: dict[str, Any]) -> Asked:
         """Ask a question about logs as they are now.
@@ -197,14 +278,18 @@ class Questions:
         Raises
         ------
         FullError
-            If too many models or questions are under way.
+            If too many questions are under way, of this client or of all.
         """
+        client = CLIENT.get()
+        known = self.look(digest, changes)
+        if known is None or known.state is State.FAILED:
+            self._check_room(client)
         model = self._models.get(digest)
         if model is None or model.work.done():
-            self._make_room()
-            model = self._models[digest] = ModelProcess(self._forks, task)
+            model = ModelProcess(self._forks, task, self._places, self._answered)
+            self._models[digest] = model
         self._models.move_to_end(digest)
-        return model.ask(_line(changes))
+        return model.ask(_line(changes), client)
 
     def model(self, digest: str) -> ModelProcess | None:
         """Return the model of these logs, None if there is none."""
@@ -233,15 +318,28 @@ class Questions:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
-    def _make_room(self) -> None:
+    def _check_room(self, client: str) -> None:
+        running = [
+            one.client
+            for model in self._models.values()
+            for one in model.asked.values()
+            if one.state is State.RUNNING
+        ]
+        if running.count(client) >= MOST_OF_CLIENT:
+            raise FullError(f"{MOST_OF_CLIENT} of your questions wait already", "", "ask later")
+        if len(running) >= MOST_OF_ALL:
+            raise FullError(f"{MOST_OF_ALL} questions wait already", "", "ask again later")
+
+    def _answered(self) -> None:
+        if self._places.waiting:
+            self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        """End the process of the model that was asked longest ago, of those that nobody asks."""
         for digest, model in list(self._models.items()):
-            if model.work.done():
-                del self._models[digest]
-        while len(self._models) >= MOST_MODELS:
-            idle = next((key for key, one in self._models.items() if not one.busy), None)
-            if idle is None:
-                raise FullError(f"{MOST_MODELS} models are asked already", "", "ask again later")
-            self._models.pop(idle).work.cancel()
+            if model.placed and not model.busy:
+                self._models.pop(digest).work.cancel()
+                return
 
 
 def _line(changes: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.errors import UsageError
 from iqcar.replay.device_sharing import PHASES
 from iqcar.replay.task_demands import FETCH, WAIT
 from iqcar.tables import NONE
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from iqcar.tables.arrays import Flags, Ints
     from iqcar.whatif.scenario import Scenario
+
+
+MOST_TASKS = 1_000_000
+"""Tasks of a changed run, if the recorded one had fewer: some 0.7 GB, and half a minute."""
 
 
 def remove(scenario: Scenario, queries: Sequence[int]) -> Scenario:
@@ -117,19 +122,26 @@ def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
 
     The new tasks differ in size as the old ones do: each is like one of them, all together do what
     these did.
+
+    Raises
+    ------
+    UsageError
+        If that makes more than :data:`MOST_TASKS` tasks, and more than there are.
     """
     step = scenario.work.step
     n = len(scenario.steps.delay)
     fetched = sum_by(step, scenario.alone[:, FETCH] * scenario.use[:, FETCH], n)
     fetches = (fetched > 0) | np.isin(np.arange(n), _readers(scenario))
     size = scenario.alone.sum(axis=1)
+    tasks = np.diff(scenario.steps.first_task)
+    new = np.array([partitions.get(query, 0) for query in scenario.query_of_step.tolist()], int)
+    new[(tasks == 0) | ~fetches] = 0
+    _check_tasks(tasks, new)
     source, anew = [], []
-    for at in range(n):
+    for at, wanted in enumerate(new.tolist()):
         first, last = scenario.steps.first_task[at : at + 2].tolist()
-        wanted = partitions.get(int(scenario.query_of_step[at]))
-        rows, changed = np.arange(first, last), False
-        if wanted is not None and first < last and fetches[at]:
-            changed = True
+        rows, changed = np.arange(first, last), wanted > 0
+        if changed:
             old = np.arange(first, int(scenario.steps.first_late[at]))
             by_size = old[np.argsort(size[old], kind="stable")]
             rows = np.sort(by_size[(2 * np.arange(wanted) + 1) * len(old) // (2 * wanted)])
@@ -155,6 +167,20 @@ def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
             chosen
         ]
     return replace(after, alone=alone, use=use, gc=gc, memory=memory)
+
+
+def _check_tasks(tasks: Ints, new: Ints) -> None:
+    """Refuse more tasks than can be replayed; ``new`` is 0 where a step stays as it is."""
+    stay = int(tasks[new == 0].sum())
+    total, most = stay + int(new.sum()), max(MOST_TASKS, int(tasks.sum()))
+    if total > most:
+        each = (most - stay) // max(int(np.count_nonzero(new)), 1)
+        raise UsageError(
+            f"makes {total:,} tasks, in {np.count_nonzero(new):,} stages; at most {most:,} are "
+            "replayed",
+            "--partitions",
+            f"ask for up to {each:,}" if each else "ask for another query",
+        )
 
 
 def _readers(scenario: Scenario) -> Ints:
