@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from iqcar.eventlog.events import deep_plans, lenient
+from iqcar.eventlog.events import nesting, lenient
 from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.fingerprint import hash_plan, nodes_of
 from iqcar.eventlog.events.structs import SqlAdaptive, SqlStart
@@ -87,7 +87,7 @@ def test_what_cannot_be_put_together_is_left_to_the_lenient_decoder(line: bytes)
 def test_a_line_of_too_many_brackets_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     line = event(DEEP)
     assert decode_deep(line, SqlStart) is not None
-    monkeypatch.setattr(deep_plans, "_MOST_MARKS", 1000)
+    monkeypatch.setattr(nesting, "MAX_DEPTH", 100)
     assert decode_deep(line, SqlStart) is None
 
 

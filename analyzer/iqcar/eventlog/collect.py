@@ -24,6 +24,7 @@ from iqcar.eventlog.events.descriptions import clean_description
 from iqcar.eventlog.events.job_properties import execution_number, job_properties
 from iqcar.eventlog.events.job_state import Executor, Job, JobsOfStages, Stage
 from iqcar.eventlog.events.known_plans import LEAST_BYTES
+from iqcar.eventlog.events.nesting import is_too_dense
 from iqcar.eventlog.events.operators import runs_python, scope_name
 from iqcar.eventlog.events.plan_bytes import cut_line
 from iqcar.eventlog.events.settings import settings_of
@@ -162,6 +163,9 @@ class Collector:
 
     def _other(self, line: bytes) -> None:
         """Take in a line that is no well-formed task event in Spark's usual spelling."""
+        if is_too_dense(line):
+            self.malformed += 1
+            return
         at = len(_EVENT) if line.startswith(_EVENT) else len(_SPACED)
         known = self._handlers.get(line[at : line.find(b'"', at)])
         if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):

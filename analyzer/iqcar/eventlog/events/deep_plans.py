@@ -6,12 +6,12 @@ nodes are put together again.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
+from iqcar.eventlog.events.nesting import brackets, is_too_deep
 from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode, SqlAdaptive, SqlStart
 
 _ROOT = 2
@@ -19,17 +19,6 @@ _ROOT = 2
 _LEVELS = 100
 """Depth of brackets of a piece: two per node, so it is even. What is less deep than that stays in
 the piece above, so that a piece can be twice as deep: a fifth of what the typed decoders follow."""
-_MOST_MARKS = 1 << 23
-"""Brackets and quotes up to which a line is cut, so that their places take at most 64 MiB."""
-
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_QUOTE, _CLOSED = 2, 255
-_MARKS = bytes(
-    {34: _QUOTE, **dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", _CLOSED)}.get(byte, 0)
-    for byte in range(256)
-)
-"""What each byte does to the depth of brackets (255 is −1), or that it is a quote."""
-
 _CUT = "\x01cut "
 """How the name of a node begins that stands for a piece; the piece's number follows."""
 
@@ -103,16 +92,9 @@ def _text(line: bytes, pieces: list[_Piece], number: int) -> bytes:
 
 def _pieces(line: bytes) -> list[_Piece]:
     """Cut a line; its first piece is the event. There is no piece if brackets do not match."""
-    text = _ESCAPED.sub(b"__", line) if b"\\" in line else line
-    marks = np.frombuffer(text.translate(_MARKS), np.int8)
-    places = np.flatnonzero(marks != 0)  # of booleans they are found four times as fast
-    if len(places) > _MOST_MARKS:
+    if is_too_deep(line):
         return []
-    steps = marks[places]
-    quotes = steps == _QUOTE
-    outside = ~quotes & (np.cumsum(quotes, dtype=np.uint8) & 1 == 0)  # it overflows to even
-    places, steps = places[outside], steps[outside]
-    depths = np.cumsum(steps, dtype=np.int32)
+    places, steps, depths = brackets(line)
     if not len(depths) or depths[-1] != 0 or depths.min() < 0:
         return []
     levels = depths + (steps < 0) - _ROOT

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from iqcar.eventlog.events.nesting import is_too_deep, is_too_dense
 from iqcar.eventlog.events.task_structs import ID
 
 S = TypeVar("S", bound=Struct)
@@ -38,17 +39,21 @@ class BadNumbers:
 
 
 def parse(line: bytes) -> Any:
-    """Decode one line of JSON, also with NaN, bad UTF-8 or any depth of nesting.
+    """Decode one line of JSON, also with NaN, bad UTF-8, or deeper than Python recurses.
 
     Raises
     ------
     ValueError
-        If it is not JSON.
+        If it is not JSON, or nests deeper or more densely than any line that is decoded.
     """
+    if is_too_dense(line):
+        raise ValueError("too many brackets")
     text = line.decode("utf-8", "replace")
     try:
         return _DECODER.decode(text)
     except RecursionError:
+        if is_too_deep(line):
+            raise ValueError("nested too deep") from None
         return _parse_deep(text)
 
 
