@@ -263,7 +263,6 @@ class Collector:
 
     def _application_start(self, event: ev.ApplicationStart) -> None:
         self.application = event
-        self._see_time(event.time)
 
     def _application_end(self, event: ev.ApplicationEnd) -> None:
         self.ended, self.end = True, event.time

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -75,6 +75,13 @@ _WANTED = re.compile(
 )
 
 
+_TIMES = re.compile(
+    rb'"(?:Timestamp|Launch Time|Finish Time|(?:Submission|Completion) Time|time)":\s?'
+    rb"(\d{1,15}(?:\.\d{1,3})?)[,}]"
+)
+"""Times of the driver in an event; in a text they would stand behind escaped quotes."""
+
+
 @dataclass
 class Peek:
     """What the first and last lines of a log say.
@@ -83,8 +90,8 @@ class Peek:
     ----------
     name, application_id, attempt_id, user, spark_version : str
         As Spark wrote them, without secrets; empty where not recorded.
-    start_ms, end_ms : float
-        Since the epoch; NaN where not seen.
+    start_ms, end_ms, last_ms : float
+        Since the epoch: its start, its end, and the last event that was seen; NaN where not seen.
     status : InputStatus
         As far as it is known without reading the log.
     message : str
@@ -100,6 +107,7 @@ class Peek:
     spark_version: str = ""
     start_ms: float = nan
     end_ms: float = nan
+    last_ms: float = nan
     status: InputStatus = InputStatus.COMPLETE
     message: str = ""
     hosts: frozenset[str] = frozenset()
@@ -133,7 +141,8 @@ def peek(log: EventLog) -> Peek:
         lines.user,
         lines.version,
         lines.start,
-        lines.end,
+        lines.end if lines.end >= lines.start else nan,
+        lines.last if end_known else nan,
         status,
         log.problem,
         frozenset(lines.hosts),
@@ -145,7 +154,7 @@ class _Lines:
 
     def __init__(self) -> None:
         self.name = self.id = self.attempt = self.user = self.version = ""
-        self.start = self.end = nan
+        self.start = self.end = self.last = nan
         self.started = self.ended = False
         self.hosts: set[str] = set()
         self.events = 0
@@ -154,7 +163,13 @@ class _Lines:
         """Take in a line, if it is a whole event of a wanted kind."""
         if not line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
             return
-        self.events += b'"Event"' in line[:MAX_NAME]
+        is_event = b'"Event"' in line[:MAX_NAME]
+        self.events += is_event
+        if is_event:
+            for time in _TIMES.findall(line):
+                seen_ms = sensible(float(time))
+                if isnan(self.last) or seen_ms > self.last:
+                    self.last = seen_ms
         if _WANTED.search(line, 0, MAX_NAME) is None:
             return
         try:

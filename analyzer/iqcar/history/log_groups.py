@@ -73,4 +73,5 @@ def group_logs(logs: Sequence[tuple[EventLog, Peek]]) -> Groups:
 
 def end_of(peek: Peek) -> float:
     """Return the end of an application in ms; a guess where its log does not tell."""
-    return peek.end_ms if isfinite(peek.end_ms) else peek.start_ms + UNKNOWN_MS
+    end = peek.end_ms if isfinite(peek.end_ms) else peek.last_ms
+    return end if isfinite(end) else peek.start_ms + UNKNOWN_MS

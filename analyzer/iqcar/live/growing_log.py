@@ -144,7 +144,8 @@ class GrowingLog:
         for _, start, end in block.started[-1:]:
             with suppress(*NOT_FITTING):
                 times.append(_decode_start(text[start:end]).info.time)
-        for time in (*times, self.log.last_time, self.log.end):
+        began = self.log.application.time if self.log.application else nan
+        for time in (began, *times, self.log.last_time, self.log.end):
             self._see_time(time)
         if self.log.last_time > self.newest_ms:
             self.log.last_time = self.newest_ms  # it is not believed

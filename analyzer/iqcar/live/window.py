@@ -116,7 +116,7 @@ def window_of(
         whole = until_now(whole, waiting, now)
     grouped = add_critical_path(identify(whole, settings.query_by))
     began = grouped.applications["start_ms"].to_numpy(np.float64)[0]
-    start = np.fmax(now - growing.keep_ms, began)
+    start = min(np.fmax(now - growing.keep_ms, began), now)
     tables = cut_before(grouped, start)
     total = int(waiting.sum())
     if total > MOST_WAITING:

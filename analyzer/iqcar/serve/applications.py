@@ -121,10 +121,18 @@ class Application:
 
     @property
     def ran_until_ms(self) -> float | None:
-        """When it ended or, where the log has no end, when the log was last written."""
-        if self.end_ms is None and self.identity:
-            return self.identity[-1][3] / NS_PER_MS or None
-        return self.end_ms
+        """When it ended or, where the log has no end, its last event.
+
+        Where that was not looked at, either, when the log was last written.
+        """
+        if self.end_ms is not None:
+            return self.end_ms
+        last = _known(self.peek.last_ms) if self.peek else None
+        if last is None and self.summary and self.summary_is_current:
+            last = self.summary.end_ms
+        if last is None and self.identity:
+            last = self.identity[-1][3] / NS_PER_MS or None
+        return last
 
     @property
     def duration_ms(self) -> float | None:

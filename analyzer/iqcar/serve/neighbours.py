@@ -25,7 +25,7 @@ def neighbours_of(one: Application, others: Iterable[Application]) -> list[Neigh
 
     Hosts are compared by name. Before an application was analysed only some of its hosts are known
     (:class:`~iqcar.serve.log_summary.Peek`), so a neighbour may be missing; an application whose
-    start is unknown has none. One without an end counts as running until its log was last written.
+    start is unknown has none. One without an end counts as running until its last event.
     """
     start, end = one.start_ms, one.ran_until_ms
     if start is None or end is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -16,8 +15,6 @@ ANSWER_BYTES = 2 << 30
 """Memory that answering one question may take beyond what its process holds (2 GiB): three times
 what the largest that is answered takes."""
 
-_DATA = re.compile(rb"VmData:\s*(\d+) kB")
-
 
 def bound_memory() -> None:
     """Let this process take a share of the machine's memory at most, where the system can."""
@@ -27,9 +24,10 @@ def bound_memory() -> None:
 
 def bound_answer() -> None:
     """Let this process take :data:`ANSWER_BYTES` more than it holds now, where the system can."""
-    held = _DATA.search(_status())
-    if held:
-        _limit(int(held[1]) * 1024 + ANSWER_BYTES)
+    for line in _status().splitlines():
+        name, *words = line.split()
+        if name == b"VmData:":
+            _limit(int(words[0]) * 1024 + ANSWER_BYTES)
 
 
 def memory_words() -> str:

@@ -108,7 +108,10 @@ def _application(
     log: Collector, path: str, attempt_id: str, first_time: float, last_time: float
 ) -> pd.DataFrame:
     start = log.application
-    end = log.end if isfinite(log.end) else last_time
+    began = start.time if start and isfinite(start.time) else first_time
+    if began > last_time:
+        began = first_time  # nothing happens before its application has started
+    end = log.end if log.end >= began else last_time
     return tb.APPLICATIONS.frame(
         {
             "application_id": [application_id(log, path)],
@@ -116,7 +119,7 @@ def _application(
             "name": [redact_text(start.name if start else "", MAX_NAME)],
             "user": [redact_text(start.user if start else "", MAX_NAME)],
             "spark_version": [log.version],
-            "start_ms": [start.time if start and isfinite(start.time) else first_time],
+            "start_ms": [began],
             "end_ms": [end],
             "ended": [log.ended],
             "task_cpus": [_positive(log.settings.get("spark.task.cpus"))],

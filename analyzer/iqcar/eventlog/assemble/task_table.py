@@ -28,6 +28,10 @@ _RESUBMITTED = "Resubmitted"
 MAX_LOCALITY = 100
 """Characters kept of a locality; the longest of Spark's has 13."""
 
+CLOCK_STEP_MS = 60_000.0
+"""Time before its stage was submitted, or after the stage had ended, at which a task can seem to be
+launched (a minute): the driver's clock may be set meanwhile."""
+
 _ATTEMPTS, _STAGES = 2**16, 2**31
 """Bounds of stage attempts and stage ids that one int64 can hold together."""
 
@@ -90,7 +94,8 @@ def build_tasks(log: Collector, rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame,
         _fill_silent(column[name], stage)
     host = _renumber(column["host"], list(codes["host"]), rows.hosts)
     executor = _renumber(column["executor_id"], list(codes["executor_id"]), rows.executors)
-    launch, finish, bad_times, first, last = _settle_times(column, status, log)
+    astray = _astray(column, stage, log, rows)
+    launch, finish, bad_times, first, last = _settle_times(column, status, log, astray)
     started = column["getting_result_at"]
     getting = np.where(started > 0, finish - started, np.where(np.isnan(started), np.nan, 0.0))
     first_launch, last_finish = _stage_times(stage, launch, finish, status, len(rows.stages))
@@ -241,21 +246,46 @@ def _fill_silent(wait: NDArray[np.float64], stage: NDArray[np.int32]) -> None:
         wait[silent] = 0.0
 
 
+def _astray(
+    column: dict[str, NDArray[Any]], stage: NDArray[np.int32], log: Collector, rows: Rows
+) -> NDArray[np.bool_]:
+    """Tell which tasks were launched before their stage was submitted, or after it had ended.
+
+    All three times are of the driver's clock.
+    """
+    begun, over = np.full(len(rows.stages) + 1, -np.inf), np.full(len(rows.stages) + 1, np.inf)
+    for key, row in rows.stages.items():
+        if (known := log.stages.get(key)) is not None:
+            begun[row] = np.nan_to_num(known.submission, nan=-np.inf)
+            over[row] = np.nan_to_num(known.completion, nan=np.inf)
+    sound = over >= begun  # else it is the stage whose times make no sense
+    launch = column["launch_ms"]
+    before, after = launch < begun[stage] - CLOCK_STEP_MS, launch > over[stage] + CLOCK_STEP_MS
+    found: NDArray[np.bool_] = (before | after) & sound[stage]
+    return found
+
+
 def _settle_times(
-    column: dict[str, NDArray[Any]], status: NDArray[np.int8], log: Collector
+    column: dict[str, NDArray[Any]],
+    status: NDArray[np.int8],
+    log: Collector,
+    astray: NDArray[np.bool_],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int, float, float]:
     """Make every launch and finish a finite time in order; count those that were not.
 
     A missing time is made from the other one and the run time; a finish before the launch becomes
-    the launch: such a task has no duration, and nobody is blamed for it.
+    the launch: such a task has no duration, and nobody is blamed for it. Both times of a task that is
+    astray are as good as missing.
     """
     launch, finish = column["launch_ms"], column["finish_ms"]
     running = status == _RUNNING
+    launch[astray] = finish[astray] = np.nan
     for times in (launch, finish):
         times[~((times > 0) & (times < tb.LAST_PLAUSIBLE_MS))] = np.nan
-    known = [log.last_time, log.end, log.application.time if log.application else np.nan]
-    times = np.concatenate([launch, finish, np.array(known)])
+    times = np.concatenate([launch, finish, np.array([log.last_time, log.end])])
     times = times[(times > 0) & (times < tb.LAST_PLAUSIBLE_MS)]
+    if not len(times) and log.application is not None:
+        times = np.array([log.application.time])
     first, last = (float(times.min()), float(times.max())) if len(times) else (np.nan, np.nan)
     finish[running] = last
     ran = np.nan_to_num(column["run_ms"]) + np.nan_to_num(column["deserialize_ms"])
