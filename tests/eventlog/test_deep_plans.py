@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from iqcar.eventlog.events import nesting, lenient
+from iqcar.eventlog.events import lenient, nesting
 from iqcar.eventlog.events.deep_plans import decode_deep
 from iqcar.eventlog.events.fingerprint import hash_plan, nodes_of
 from iqcar.eventlog.events.structs import SqlAdaptive, SqlStart

@@ -157,7 +157,7 @@ def test_what_was_replaced_goes_after_an_hour_and_what_was_abandoned_after_a_day
     keep(store, "app-2")
     keep(store, "app-3")
     (*_, last) = store.list(APPLICATIONS)
-    store.remove([last])  # an addition that was stopped before its last file
+    store.remove([last.path])  # an addition that was stopped before its last file
     merge_months(store)
     assert set(files_of(store).values()) == {3, 4}
     clock[0] = KEPT_S + 1
@@ -193,8 +193,7 @@ def test_large_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     size = sum(one.size for table in STORED for one in store.list(table)) / 5
     monkeypatch.setattr(merged_months, "ENOUGH_BYTES", 1.5 * size)
     merge_months(store)  # two, two and one
-    replaced = merged_months._written(store).replaced_s
-    counting = {one.part for one in store.list(QUERIES)} - replaced.keys()
+    counting = {one.part for one in store.list(QUERIES)} - store.replaced().keys()
     assert len(counting) == 3
     assert len(names(store)) == 5
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Annotated
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from iqcar.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iqcar.history.store_views import Asked
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,7 +77,7 @@ def add_(
     from iqcar.cli.writing import check_writable, write_result
     from iqcar.errors import ExitCode, IqcarError, UsageError
     from iqcar.report.json.history import added_to_json
-    from iqcar.report.terminal.history import print_added
+    from iqcar.report.terminal.history import print_added, print_set_aside
 
     _need()
     from iqcar.fleet import spark_session
@@ -91,6 +96,7 @@ def add_(
     if added.failed and not added.added and not added.known:
         path, message = added.failed[0]
         raise IqcarError(message.rstrip("."), path)
+    print_set_aside(added.set_aside)
     if json != "-":
         print_added(store, added)
     if json is not None:
@@ -123,7 +129,8 @@ def top_(
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
-    found = top(about, period, most)
+    with _telling_aside(about):
+        found = top(about, period, most)
     if json != "-":
         print_top(found, period)
     if json is not None:
@@ -162,7 +169,8 @@ def who_(
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
-    losses = who(about, by)
+    with _telling_aside(about):
+        losses = who(about, by)
     if json != "-":
         print_who(losses, by, most)
     if json is not None:
@@ -196,8 +204,9 @@ def trend_(
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
-    runs = trend(about, query)
-    found = changes(about, str(runs["fingerprint"].iloc[0]))
+    with _telling_aside(about):
+        runs = trend(about, query)
+        found = changes(about, str(runs["fingerprint"].iloc[0]))
     if json != "-":
         print_trend(runs, found, most)
     if json is not None:
@@ -244,7 +253,7 @@ def changes_(
 
     check_writable(json, force)
     about = asked(store, since, until, cluster)
-    with counting("looking at recurring queries") as progress:
+    with _telling_aside(about), counting("looking at recurring queries") as progress:
         found = changes(
             about, query, explain=compare, margin=options.share(margin), progress=progress
         )
@@ -252,6 +261,17 @@ def changes_(
         print_changes(found, most)
     if json is not None:
         write_result(json, changes_to_json(about, found))
+
+
+@contextmanager
+def _telling_aside(about: Asked) -> Iterator[None]:
+    """Say at the end which files of a store were not read."""
+    from iqcar.report.terminal.history import print_set_aside
+
+    try:
+        yield
+    finally:
+        print_set_aside(about.store.set_aside_lines())
 
 
 def _need() -> None:

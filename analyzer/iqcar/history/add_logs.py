@@ -25,7 +25,13 @@ from iqcar.eventlog.log_summary import Peek, peek
 from iqcar.history.cluster_name import cluster_of
 from iqcar.history.log_groups import group_logs
 from iqcar.history.merged_months import merge_months
-from iqcar.history.stored_files import Store, new_batch, open_store, write_batch
+from iqcar.history.stored_files import (
+    Store,
+    bounded_cluster,
+    new_batch,
+    open_store,
+    write_batch,
+)
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.pipeline import diagnose, read
@@ -67,6 +73,8 @@ class Added:
         Borders between groups of applications across which blame is missing.
     merged : int
         Files of earlier additions that were merged, so that questions open fewer.
+    set_aside : list of str
+        Files of the store that were not read, and why.
     """
 
     added: int = 0
@@ -76,6 +84,7 @@ class Added:
     written_bytes: int = 0
     cut: int = 0
     merged: int = 0
+    set_aside: list[str] = field(default_factory=list)
 
 
 def add(
@@ -125,6 +134,7 @@ def add(
     else:
         _add_here(wanted, writer, processes or os.cpu_count() or 1, progress, len(logs))
     result.merged = merge_months(kept)
+    result.set_aside = kept.set_aside_lines()
     return result
 
 
@@ -320,14 +330,26 @@ class _Writer:
                 table.name: pd.concat([part[table.name] for part in parts]).assign(batch=batch)
                 for table in STORED
             }
-            self.result.written_bytes += write_batch(self.store, cluster, batch, rows)
+            try:
+                self.result.written_bytes += write_batch(self.store, cluster, batch, rows)
+            except IqcarError as error:
+                if not self.result.written_bytes:
+                    raise  # nothing can be written here
+                self._not_kept(rows[APPLICATIONS.name], error)
         self.applications, self.since = 0, time.monotonic()
+
+    def _not_kept(self, apps: pd.DataFrame, error: IqcarError) -> None:
+        self.result.added -= len(apps)
+        self.result.partial -= int((apps["status"] != InputStatus.COMPLETE.value).sum())
+        self.result.failed += [(path, str(error)) for path in texts(apps, "path")]
 
 
 def _by_cluster(rows: Rows, chosen: str) -> Iterator[tuple[str, Rows]]:
     """Divide rows by the clusters of their applications."""
     apps = rows[APPLICATIONS.name]
-    names = np.array([chosen or cluster_of(master) for master in texts(apps, "master")], object)
+    names = np.array(
+        [bounded_cluster(chosen or cluster_of(master)) for master in texts(apps, "master")], object
+    )
     if len(set(names)) == 1:
         yield str(names[0]), rows
         return

@@ -157,14 +157,16 @@ def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
         victim, source, resource, lost_ms (elapsed time), runs (queries of the victim that lost),
         share (of all that victims lost to other queries); the largest first. What was summed
         because it was small has the source ``(others)``; an owner that is not known is
-        ``(no BY)``.
+        ``(no BY)``; of a query that lies outside what is asked about, its application is told.
     """
     about = asked(store)
     _add_owners(about, by)
     return about.ask(
         f"""
         SELECT v.owner AS victim,
-               CASE l.kind WHEN '{BlameKind.REST.value}' THEN '(others)' ELSE s.owner END AS source,
+               CASE l.kind WHEN '{BlameKind.REST.value}' THEN '(others)'
+                    ELSE coalesce(s.owner, '(' || l.source_id || ', not asked about)') END
+                 AS source,
                l.resource, sum(l.lost_ms) AS lost_ms, count(DISTINCT l.query) AS runs,
                sum(l.lost_ms) / nullif(sum(sum(l.lost_ms)) OVER (), 0) AS share
         FROM losses l JOIN owners v ON v.query = l.query LEFT JOIN owners s ON s.query = l.source

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from iqcar.history.sound_files import NO_DAY, sound_files
 from iqcar.history.store_views import Asked
-from iqcar.history.stored_files import NO_DAY, new_batch, part_of, this_month
-from iqcar.history.stored_tables import STORED
+from iqcar.history.stored_files import new_batch, this_month
+from iqcar.history.stored_tables import APPLICATIONS, STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from iqcar.history.stored_files import Part, Store, StoredFile
 
@@ -47,16 +48,18 @@ def merge_months(store: Store) -> int:
         If the store cannot be read or written.
     """
     files = [one for table in STORED for one in store.list(table)]
-    written = _written(store)
-    store.remove(one for one in files if written.can_go(one))
+    replaced = store.replaced()
+    _remove_old(store, files, replaced)
     sizes: Counter[Part] = Counter()
     for one in files:
         sizes[one.part] += one.size
+    whole = {one.part for one in files if one.table == APPLICATIONS.name} - replaced.keys()
     small = [
         one
         for one in files
-        if one.part in written.counting and sizes[one.part] < ENOUGH_BYTES and one.day != NO_DAY
+        if one.part in whole and sizes[one.part] < ENOUGH_BYTES and one.day != NO_DAY
     ]
+    small = _sound(store, small)
     small.sort(key=lambda one: one.part)
     merged = 0
     for (cluster, month), group in groupby(small, key=lambda one: one.part[:2]):
@@ -86,7 +89,7 @@ def _together(sizes: dict[Part, int]) -> Iterator[list[str]]:
 def _merge(store: Store, cluster: str, month: str, names: list[str]) -> None:
     """Write the rows that count of some additions to a month once more, as one addition."""
     about = Asked(store, f"{month}-01", f"{month}-31", cluster)
-    merger = new_batch()
+    merger = new_batch(after=max(names))
     for table in reversed(STORED):  # that of applications is last, and makes the others count
         rows = about.ask_arrow(
             f"""
@@ -99,37 +102,50 @@ def _merge(store: Store, cluster: str, month: str, names: list[str]) -> None:
         )
         if rows.num_rows:
             store.write(table, cluster, month, merger, rows)
+    store.mark_replaced(cluster, month, names, merger)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """What additions and mergers wrote: which rows count, and when the others were replaced."""
+def _remove_old(
+    store: Store, files: list[StoredFile], replaced: Mapping[Part, tuple[str, ...]]
+) -> None:
+    """Remove what was replaced an hour ago or abandoned a day ago, as names tell."""
+    now = time.time()
+    named = {one.part for one in files if one.table == APPLICATIONS.name}
+    gone = {
+        part: notes
+        for part, notes in replaced.items()
+        if now - min(_written_s(note.rpartition("_by_")[2]) for note in notes) > KEPT_S
+    }
+    old = [
+        one.path
+        for one in files
+        if one.part in gone
+        or (
+            one.part not in named
+            and one.part not in replaced
+            and now - _written_s(one.batch) > ABANDONED_S
+        )
+    ]
+    old += [
+        path
+        for table in STORED
+        for path, began in store.unfinished(table)
+        if now - began > ABANDONED_S
+    ]
+    store.remove(old)
+    left = {one.part for one in files} - gone.keys()
+    store.remove(note for part, notes in gone.items() if part not in left for note in notes)
 
-    counting: frozenset[Part]
-    replaced_s: dict[Part, float]
 
-    def can_go(self, one: StoredFile) -> bool:
-        """Tell whether nobody needs a file any more."""
-        if one.part in self.counting:
-            return False
-        if one.part in self.replaced_s:
-            return time.time() - self.replaced_s[one.part] > KEPT_S
-        return time.time() - _written_s(one.batch) > ABANDONED_S
-
-
-def _written(store: Store) -> _Written:
-    known = store.known()
-    last = known.groupby(["cluster", "application_id", "attempt_id"])["batch"].transform("max")
-    each = known.assign(last=last)[["cluster", "day", "batch", "last"]].drop_duplicates()
-    counting: set[Part] = set()
-    replaced_s: dict[Part, float] = {}
-    for cluster, day, batch, newest in each.itertuples(index=False):
-        part = part_of(cluster, day, batch)
-        if batch == newest:
-            counting.add(part)
-        else:
-            replaced_s[part] = max(replaced_s.get(part, 0.0), _written_s(newest))
-    return _Written(frozenset(counting), replaced_s)
+def _sound(store: Store, files: list[StoredFile]) -> list[StoredFile]:
+    """Leave out what any file of was set aside: a merger would lose it."""
+    bad: set[Part] = set()
+    with closing(store.connect()) as connection:
+        for table in STORED:
+            of_table = [one for one in files if one.table == table.name]
+            sound = sound_files(store, connection, table, of_table)
+            bad.update(one.part for one in of_table if one not in sound)
+    return [one for one in files if one.part not in bad]
 
 
 def _written_s(batch: str) -> float:

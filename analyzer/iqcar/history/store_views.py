@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
-from iqcar.history.stored_files import Part, Store, open_store, part_of
+from iqcar.history.stored_files import Part, Store, bounded_cluster, open_store, part_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class Asked:
         It can name the stored tables, each with the rows that count and the number of their
         application as ``app``; ``query_keys``: what queries are grouped by, numbered by ``rowid``;
         and ``losses``: rows of blame with the numbers of the query that lost (``query``) and of
-        the blamed one (``source``; null if none). Only what it names is read.
+        the blamed one (``source``; null if it is none, or not asked about). Only what it names
+        is read.
 
         Parameters
         ----------
@@ -153,11 +154,15 @@ _VIEWS = {
     "losses": """
         CREATE TEMP VIEW losses AS
         SELECT b.app, v.rowid AS query, s.rowid AS source, b.cluster, b.kind, b.resource, b.host,
-               b.lost_ms
+               b.lost_ms, b.source_application_id AS source_id
         FROM blame b JOIN query_keys v USING (app, query_id)
         LEFT JOIN latest a ON a.cluster = b.cluster
           AND a.application_id = b.source_application_id AND a.attempt_id = b.source_attempt_id
-        LEFT JOIN query_keys s ON s.app = a.rowid AND s.query_id = b.source_query_id""",
+        LEFT JOIN (  -- applications on shared hosts can be of clusters of other names
+            SELECT application_id, attempt_id, min(rowid) AS row FROM latest GROUP BY ALL
+        ) o ON o.application_id = b.source_application_id AND o.attempt_id = b.source_attempt_id
+        LEFT JOIN query_keys s
+          ON s.app = coalesce(a.rowid, o.row) AND s.query_id = b.source_query_id""",
 }
 """What questions can name, and how it is made."""
 
@@ -166,7 +171,8 @@ def asked(store: Store | str | Asked, since: str = "", until: str = "", cluster:
     """Return a store with the part of it that is asked about."""
     if isinstance(store, Asked):
         return store
-    return Asked(open_store(store) if isinstance(store, str) else store, since, until, cluster)
+    kept = open_store(store) if isinstance(store, str) else store
+    return Asked(kept, since, until, bounded_cluster(cluster))
 
 
 def start_of(period: str) -> str:

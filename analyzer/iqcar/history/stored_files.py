@@ -9,6 +9,7 @@ the merger, and its rows' ``batch`` is ``BATCH+MERGER``.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import io
 import json
@@ -17,11 +18,14 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.eventlog.text.redact import redact_text
+from iqcar.formatting import printable
+from iqcar.history.sound_files import NO_DAY, first_line, quoted, sound_files
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 
 if TYPE_CHECKING:
@@ -35,13 +39,25 @@ if TYPE_CHECKING:
 
 MARK = "iqcar-history.json"
 """The file that tells a store from any other folder."""
-NO_DAY = "unknown"
-"""Day of applications whose start is not known."""
-
-_FILE = re.compile(r"cluster=([^/]*)/day=([^/]*)/([^/]+)\.parquet$")
+_FILE = re.compile(
+    r"cluster=([^/]*)/day=(\d{4}-\d\d(?:-\d\d)?|unknown)/(\d{14}-[0-9a-f]{8})\.parquet$"
+)
+_UNFINISHED = re.compile(r"/\.(\d{14})-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}$")
+"""What a writer leaves that was killed before it could rename its file."""
+_REPLACED = re.compile(
+    r"cluster=([^/]*)/month=([^/]*)/(\d{14}-[0-9a-f]{8})_by_(\d{14}-[0-9a-f]{8})$"
+)
 _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}
 _SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
 
+
+REPLACED = "replaced"
+"""Folder of empty files whose names say which files a merger has replaced: what is removed is told
+by names that iqcar wrote, never by what any file holds."""
+CLOCKS_APART_MS = 86_400_000
+"""How far ahead the clock of another writer may be (a day); a file of a later time is not ours."""
+LONGEST_FOLDER = 120
+"""Bytes of a cluster's name in a path; most file systems allow 255."""
 
 Part = tuple[str, str, str]
 """Cluster, month and name of the files with what one addition or merger wrote of that month."""
@@ -85,6 +101,8 @@ class Store:
     url: str
     files: Any
     root: str
+    set_aside: dict[str, str] = field(default_factory=dict, repr=False)
+    """Why files were not read that do not hold what iqcar wrote, by path."""
     _made: bool = field(default=False, repr=False)
 
     def write(self, table: TableSpec, cluster: str, day: str, batch: str, rows: pa.Table) -> int:
@@ -99,6 +117,11 @@ class Store:
         folder = f"{self.root}/{table.name}/cluster={quote(cluster, safe='')}/day={day}"
         self._put(folder, f"{batch}.parquet", held.getvalue())
         return held.tell()
+
+    def set_aside_lines(self) -> builtins.list[str]:
+        """Say which files were not read, why, and what to do."""
+        advice = "remove that file, then add its logs with --again"
+        return [f"set aside {self.set_aside[path]}; {advice}" for path in sorted(self.set_aside)]
 
     def make(self) -> None:
         """Make the store where there is none; raises as :func:`open_store`."""
@@ -130,17 +153,50 @@ class Store:
                 self.files.invalidate_cache()
                 paths = self.files.find(folder, detail=True)
         found = []
+        latest = f"{time.time_ns() // 1_000_000 + CLOCKS_APART_MS:014d}"
         for path, details in paths.items():
             name = _FILE.search(path)
-            if name and in_range(name[2], since, until):
+            if name is None:
+                self.put_aside(path, "it is not named as iqcar names its files")
+            elif name[3] > latest:
+                self.put_aside(path, "its name is of a later day than today")
+            elif in_range(name[2], since, until):
                 size = int(details.get("size") or 0)
                 cluster = unquote(name[1])
                 found.append(StoredFile(path, table.name, cluster, name[2], name[3], size))
         return sorted(found, key=lambda one: (one.batch, one.path))
 
-    def remove(self, files: Iterable[StoredFile]) -> None:
+    def unfinished(self, table: TableSpec) -> Iterator[tuple[str, float]]:
+        """Yield what killed writers left of a table: path, and when they began, in s."""
+        if self._protocols & _OBJECTS:  # there a file appears when it is whole
+            return
+        with self._told():
+            paths = self.files.find(f"{self.root}/{table.name}")
+        for path in paths:
+            if name := _UNFINISHED.search(path):
+                yield path, int(name[1]) / 1e3
+
+    def mark_replaced(self, cluster: str, month: str, batches: Iterable[str], merger: str) -> None:
+        """Note that what some additions wrote of a month is in the files of a merger, too."""
+        folder = f"{self.root}/{REPLACED}/cluster={quote(cluster, safe='')}/month={month}"
+        for batch in batches:
+            self._put(folder, f"{batch}_by_{merger}", b"")
+
+    def replaced(self) -> dict[Part, tuple[str, ...]]:
+        """Return the notes that a merger has replaced files, by what it has replaced."""
+        more = {"refresh": True} if self._protocols & _OBJECTS else {}
+        with self._told():
+            paths = self.files.find(f"{self.root}/{REPLACED}", **more)
+        found: dict[Part, tuple[str, ...]] = {}
+        for path in paths:
+            if name := _REPLACED.search(path):
+                part = unquote(name[1]), name[2], name[3]
+                found[part] = (*found.get(part, ()), path)
+        return found
+
+    def remove(self, paths: Iterable[str]) -> None:
         """Remove files; one that is gone already is no error."""
-        paths = [one.path for one in files]
+        paths = list(paths)
         with self._told():
             if paths and self._protocols & _OBJECTS:  # a bucket removes many at once
                 with contextlib.suppress(FileNotFoundError):
@@ -175,29 +231,45 @@ class Store:
         Beside its columns a view has ``cluster`` and ``day``, which is a month in merged files.
         Where ``parts`` are given, other files are not read.
         """
-        columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
-        view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
         found = self.list(table, since, until)
         if parts is not None:
             found = [one for one in found if one.part in parts]
+        self._add_view(connection, table, sound_files(self, connection, table, found))
+
+    def _add_view(
+        self, connection: DuckDBPyConnection, table: TableSpec, found: Mapping[StoredFile, set[str]]
+    ) -> None:
+        columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
+        view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
         if found:
-            paths = [
-                self.files.unstrip_protocol(one.path) if self._remote else one.path for one in found
-            ]
-            told = [paths, [one.cluster for one in found], [one.day for one in found]]
+            told = [list(map(self.opened, found))]
+            told += [[getattr(one, name) for one in found] for name in ("cluster", "day", "batch")]
             connection.execute(
-                f"CREATE TEMP TABLE files_{table.name} AS SELECT"
-                " unnest($1) AS filename, unnest($2) AS cluster, unnest($3) AS day",
+                f"CREATE OR REPLACE TEMP TABLE files_{table.name} AS SELECT"
+                " unnest($1) AS filename, unnest($2) AS cluster, unnest($3) AS day,"
+                " unnest($4) AS wrote",
                 told,
             )
-            quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-            # By name: a file of an older iqcar may lack a column.
+            # By name: a file of an older iqcar may lack a column, one of a newer have more.
+            there = set().union(*found.values())
+            known = ", ".join(f'r."{c.name}"' for c in table.columns if c.name in there)
             view += (
-                f" UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM read_parquet([{quoted}]"
-                ", union_by_name = true, hive_partitioning = false, filename = true) "
-                f"JOIN files_{table.name} USING (filename)"
+                f" UNION ALL BY NAME SELECT {known}, f.cluster, f.day"
+                f" FROM read_parquet([{quoted(told[0])}], union_by_name = true,"
+                " hive_partitioning = false, filename = true) r"
+                f" JOIN files_{table.name} f ON r.filename = f.filename"
+                " AND (r.batch = f.wrote OR ends_with(r.batch, '+' || f.wrote))"
             )
         connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
+
+    def opened(self, one: StoredFile) -> str:
+        """Return how DuckDB names a file to open."""
+        return self.files.unstrip_protocol(one.path) if self._remote else one.path
+
+    def put_aside(self, path: str, why: str) -> None:
+        """Note why a file is not read."""
+        shown = path.removeprefix(self.root).lstrip("/")
+        self.set_aside[path] = f"{redact_text(printable(shown), 200)}: {why}"
 
     def known(self) -> pd.DataFrame:
         """Return the rows of ``applications`` of all additions, the last one last."""
@@ -216,13 +288,17 @@ class Store:
         try:
             yield
         except duckdb.Error as error:
-            damaged = isinstance(error, duckdb.InvalidInputException)
+            damaged = isinstance(
+                error,
+                (duckdb.InvalidInputException, duckdb.ConversionException,
+                 duckdb.OutOfRangeException),
+            )  # fmt: skip
             # What a file system raises while DuckDB reads is of none of DuckDB's own kinds.
             if not (
                 damaged or isinstance(error, duckdb.IOException) or type(error) is duckdb.Error
             ):
                 raise
-            said = redact_text(str(error).strip().partition("\n")[0], 300)
+            said = first_line(error)
             advice = "remove that file, then add its logs with --again" if damaged else ""
             raise IqcarError(f"cannot be read: {said}", self.url, advice) from error
 
@@ -278,6 +354,17 @@ class Store:
         except Exception as error:  # any backend's own error type
             said = redact_text(f"{type(error).__name__}: {error}".splitlines()[0], 300)
             raise IqcarError(f"the store cannot be used: {said}", self.url) from error
+
+
+def bounded_cluster(name: str) -> str:
+    """Return a cluster's name as it is kept: a long one is cut, and told apart by its hash."""
+    whole = name.encode("utf-8", "replace").decode()
+    if len(quote(whole, safe="")) <= LONGEST_FOLDER:
+        return whole
+    kept = whole
+    while len(quote(kept, safe="")) > LONGEST_FOLDER - 13:
+        kept = kept[: max(len(kept) - 8, 0)]
+    return f"{kept}~{sha256(whole.encode()).hexdigest()[:12]}"
 
 
 _OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"}
@@ -364,6 +451,12 @@ def this_month() -> str:
     return time.strftime("%Y-%m", time.gmtime())
 
 
-def new_batch() -> str:
-    """Return a name for an addition or merger; a later one sorts after it."""
-    return f"{time.time_ns() // 1_000_000:014d}-{uuid.uuid4().hex[:8]}"
+def new_batch(after: str = "") -> str:
+    """Return a name for an addition or merger; it sorts after earlier ones, and after a given one.
+
+    Clocks of two writers may be apart, and two names may be made in one millisecond.
+    """
+    now = time.time_ns() // 1_000_000
+    if after:
+        now = max(now, int(after.partition("-")[0]) + 1)
+    return f"{now:014d}-{uuid.uuid4().hex[:8]}"

@@ -42,6 +42,7 @@ async def store_page(request: Request) -> Response:
                 "told_duration": told_duration,
                 "total": len(runs),
                 "changes": changes,
+                "set_aside": about.store.set_aside_lines(),
             }
         top = history.top(about, wanted.period, SHOWN)
         losses = history.who(about, wanted.by)
@@ -54,6 +55,7 @@ async def store_page(request: Request) -> Response:
             "more_losses": max(0, len(losses) - SHOWN),
             "changes": found.changes[:SHOWN],
             "series": found.series,
+            "set_aside": about.store.set_aside_lines(),
         }
 
     answer = await in_turn(service, work)

@@ -274,8 +274,8 @@ def _settle_times(
     """Make every launch and finish a finite time in order; count those that were not.
 
     A missing time is made from the other one and the run time; a finish before the launch becomes
-    the launch: such a task has no duration, and nobody is blamed for it. Both times of a task that is
-    astray are as good as missing.
+    the launch: such a task has no duration, and nobody is blamed for it. Both times of a task that
+    is astray are as good as missing.
     """
     launch, finish = column["launch_ms"], column["finish_ms"]
     running = status == _RUNNING

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from iqcar.eventlog.events.nesting import brackets, is_too_deep
 from iqcar.eventlog.events.structs import NOT_FITTING, PlanNode, SqlAdaptive, SqlStart

@@ -68,12 +68,13 @@ def _changes(changes: Changes) -> list[dict[str, Any]]:
     return [asdict(one) for one in changes.changes]
 
 
-def _range(about: Asked) -> dict[str, str]:
+def _range(about: Asked) -> dict[str, Any]:
     return {
         "store": about.store.url,
         "since": about.since,
         "until": about.until,
         "cluster": about.cluster,
+        "set_aside": about.store.set_aside_lines(),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,14 @@ def print_added(store: str, added: Added) -> None:
         console.print(printable(f"failed: {path}: {message}"))
     if len(added.failed) > MOST_FAILED:
         console.print(f"{len(added.failed) - MOST_FAILED:,} more failed (--json lists all).")
+
+
+def print_set_aside(lines: list[str]) -> None:
+    """Print on stderr which files of a store were not read, and why."""
+    for line in lines[:MOST_FAILED]:
+        print(printable(line), file=sys.stderr)
+    if len(lines) > MOST_FAILED:
+        print(f"{len(lines) - MOST_FAILED:,} more set aside (--json lists all)", file=sys.stderr)
 
 
 def print_top(found: Top, period: str) -> None:

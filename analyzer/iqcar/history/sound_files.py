@@ -1,0 +1,121 @@
+"""Tell which files of a store hold what iqcar wrote; the others are set aside, none is removed.
+
+A store lies where others can write, too: files that were cut, or are of other programs, or of
+nobody's making. What is asked is answered from the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.eventlog.text.redact import redact_text
+from iqcar.history.stored_tables import APPLICATIONS
+from iqcar.tables import LAST_PLAUSIBLE_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from iqcar.history.stored_files import Store, StoredFile
+    from iqcar.tables import TableSpec
+
+NO_DAY = "unknown"
+"""Day of applications whose start is not known."""
+
+_PARQUET = {"str": "BYTE_ARRAY", "float64": "DOUBLE", "int64": "INT64", "bool": "BOOLEAN"}
+"""How Parquet calls the types of columns."""
+RESERVED = ("cluster", "day", "filename", "wrote")
+"""Names that the views give to columns of their own."""
+_NEEDED = ("batch", "application_id", "attempt_id")
+"""Columns by which rows count."""
+_SENSIBLE = (
+    f"CASE WHEN isfinite(start_ms) AND abs(start_ms) <= {LAST_PLAUSIBLE_MS:.0f} THEN start_ms END"
+)
+"""The start of an application if it is a time, else null."""
+
+
+def sound_files(
+    store: Store, connection: DuckDBPyConnection, table: TableSpec, files: Sequence[StoredFile]
+) -> dict[StoredFile, set[str]]:
+    """Return the files that hold what a table declares, with their columns.
+
+    The others are set aside: what cannot be read, has other types, or, of `applications`, rows
+    that iqcar cannot have written there.
+    """
+    import duckdb
+
+    if not files:
+        return {}
+    try:
+        found = _columns(store, connection, table, files)
+        if table is APPLICATIONS and found:
+            _check_rows(store, connection, found)
+    except duckdb.Error as error:
+        if len(files) == 1:
+            store.put_aside(files[0].path, first_line(error))
+            return {}
+        half = len(files) // 2
+        return {
+            **sound_files(store, connection, table, files[:half]),
+            **sound_files(store, connection, table, files[half:]),
+        }
+    return found
+
+
+def _columns(
+    store: Store, connection: DuckDBPyConnection, table: TableSpec, files: Sequence[StoredFile]
+) -> dict[StoredFile, set[str]]:
+    """Read what the files say of their columns; set those aside with other types."""
+    paths = {store.opened(one): one for one in files}
+    rows = connection.execute(
+        "SELECT file_name, name, type, coalesce(num_children, 0) FROM "
+        f"parquet_schema([{quoted(paths)}])"
+    ).fetchall()
+    types = {c.name: _PARQUET[c.dtype] for c in table.columns}
+    found: dict[StoredFile, set[str]] = {one: set() for one in files}
+    for path, name, kind, children in rows:
+        one = paths[path]
+        if name in RESERVED or (name in types and (kind, children) != (types[name], 0)):
+            store.put_aside(one.path, f"its column {name!r} is not one of iqcar's")
+            found.pop(one, None)
+        elif name in types and one in found:
+            found[one].add(name)
+    for one in [one for one, names in found.items() if not names.issuperset(_NEEDED)]:
+        store.put_aside(one.path, "it lacks columns that every file of iqcar has")
+        del found[one]
+    return found
+
+
+def _check_rows(
+    store: Store, connection: DuckDBPyConnection, found: dict[StoredFile, set[str]]
+) -> None:
+    """Set files of `applications` aside with rows that do not belong where they are."""
+    paths = {store.opened(one): one for one in found}
+    lists = [[getattr(one, name) for one in found] for name in ("day", "batch")]
+    day = f"strftime(make_timestamp_ms({_SENSIBLE}::BIGINT), '%Y-%m-%d')"
+    wrong = connection.execute(
+        f"""
+        WITH f AS (SELECT unnest($1) AS filename, unnest($2) AS day, unnest($3) AS wrote)
+        SELECT DISTINCT r.filename
+        FROM read_parquet([{quoted(paths)}], union_by_name = true, hive_partitioning = false,
+                          filename = true) r JOIN f ON r.filename = f.filename
+        WHERE (r.batch = f.wrote OR ends_with(r.batch, '+' || f.wrote)) IS NOT TRUE
+           OR coalesce(NOT starts_with({day}, f.day), f.day <> '{NO_DAY}')
+           OR (start_ms IS NOT NULL AND NOT isnan(start_ms) AND {_SENSIBLE} IS NULL)""",
+        [list(paths), *lists],
+    ).fetchall()
+    for (path,) in wrong:
+        one = paths[path]
+        store.put_aside(one.path, "its rows are not of the day and addition that its name says")
+        del found[one]
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what DuckDB says, without secrets."""
+    return redact_text(str(error).strip().partition("\n")[0], 300)
+
+
+def quoted(paths: Iterable[str]) -> str:
+    """Write paths as SQL texts."""
+    return ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
