@@ -194,3 +194,11 @@ def test_every_stored_table_is_checked_before_it_is_read(store: str) -> None:
     assert len(trend(kept, "report")) == NIGHTS
     assert top(kept).queries is not None
     assert kept.set_aside
+
+
+@pytest.mark.parametrize("day", ["rubbish", "2026-99-99", "2026-02-30", "١١١١-01-01", "2026-1-1"])
+def test_what_is_no_day_is_refused_in_one_line(day: str, store: str) -> None:
+    for option in ("--since", "--until"):
+        done = iqcar("history", "top", store, option, day)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1 and "is no day" in done.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 
 LABEL = "coalesce(nullif(q.family, ''), nullif(q.name, ''), q.query_id)"
 """What a query q is called, in SQL."""
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return text.isascii() and date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Asked:
     def _connection(self) -> DuckDBPyConnection:
         """A connection with the table ``latest``: the last addition of each application."""
         for day in (self.since, self.until):
-            if day and not _DAY.fullmatch(day):
+            if day and not _is_day(day):
                 raise UsageError("is no day", day, "write it as 2026-11-23")
         self.store.must_exist()
         connection = self.store.connect()
