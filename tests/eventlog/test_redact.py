@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from iqcar.eventlog import read_logs
 from iqcar.eventlog.text.redact import MAX_TEXT, redact_text
 from iqcar.queries.identify import identify
+from iqcar.tables import texts
 from tests.conftest import REPO
 from tests.support.examples import examples
 from tests.support.synthetic_log import SyntheticLog, node, stage_info
@@ -119,6 +121,37 @@ def test_at_least_forty_shapes_are_known_and_their_source_is_named() -> None:
     data = json.loads(file.read_text())
     assert len(data["shapes"]) >= 40
     assert "gitleaks" in data["source"] and "MIT License" in data["license"][0]
+
+
+LISTED = json.loads(
+    (REPO / "listener/src/test/resources/secret_shapes.json").read_text(encoding="utf-8")
+)
+MAY_PASS = 5
+"""Shapes of the list that may pass, as they cannot be told from ordinary text."""
+
+
+def test_secrets_of_all_known_shapes_are_replaced() -> None:
+    """The plugin's own tests read the same list."""
+    shapes = LISTED["shapes"]
+    assert len(shapes) > 121
+    secret = f"k{secrets.token_hex(7)}Z9x"
+    passed = [one for one in shapes if secret in redact_text(one.replace("{X}", secret))]
+    assert len(passed) <= MAY_PASS, passed
+    for one in shapes:  # nor does it where a secret was found before it
+        twice = redact_text(f"password={secret} {one.replace('{X}', secret)}")
+        assert twice.startswith("password=*(redacted)")
+
+
+@pytest.mark.parametrize("text", LISTED["harmless"])
+def test_no_word_of_a_text_without_secrets_is_lost(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_a_file_that_is_no_log_is_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text(f"my {HIDDEN}\nand more\n")
+    (message,) = texts(read_logs([tmp_path / "notes"]).inputs, "message")
+    assert "not a Spark event log" in message
+    assert HIDDEN not in message and "my" not in message.split()
 
 
 @pytest.mark.parametrize(("text", "secret"), LEAKS)

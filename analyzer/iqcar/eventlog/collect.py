@@ -86,7 +86,6 @@ class Collector:
     """Events that are not about a task."""
     skipped: int = 0
     malformed: int = 0
-    first_line: bytes = b""
 
     def __post_init__(self) -> None:
         self.bad = lenient.BadNumbers()
@@ -152,8 +151,6 @@ class Collector:
         NotAnEventLogError
             If none of the first lines is an event.
         """
-        if not self.first_line:
-            self.first_line = text.lstrip()[:MAX_NAME].partition(b"\n")[0]
         no_tasks = not (tasks.rows or tasks.starts)
         for start, end in tasks.others:
             self._other(text[start:end].removesuffix(b"\r"))

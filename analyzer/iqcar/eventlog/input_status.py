@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iqcar.enums import InputStatus
-from iqcar.eventlog.text.redact import redact_text
 
 if TYPE_CHECKING:
     from iqcar.eventlog.collect import Collector
     from iqcar.eventlog.events.lines import LineTally
     from iqcar.eventlog.find.locate import EventLog
 
-_SHOWN = 60
-"""Characters shown of a line that is no event."""
 _COMPACT = ".compact"
 
 
@@ -76,11 +73,7 @@ def nothing_read(tally: LineTally, read: Collector) -> str:
         return f"not a Spark event log: its lines are too long to be events; {where}"
     if not read.malformed:
         return "empty: no event was written yet, or the log is not a Spark event log"
-    shown = redact_text(read.first_line[: _SHOWN * 4].decode("utf-8", "replace"))
-    shown = "".join(c if c.isprintable() else "." for c in shown)
-    if len(shown) > _SHOWN:
-        shown = shown[:_SHOWN] + "…"
-    return f"not a Spark event log: its first line is {shown!r}; {where}"
+    return f"not a Spark event log: its first lines are no events; {where}"
 
 
 def _count(number: int, noun: str) -> str:

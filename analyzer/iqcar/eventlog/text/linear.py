@@ -41,7 +41,7 @@ class Replacement(NamedTuple):
     held : bytes
         What each match holds: texts without it are not searched.
     pattern : compiled pattern
-        Its first group is the part that is replaced.
+        Its first group is the part that is replaced; a match without it is passed over.
     instead : callable
         Makes of a match what stands in that place.
     back : bool
@@ -62,9 +62,12 @@ class Replacement(NamedTuple):
         match = search(text)
         while match is not None:
             start, end = match.span(1)
-            pieces += text[done:start], self.instead(match)
-            done = end
-            match = search(text, max(end - self.back, 0))
+            if start < 0:
+                end = max(match.end(), done)
+            else:
+                pieces += text[done:start], self.instead(match)
+                done = end
+            match = search(text, max(end - self.back, 0)) if end < len(text) else None
         if not pieces:
             return text
         pieces.append(text[done:])

@@ -20,7 +20,7 @@ from iqcar.eventlog.text.linear import (
     replacement,
 )
 from iqcar.eventlog.text.sealed_keys import without_keys
-from iqcar.eventlog.text.token_shapes import token_shapes
+from iqcar.eventlog.text.token_shapes import look_alike, secret_places, token_shapes
 
 REDACTED = "*(redacted)"
 """What stands in a secret's place; Spark writes `*********(redacted)`."""
@@ -87,7 +87,14 @@ def _unless(pattern: str, harmless: frozenset[bytes] | None) -> Replacement:
     return Replacement(b"", compiled(pattern), instead, back=pattern.startswith(_BEFORE))
 
 
+def _listed(match: Any) -> bytes:
+    """Leave the word `value` that stands behind the name of a secret: what follows it is one."""
+    found: bytes = match[1]
+    return found if found.strip(b"\"'").lower() == b"value" else REDACTED.encode()
+
+
 _RULES = (
+    *(_sign(place) for place in secret_places()),
     # A PEM block; its end may have been cut off.
     _sign(
         r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY"
@@ -102,7 +109,9 @@ _RULES = (
     # "some.password": "value", password = 'value', secret -> value
     _sign(rf"{_NAMED}[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"),
     # PASSWORD 'x', option("password", "x")
-    _sign(rf"{_NAMED}(?:[{BLANK}]*,[{BLANK}]*|[{BLANK}]+)({_QUOTED})"),
+    Replacement(
+        b"", compiled(rf"{_NAMED}(?:[{BLANK}]*,[{BLANK}]*|[{BLANK}]+)({_QUOTED})"), _listed
+    ),
     # the password is x
     _unless(rf"{_NAMED}[{BLANK}]+(?i:is|was)[{BLANK}]*:?[{BLANK}]+({_QUOTED}|{_BARE})", _PROSE),
     # IDENTIFIED BY x
@@ -154,7 +163,9 @@ _SECRET_SETTING = compiled(rf"(?i:{_SENSITIVE}|passwd|\bsas\b|connection.?string
 """Names of settings whose values are kept from tables whatever they are."""
 
 _HINT = compiled(
-    rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&](?:sig|x-amz|x-goog|se|sp)"
+    rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&;][a-z_\-]{{2,20}}="
+    r"|pass|auth|bind|pw[:=]|beeline|mongo|impala|presto|trino|redis-cli|sqlcmd|bcp|isql|osql|tsql"
+    r"|smbclient|ldap|vsql|ls0tls1c|mii|(?:https?|git|ssh)://[^/ ]{1,200}@|:[0-9*]{1,5}:|rootpw|userpw"
     r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
     rf"|[A-Za-z0-9+/]{{40}}|{_NO_LETTER}(?:{token_shapes()})"
 )
@@ -199,10 +210,22 @@ def _redacted_setting(key: str, value: str, limit: int) -> tuple[str, str]:
     return redact_text(key, limit), redact_text(value, limit)
 
 
+@lru_cache(1)
+def _look_alike() -> Replacement:
+    """Return the rule for names of secrets with letters that look like those of ASCII."""
+    words = "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key"
+    return _sign(
+        rf"(?i:{look_alike(words)})[{WORD}.\-]*[\"'`]?"
+        rf"[{BLANK}]*(?:=>|->|==|=|:=|:)[{BLANK}]*({_QUOTED}|{_BARE})"
+    )
+
+
 def _redacted(text: str) -> str:
     stored = encoded(text)
+    if not text.isascii():
+        stored = _look_alike().apply(stored)
     if _HINT.search(stored) is None:
-        return text
+        return text if text.isascii() else stored.decode("utf-8", "replace")
     for rule in _RULES:
         stored = rule.apply(stored)
     return without_keys(stored, REDACTED.encode()).decode("utf-8", "replace")

@@ -67,6 +67,10 @@ public final class Secrets {
     PyRegex.compile("()(?<![%W+/=.\\-])(?=[a-z0-9+/]{0,40}[A-Z])(?=[A-Z0-9+/]{0,40}[a-z])"
         + "(?=[A-Za-z+/]{0,40}[0-9])[A-Za-z0-9+/]{40}(?![%W+/=.\\-])"),
   };
+  private static final Pattern[] PLACES = TokenShapes.places();
+  private static final Pattern LOOK_ALIKE = PyRegex.compile("(?iu:" + TokenShapes.lookAlike(
+      "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key")
+          + ")[%W.\\-]*+");
   private static final Pattern PLAIN_WORD = Pattern.compile("[A-Za-z][a-z]++");
   private static final Pattern PROSE = Pattern.compile("(?i)(?:a|an|the|not|null|no|none|distinct"
       + "|true|false|unknown|empty|blank|set|unset|missing|required|optional|invalid|valid|wrong"
@@ -85,13 +89,20 @@ public final class Secrets {
     if (PyRegex.length(text) > limit) {
       kept = text.substring(0, text.offsetByCodePoints(0, limit - 1)) + "…";
     }
+    if (!isAscii(kept)) {
+      kept = withoutValues(kept, LOOK_ALIKE, Secrets::assigned);
+    }
+    for (Pattern place : PLACES) {
+      kept = withoutValues(kept, place,
+          (at, m) -> m.start(1) < 0 ? null : new int[] {m.start(1), m.end(1)});
+    }
     kept = PRIVATE_KEY.matcher(kept).replaceAll(Matcher.quoteReplacement(MARK));
     kept = replaced(kept, IN_URL, m -> m.group(1) == null ? m.group() : "://" + MARK + "@");
     kept = replaced(kept, AUTHORIZATION, m ->
         PLAIN_WORD.matcher(m.group(2)).matches() ? m.group() : m.group(1) + MARK);
     kept = replaced(kept, COOKIE, m -> m.group(1) + MARK);
     kept = withoutValues(kept, NAMED, Secrets::assigned);
-    kept = withoutValues(kept, LISTED, (at, m) -> m.group(1) == null ? null : value(at, m.end()));
+    kept = withoutValues(kept, LISTED, (at, m) -> m.group(1) == null ? null : listed(at, m.end()));
     kept = withoutValues(kept, TOLD, (at, m) -> m.group(1) == null ? null : told(at, m.end()));
     kept = withoutValues(kept, IDENTIFIED, (at, m) -> value(at, m.end()));
     kept = replaced(kept, OPTION, m -> m.group(1) + MARK);
@@ -166,6 +177,18 @@ public final class Secrets {
     int[] span = value(text, at);
     boolean word = span != null && PROSE.matcher(text.substring(at, span[1])).matches();
     return word ? new int[] {at, span[1], 0} : span;
+  }
+
+  /** The span of quoted text; a third number marks the word that stands before the value. */
+  private static int[] listed(String text, int at) {
+    int[] span = value(text, at);
+    boolean word = span != null
+        && text.substring(span[0], span[1]).replaceAll("[\"']", "").equalsIgnoreCase("value");
+    return word ? new int[] {at, span[1], 0} : span;
+  }
+
+  private static boolean isAscii(String text) {
+    return text.chars().allMatch(letter -> letter < 128);
   }
 
   private static int[] value(String text, int at) {

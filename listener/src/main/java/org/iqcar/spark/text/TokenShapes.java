@@ -6,21 +6,54 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.regex.Pattern;
 
-/** Reads the patterns of tokens of known services, from the file that the analyzer reads too. */
+/**
+ * Reads shapes of tokens of known services, places in which secrets stand, and letters that look
+ * alike, from the file that the analyzer reads too.
+ */
 final class TokenShapes {
   private static final String FILE = "/iqcar_secrets.json";
+  private static final JsonNode DATA = data();
 
   private TokenShapes() {}
 
-  /** One regular expression that matches any of the patterns, to be put between brackets. */
+  /** One regular expression that matches any of the shapes, to be put between brackets. */
   static String read() {
-    try (InputStream in = TokenShapes.class.getResourceAsStream(FILE)) {
-      List<String> shapes = new ArrayList<>();
-      for (JsonNode shape : new ObjectMapper().readTree(in).get("shapes")) {
-        shapes.add("(?:" + shape.asText() + ")");
+    List<String> shapes = new ArrayList<>();
+    for (JsonNode shape : DATA.get("shapes")) {
+      shapes.add("(?:" + shape.asText() + ")");
+    }
+    return String.join("|", shapes);
+  }
+
+  /** Expressions of places in which the first group is a secret; without it a match is none. */
+  static Pattern[] places() {
+    List<Pattern> places = new ArrayList<>();
+    for (JsonNode place : DATA.get("contexts")) {
+      places.add(PyRegex.compile(place.asText().replace("(?i:", "(?iu:")));
+    }
+    return places.toArray(new Pattern[0]);
+  }
+
+  /** An expression of letters in which each may be one that looks like it. */
+  static String lookAlike(String pattern) {
+    JsonNode alike = DATA.get("lookalikes");
+    StringBuilder found = new StringBuilder();
+    for (char letter : pattern.toCharArray()) {
+      JsonNode others = alike.get(String.valueOf(letter));
+      if (others == null) {
+        found.append(letter);
+      } else {
+        found.append('[').append(letter).append(others.asText()).append(']');
       }
-      return String.join("|", shapes);
+    }
+    return found.toString();
+  }
+
+  private static JsonNode data() {
+    try (InputStream in = TokenShapes.class.getResourceAsStream(FILE)) {
+      return new ObjectMapper().readTree(in);
     } catch (IOException unreadable) {
       throw new IllegalStateException(FILE, unreadable);
     }
