@@ -86,11 +86,16 @@ def short(name: str, width: int = NAME_WIDTH) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def printable(text: str) -> str:
-    """Replace control characters: a terminal would interpret those in names from a log."""
-    return "".join(
-        " " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text
-    )
+def printable(text: str, keep: str = "") -> str:
+    """Replace control characters but some: a terminal would interpret those in names from a log."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(" " if c not in keep and unicodedata.category(c) in _UNSEEN else c for c in text)
+
+
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+LINES = "\n\t"
+"""Control characters that stay in texts of several lines."""
 
 
 def resource_name(value: str) -> str:

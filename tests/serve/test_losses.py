@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.enums import BlameKind
-from iqcar.serve.loss_totals import Grown, LossTotals
+from iqcar.serve.loss_totals import KEPT_S, Grown, LossTotals
 from iqcar.serve.losses import (
     LABEL_CHARACTERS,
     MOST_NAMED,
@@ -129,3 +129,31 @@ def test_each_of_the_three_sums_is_what_all_queries_lost(tmp_path: Path) -> None
     found = losses_of(diagnosis)
     for parts in (found.by_resource, found.by_source, found.by_victim):
         assert sum(ms for _, ms in parts) == pytest.approx(diagnosis.lost_ms().sum())
+
+
+def test_new_names_take_the_places_of_small_and_of_quiet_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each sum only grows while it is there, and so does that of all together."""
+    now = [0.0]
+    monkeypatch.setattr("iqcar.serve.loss_totals.time.monotonic", lambda: now[0])
+    totals = Grown(SOURCES_APART)
+    others = SOURCES_APART[-1]
+    labels = [("query", "", f"query {n}") for n in range(MOST_NAMED + 3)]
+    for n, label in enumerate(labels[:MOST_NAMED]):
+        totals.add(label, 10.0 + n)
+    small, quiet, new = labels[MOST_NAMED:]
+    totals.add(small, 1.0)  # smaller than all
+    assert small not in totals.seconds and totals.seconds[others] == 1.0
+    totals.add(new, 20.0)
+    assert totals.seconds[new] == 20.0
+    assert labels[0] not in totals.seconds and totals.seconds[others] == 11.0
+    now[0] = KEPT_S + 1
+    for label in labels[2:MOST_NAMED]:
+        totals.add(label, 0.5)
+    totals.add(quiet, 0.25)  # however small, where another one has been quiet for long
+    assert totals.seconds[quiet] == 0.25 and len(totals.seconds) == len(SOURCES_APART) + MOST_NAMED
+    assert sum(totals.seconds.values()) == pytest.approx(
+        sum(10.0 + n for n in range(MOST_NAMED)) + 21.25 + 0.5 * (MOST_NAMED - 2)
+    )
+    assert totals.since.keys() == totals.seconds.keys()

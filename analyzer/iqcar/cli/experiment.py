@@ -35,8 +35,6 @@ def experiment(
     """
     import shlex
 
-    import msgspec
-
     from iqcar.cli.extras import need
     from iqcar.cli.run_injection import SIGNAL_EXIT, check_system
     from iqcar.cli.writing import check_writable, write_result
@@ -49,6 +47,7 @@ def experiment(
         first_signal_asks,
         run_experiment,
     )
+    from iqcar.files.json_text import json_bytes
 
     check_system()
     if yes and dry_run:
@@ -70,7 +69,7 @@ def experiment(
     with first_signal_asks() as stop:
         done = run_experiment(planned, out, stop, lambda line: typer.echo(line, err=True))
         results = results_of(planned, done)
-        content = msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+        content = json_bytes(results, indent=1) + b"\n"
         write_result(curves, content)
     if json != "-":
         print_results(results)

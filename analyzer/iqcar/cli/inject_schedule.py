@@ -161,14 +161,13 @@ def _anomalies(text: str) -> list[Anomaly]:
 
 def _show(plan: list[Injection], about: dict[str, Any], json: str | None, force: bool) -> None:
     """Print a plan, or write it in the format of `--plan`."""
-    import msgspec
-
     from iqcar.cli.writing import check_writable, write_result
+    from iqcar.files.json_text import json_bytes
 
     if json is not None:
         check_writable(json, force)
         content = {**about, "injections": [injection.as_json() for injection in plan]}
-        write_result(json, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        write_result(json, json_bytes(content, indent=2) + b"\n")
     if json == "-":
         return
     width = max((len(injection.host) for injection in plan), default=0)

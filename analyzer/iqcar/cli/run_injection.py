@@ -108,9 +108,8 @@ def carry_out(
     IqcarError
         If nothing could be injected.
     """
-    import msgspec
-
     from iqcar.cli.writing import check_writable, write_result
+    from iqcar.files.json_text import json_bytes
     from iqcar.formatting import printable
     from iqcar.inject.injection_log import append, check_log
     from iqcar.inject.parsing import one_line
@@ -133,7 +132,7 @@ def carry_out(
         done = run(plan, start_ms=start_ms, tell=tell, progress=progress, stop=stop)
     if json:
         result = {"iqcar_version": __version__, **about, "injections": done}
-        write_result(json, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+        write_result(json, json_bytes(result, indent=2) + b"\n")
     if log and done:
         typer.echo(f"Wrote {log} ({len(done)} injections)", err=True)
     failed = [record for record in done if record.error]

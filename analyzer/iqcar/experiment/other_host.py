@@ -29,6 +29,8 @@ GRACE_S = 10.0
 """A command whose input has ended is killed after this: hogs end in two seconds at most."""
 REACH_S = 30.0
 """A host that has not answered after this cannot be reached."""
+MOST_LINE_BYTES = 1 << 20
+"""Bytes of a record (1 MiB); usual ones have 200."""
 MOST_ERROR_BYTES = 1 << 16
 
 
@@ -83,6 +85,8 @@ def inject_there(
                         if not more:
                             break
                         heard += more
+                        if len(heard) > MOST_LINE_BYTES and b"\n" not in heard:
+                            raise IqcarError("a line that never ends", shlex.join(there(command)))
                     *lines, heard = heard.split(b"\n")
                     for line in lines:
                         record = _record(line)

@@ -11,10 +11,9 @@ import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from iqcar.errors import IqcarError
 from iqcar.files.derived import open_to_append
+from iqcar.files.json_text import json_bytes
 
 if TYPE_CHECKING:
     from iqcar.live.rule_effect import MeasuredEffect
@@ -59,7 +58,7 @@ def append_line(path: str, line: dict[str, Any]) -> None:
     try:
         descriptor = open_to_append(path)
         try:
-            os.write(descriptor, msgspec.json.encode(line) + b"\n")
+            os.write(descriptor, json_bytes(line) + b"\n")
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from iqcar.formatting import LINES, printable
+
 PAGE_ITEMS = 20
 """Items of a list in one answer (20), unless asked for otherwise."""
 
@@ -42,11 +44,15 @@ def page_of(items: list[Any], page: int, size: int = PAGE_ITEMS) -> dict[str, An
 
 
 def bounded(value: Any) -> Any:
-    """Shorten texts and inner lists; a shortened list ends with the number of items left out."""
+    """Shorten texts and inner lists, and take out control characters.
+
+    A shortened list ends with the number of items left out.
+    """
     if isinstance(value, str):
-        return value if len(value) <= MOST_TEXT else value[: MOST_TEXT - 1] + "…"
+        text = printable(value, LINES)
+        return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
     if isinstance(value, dict):
-        return {key: bounded(one) for key, one in value.items()}
+        return {printable(key): bounded(one) for key, one in value.items()}
     if isinstance(value, list):
         shown = [bounded(one) for one in value[:MOST_INNER]]
         left_out = len(value) - len(shown)

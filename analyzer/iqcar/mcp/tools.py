@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 25.0
 """Seconds that a call waits for a result; most clients give a call a minute."""
+MOST_REPORT = 256_000
+"""Characters of a report given to an agent: of a usual log some 100,000."""
 LOOK_S = 0.1
 """Seconds between two looks at what is waited for."""
 FIRST_LOOK_S = 10.0
@@ -187,7 +189,14 @@ class Tools:
         keys = await self._keys([key])
         if (pending := await self._analysed(keys)) is not None:
             raise IqcarError(f"the analysis is {pending['state']}", key, "read it again later")
-        return (await self._kept(self._service.standing(keys).result, PAGE)).decode()
+        page = (await self._kept(self._service.standing(keys).result, PAGE)).decode()
+        if len(page) > MOST_REPORT:
+            raise IqcarError(
+                f"the report has {len(page):,} characters; at most {MOST_REPORT:,} are given here",
+                key,
+                "call diagnose and queries, or have a person open it in iqcar serve",
+            )
+        return page
 
     async def _of_result(
         self, applications: list[str], answer: Callable[[dict[str, Any]], dict[str, Any]]

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iqcar.formatting import duration, short
+from iqcar.formatting import duration, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +62,7 @@ def drawing(label: str, width: int, height: int, elements: Iterable[str]) -> Dra
 
 def escape(name: str) -> str:
     """Escape a text, and keep right-to-left letters in it to themselves."""
-    return f"\u2068{html.escape(name)}\u2069"
+    return f"\u2068{html.escape(printable(name))}\u2069"
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", weight: int = 400) -> str:

@@ -8,20 +8,19 @@ from typing import Any
 
 import msgspec
 
+from iqcar.files.json_text import shown
+
 
 def json_for_html(data: Any) -> str:
     r"""Encode data for ``<script type="application/json">``.
 
     In such an element only ``</script`` and ``<!--`` mean anything; without ``<`` there is
-    neither. U+2028 and U+2029 end a line in old JavaScript, so they are escaped as well.
+    neither. Unseen characters, U+2028 and U+2029 among them, become blanks.
 
     >>> json_for_html({"name": "</script>"})
     '{"name":"\\u003c/script>"}'
     """
-    text = msgspec.json.encode(data).decode("utf-8")
-    for character in ("<", "\u2028", "\u2029"):
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return shown(msgspec.json.encode(data)).decode("utf-8").replace("<", "\\u003c")
 
 
 def source_hash(text: str) -> str:

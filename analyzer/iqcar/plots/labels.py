@@ -11,7 +11,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from iqcar.formatting import percent, printable, run_numbers, short
+from iqcar.formatting import LINES, percent, printable, run_numbers, short
 
 LABEL_WIDTH = 36
 """Characters of a name beside a bar or a node; longer ones would take the room of the picture."""
@@ -27,6 +27,7 @@ _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
 def safe(text: str) -> str:
     """Escape what Plotly would take for markup or a formula; keep right-to-left text to itself."""
+    text = printable(text, LINES)
     escaped = (
         text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from iqcar.errors import IqcarError
+from iqcar.files.json_text import json_bytes
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import MAX_POOL_NAME, Recorded
 from iqcar.rules.rule import JSON_NAMES, SCHEMA_VERSION, QueryType, Rule, RuleType
@@ -155,7 +156,7 @@ def _head() -> dict[str, Any]:
 
 
 def _formatted(file: dict[str, Any]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+    return json_bytes(file, indent=2) + b"\n"
 
 
 def parse_rules(content: bytes | str, where: str = "rules") -> tuple[Rule, ...]:

@@ -12,6 +12,7 @@ import msgspec
 from iqcar.diagnosis import Settings
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import IqcarError, explain_bug
+from iqcar.files.json_text import json_bytes
 from iqcar.live.watch import Watch
 from iqcar.report.json.live import window_to_json
 from iqcar.serve.followers import Wish
@@ -50,7 +51,7 @@ def _follow(wish: Wish) -> None:
 
 
 def _say(what: dict[str, str]) -> None:
-    _write(msgspec.json.encode(what) + b"\n")
+    _write(json_bytes(what) + b"\n")
 
 
 def _write(line: bytes) -> None:

@@ -14,6 +14,10 @@ MAX_REMEMBERED = 100_000
 """Applications remembered as added (100,000): five times as many as are listed."""
 
 
+KEPT_S = 7 * 86_400.0
+"""Seconds that a label keeps its place without growing (a week): weekly jobs come again by then."""
+
+
 class Grown:
     """Sums by label that only grow.
 
@@ -33,20 +37,38 @@ class Grown:
     def __init__(self, apart: tuple[Label, ...]) -> None:
         self._most = len(apart) + MOST_NAMED
         self._others = apart[-1]
+        self._apart = frozenset(apart)
+        self._grown: dict[Label, float] = {}
         self.seconds = dict.fromkeys(apart, 0.0)
         self.since = dict.fromkeys(apart, time.time())
 
     def add(self, label: Label, seconds: float) -> None:
         """Add to a sum, or to the others' where no more are told apart.
 
-        A label that has a sum keeps it: a sum that lost a part to the others would shrink.
+        A label that has a sum keeps it while it grows. Where all places are taken, a new one gets
+        that of a label that has not grown for long, else of a smaller one, whose sum goes to the
+        others': each sum grows as long as it is there, and so do all together.
         """
-        if label not in self.seconds:
-            if len(self.seconds) >= self._most:
+        if label not in self.seconds and len(self.seconds) >= self._most:
+            place = self._place(seconds)
+            if place is None:
                 label = self._others
             else:
-                self.since[label] = time.time()
+                self.seconds[self._others] += self.seconds.pop(place)
+                del self.since[place], self._grown[place]
+        if label not in self.seconds:
+            self.since[label] = time.time()
         self.seconds[label] = self.seconds.get(label, 0.0) + seconds
+        if label not in self._apart:
+            self._grown[label] = time.monotonic()
+
+    def _place(self, seconds: float) -> Label | None:
+        """Return the label that gives its place to a new one; None if none does."""
+        oldest = min(self._grown, key=lambda one: self._grown[one])
+        if time.monotonic() - self._grown[oldest] > KEPT_S:
+            return oldest
+        smallest = min(self._grown, key=lambda one: self.seconds[one])
+        return smallest if self.seconds[smallest] < seconds else None
 
 
 class LossTotals:

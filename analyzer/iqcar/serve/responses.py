@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.responses import Response
 
+from iqcar.files.json_text import json_bytes
 from iqcar.formatting import duration, percent, printable, short
 from iqcar.report.html.environment import escaping_environment
 from iqcar.version import __version__
@@ -56,7 +57,7 @@ class JSONResponse(Response):
 
     def render(self, content: Any) -> bytes:
         """Encode; numbers nobody knows become null."""
-        return msgspec.json.encode(content)
+        return json_bytes(content)
 
 
 def problem(status: int, detail: str) -> Response:

@@ -165,7 +165,8 @@ _SECRET_SETTING = compiled(rf"(?i:{_SENSITIVE}|passwd|\bsas\b|connection.?string
 _HINT = compiled(
     rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&;][a-z_\-]{{2,20}}="
     r"|pass|auth|bind|pw[:=]|beeline|mongo|impala|presto|trino|redis-cli|sqlcmd|bcp|isql|osql|tsql"
-    r"|smbclient|ldap|vsql|ls0tls1c|mii|(?:https?|git|ssh)://[^/ ]{1,200}@|:[0-9*]{1,5}:|rootpw|userpw"
+    r"|smbclient|ldap|vsql|ls0tls1c|mii|(?:https?|git|ssh)://[^/ ]{1,200}@|:[0-9*]{1,5}:|rootpw"
+    r"|userpw"
     r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
     rf"|[A-Za-z0-9+/]{{40}}|{_NO_LETTER}(?:{token_shapes()})"
 )
@@ -213,7 +214,9 @@ def _redacted_setting(key: str, value: str, limit: int) -> tuple[str, str]:
 @lru_cache(1)
 def _look_alike() -> Replacement:
     """Return the rule for names of secrets with letters that look like those of ASCII."""
-    words = "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key"
+    words = (
+        "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key"
+    )
     return _sign(
         rf"(?i:{look_alike(words)})[{WORD}.\-]*[\"'`]?"
         rf"[{BLANK}]*(?:=>|->|==|=|:=|:)[{BLANK}]*({_QUOTED}|{_BARE})"

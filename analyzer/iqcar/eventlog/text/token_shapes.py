@@ -32,4 +32,6 @@ def secret_places() -> list[str]:
 def look_alike(pattern: str) -> str:
     """Return an expression of letters in which each may be one that looks like it."""
     alike = _data()["lookalikes"]
-    return "".join(f"[{letter}{alike[letter]}]" if letter in alike else letter for letter in pattern)
+    return "".join(
+        f"[{letter}{alike[letter]}]" if letter in alike else letter for letter in pattern
+    )

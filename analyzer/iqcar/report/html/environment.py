@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+from markupsafe import Markup
+
+from iqcar.formatting import LINES, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +21,16 @@ def escaping_environment(package: str, **filters: Callable[[Any], Any]) -> jinja
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=True,
+        finalize=_visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters.update(filters)
     return made
+
+
+def _visible(value: Any) -> Any:
+    """Replace control characters in what comes from a log; finished HTML stays as it is."""
+    plain = isinstance(value, str) and not isinstance(value, Markup)
+    return printable(value, LINES) if plain else value

@@ -7,9 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from iqcar.enums import Resource
+from iqcar.files.json_text import json_bytes
 from iqcar.report.json.acting_rules import acting_rules_to_dict
 from iqcar.report.json.demand import demand_to_dict
 from iqcar.report.json.plain import plain
@@ -158,7 +157,7 @@ def _object(fields: Iterable[tuple[str, Any]], depth: int) -> Iterator[bytes]:
     line = b"\n" + b" " * depth
     start = b"{"
     for name, value in fields:
-        yield start + line + b" " + msgspec.json.encode(name) + b": "
+        yield start + line + b" " + json_bytes(name) + b": "
         start = b","
         if isinstance(value, Iterator):
             yield from _list(value, depth + 1)
@@ -180,13 +179,13 @@ def _list(values: Iterator[Any], depth: int) -> Iterator[bytes]:
 
 
 def _indented(value: Any, depth: int) -> bytes:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    text = json_bytes(value, indent=1)
     # Line breaks inside strings are escaped, so every one here is between values.
     return text.replace(b"\n", b"\n" + b" " * depth)
 
 
 def _encode(result: dict[str, Any]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
+    return json_bytes(result, indent=1) + b"\n"
 
 
 def _each_record(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.enums import Verdict
+from iqcar.files.json_text import json_bytes
 from iqcar.report.json.plain import plain
 from iqcar.tables import texts
 from iqcar.version import __version__
@@ -55,7 +55,7 @@ def compare_to_json(
         "explanation": None if explained is None else _explanation(comparison, explained),
         "printed": None if printed is None else _printed(comparison, printed),
     }
-    return msgspec.json.format(msgspec.json.encode(fields), indent=1) + b"\n"
+    return json_bytes(fields, indent=1) + b"\n"
 
 
 def compare_to_dict(comparison: Comparison, gate: Gate | None = None) -> dict[str, Any]:

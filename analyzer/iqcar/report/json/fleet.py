@@ -7,9 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from iqcar.enums import InputStatus
+from iqcar.files.json_text import json_bytes
 from iqcar.fleet.fleet_summary import MOST
 from iqcar.limits import MOST_DOUBTS, MOST_INPUTS
 from iqcar.report.json.plain import plain
@@ -35,7 +34,7 @@ def fleet_schema() -> str:
 def fleet_to_json(found: FleetFound, settings: Settings) -> bytes:
     """Encode the summary; its size does not grow with the number of logs."""
     laid_out = fleet_to_dict(found, settings)
-    return msgspec.json.format(msgspec.json.encode(laid_out), indent=2) + b"\n"
+    return json_bytes(laid_out, indent=2) + b"\n"
 
 
 def fleet_to_dict(found: FleetFound, settings: Settings) -> dict[str, Any]:

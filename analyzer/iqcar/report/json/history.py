@@ -6,8 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from iqcar.files.json_text import json_bytes
 from iqcar.report.json.plain import plain
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.version import __version__
@@ -86,4 +85,4 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _encoded(question: str, content: dict[str, Any]) -> bytes:
     head = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__, "question": question}
-    return msgspec.json.format(msgspec.json.encode({**head, **content}), indent=2) + b"\n"
+    return json_bytes({**head, **content}, indent=2) + b"\n"

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from iqcar.files.json_text import json_bytes
 from iqcar.report.json.plain import plain
 from iqcar.version import __version__
 
@@ -27,7 +26,7 @@ def live_schema() -> str:
 
 def window_to_json(window: Window, state: str, applied: Applied | None = None) -> bytes:
     """Encode a window as one line; numbers nobody knows become null."""
-    return msgspec.json.encode(window_to_dict(window, state, applied)) + b"\n"
+    return json_bytes(window_to_dict(window, state, applied)) + b"\n"
 
 
 def window_to_dict(window: Window, state: str, applied: Applied | None = None) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from iqcar.files.json_text import json_bytes
 from iqcar.version import __version__
 from iqcar.whatif.what_if import SCHEMA_VERSION
 
@@ -32,4 +31,4 @@ def whatif_to_json(
         **({} if plan is None else {"plan": plan.to_dict()}),
         **({} if blame is None else {"removal_blame": blame.to_dict()}),
     }
-    return msgspec.json.format(msgspec.json.encode(fields), indent=1) + b"\n"
+    return json_bytes(fields, indent=1) + b"\n"
