@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,72 @@ def test_what_is_no_stream_is_one_line() -> None:
         Watch(address, Settings(), 1e9)
     with pytest.raises(UsageError, match="no address"):
         Watch("spark-live://nowhere", Settings(), 1e9)
+
+
+@contextmanager
+def flood(line: bytes) -> Iterator[tuple[str, list[int]]]:
+    """Stream a line with other numbers in place of N for as long as somebody reads."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    sent = [0]
+
+    def stream() -> None:
+        client, _ = listening.accept()
+        with client, contextlib.suppress(OSError):
+            client.sendall(b"{}\n" + b"\n".join(LOG.split(b"\n")[:4]) + b"\n")
+            while True:
+                more = (line.replace(b"N", b"%d" % n) for n in range(sent[0], sent[0] + 1000))
+                client.sendall(b"\n".join(more) + b"\n")
+                sent[0] += 1000
+
+    thread = threading.Thread(target=stream, daemon=True)
+    thread.start()
+    yield f"spark-live://127.0.0.1:{listening.getsockname()[1]}", sent
+    listening.close()
+
+
+JOB = (
+    b'{"Event":"SparkListenerJobStart","Job ID":N,"Submission Time":1500,"Stage IDs":[N],'
+    b'"Stage Infos":[{"Stage ID":N,"Number of Tasks":1}]}'
+)
+STAGE = (
+    b'{"Event":"SparkListenerStageSubmitted","Stage Info":{"Stage ID":N,"Submission Time":1500}}'
+)
+SQL = (
+    b'{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart","executionId":N,'
+    b'"description":"q N","time":1500}'
+)
+
+
+@pytest.mark.parametrize("line", [JOB, STAGE, SQL], ids=["jobs", "stages", "queries"])
+def test_a_driver_that_never_pauses_gets_windows_and_bounded_memory(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iqcar.live.driver_stream.MAX_POLL_BYTES", 3 << 20)
+    monkeypatch.setattr("iqcar.live.growing_log.MOST_OPEN", 500)
+    with flood(line) as (address, sent):
+        watch = Watch(address, Settings(), 60_000.0)
+        for _ in range(3):
+            assert watch.read()
+            assert watch.window() is not None
+            log = watch.growing.log
+            kept = max(len(log.jobs), len(log.stages), len(log.sql.executions))
+            assert 0 < kept < sent[0] / 2
+        assert watch.state == "running"
+        watch.tail._socket.close()
+
+
+def test_the_token_of_a_driver_of_the_same_user_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(TOKEN, raising=False)
+    go_on, got = threading.Event(), [b"token"]
+    with driver(b'{"version":1}\n', LOG, go_on=go_on, got=got) as address:
+        kept = tmp_path / ".iqcar" / f"live-{address.rpartition(':')[2]}.token"
+        kept.parent.mkdir()
+        kept.write_text("of-the-driver")
+        watch = Watch(address, Settings(), 1e9)
+        go_on.set()
+        while not watch.over:
+            watch.read()
+    assert got[-1] == b"of-the-driver\n"

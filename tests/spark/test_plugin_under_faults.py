@@ -202,7 +202,7 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     applications = [
         "stopped tiny:5,stop",
         f"malformed tiny:20 {settings({**MALFORMED, **NAMED})}",
-        f"silly tiny:20 {settings({**SILLY, 'sample.depth': '2147483647'})}"
+        f"silly tiny:20,unsampled {settings({**SILLY, 'sample.depth': '2147483647'})}"
         f" spark.iqcar.host.python={chatter}",
         f"vanishing delete:{vanishing},tiny:5 spark.iqcar.rules={vanishing}",
         *(f"{name} tiny:5 spark.iqcar.rules={folder / name}" for name in RULES_PLACES),
@@ -213,7 +213,7 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_bad_settings_and_rules_cost_no_job_and_no_record(places: Hurt) -> None:
     assert places.exit_code == 0, places.errors[-3000:]
     expected = {
-        "stopped tiny:5 5", "malformed tiny:20 20", "silly tiny:20 20", "vanishing tiny:5 5",
+        "stopped tiny:5 5", "malformed tiny:20 20", "silly tiny:20 20", "silly unsampled true", "vanishing tiny:5 5",
         *(f"{name} tiny:5 5" for name in RULES_PLACES),
     }  # fmt: skip
     assert {f"OUTCOME {line}" for line in expected} <= set(places.outcomes)

@@ -103,6 +103,32 @@ def forget(log: Collector, time_ms: float, total: Forgotten) -> None:
     log.plugin_events = _plugin_events_since(log.plugin_events, time_ms)
 
 
+def forget_oldest(log: Collector, most: int, total: Forgotten) -> None:
+    """Drop the oldest jobs, stages and SQL executions where there are more than so many of a kind.
+
+    No application runs as many at once: ends were lost, or somebody makes them up.
+    """
+    jobs = list(log.jobs)[: max(len(log.jobs) - most, 0)]
+    for number in jobs:
+        log.jobs_of_stages.end(number)
+        del log.jobs[number]
+    total.jobs += len(jobs)
+    stages = set(list(log.stages)[: max(len(log.stages) - most, 0)])
+    _forget_running(log, stages)
+    for key in stages:
+        del log.stages[key]
+    total.stages += len(stages)
+    if jobs or stages:
+        listed = {stage_id for job in log.jobs.values() for stage_id in job.stage_ids}
+        listed |= {stage_id for stage_id, _ in log.stages}
+        log.jobs_of_stages.forget_all_but(listed)
+        log.last_rdd = {one: rdd for one, rdd in log.last_rdd.items() if one in listed}
+    executions = list(log.sql.executions)[: max(len(log.sql.executions) - most, 0)]
+    if executions:
+        log.sql.forget(set(executions))
+        total.sql_executions += len(executions)
+
+
 def _abandoned(stage: Stage, ended_jobs: set[int]) -> bool:
     """Tell whether a stage that never completed was of a job that ended."""
     return not stage.completed and stage.job in ended_jobs

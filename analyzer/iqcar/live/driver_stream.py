@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -17,6 +19,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.eventlog.decode.streams import CHUNK_BYTES, why
 from iqcar.eventlog.events.lines import LineSplitter, LineTally
 from iqcar.eventlog.find.log_parts import EventLog, LogPart
+from iqcar.files.opening import open_file
 from iqcar.live.follow import News
 
 if TYPE_CHECKING:
@@ -24,11 +27,17 @@ if TYPE_CHECKING:
 
 SCHEME = "spark-live://"
 TOKEN = "IQCAR_LIVE_TOKEN"  # noqa: S105
-"""Environment variable with the token that the driver asks for; sent as the first line if set."""
+"""Environment variable with the token that the driver asks for, which is sent as the first line.
+Where it is not set, that of a driver of the same user on this machine is found in a file."""
+TOKEN_FILE = "~/.iqcar/live-{port}.token"  # noqa: S105
+MAX_TOKEN_BYTES = 4096
 CONNECT_S = 10.0
 """Seconds in which the driver must answer (10)."""
 MAX_HEADER_BYTES = 64 << 10
 """Bytes of the first line (64 KiB)."""
+MAX_POLL_BYTES = 64 << 20
+"""Bytes taken in at a time (64 MiB), however fast they come: then a window is shown. A driver keeps
+36 MB, and lets a follower that is too slow miss events and tells it how many."""
 
 
 class DriverTail:
@@ -69,7 +78,8 @@ class DriverTail:
     def poll(self) -> Iterator[News]:
         """Yield what has come since the last time."""
         data, self._first = self._first, b""
-        while not self.gone:
+        until = self.tally.bytes_stored + MAX_POLL_BYTES
+        while not self.gone and self.tally.bytes_stored < until:
             self.tally.bytes_stored += len(data)
             self.tally.bytes_decoded += len(data)
             if data and (block := self._splitter.add(data)):
@@ -87,8 +97,10 @@ class DriverTail:
     def _header(self, address: str) -> bytes:
         """Read the first line; return what came behind it."""
         came = b""
+        until = time.monotonic() + CONNECT_S
         try:
             while b"\n" not in came and len(came) < MAX_HEADER_BYTES:
+                self._socket.settimeout(max(until - time.monotonic(), 0.001))
                 data = self._socket.recv(MAX_HEADER_BYTES)
                 if not data:
                     break
@@ -103,6 +115,16 @@ class DriverTail:
         return came.partition(b"\n")[2]
 
 
+def _kept_token(port: int) -> str:
+    """Return the token that a driver of this user wrote for a port; empty where there is none."""
+    path = Path(TOKEN_FILE.format(port=port)).expanduser()
+    try:
+        with open_file(str(path)) as file:
+            return file.read(MAX_TOKEN_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def _connect(address: str) -> socket.socket:
     try:
         parts = urlsplit(address)
@@ -113,7 +135,7 @@ def _connect(address: str) -> socket.socket:
         raise UsageError("is no address of a driver", address, f"write {SCHEME}host:port")
     try:
         connected = socket.create_connection((host, port), CONNECT_S)
-        if token := os.environ.get(TOKEN):
+        if token := os.environ.get(TOKEN) or _kept_token(port):
             connected.sendall(token.encode() + b"\n")
     except OSError as error:
         raise IqcarError(f"the driver does not answer: {why(error)}", address) from error

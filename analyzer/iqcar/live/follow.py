@@ -217,7 +217,8 @@ class LogTail:
                     if self._part is None:
                         return
                     file.seek(0)
-            while data := file.read(CHUNK_BYTES) if self._total > self._offset else b"":
+            # Not beyond its end as it was: a window is shown however fast the log grows.
+            while self._offset < self._total and (data := file.read(CHUNK_BYTES)):
                 self._head = self._head or data[:HEAD_BYTES]
                 self._offset += len(data)
                 self._before = (self._before + data)[-OVERLAP_BYTES:]

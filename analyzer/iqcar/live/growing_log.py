@@ -16,12 +16,16 @@ import numpy as np
 
 from iqcar.eventlog.collect import Collector
 from iqcar.eventlog.events.task_structs import NOT_FITTING
-from iqcar.eventlog.forget import Forgotten, copy_since, forget
+from iqcar.eventlog.forget import Forgotten, copy_since, forget, forget_oldest
 from iqcar.eventlog.tasks.task_lines import NUMBERS, TaskDecoder
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
 if TYPE_CHECKING:
     from iqcar.eventlog.tasks.task_lines import TaskBlock
+
+MOST_OPEN = 20_000
+"""Jobs, stages or SQL executions kept that have not ended (20,000); hardly a thousand
+run at once."""
 
 ROWS_TO_FORGET = 20_000
 """Tasks taken in after which those that are over are dropped, at least."""
@@ -107,7 +111,14 @@ class GrowingLog:
         self.last_line = text.rstrip().rpartition(b"\n")[2]
         if self.log.tasks.rows > 2 * self._kept_rows + ROWS_TO_FORGET:
             self.forget()
+        if isfinite(self.keep_ms) and self._open > 2 * MOST_OPEN:
+            forget_oldest(self.log, MOST_OPEN, self.forgotten)
         return reason
+
+    @property
+    def _open(self) -> int:
+        """How many there are of the kind of which there are most."""
+        return max(len(self.log.jobs), len(self.log.stages), len(self.log.sql.executions))
 
     def forget(self, now_ms: float = nan) -> None:
         """Drop what is over: what ended before the window that ends at a time, or newest event."""

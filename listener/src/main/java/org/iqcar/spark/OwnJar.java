@@ -3,6 +3,8 @@ package org.iqcar.spark;
 import java.io.File;
 import java.net.URISyntaxException;
 import java.security.CodeSource;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.slf4j.Logger;
@@ -22,6 +24,25 @@ final class OwnJar {
 
   private OwnJar() {}
 
+  /**
+   * Leaves out where another context of the same settings served the jar: nobody answers there any
+   * more, and executors that cannot fetch it crash.
+   *
+   * @param urls as in {@code spark.app.initial.jar.urls}
+   * @param jar the jar's name
+   * @param served host and port at which this context serves files
+   */
+  static String withoutStale(String urls, String jar, String served) {
+    List<String> kept = new ArrayList<>();
+    for (String url : urls.split(",")) {
+      boolean ours = url.startsWith("spark://") && url.endsWith("/" + jar);
+      if (!url.isEmpty() && (!ours || url.startsWith("spark://" + served + "/"))) {
+        kept.add(url);
+      }
+    }
+    return String.join(",", kept);
+  }
+
   /** Adds the jar to the application's initial jars, unless a setting distributes it already. */
   static void offer(SparkContext sc) throws URISyntaxException {
     CodeSource source = OwnJar.class.getProtectionDomain().getCodeSource();
@@ -30,6 +51,11 @@ final class OwnJar {
     }
     File jar = new File(source.getLocation().toURI());
     SparkConf conf = sc.conf();
+    String known = withoutStale(
+        conf.get(FIRST_JARS, ""), jar.getName(), sc.env().rpcEnv().address().hostPort());
+    if (!known.equals(conf.get(FIRST_JARS, ""))) {
+      conf.set(FIRST_JARS, known);
+    }
     for (String way : WAYS) {
       if (conf.get(way, "").contains(jar.getName())) {
         return;
@@ -40,7 +66,6 @@ final class OwnJar {
       return;
     }
     String url = sc.env().rpcEnv().fileServer().addJar(jar);
-    String known = conf.get(FIRST_JARS, "");
     conf.set(FIRST_JARS, known.isEmpty() ? url : known + "," + url);
     LOG.info("iqcar: {} is not among the application's jars; executors fetch it from {}",
         jar.getName(), url);

@@ -72,9 +72,24 @@ public final class FaultyJobs {
       case "failing": return failing(sc);
       case "killed": return after(sc, () -> sc.cancelJobGroup("killed"));
       case "stop": return after(sc, sc::stop);
+      case "unsampled": return unsampled();
       case "delete": return new File(parts[1]).delete();
       default: throw new IllegalArgumentException(job);
     }
+  }
+
+  /** Waits until this host is sampled no more; false if that never happens. */
+  private static boolean unsampled() throws InterruptedException {
+    long end = System.nanoTime() + 120_000_000_000L;
+    while (System.nanoTime() < end) {
+      // The first of these threads runs from before the first job.
+      if (Thread.getAllStackTraces().keySet().stream()
+          .noneMatch(one -> one.getName().startsWith("iqcar-host"))) {
+        return true;
+      }
+      Thread.sleep(10);
+    }
+    return false;
   }
 
   private static List<Integer> range(int count) {

@@ -170,12 +170,12 @@ public final class Sampler implements Runnable {
     if (watch.python != null) {
       watch.python.look(now);
     }
-    if (state == 'R') {
+    if (state == 'R' || !linux && watch.ranMostly(now, cpu)) {
       watch.ran(now, cpu, runQueue, pausesMs);
       return;
     }
     // A thread that has not run since the last look has the same stack: no need to stop it.
-    WaitClass wait = linux ? watch.stillWaits(cpu) : null;
+    WaitClass wait = watch.stillWaits(cpu);
     if (wait != null) {
       slept(watch, now, cpu, runQueue, wait);
     } else {

@@ -95,6 +95,11 @@ public final class TaskWatch {
     }
   }
 
+  /** Whether the thread had a processor for most of the time since the last look. */
+  synchronized boolean ranMostly(long now, long cpu) {
+    return 2 * (cpu - seenCpu) > now - seenNanos;
+  }
+
   /** What the thread was last seen waiting for, if it has not run since; else null. */
   synchronized WaitClass stillWaits(long cpu) {
     return cpu == seenCpu ? seenWait : null;

@@ -34,13 +34,25 @@ final class WorkerProcess implements Closeable {
   WorkerProcess(String proc, long pid) throws IOException {
     this.pid = pid;
     stat = new ProcFile(proc + "/" + pid + "/stat", 512);
-    schedstat = new ProcFile(proc + "/" + pid + "/schedstat", 96);
-    long now = System.nanoTime();
-    schedstat.numbers(times);
-    waits = new RunQueueWaits(times[1], now);
-    seenRunQueue = times[1];
-    look(now);
-    uncounted = 0;
+    ProcFile opened = null;
+    RunQueueWaits counted;
+    try {
+      opened = new ProcFile(proc + "/" + pid + "/schedstat", 96);
+      schedstat = opened;
+      long now = System.nanoTime();
+      schedstat.numbers(times);
+      counted = new RunQueueWaits(times[1], now);
+      waits = counted;
+      seenRunQueue = times[1];
+      look(now);
+      uncounted = 0;
+    } catch (IOException | RuntimeException failure) {
+      stat.close();
+      if (opened != null) {
+        opened.close();
+      }
+      throw failure;
+    }
   }
 
   /** Reads the process's counters; now is of {@link System#nanoTime}. */

@@ -11,6 +11,7 @@ import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.SchedulingMode;
 import org.apache.spark.scheduler.TaskSetManager;
+import org.iqcar.spark.safety.Failures;
 import org.iqcar.spark.safety.SparkInternals;
 import scala.collection.mutable.ArrayBuffer;
 
@@ -64,11 +65,17 @@ final class RuleRoot extends Pool {
     if (!anyCapped()) {
       return sorted;
     }
-    List<TaskSetManager> all = new ArrayList<>(sorted.size());
-    for (int i = 0; i < sorted.size(); i++) {
-      all.add(sorted.apply(i));
+    try {
+      List<TaskSetManager> all = new ArrayList<>(sorted.size());
+      for (int i = 0; i < sorted.size(); i++) {
+        all.add(sorted.apply(i));
+      }
+      return new TurnQueue<>(all, new Round(slots.getAsInt()));
+    } catch (Exception | LinkageError failure) {
+      // Spark would offer no slots any more: better no caps than no tasks.
+      Failures.note("counting slots for caps", failure);
+      return sorted;
     }
-    return new TurnQueue<>(all, new Round(slots.getAsInt()));
   }
 
   private boolean anyCapped() {

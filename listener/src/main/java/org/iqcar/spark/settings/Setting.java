@@ -37,9 +37,11 @@ public enum Setting {
           + "least. 0 = the file is read once, when the application starts."),
   LIVE("spark.iqcar.live", "none", "0.2.0",
       "host:port at which the driver streams its events to `iqcar live spark-live://host:port`. "
-          + "none = nothing listens. On any but a loopback address it takes a token."),
+          + "none = nothing listens. On any but a loopback address it takes a token of the "
+          + "settings."),
   LIVE_TOKEN("spark.iqcar.live.token", "none", "0.2.0",
-      "What a follower must send first, 16 characters at least. none = no token.");
+      "What a follower must send first, 16 characters at least. none = a new one in "
+          + "~/.iqcar/live-PORT.token, which only the user who runs the driver can read.");
 
   private final String key;
   private final String fallback;

@@ -3,13 +3,18 @@ package org.iqcar.spark.stream;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
+import org.apache.spark.Success$;
+import org.apache.spark.scheduler.SparkListenerBlockUpdated;
 import org.apache.spark.scheduler.SparkListenerEnvironmentUpdate;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
 
 /**
- * Writes events as lines of the event log, and takes the secrets out of their properties for those
+ * Writes events as lines of the event log, and takes the secrets out of them for those
  * who read them: a regular expression for each of a thousand properties would hold Spark's queue of
  * events up for more than a second while the JVM is cold.
  */
@@ -51,16 +56,26 @@ final class EventLines {
   KeptLine line(SparkListenerEvent event) throws ReflectiveOperationException {
     Object written = write.invoke(protocol, event);
     String line = compact == null ? (String) written : (String) compact.invoke(json4s, written);
-    return new KeptLine(line, holdsProperties(event));
+    return new KeptLine(line, holdsProperties(event), holdsTexts(event));
   }
 
   /** The bytes of a line without secrets. */
   byte[] withoutSecrets(KeptLine line) throws IOException {
-    if (!line.holdsProperties) {
+    if (!line.holdsProperties && !line.holdsTexts) {
       return line.bytes;
     }
     String text = new String(line.bytes, StandardCharsets.UTF_8).trim();
-    return new KeptLine(secrets.redacted(text), false).bytes;
+    String kept = line.holdsProperties ? secrets.redacted(text) : text;
+    return new KeptLine(PropertySecrets.withoutTexts(kept), false, false).bytes;
+  }
+
+  /** Whether an event can hold what users wrote; most are of tasks that went well. */
+  private static boolean holdsTexts(SparkListenerEvent event) {
+    boolean plain = event instanceof SparkListenerTaskStart
+        || event instanceof SparkListenerExecutorMetricsUpdate
+        || event instanceof SparkListenerBlockUpdated;
+    return !plain && !(event instanceof SparkListenerTaskEnd
+        && ((SparkListenerTaskEnd) event).reason() == Success$.MODULE$);
   }
 
   private static boolean holdsProperties(SparkListenerEvent event) {

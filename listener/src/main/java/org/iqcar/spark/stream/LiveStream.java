@@ -1,6 +1,5 @@
 package org.iqcar.spark.stream;
 
-import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.Closeable;
@@ -13,8 +12,9 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
-import java.util.Collections;
-import java.util.HashSet;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkContext;
@@ -32,8 +32,9 @@ import org.slf4j.LoggerFactory;
  * Streams the events of the application to who connects, as the event log has them, from its start.
  *
  * <p>The first line says what it is; then come events. A follower that is too slow misses events and
- * is told how many; it holds nobody else up. Without {@code spark.iqcar.live} nothing listens. On any
- * but a loopback address it takes a token, which a follower sends as its first line.
+ * is told how many; it holds nobody else up. Without {@code spark.iqcar.live} nothing listens. A
+ * follower sends a token as its first line: that of the settings, which any but a loopback address
+ * takes, else one that only this user can read ({@link TokenFile}).
  */
 public final class LiveStream extends SparkFirehoseListener {
   private static final Logger LOG = LoggerFactory.getLogger(LiveStream.class);
@@ -47,6 +48,12 @@ public final class LiveStream extends SparkFirehoseListener {
   private static final int WAIT_MS = 1_000;
   /** Longest time in which a follower must send its token. */
   private static final int TOKEN_MS = 5_000;
+  private static final int MOST_TOKEN = 4_096;
+  private static final int MOST_ASKING = 64;
+  /** Longest time in which a follower must read something of what was sent. */
+  private static final int READ_MS = 30_000;
+  /** Time without reading after which the application's end does not wait for a follower. */
+  private static final int STALLED_MS = 200;
   /** Longest wait for followers when the application ends. */
   private static final int END_MS = 2_000;
   private static final int LEAST_TOKEN = 16;
@@ -58,17 +65,22 @@ public final class LiveStream extends SparkFirehoseListener {
   private final KeptLines kept = new KeptLines(MOST_FIRST_BYTES, MOST_LAST_BYTES);
   private final ServerSocket server;
   private final byte[] token;
-  private final Set<Socket> followers = Collections.synchronizedSet(new HashSet<>());
+  /** The file with the token; null where the settings have it. */
+  private final TokenFile tokenFile;
+  /** Who has not shown the token yet; these take no places of those who have. */
+  private final Set<Follower> asking = new LinkedHashSet<>();
+  private final Set<Follower> followers = new LinkedHashSet<>();
 
-  private LiveStream(SparkContext sc, ServerSocket server, String token)
+  private LiveStream(SparkContext sc, ServerSocket server, String token, TokenFile tokenFile)
       throws ReflectiveOperationException {
     this.sc = sc;
     this.server = server;
-    this.token = token == null ? null : token.getBytes(StandardCharsets.UTF_8);
+    this.token = token.getBytes(StandardCharsets.UTF_8);
+    this.tokenFile = tokenFile;
     lines = new EventLines(
         new PropertySecrets(Pattern.compile(sc.conf().get(REDACTION, SECRET))));
     kept.add(new KeptLine(
-        "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"" + sc.version() + "\"}", false));
+        "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"" + sc.version() + "\"}", false, false));
   }
 
   /** Begins to listen if the settings say where; returns null if not. Never throws. */
@@ -78,6 +90,7 @@ public final class LiveStream extends SparkFirehoseListener {
       return null;
     }
     ServerSocket server = null;
+    TokenFile file = null;
     try {
       Faults.at("stream.start");
       int colon = settings.live.lastIndexOf(':');
@@ -94,15 +107,22 @@ public final class LiveStream extends SparkFirehoseListener {
       }
       server = new ServerSocket();
       server.bind(new InetSocketAddress(address, port));
-      LiveStream stream = new LiveStream(sc, server, settings.liveToken);
+      String token = settings.liveToken;
+      if (token == null) {
+        file = TokenFile.make(server.getLocalPort());
+        token = file.token;
+      }
+      LiveStream stream = new LiveStream(sc, server, token, file);
       sc.listenerBus().addToQueue(stream, QUEUE);
       daemon("iqcar-live", stream::listen);
+      daemon("iqcar-live-watch", stream::watch);
       LOG.info("iqcar: events are streamed at {}", server.getLocalSocketAddress());
       return stream;
     } catch (IOException | RuntimeException | ReflectiveOperationException failure) {
       LOG.warn("iqcar: no events are streamed: {} = {}: {}",
           Setting.LIVE.key(), settings.live, failure.toString());
       close(server);
+      close(file);
       return null;
     }
   }
@@ -120,32 +140,42 @@ public final class LiveStream extends SparkFirehoseListener {
     }
   }
 
-  /** Lets followers read what is left, and ends; never throws. */
+  /** Lets followers that read get what is left, and ends; never throws. */
   public void stop() {
+    kept.end();
     long end = System.currentTimeMillis() + END_MS;
     try {
-      while (!followers.isEmpty() && System.currentTimeMillis() < end) {
+      while (anyReads() && System.currentTimeMillis() < end) {
         Thread.sleep(20);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    kept.end();
     close(server);
-    synchronized (followers) {
-      followers.forEach(LiveStream::close);
+    close(tokenFile);
+    followers().forEach(one -> close(one.socket));
+    synchronized (asking) {
+      asking.forEach(one -> close(one.socket));
     }
+  }
+
+  private boolean anyReads() {
+    return followers().stream().anyMatch(one -> one.blockedMs() < STALLED_MS);
   }
 
   private void listen() {
     while (!server.isClosed()) {
       try {
-        Socket follower = server.accept();
-        if (followers.size() >= MOST_FOLLOWERS) {
-          close(follower);
-          continue;
+        Follower follower = new Follower(server.accept());
+        synchronized (asking) {
+          if (asking.size() >= MOST_ASKING) {
+            // Who has been asking longest has had its chance.
+            Follower oldest = asking.iterator().next();
+            asking.remove(oldest);
+            close(oldest.socket);
+          }
+          asking.add(follower);
         }
-        followers.add(follower);
         daemon("iqcar-live-follower", () -> serve(follower));
       } catch (IOException closed) {
         if (!server.isClosed()) {
@@ -156,13 +186,48 @@ public final class LiveStream extends SparkFirehoseListener {
     }
   }
 
-  private void serve(Socket follower) {
+  /** Closes followers that have not read for long; each second, until the stream ends. */
+  private void watch() {
     try {
-      follower.setSoTimeout(TOKEN_MS);
-      if (token != null && !knows(follower.getInputStream())) {
+      while (!server.isClosed()) {
+        Thread.sleep(WAIT_MS);
+        for (Follower one : followers()) {
+          if (one.blockedMs() > READ_MS) {
+            close(one.socket);
+          }
+        }
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private List<Follower> followers() {
+    synchronized (followers) {
+      return new ArrayList<>(followers);
+    }
+  }
+
+  /** Gives a place to who knows the token; false where there is none. */
+  private boolean admit(Follower follower) throws IOException {
+    if (!knows(follower.socket)) {
+      return false;
+    }
+    synchronized (followers) {
+      return followers.size() < MOST_FOLLOWERS && followers.add(follower);
+    }
+  }
+
+  private void serve(Follower follower) {
+    try {
+      boolean admitted = admit(follower);
+      synchronized (asking) {
+        asking.remove(follower);
+      }
+      if (!admitted) {
         return;
       }
-      OutputStream out = new BufferedOutputStream(follower.getOutputStream(), 1 << 16);
+      OutputStream out = new BufferedOutputStream(follower, 1 << 16);
       write(out, "{\"iqcar_live\":1,\"application_id\":\"" + sc.applicationId()
           + "\",\"spark_version\":\"" + sc.version() + "\"}");
       out.flush();
@@ -186,8 +251,43 @@ public final class LiveStream extends SparkFirehoseListener {
     } catch (IOException gone) {
       LOG.debug("iqcar: a follower has gone", gone);
     } finally {
-      followers.remove(follower);
-      close(follower);
+      synchronized (asking) {
+        asking.remove(follower);
+      }
+      synchronized (followers) {
+        followers.remove(follower);
+      }
+      close(follower.socket);
+    }
+  }
+
+  /** A connection; as a stream it notes since when it waits for its client to read. */
+  private static final class Follower extends OutputStream {
+    final Socket socket;
+    private volatile long writesSince;
+
+    Follower(Socket socket) {
+      this.socket = socket;
+    }
+
+    long blockedMs() {
+      long since = writesSince;
+      return since == 0 ? 0 : (System.nanoTime() - since) / 1_000_000;
+    }
+
+    @Override
+    public void write(int one) throws IOException {
+      write(new byte[] {(byte) one}, 0, 1);
+    }
+
+    @Override
+    public void write(byte[] bytes, int offset, int length) throws IOException {
+      writesSince = System.nanoTime() | 1;
+      try {
+        socket.getOutputStream().write(bytes, offset, length);
+      } finally {
+        writesSince = 0;
+      }
     }
   }
 
@@ -200,16 +300,27 @@ public final class LiveStream extends SparkFirehoseListener {
     }
   }
 
-  private boolean knows(InputStream from) throws IOException {
-    InputStream in = new BufferedInputStream(from);
+  /** Reads the first line, in a time and length that are bounded whatever comes. */
+  private boolean knows(Socket from) throws IOException {
+    long end = System.nanoTime() + TOKEN_MS * 1_000_000L;
+    InputStream in = from.getInputStream();
     ByteArrayOutputStream given = new ByteArrayOutputStream();
-    for (int next = in.read(); next >= 0 && next != '\n'; next = in.read()) {
-      given.write(next);
-      if (given.size() > 4096) {
+    while (given.size() <= MOST_TOKEN) {
+      long left = (end - System.nanoTime()) / 1_000_000;
+      if (left <= 0) {
         return false;
       }
+      from.setSoTimeout((int) left);
+      int next = in.read();
+      if (next < 0) {
+        return false;
+      }
+      if (next == '\n') {
+        return MessageDigest.isEqual(given.toByteArray(), token);
+      }
+      given.write(next);
     }
-    return MessageDigest.isEqual(given.toByteArray(), token);
+    return false;
   }
 
   private static void write(OutputStream out, String line) throws IOException {

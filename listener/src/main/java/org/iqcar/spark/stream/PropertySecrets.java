@@ -14,6 +14,8 @@ import org.iqcar.spark.text.Secrets;
 final class PropertySecrets {
   private static final String MARK = "*********(redacted)";
   private static final ObjectMapper JSON = new ObjectMapper();
+  /** Characters, quotes included, up to which a text can hold no secret. */
+  private static final int LEAST_TEXT = 9;
 
   private final Pattern secret;
 
@@ -35,6 +37,49 @@ final class PropertySecrets {
       }
     }
     return JSON.writeValueAsString(event);
+  }
+
+  /**
+   * The same line without secrets in any text, whatever it nests: descriptions, statements, plans,
+   * messages of errors. Names of fields stay.
+   */
+  static String withoutTexts(String line) throws IOException {
+    StringBuilder out = new StringBuilder(line.length());
+    int done = 0;
+    for (int start = line.indexOf('"'); start >= 0; start = line.indexOf('"', start)) {
+      int end = endOfText(line, start);
+      boolean name = end < line.length() && line.charAt(end) == ':';
+      if (!name && end - start > LEAST_TEXT) {
+        String text = JSON.readValue(line.substring(start, end), String.class);
+        String kept = textRedacted(text);
+        if (!kept.equals(text)) {
+          out.append(line, done, start).append(JSON.writeValueAsString(kept));
+          done = end;
+        }
+      }
+      start = end;
+    }
+    return done == 0 ? line : out.append(line, done, line.length()).toString();
+  }
+
+  private static String textRedacted(String text) {
+    if (text.length() <= Secrets.MAX_TEXT) {
+      return Secrets.redact(text, Secrets.MAX_TEXT);
+    }
+    StringBuilder kept = new StringBuilder();
+    for (String one : text.split("\n", -1)) {
+      kept.append(kept.length() == 0 ? "" : "\n").append(Secrets.redact(one, Secrets.MAX_TEXT));
+    }
+    return kept.toString();
+  }
+
+  /** The position behind a text's closing quote. */
+  private static int endOfText(String line, int start) {
+    int at = start + 1;
+    while (at < line.length() && line.charAt(at) != '"') {
+      at += line.charAt(at) == '\\' ? 2 : 1;
+    }
+    return Math.min(at + 1, line.length());
   }
 
   private void redact(ObjectNode properties) {

@@ -34,12 +34,24 @@ public final class KernelThread implements Closeable {
 
   private KernelThread(String folder) throws IOException {
     tid = folder.substring(folder.lastIndexOf('/') + 1);
-    seenStat = new ProcFile(folder + "/stat", STAT_BYTES);
-    seenSchedstat = new ProcFile(folder + "/schedstat", 96);
+    // Some kernels lack this one, so it is opened first.
     ownSchedstat = new ProcFile(folder + "/schedstat", 96);
-    long now = System.nanoTime();
-    ownSchedstat.numbers(ownTimes);
-    runQueue = new RunQueueWaits(ownTimes[1], now);
+    ProcFile stat = null;
+    ProcFile schedstat = null;
+    RunQueueWaits waits;
+    try {
+      stat = new ProcFile(folder + "/stat", STAT_BYTES);
+      schedstat = new ProcFile(folder + "/schedstat", 96);
+      long now = System.nanoTime();
+      ownSchedstat.numbers(ownTimes);
+      waits = new RunQueueWaits(ownTimes[1], now);
+    } catch (IOException | RuntimeException failure) {
+      closeAll(ownSchedstat, stat, schedstat);
+      throw failure;
+    }
+    seenStat = stat;
+    seenSchedstat = schedstat;
+    runQueue = waits;
     ProcFile io = null;
     try {
       io = new ProcFile(folder + "/io", 256);
@@ -136,7 +148,11 @@ public final class KernelThread implements Closeable {
 
   @Override
   public void close() {
-    for (ProcFile file : new ProcFile[] {ownSchedstat, ownIo, seenStat, seenSchedstat}) {
+    closeAll(ownSchedstat, ownIo, seenStat, seenSchedstat);
+  }
+
+  private static void closeAll(ProcFile... files) {
+    for (ProcFile file : files) {
       try {
         if (file != null) {
           file.close();

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class KeptLinesTest {
   private static KeptLine line(int number) {
-    return new KeptLine(String.format("%03d", number), false);
+    return new KeptLine(String.format("%03d", number), false, false);
   }
 
   /** Reads to the end; what was lost stands as a negative number. */

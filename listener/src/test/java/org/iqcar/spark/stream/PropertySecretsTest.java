@@ -26,4 +26,33 @@ class PropertySecretsTest {
       assertFalse(out.contains(secret), out);
     }
   }
+
+  @Test
+  void secretsInAnyTextAreNotStreamedHoweverDeepItNests() throws Exception {
+    StringBuilder deep = new StringBuilder("{\"Event\":\"x\",\"description\":\"CREATE USER a");
+    deep.append(" IDENTIFIED BY 'hunter2'\",\"password\":{\"n\":1},\"plan\":");
+    for (int i = 0; i < 5_000; i++) {
+      deep.append("{\"text\":\"Scan \\\"a\\\" id\",\"children\":[");
+    }
+    deep.append("\"option(\\\"password\\\", \\\"hunter2\\\")\"");
+    for (int i = 0; i < 5_000; i++) {
+      deep.append("]}");
+    }
+    String line = deep.append("}").toString();
+    String out = PropertySecrets.withoutTexts(line);
+    assertFalse(out.contains("hunter2"), out);
+    assertEquals(line.replaceAll("IDENTIFIED BY 'hunter2'", "IDENTIFIED BY *(redacted)")
+        .replace("\\\"hunter2\\\"", "*(redacted)"), out);
+  }
+
+  @Test
+  void aLineThatIsCutOffEnds() throws Exception {
+    for (String line : new String[] {"\"", "{\"a", "{\"a\\", "{\"a\":\"b\\\"", ""}) {
+      try {
+        PropertySecrets.withoutTexts(line);
+      } catch (java.io.IOException damaged) {
+        continue;
+      }
+    }
+  }
 }

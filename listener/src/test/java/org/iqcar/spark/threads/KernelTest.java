@@ -9,6 +9,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -44,5 +46,33 @@ class KernelTest {
   @Test
   void withoutTheKernelsFilesThereIsNoKernelThread() {
     assertNull(KernelThread.current(folder.resolve("absent").toString()));
+  }
+
+  @Test
+  void aKernelWithoutSchedstatLeavesNoFileOpen() throws IOException {
+    Path self = Files.createDirectories(folder.resolve("42/task/42"));
+    Files.createSymbolicLink(folder.resolve("thread-self"), folder.relativize(self));
+    Files.write(self.resolve("stat"), "42 (a) S 1\n".getBytes(StandardCharsets.US_ASCII));
+    long before = openFiles();
+    for (int i = 0; i < 100; i++) {
+      assertNull(KernelThread.current(folder.toString()));
+    }
+    Files.write(self.resolve("schedstat"), "no numbers\n".getBytes(StandardCharsets.US_ASCII));
+    for (int i = 0; i < 100; i++) {
+      assertNull(KernelThread.current(folder.toString()));
+    }
+    assertEquals(before, openFiles());
+  }
+
+  private long openFiles() throws IOException {
+    try (Stream<Path> files = Files.list(Paths.get("/proc/self/fd"))) {
+      return files.filter(one -> {
+        try {
+          return Files.readSymbolicLink(one).startsWith(folder);
+        } catch (IOException closed) {
+          return false;
+        }
+      }).count();
+    }
   }
 }
