@@ -213,7 +213,8 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_bad_settings_and_rules_cost_no_job_and_no_record(places: Hurt) -> None:
     assert places.exit_code == 0, places.errors[-3000:]
     expected = {
-        "stopped tiny:5 5", "malformed tiny:20 20", "silly tiny:20 20", "silly unsampled true", "vanishing tiny:5 5",
+        "stopped tiny:5 5", "malformed tiny:20 20", "silly tiny:20 20", "silly unsampled true",
+        "vanishing tiny:5 5",
         *(f"{name} tiny:5 5" for name in RULES_PLACES),
     }  # fmt: skip
     assert {f"OUTCOME {line}" for line in expected} <= set(places.outcomes)
