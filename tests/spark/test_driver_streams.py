@@ -6,6 +6,8 @@ import json
 import os
 import socket
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +66,16 @@ def streamed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(b"let me in\n")
         given = stranger.recv(1000)
+    with ExitStack() as held, pytest.MonkeyPatch.context() as patch:
+        for _ in range(100):  # who drips takes no place of those who know the token
+            dripping = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+            dripping.sendall(b"x")
+        patch.setitem(os.environ, TOKEN, SECRET)
+        other = DriverTail(f"spark-live://127.0.0.1:{port}")
+        until = time.monotonic() + APP_TIMEOUT_S
+        while not any(news.text for news in other.poll()) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert other.tally.bytes_stored > 0
     go.touch()
     lines, until = [], time.monotonic() + APP_TIMEOUT_S
     while not tail.gone and time.monotonic() < until:
@@ -98,3 +110,26 @@ def test_no_secret_is_streamed(streamed: Streamed) -> None:
 
 def test_a_stranger_gets_nothing(streamed: Streamed) -> None:
     assert streamed[2] == b""
+
+
+@pytest.mark.parametrize("home", spark_params())
+def test_without_a_token_in_the_settings_only_the_same_user_gets_events(
+    home: Path, tmp_path: Path
+) -> None:
+    port, go = free_port(), tmp_path / "go"
+    conf = {**PLUGIN, "spark.iqcar.live": f"127.0.0.1:{port}"}
+    running = start(home, tmp_path, [str(SUPPORT / "streamed_jobs.py"), str(go)], conf=conf)
+    tail = connected(f"spark-live://127.0.0.1:{port}", running)
+    kept = Path(f"~/.iqcar/live-{port}.token").expanduser()
+    assert kept.stat().st_mode & 0o077 == 0
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"\n")
+        assert stranger.recv(1000) == b""
+    go.touch()
+    until = time.monotonic() + APP_TIMEOUT_S
+    while not tail.gone and time.monotonic() < until:
+        list(tail.poll())
+        time.sleep(0.05)
+    assert tail.gone and tail.tally.bytes_stored > 10_000
+    assert ended(running).exit_code == 0
+    assert not kept.exists()

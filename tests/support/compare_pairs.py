@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,14 +54,54 @@ class Pair:
     renamed: dict[str, str]
 
 
+class Variety(NamedTuple):
+    """What two clusters can differ in without a change.
+
+    Attributes
+    ----------
+    hosts : int
+    fair : bool
+    named : "same", "side" or "run"
+        How long hosts keep their names: for ever, on one side, or in one run.
+    first_id : int
+        Ids of stages, jobs, SQL executions and executors of a run begin there.
+    """
+
+    hosts: int = 4
+    fair: bool = True
+    named: str = "same"
+    first_id: int = 0
+
+
+PLAIN = Variety()
+
+
+def drawn_variety(seed: int) -> Variety:
+    """A cluster of other size, scheduling, names and ids for each seed."""
+    rng = np.random.default_rng([seed, 42])
+    return Variety(
+        int(rng.choice([2, 3, 4, 6])),
+        bool(rng.random() < 0.5),
+        ("same", "side", "run")[int(rng.integers(3))],
+        int(rng.choice([0, 1, 1000, 2_000_000])),
+    )
+
+
 @cache
-def pair_of(kind: str, seed: int, runs: int | None = None) -> Pair:
+def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PLAIN) -> Pair:
     """Simulate a pair."""
     place = list(CHANGES).index(kind)
     rng = np.random.default_rng([seed, 15, place])
     n = RUNS[(seed + place) % len(RUNS)] if runs is None else runs
     base = nightly(rng)
+    if variety is not PLAIN:
+        base = replace(
+            base, cluster=replace(base.cluster, hosts=variety.hosts, fair=variety.fair)
+        )
+    if kind == "slow host" and variety.named == "run":
+        variety = variety._replace(named="side")  # else no host is slow in two runs
     changed = CHANGES[kind](base, rng)
+    changed = replace(changed, plants=_named_plants(changed.plants, variety, n))
     nights = [(seed, place, night) for night in range(2 * n)]
     before = [_Night(base, night) for night in nights[:n]]
     after = [_Night(changed, night) for night in nights[n:]]
@@ -77,8 +118,8 @@ def pair_of(kind: str, seed: int, runs: int | None = None) -> Pair:
     return Pair(
         kind,
         n,
-        _side(before, {}),
-        _side(after, new),
+        _side(before, {}, variety, 0),
+        _side(after, new, variety, n),
         {new.get(name, name): plant for name, plant in changed.plants.items()},
         {new.get(q, q): took[q] - would.get(q, 0.0) for q in took},
         own,
@@ -133,9 +174,41 @@ def _stage_times(nights: Sequence[_Night]) -> dict[tuple[str, str], float]:
     return {key: float(np.mean(took)) for key, took in found.items()}
 
 
-def _side(nights: Sequence[_Night], renamed: dict[str, str]) -> Tables:
+def _host_name(host: int, run: int, first_run: int, named: str) -> str:
+    """Name of a host in a run of a side that begins with a run."""
+    prefix = {"same": "", "side": f"s{first_run}-", "run": f"r{run}-"}[named]
+    return f"{prefix}host-{host}"
+
+
+def _named_plants(plants: dict[str, Plant], variety: Variety, first_run: int) -> dict[str, Plant]:
+    """Plants whose causes name hosts as they are called after the change."""
+    old = f"host:host-{variety.hosts - 1}"
+    new = f"host:{_host_name(variety.hosts - 1, first_run, first_run, variety.named)}"
+    return {
+        query: plant.with_cause(old, new) for query, plant in plants.items()
+    }
+
+
+def _side(
+    nights: Sequence[_Night], renamed: dict[str, str], variety: Variety, first_run: int
+) -> Tables:
     """The tables of some runs as the reader returns them for plain logs."""
-    runs = [_emitted(night, number, renamed) for number, night in enumerate(nights)]
+    runs = []
+    for number, night in enumerate(nights):
+        tables = _emitted(night, number, renamed)
+        names = [
+            _host_name(host, first_run + number, first_run, variety.named)
+            for host in range(len(tables.hosts))
+        ]
+        first = variety.first_id * (1 + number)
+        runs.append(
+            tables.with_(
+                hosts=tables.hosts.assign(host=names),
+                stages=tables.stages.assign(stage_id=tables.stages["stage_id"] + first),
+                jobs=tables.jobs.assign(job_id=tables.jobs["job_id"] + first),
+                tasks=tables.tasks.assign(task_id=tables.tasks["task_id"] + first),
+            )
+        )
     return add_critical_path(identify(merge(runs), QueryBy.SQL))
 
 

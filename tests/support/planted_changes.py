@@ -63,6 +63,10 @@ class Plant:
     kinds: frozenset[str]
     causes: tuple[str, ...]
 
+    def with_cause(self, old: str, new: str) -> Plant:
+        """The same with another name in its causes."""
+        return replace(self, causes=tuple(new if one == old else one for one in self.causes))
+
 
 @dataclass(frozen=True)
 class Workload:

@@ -33,8 +33,8 @@ LEAST_STAGES = 4
 LEAST_PART = 0.05
 """Share of a stage's task time below which a part of it is not looked at."""
 HOST_RATIO = 1.5
-"""Least growth of task time per byte on a slow host, while others grew by less than a third of it
-(of the logarithm)."""
+"""Least growth of a slow host's task time per byte over that of the others, while no other host's
+grew by a third of it (of the logarithm)."""
 EXPLAINED = 0.1
 """Share of the growth of lost time, knock-on effects included, from which queries that do more are
 the cause, not the environment: where all disks are slower nobody does more."""
@@ -178,34 +178,50 @@ def _log_growth(totals: list[tuple[Floats, Floats]], usable: Ints) -> tuple[Floa
 
 
 def _slow_host(before: PerByte, after: PerByte, usable: Ints) -> tuple[str, int, float] | None:
-    """Return the host on which alone stages take longer, the part that does, and the ratio."""
-    names = sorted({*before.names, *after.names})
-    number_of = {name: number for number, name in enumerate(names)}
-    keys = []
-    for side in (before, after):
-        number = np.array([number_of[name] for name in side.names], np.int64)
-        here = np.flatnonzero((side.work > 0) & (side.parts.sum(axis=1) > 0))
-        here = here[np.isin(side.category[here], usable)]
-        keys.append((side.category[here] * len(names) + number[side.host[here]], here))
-    (old, of_old), (new, of_new) = keys
-    both, first, second = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-    was, now = before.parts[of_old[first]], after.parts[of_new[second]]
-    work = after.work[of_new[second]] / before.work[of_old[first]]
-    grown = np.log(now.sum(axis=1) / was.sum(axis=1) / work)
-    more = now - was * work[:, None]
-    host = both % max(len(names), 1)
-    order = np.argsort(host, kind="stable")
-    numbers, first = np.unique(host[order], return_index=True)
-    groups = zip(numbers.tolist(), np.split(grown[order], first[1:]), strict=True)
-    median = {one: float(np.median(seen)) for one, seen in groups if len(seen) >= LEAST_STAGES}
-    if len(median) < 2:
+    """Return the host that became slow beside the others, the part that did, and the ratio.
+
+    Each host is compared with the others of its side, so no host need be on both. One that is on
+    both is as slow as it became; one that is new is as slow as none was before.
+    """
+    was, now = (_beside_others(side, usable) for side in (before, after))
+    if len(now) < 2:
         return None
-    worst = max(median, key=lambda host: median[host])
-    others = max(value for host, value in median.items() if host != worst)
-    if median[worst] < np.log(HOST_RATIO) or others >= median[worst] / 3:
+    usual = max((slower for slower, _ in was.values()), default=0.0)
+    grown = {name: slower - was.get(name, (usual, 0))[0] for name, (slower, _) in now.items()}
+    worst = max(grown, key=lambda name: grown[name])
+    others = max(value for name, value in grown.items() if name != worst)
+    if grown[worst] < np.log(HOST_RATIO) or others >= grown[worst] / 3:
         return None
-    part = int(np.argmax(more[host == worst].sum(axis=0)))
-    return names[worst], part, float(np.exp(median[worst]))
+    return worst, now[worst][1], float(np.exp(grown[worst]))
+
+
+def _beside_others(side: PerByte, usable: Ints) -> dict[str, tuple[float, int]]:
+    """Compare task time per byte of stages on each host with that on the other hosts.
+
+    Returns
+    -------
+    dict of str to (float, int)
+        For each host with enough stages: the logarithm of its time over the others', median over
+        stages, and the part of the time in which it is largest.
+    """
+    here = np.flatnonzero((side.work > 0) & (side.parts.sum(axis=1) > 0))
+    here = here[np.isin(side.category[here], usable)]
+    category, host = side.category[here], side.host[here]
+    parts, work = side.parts[here], side.work[here]
+    n = int(category.max(initial=-1)) + 1
+    of_all = np.column_stack([sum_by(category, part, n) for part in parts.T])
+    of_others = of_all[category] - parts
+    other_work = sum_by(category, work, n)[category] - work
+    found: dict[str, tuple[float, int]] = {}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = of_others * (work / other_work)[:, None]
+        slower = np.log(parts.sum(axis=1) / expected.sum(axis=1))
+    for number in np.unique(host).tolist():
+        mine = np.flatnonzero((host == number) & np.isfinite(slower))
+        if len(mine) >= LEAST_STAGES:
+            more = (parts[mine] - expected[mine]).sum(axis=0)
+            found[side.names[number]] = float(np.median(slower[mine])), int(np.argmax(more))
+    return found
 
 
 def _explained(blame: pd.DataFrame | None, resource: Resource) -> float:
