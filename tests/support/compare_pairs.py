@@ -95,9 +95,7 @@ def pair_of(kind: str, seed: int, runs: int | None = None, variety: Variety = PL
     n = RUNS[(seed + place) % len(RUNS)] if runs is None else runs
     base = nightly(rng)
     if variety is not PLAIN:
-        base = replace(
-            base, cluster=replace(base.cluster, hosts=variety.hosts, fair=variety.fair)
-        )
+        base = replace(base, cluster=replace(base.cluster, hosts=variety.hosts, fair=variety.fair))
     if kind == "slow host" and variety.named == "run":
         variety = variety._replace(named="side")  # else no host is slow in two runs
     changed = CHANGES[kind](base, rng)
@@ -184,9 +182,7 @@ def _named_plants(plants: dict[str, Plant], variety: Variety, first_run: int) ->
     """Plants whose causes name hosts as they are called after the change."""
     old = f"host:host-{variety.hosts - 1}"
     new = f"host:{_host_name(variety.hosts - 1, first_run, first_run, variety.named)}"
-    return {
-        query: plant.with_cause(old, new) for query, plant in plants.items()
-    }
+    return {query: plant.with_cause(old, new) for query, plant in plants.items()}
 
 
 def _side(

@@ -7,6 +7,7 @@ over to that one. Of the settings that differ, only those whose symptom fits are
 
 from __future__ import annotations
 
+from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -281,20 +282,24 @@ class _Told:
         return bool(by_work) or self._of_stage(stage)[0][0].kind is ChangeKind.STRUCTURE
 
     def _whole_plan(self, cause: StageCause, stages: Iterable[int]) -> StageCause:
-        """Name the operators that a query's stages had only before, and only after."""
+        """Name the operators of which a query's stages had more before, and more after.
+
+        Where joins are among both, these alone: exchanges and sorts come and go with them.
+        """
         if not cause.cause.startswith("plan:"):
             return cause
         old, new = (
-            {
-                word: None
+            Counter(
+                word
                 for stage in stages
                 for word in self.compared.operators[stage][side].split("; ")
                 if word
-            }
+            )
             for side in (0, 1)
         )
-        gone = "; ".join(word for word in old if word not in new)
-        come = "; ".join(word for word in new if word not in old)
+        words = [list(old - new), list(new - old)]
+        joins = [[word for word in side if word.endswith("Join")] for side in words]
+        gone, come = ("; ".join(side) for side in (joins if all(joins) else words))
         if not gone and not come:
             return cause
         text = f"{gone or 'nothing'} → {come or 'nothing'}"

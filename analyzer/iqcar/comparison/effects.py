@@ -157,6 +157,7 @@ def _judge(runs: pd.DataFrame, family: Family, kind: Ints, margin: float, alpha:
         margin=margin if family is TIME else family.margin,
         alpha=alpha,
         one_run=family.one_run,
+        widen=family is not TIME,
         group=kind,
     )
 

@@ -55,6 +55,12 @@ class Prior(NamedTuple):
     df: float
 
 
+MOST_WIDENED = 3.0
+"""Times as much as usual that equal runs can differ; beyond, most categories have changed."""
+NORMAL_MAD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
 class Verdicts(NamedTuple):
     """Differences of categories and how sure they are; arrays of shape (n_categories,).
 
@@ -105,6 +111,7 @@ def judge(
     alpha: float,
     one_run: Prior,
     group: Ints | None = None,
+    widen: bool = False,
 ) -> Verdicts:
     """Judge every category by one measure, such as its time, of every run.
 
@@ -128,6 +135,8 @@ def judge(
     group : ndarray of shape (n,), int, optional
         Kind of each category, such as query or stage: categories of one kind have a prior of their
         own, because a whole varies less than its parts. A kind with too few has that of all.
+    widen : bool
+        Whether the prior for one run a side is at least what most categories differ by.
 
     Returns
     -------
@@ -136,7 +145,8 @@ def judge(
         the margin (two one-sided tests). Cannot tell: neither. No category is both of the first.
     """
     runs = _runs(np.asarray(category), np.asarray(side), np.asarray(value, np.float64), n)
-    prior = _priors(runs, np.zeros(n, np.int64) if group is None else np.asarray(group), one_run)
+    groups = np.zeros(n, np.int64) if group is None else np.asarray(group)
+    prior = _priors(runs, groups, one_run, widen)
     variance = (prior.df * prior.variance + runs.squares) / (prior.df + runs.df)
     df = np.minimum(prior.df + runs.df, prior.most_df)
     with np.errstate(divide="ignore"):
@@ -202,8 +212,10 @@ class _Priors(NamedTuple):
     most_df: Floats  # that a test can have: those of all variances that the prior was made from
 
 
-def _priors(runs: _Runs, group: Ints, one_run: Prior) -> _Priors:
+def _priors(runs: _Runs, group: Ints, one_run: Prior, widen: bool) -> _Priors:
     repeated = runs.df > 0
+    if widen and not repeated.any():
+        one_run = _widened(one_run, runs.difference)
     found = _Priors(*(np.empty(len(group)) for _ in range(3)))
     for number in np.unique(group).tolist():
         of = group == number
@@ -215,6 +227,20 @@ def _priors(runs: _Runs, group: Ints, one_run: Prior) -> _Priors:
         for column, value in zip(found, (*prior, most_df), strict=True):
             column[of] = value
     return found
+
+
+def _widened(one_run: Prior, difference: Floats) -> Prior:
+    """Widen the prior to what most categories differ by, where none has several runs.
+
+    What differs as its neighbours do is how this cluster's runs vary, or one cause for all. A
+    category that stands out from most others does not count: the spread is that of the middle half.
+    """
+    known = difference[np.isfinite(difference)]
+    if len(known) < LEAST_CATEGORIES:
+        return one_run
+    spread = NORMAL_MAD * float(np.median(np.abs(known - np.median(known))))
+    variance = min(spread**2 / 2, MOST_WIDENED**2 * one_run.variance)
+    return Prior(max(one_run.variance, variance), one_run.df)
 
 
 def fit_prior(variance: Floats, df: Ints, default: Prior) -> Prior:
