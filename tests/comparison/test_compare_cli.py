@@ -271,7 +271,7 @@ def test_runs_of_different_lengths_are_a_doubt(folder: Path, tmp_path: Path) -> 
 def test_other_machines_are_a_doubt(folder: Path, tmp_path: Path) -> None:
     write_runs(tmp_path / "after", SUITE, first_day=30, host="other")
     done = iqcar("compare", folder / "before", tmp_path / "after")
-    assert "hosts only before h1" in done.stdout
+    assert "hosts 1 × 4 cores → 1 × 4 cores, none on both sides" in " ".join(done.stdout.split())
     assert "No host is on both sides" in done.stdout
 
 

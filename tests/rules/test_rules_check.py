@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -90,6 +91,18 @@ def test_the_log_of_the_plain_scheduler_replays_exactly(before: Path) -> None:
     tables = iqcar.read(before)
     replayed = replay(tables)
     assert replayed.end_ms.tolist() == tables.queries["end_ms"].tolist()
+
+
+def test_a_run_on_hosts_of_other_names_is_checked_alike(
+    tmp_path: Path, before: Path, rules: RulesFile, after: Path
+) -> None:
+    expected = check(tmp_path, before, after)[1]
+    moved = tmp_path / "moved"
+    moved.write_text(re.sub(r'"Host": ?"([^"]+)"', r'"Host":"new-\1"', after.read_text()))
+    _, result = check(tmp_path, before, moved)
+    assert [one["verdict"] for one in result["rules"]] == [
+        one["verdict"] for one in expected["rules"]
+    ]
 
 
 def test_a_run_with_the_rules_is_as_it_was_predicted(

@@ -55,7 +55,8 @@ def find_comparison_doubts(
         doubts.append(f"{len(same)} applications are on both sides, such as {same[0]}")
     if before.hosts and after.hosts and not set(before.hosts) & set(after.hosts):
         doubts.append(
-            "No host is on both sides: other machines make other times, whatever the queries do"
+            "No host is on both sides: other machines make other times, whatever the queries do; "
+            "a host can be told to be slow beside the others of its side, not to have become so"
         )
     if loads_differ(before.outside_load, after.outside_load):
         doubts.append(

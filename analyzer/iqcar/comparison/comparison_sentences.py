@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iqcar.comparison.comparison import Comparison
+    from iqcar.comparison.side_facts import SideFacts
 
 MOST_NAMED = 5
 """Queries without a verdict, hosts and settings that are named; the rest is counted."""
@@ -57,6 +58,9 @@ def differences_sentence(comparison: Comparison) -> str:
         for names, word in ((gone, "before"), (new, "after"))
         if names
     ]
+    before, after = comparison.before, comparison.after
+    if gone and new and len(gone) == len(before.hosts) and len(new) == len(after.hosts):
+        hosts = [f"hosts {_hosts(before)} → {_hosts(after)}, none on both sides"]
     parts += hosts or ["hosts same"]
     if different.versions is None:
         parts.append("Spark same")
@@ -65,6 +69,11 @@ def differences_sentence(comparison: Comparison) -> str:
             f"Spark {setting_words(different.versions[0])} → {setting_words(different.versions[1])}"
         )
     return " · ".join(parts)
+
+
+def _hosts(facts: SideFacts) -> str:
+    cores = f" × {facts.host_cores:g} cores" if facts.host_cores else ""
+    return f"{len(facts.hosts)}{cores}"
 
 
 def setting_words(values: Sequence[str]) -> str:

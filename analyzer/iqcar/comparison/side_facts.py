@@ -49,6 +49,8 @@ class SideFacts(NamedTuple):
     outside_load : float or None
         Share of the hosts' processors that processes other than the executors used; None where no
         host was sampled.
+    host_cores : float or None
+        Cores of an application's executors on a host, median; None where unknown.
     """
 
     runs: int
@@ -59,6 +61,7 @@ class SideFacts(NamedTuple):
     settings: dict[str, tuple[str, ...]]
     damaged: bool
     outside_load: float | None = None
+    host_cores: float | None = None
 
 
 def side_facts(tables: Tables, here: Flags, runs: int) -> SideFacts:
@@ -97,7 +100,15 @@ def side_facts(tables: Tables, here: Flags, runs: int) -> SideFacts:
         settings=settings_of(tables, chosen),
         damaged=bool(bad & set(texts(inputs, "status"))),
         outside_load=outside_load(tables).share,
+        host_cores=_host_cores(tables, chosen),
     )
+
+
+def _host_cores(tables: Tables, apps: set[int]) -> float | None:
+    executors = tables.executors
+    known = executors[executors["app"].isin(apps) & (executors["host"] >= 0)]
+    each = known.groupby(["app", "host"])["cores"].sum(min_count=1).dropna()
+    return float(each.median()) if len(each) else None
 
 
 def settings_of(tables: Tables, apps: set[int]) -> dict[str, tuple[str, ...]]:

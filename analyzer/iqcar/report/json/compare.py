@@ -144,6 +144,7 @@ def _side(facts: SideFacts) -> dict[str, Any]:
         "applications": list(facts.applications),
         "versions": list(facts.versions),
         "hosts": list(facts.hosts),
+        "host_cores": facts.host_cores,
     }
 
 
