@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ MEMORY_BYTES = 3 << 30
 """Memory that the process with the cases may take: three times what it takes by itself."""
 CASE_S = 60.0
 """Time after which a case hangs: a hundred times what the slowest usually takes."""
+COMMANDS_TAKE = 8.0
+"""Times as long as that for a case that goes through every command."""
 START_S = 600.0
 """Time for a process to start; the first one compiles what all others load."""
 CASES_PER_PROCESS = 2000
@@ -31,30 +34,54 @@ KEPT = 3
 """Findings kept of those that are probably the same."""
 
 
-def serve(made_only: bool) -> None:
-    """Run the cases whose numbers come in, each in a folder of its own."""
-    import logging
+Ran = tuple[int, list[str], str, list[Any]]
+"""Lines that a case changed, its changes, how far it was taken, and what was found."""
 
+
+def damaged_cases(made_only: bool) -> tuple[int, Callable[[int, Path], Ran]]:
+    """Return the number of logs that cases are made of, and what runs a case."""
     from tests.support.fuzz_case import make_case, run_case, sound_case
     from tests.support.log_sources import all_sources, made_sources
 
+    sources = made_sources() if made_only else all_sources()
+
+    def run(number: int, folder: Path) -> Ran:
+        case = make_case(number, sources) if number >= 0 else sound_case()
+        return case.changed_lines, case.changes, case.depth, run_case(case, folder)
+
+    return len(sources), run
+
+
+def valid_cases() -> tuple[int, Callable[[int, Path], Ran]]:
+    """Return what runs a case: a valid set of logs goes through every command."""
+    from tests.support.fuzz_commands import run_commands
+
+    def run(number: int, folder: Path) -> Ran:
+        return 0, [], "commands", run_commands(max(number, 0), folder)
+
+    return 1, run
+
+
+def serve(made_only: bool, commands: bool) -> None:
+    """Run the cases whose numbers come in, each in a folder of its own."""
+    import logging
+
     logging.disable()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    sources = made_sources() if made_only else all_sources()
+    sources, run = valid_cases() if commands else damaged_cases(made_only)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     with tempfile.TemporaryDirectory(prefix="iqcar-fuzz-") as folder:
-        run_case(sound_case(), Path(folder))  # compiles or loads whatever is compiled
-    print(json.dumps({"sources": len(sources)}), file=answers, flush=True)
+        run(-1, Path(folder))  # compiles or loads whatever is compiled
+    print(json.dumps({"sources": sources}), file=answers, flush=True)
     for line in sys.stdin:
-        case = make_case(int(line), sources)
         with tempfile.TemporaryDirectory(prefix="iqcar-fuzz-") as folder:
-            found = run_case(case, Path(folder))
+            lines, changes, depth, found = run(int(line), Path(folder))
         spent = resource.getrusage(resource.RUSAGE_SELF)
         answer = {
-            "lines": case.changed_lines,
-            "changes": case.changes,
-            "depth": case.depth,
+            "lines": lines,
+            "changes": changes,
+            "depth": depth,
             "found": found,
             "cpu_s": spent.ru_utime + spent.ru_stime,
             "peak_mb": spent.ru_maxrss // 1024,
@@ -65,8 +92,10 @@ def serve(made_only: bool) -> None:
 class Runner:
     """A process with cases; started anew when it ends, hangs or has done many."""
 
-    def __init__(self, made_only: bool) -> None:
-        self._command = [sys.executable, __file__, "--serve", *(["--made"] if made_only else [])]
+    def __init__(self, made_only: bool, commands: bool) -> None:
+        options = ["--made"] * made_only + ["--commands"] * commands
+        self._command = [sys.executable, __file__, "--serve", *options]
+        self._case_s = CASE_S * (COMMANDS_TAKE if commands else 1)
         self._process: subprocess.Popen[bytes] | None = None
         self._done = 0
         self.cpu_s = self._cpu_before = 0.0
@@ -86,7 +115,7 @@ class Runner:
         self._done += 1
         self._process.stdin.write(b"%d\n" % number)
         self._process.stdin.flush()
-        answer = self._answer(CASE_S)
+        answer = self._answer(self._case_s)
         if isinstance(answer, dict):
             self.cpu_s = self._cpu_before + answer["cpu_s"]
             return answer
@@ -111,10 +140,10 @@ class Runner:
             self._cpu_before = self.cpu_s
 
 
-def fuzz(minutes: float, seed: int, out: Path, made_only: bool, most: int) -> int:
+def fuzz(minutes: float, seed: int, out: Path, made_only: bool, commands: bool, most: int) -> int:
     """Run cases until the time is over; return how many different findings there were."""
     out.mkdir(parents=True, exist_ok=True)
-    runner, began = Runner(made_only), time.monotonic()
+    runner, began = Runner(made_only, commands), time.monotonic()
     told = 0.0
     cases = lines = peak = 0
     seen: Counter[str] = Counter()
@@ -166,28 +195,28 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=REPO / "build" / "fuzz")
     parser.add_argument("--cases", type=int, default=sys.maxsize, help="stop after so many")
     parser.add_argument("--made", action="store_true", help="only logs that the tests make")
+    parser.add_argument(
+        "--commands", action="store_true", help="valid logs of varied clusters, every command"
+    )
     parser.add_argument("--case", type=int, help="run this one, here, and leave its files in --out")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
-        serve(asked.made)
+        serve(asked.made, asked.commands)
     elif asked.case is not None:
-        one_case(asked.case, asked.out, asked.made)
-    elif fuzz(asked.minutes, asked.seed, asked.out, asked.made, asked.cases):
+        one_case(asked.case, asked.out, asked.made, asked.commands)
+    elif fuzz(asked.minutes, asked.seed, asked.out, asked.made, asked.commands, asked.cases):
         print(f"Wrote the findings to {asked.out}; scripts/fuzz --case NUMBER runs one again.")
         sys.exit(1)
 
 
-def one_case(number: int, out: Path, made_only: bool) -> None:
+def one_case(number: int, out: Path, made_only: bool, commands: bool) -> None:
     """Run one case again, and leave its log for whoever looks for the cause."""
-    from tests.support.fuzz_case import make_case, run_case
-    from tests.support.log_sources import all_sources, made_sources
-
-    case = make_case(number, made_sources() if made_only else all_sources())
+    run = (valid_cases() if commands else damaged_cases(made_only))[1]
     folder = out / f"case-{number}"
     folder.mkdir(parents=True, exist_ok=True)
-    found = run_case(case, folder)
-    print(f"case {number}: {' '.join(case.changes)}, taken to {case.depth}")
+    _, changes, depth, found = run(number, folder)
+    print(f"case {number}: {' '.join(changes)}, taken to {depth}")
     for one in found:
         print(f"{one.kind}: {one.where}\n{one.text}")
     print(f"Wrote {folder}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.second_round import EarlierRound
 from iqcar.tables import texts
@@ -106,7 +106,7 @@ class Diagnosis:
         queries = self.tables.queries
         wide = self.query_waits.pivot_table(
             index="query", columns="resource", values="wait_ms", dropna=False, aggfunc="first"
-        ).reindex(range(len(queries)))
+        ).reindex(index=range(len(queries)), columns=sorted(map(str, Resource)))
         waits = {f"{resource}_wait_ms": wide[resource].to_numpy() for resource in wide.columns}
         extended: pd.DataFrame = queries.assign(
             **waits,

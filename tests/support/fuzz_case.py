@@ -163,7 +163,7 @@ def run_case(case: Case, folder: Path) -> list[Finding]:
         path.write_bytes(content)
     found: list[Finding] = []
     try:
-        with _listening(found):
+        with listening(found):
             _check(case, folder, found)
     except MemoryError:
         found.append(Finding("memory", _where(sys.exc_info()[2]), traceback.format_exc()))
@@ -191,7 +191,7 @@ def _check(case: Case, folder: Path, found: list[Finding]) -> None:
         return
     diagnosis = iqcar.diagnose(tables, topics=case.depth != "diagnose")
     validate = case.depth != "diagnose" or len(tables.tasks) < 50
-    _check_result(to_json(diagnosis), validate, found)
+    check_result(to_json(diagnosis), validate, found)
     if case.depth == "text":
         print_diagnosis(diagnosis, terminal(io.StringIO()))
         dump_compiled(tables, diagnosis.rules)
@@ -261,12 +261,12 @@ def _plain_tasks(tables: Tables) -> pd.DataFrame:
     return tasks.sort_values([*_TASK, *tasks.columns.difference(_TASK)], ignore_index=True)
 
 
-def _no_number(token: str) -> Any:
+def no_number(token: str) -> Any:
     raise ValueError(f"{token} in JSON")
 
 
-def _check_result(text: bytes | str, validate: bool, found: list[Finding]) -> None:
-    result = json.loads(text, parse_constant=_no_number)
+def check_result(text: bytes | str, validate: bool, found: list[Finding]) -> None:
+    result = json.loads(text, parse_constant=no_number)
     if validate:
         error = next(_validator().iter_errors(result), None)
         if error is not None:
@@ -317,13 +317,13 @@ def _check_command(case: Case, folder: Path, found: list[Finding]) -> None:
             found.append(Finding("error message", said[:40], said))
     elif "--json" in options:
         if name == "analyze":
-            _check_result(result, True, found)
+            check_result(result, True, found)
         else:
-            json.loads(result, parse_constant=_no_number)
+            json.loads(result, parse_constant=no_number)
 
 
 @contextlib.contextmanager
-def _listening(found: list[Finding]) -> Iterator[None]:
+def listening(found: list[Finding]) -> Iterator[None]:
     """Take in what is told on standard error by :data:`iqcar.errors.DEBUG`, and warnings."""
     said, before = io.StringIO(), os.environ.get("IQCAR_DEBUG")
     os.environ["IQCAR_DEBUG"] = "1"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.blame.blame_tables import BLAME_KINDS
 from iqcar.comparison.query_path import query_paths
-from iqcar.enums import BlameKind
+from iqcar.enums import BlameKind, Resource
 from iqcar.graph.structure import RESOURCES
 from iqcar.history.stored_tables import (
     APPLICATIONS,
@@ -120,7 +120,8 @@ def _queries(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
     tables, queries = diagnosis.tables, diagnosis.tables.queries
     size = len(queries)
     waits = {}
-    for resource, rows in diagnosis.query_waits.groupby("resource", observed=True):
+    for resource in Resource:
+        rows = diagnosis.query_waits[(diagnosis.query_waits["resource"] == resource).to_numpy()]
         waits[f"{resource}_wait_ms"] = rows["wait_ms"].to_numpy(np.float64)
         waits[f"{resource}_evidence"] = texts(rows, "evidence")
     copied = ("name", "kind", "fingerprint", "family", "pool", "start_ms", "duration_ms")

@@ -111,6 +111,8 @@ def blame_by_removal(
     if len(rows) == 0:
         raise UsageError(f"{name!r} did not end", "--blame", "choose a query that did")
     off = np.abs(model.error[rows])
+    if np.isnan(off).all():
+        raise UsageError(f"{name!r} ran no tasks", "--blame", "choose a query that did")
     if not (off <= REFUSED).any():
         raise UsageError(
             f"the replay of {name!r} as it was is off by {100 * float(np.nanmin(off)):.0f} %",

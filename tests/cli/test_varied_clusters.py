@@ -1,0 +1,100 @@
+"""Valid logs of varied clusters through every command, always the same; `scripts/fuzz` has more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import iqcar
+from iqcar.diagnosis import Settings
+from iqcar.live.watch import Watch
+from tests.conftest import REPO
+from tests.support.examples import examples
+from tests.support.fuzz_commands import ELSEWHERE, WAYS, commands
+from tests.support.varied_cluster import varied_set
+
+CASES = 3
+
+
+def test_no_command_is_forgotten() -> None:
+    assert commands() == WAYS.keys() | ELSEWHERE.keys()
+    assert not WAYS.keys() & ELSEWHERE.keys()
+
+
+@pytest.mark.slow
+def test_valid_logs_of_varied_clusters_break_no_promise(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable, REPO / "scripts" / "fuzz.py", "60", "--commands",
+            "--cases", str(CASES), "--seed", "5", "--out", tmp_path,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{CASES} cases" in done.stdout
+
+
+def test_a_set_is_the_same_whenever_it_is_made_and_sets_differ() -> None:
+    sets = [varied_set(seed) for seed in range(30)]
+    assert sets == [varied_set(seed) for seed in range(30)]
+    assert len({tuple(one.hosts) for one in sets}) > 20
+    common = [bool(set(one.before) & set(one.after)) for one in sets]
+    assert len(set(common)) <= 2
+
+
+@pytest.mark.slow
+@examples(15)
+@given(seed=st.integers(0, 10_000))
+def test_accounts_hold_on_varied_clusters(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Parts of lost time sum to it, whatever hosts and ids are called; renaming changes nothing."""
+    before, after = varied_set(seed).write(tmp_path_factory.mktemp("set"))
+    diagnosis = iqcar.diagnose(iqcar.read([before, after], processes=1))
+    queries = diagnosis.queries
+    lost = diagnosis.graph.who_hurts_whom()
+    summed = lost.groupby("target_query")["lost_ms"].sum()
+    for row, ms in enumerate(queries["lost_ms"]):
+        assert summed.get(row, 0.0) == pytest.approx(ms, abs=1e-6, rel=1e-6)
+    assert (queries["lost_to_others_ms"] <= queries["lost_ms"] + 1e-6).all()
+    renamed = diagnosis.tables.with_(
+        hosts=diagnosis.tables.hosts.assign(
+            host=[f"other-{n}" for n in range(len(diagnosis.tables.hosts))]
+        )
+    )
+    again = iqcar.diagnose(renamed).queries
+    np.testing.assert_allclose(again["lost_ms"], queries["lost_ms"], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.slow
+@examples(10)
+@given(seed=st.integers(0, 10_000))
+def test_a_varied_log_that_came_line_by_line_says_the_same(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before, _ = varied_set(seed).write(tmp_path_factory.mktemp("set"))
+    (path, *_) = sorted(one for one in before.iterdir() if one.is_file()) or [None]
+    if path is None or path.suffix in (".zstd", ".gz"):
+        return
+    whole = iqcar.read(path, processes=1)
+    watch = Watch(str(path), Settings(), float("inf"))
+    watch.read()
+    window = watch.window()
+    if window is None:
+        assert len(whole.tasks) == 0
+        return
+    assert len(window.tables.tasks[window.tables.tasks["status"] != "running"]) == len(
+        whole.tasks[whole.tasks["status"] != "running"]
+    )
+    pd.testing.assert_series_equal(
+        window.tables.queries["name"], whole.queries["name"], check_names=False
+    )
