@@ -359,3 +359,17 @@ def test_the_terminal_says_when_and_why_a_query_changed(store: str) -> None:
     assert "more to other queries, most to etl" in said
     assert "spark.sql.shuffle.partitions was 200 and is 20" in said
     assert "compute +" in said
+
+
+@pytest.mark.slow
+def test_a_cluster_started_anew_each_night_keeps_its_recurring_queries(tmp_path: Path) -> None:
+    runs = []
+    for anew in (False, True):
+        folder, store = tmp_path / f"logs-{anew}", str(tmp_path / f"store-{anew}")
+        add(store, [nightly_logs(folder, 6, anew=anew)], processes=1)
+        found = trend(store, "report")[["application_id", "fingerprint", "duration_ms"]]
+        hurt = who(store)[["victim", "source", "resource", "runs"]]
+        runs.append((found, hurt, top(store, "all").queries[["name", "runs", "victims"]]))
+    for one, other in zip(*runs, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+        assert len(one)

@@ -15,8 +15,14 @@ CHANGED = 20
 """The first night on which `etl` takes three times as long, with fewer partitions."""
 
 
-def nightly_log(night: int, *, changed: int = CHANGED, master: str = "yarn") -> SyntheticLog:
-    """Two slots; `etl` holds both some 10 s, `report` asks 1 s later and runs 2 s after that."""
+def nightly_log(
+    night: int, *, changed: int = CHANGED, master: str = "yarn", anew: bool = False
+) -> SyntheticLog:
+    """Two slots; `etl` holds both some 10 s, `report` asks 1 s later and runs 2 s after that.
+
+    Where the cluster is started anew each night, its host has another name in each.
+    """
+    host = f"ip-10-0-{night}-1" if anew else "host-a"
     start = FIRST_MS + night * DAY_MS
     slower = night >= changed
     noise = random.Random(night)
@@ -30,7 +36,7 @@ def nightly_log(night: int, *, changed: int = CHANGED, master: str = "yarn") -> 
             "spark.sql.shuffle.partitions": "20" if slower else "200",
         }
     )
-    log.executor("1", "host-a", 2, start)
+    log.executor("1", host, 2, start)
     held = (30_000.0 if slower else 10_000.0) * noise.uniform(0.95, 1.05)
     ran = 2_000.0 * noise.uniform(0.95, 1.05)
     plan = [("etl", "etl", 0.0, 0.0, held), ("report", "bi", 1000.0, held, held + ran)]
@@ -54,7 +60,7 @@ def nightly_log(night: int, *, changed: int = CHANGED, master: str = "yarn") -> 
                 metrics=metrics,
                 launch=start + first,
                 finish=start + last,
-                host="host-a",
+                host=host,
                 index=task,
             )
         log.stage_end(stage, start + last).job_end(n, start + last).sql_end(n, start + last)

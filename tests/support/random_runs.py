@@ -81,7 +81,8 @@ def random_runs(seed: int, *, shuffle: int | None = None) -> Tables:
         order = np.random.default_rng(shuffle).permutation(len(tasks))
         tasks = [tasks[row] for row in order]
     tables = tiny_tables(
-        applications=applications, hosts=[{"host": "h0"}, {"host": "h1"}], executors=executors,
+        applications=applications, hosts=[{"host": f"{seed}-h{n}"} for n in (0, 1)],
+        executors=executors,
         jobs=jobs, stages=stages, stage_parents=parents, tasks=tasks,
     )  # fmt: skip
     return add_critical_path(identify(tables))

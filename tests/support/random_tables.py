@@ -108,7 +108,7 @@ def random_input(
         query=stage_query[stage],
         host=np.where(damage == 1, -1, executor_host[executor]),
         executor=np.where(damage == 2, -1, executor),
-        task_id=np.arange(n),
+        task_id=seed % 7 * 1_000_000 + np.arange(n),
         launch_ms=launch,
         finish_ms=np.where(damage == 3, np.nan, launch + span),
         **{name: rng.choice(_BYTES, n) for name in BYTE_COLUMNS},
@@ -131,7 +131,7 @@ def random_input(
             application_id=[f"app-{a}" for a in range(n_apps)],
             task_cpus=rng.choice([1.0, 2.0], n_apps),
         ),
-        hosts=frame(HOSTS, n_hosts, host=[f"host-{h}" for h in range(n_hosts)]),
+        hosts=frame(HOSTS, n_hosts, host=[f"{seed}-host-{h}" for h in range(n_hosts)]),
         executors=frame(
             EXECUTORS,
             n_executors,
