@@ -61,12 +61,13 @@ def test_malformed_lines_in_the_middle_truncate_but_the_rest_is_read(tmp_path: P
     assert "5 lines" in row["message"]
 
 
-def test_what_is_no_event_log_fails_with_its_first_line(tmp_path: Path) -> None:
+def test_what_is_no_event_log_fails_and_is_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text("GET /index.html password=hunter2\n" * 100_000)
     row = only_input(read_logs([path]))
     assert row["status"] == "failed"
-    assert "GET /index.html" in row["message"]
+    assert "not a Spark event log" in row["message"]
+    assert "index" not in row["message"]
     assert "spark.eventLog.dir" in row["message"]
     assert "hunter2" not in row["message"]
     assert (row["events"], row["app"]) == (0, -1)

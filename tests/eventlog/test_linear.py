@@ -44,6 +44,7 @@ BACKTRACKING = {
     "files/derived.py": "paths that the user gave",
     "experiment/experiment_plan.py": "the user's own plan",
     "experiment/stage_times.py": "with a bounded count",
+    "files/json_text.py": "a few bytes at each place",
     "fleet/session.py": "20,000 characters, one start a line",
     "history/cluster_name.py": "anchored, and nothing repeated overlaps",
     "history/store_views.py": "anchored, with fixed counts",

@@ -22,6 +22,7 @@ from iqcar.serve.analysis_process import Task
 from iqcar.serve.fair_turns import FairQueue, Places
 from iqcar.serve.questions import MOST_OF_CLIENT
 from tests.support.contended_log import contended_log
+from tests.support.event_loop import run_apart
 from tests.support.long_chain import long_chain
 from tests.support.served import served, until
 
@@ -67,7 +68,7 @@ def test_a_place_given_back_goes_to_the_client_whose_turn_it_is() -> None:
         await places.take("c")
         return got
 
-    assert asyncio.run(run()) == ["a", "a", "b"]
+    assert run_apart(run) == ["a", "a", "b"]
 
 
 def client(address: str, base: str) -> httpx.Client:

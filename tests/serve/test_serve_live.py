@@ -12,6 +12,7 @@ import pytest
 from iqcar.serve.followers import MAX_FOLLOWED
 from tests.live.test_window import queue
 from tests.support.contended_log import contended_log
+from tests.support.event_loop import run_apart
 from tests.support.served import Served, served, until
 
 FOLLOWING = "live_process"
@@ -90,9 +91,9 @@ def test_no_more_applications_are_followed_than_there_is_room_for(tmp_path: Path
             return sorted(one.status_code for one in streams)
 
         expected = [200] * MAX_FOLLOWED + [503] * (len(keys) - MAX_FOLLOWED)
-        assert asyncio.run(follow_all()) == expected
+        assert run_apart(follow_all) == expected
         until(lambda: not server.workers(FOLLOWING))
-        assert asyncio.run(follow_all()) == expected  # all places were given back
+        assert run_apart(follow_all) == expected  # all places were given back
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from iqcar.fleet.fleet_summary import summarise
 from iqcar.history import add, open_store
 from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.store_views import asked
-from iqcar.history.stored_files import write_batch
+from iqcar.history.stored_files import new_batch, write_batch
 from iqcar.history.stored_tables import STORED
 from iqcar.pipeline import diagnose, read
 from iqcar.report.json.fleet import fleet_schema
@@ -149,7 +149,10 @@ def test_a_store_filled_on_spark_holds_what_one_process_stores(
     logs = [one for one in locate([fleet]) if isinstance(one, EventLog)]
     rows = diagnosed_rows(logs, 1)  # all at once: devices are estimated from all logs on Spark
     failed = rows.pop("failed")
-    write_batch(open_store(here), "unknown", "1", {k: v.assign(batch="1") for k, v in rows.items()})
+    batch = new_batch()
+    write_batch(
+        open_store(here), "unknown", batch, {k: v.assign(batch=batch) for k, v in rows.items()}
+    )
     added = add(there, [fleet], spark=spark)
     assert (added.added, len(added.failed)) == (len(logs) - len(failed), 1)
     assert add(there, [fleet], spark=spark).known == added.added

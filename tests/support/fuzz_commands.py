@@ -7,7 +7,6 @@ import io
 import json
 import random
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import typer
 from iqcar.cli.main import app, main
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
+from tests.support.fuzz_doors import ask_server, ask_tools, unseen
 from tests.support.varied_cluster import VariedSet, varied_set
 
 Words = list[str]
@@ -99,8 +99,8 @@ WAYS: dict[str, Callable[[Place], list[Words]]] = {
 """Command lines for each command that reads logs or what others wrote of them, in an order in which
 each finds what it needs."""
 ELSEWHERE = {
-    "serve": "a server: see tests/serve",
-    "mcp": "a server: see tests/mcp",
+    "serve": "asked by fuzz_doors",
+    "mcp": "asked by fuzz_doors",
     "sample": "samples this host",
     "demo": "starts a Spark",
     "experiment": "runs queries on a cluster",
@@ -113,6 +113,10 @@ MAY_FIND_NOTHING = {
     ExitCode.OK, ExitCode.PARTIAL, ExitCode.NOTHING, ExitCode.USAGE, ExitCode.GATE,
 }  # fmt: skip
 """Exit codes of a valid set: it may have no query of that name, no common query, no rule."""
+
+
+DOORS_EACH = 4
+"""Every so many sets a server and a client of agents are asked, too; that takes ten seconds."""
 
 
 def commands() -> set[str]:
@@ -136,6 +140,10 @@ def run_commands(number: int, folder: Path) -> list[Finding]:
         for words in ways(place):
             with listening(found):
                 _run(name, words, found)
+    if number % DOORS_EACH == 0:
+        with listening(found):
+            ask_server(place.before, folder, place.query, found)
+            ask_tools(place.before, folder, place.query, found)
     return found
 
 
@@ -157,10 +165,8 @@ def _run(name: str, words: Words, found: list[Finding]) -> None:
         found.append(Finding("exit code", f"{name} {code}", f"{words}\n{said}"))
     if "bug of iqcar" in said or "Traceback" in said:
         found.append(Finding("bug", f"{name}: {said[:60]}", f"{words}\n{said}"))
-    for text in (said, result.decode("utf-8")):
-        unseen = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")}
-        if unseen - {"\n"}:
-            found.append(Finding("unseen", name, f"{shown}: {sorted(unseen)!r}"))
+    if left := unseen(said + result.decode("utf-8")):
+        found.append(Finding("unseen", name, f"{shown}: {sorted(left)!r}"))
     if "--json" in words and code in (ExitCode.OK, ExitCode.PARTIAL):
         _check_json(name, result, found)
 

@@ -8,6 +8,7 @@ So questions, additions and other mergers can go on meanwhile.
 
 from __future__ import annotations
 
+import calendar
 import time
 from collections import Counter
 from contextlib import closing
@@ -88,7 +89,9 @@ def _together(sizes: dict[Part, int]) -> Iterator[list[str]]:
 
 def _merge(store: Store, cluster: str, month: str, names: list[str]) -> None:
     """Write the rows that count of some additions to a month once more, as one addition."""
-    about = Asked(store, f"{month}-01", f"{month}-31", cluster)
+    year, number = map(int, month.split("-"))
+    last = calendar.monthrange(year, number)[1]
+    about = Asked(store, f"{month}-01", f"{month}-{last:02d}", cluster)
     merger = new_batch(after=max(names))
     for table in reversed(STORED):  # that of applications is last, and makes the others count
         rows = about.ask_arrow(

@@ -219,7 +219,7 @@ def _look_alike() -> Replacement:
     )
     return _sign(
         rf"(?i:{look_alike(words)})[{WORD}.\-]*[\"'`]?"
-        rf"[{BLANK}]*(?:=>|->|==|=|:=|:)[{BLANK}]*({_QUOTED}|{_BARE})"
+        rf"[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"
     )
 
 

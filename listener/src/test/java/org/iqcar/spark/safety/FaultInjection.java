@@ -2,6 +2,7 @@ package org.iqcar.spark.safety;
 
 import java.lang.reflect.Field;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
@@ -20,8 +21,13 @@ public final class FaultInjection implements Consumer<String> {
 
   /** Counts the plugin's failures from 0 again, as in a JVM that has just started. */
   public static void forgetFailures() throws ReflectiveOperationException {
-    Field count = Failures.class.getDeclaredField("COUNT");
-    count.setAccessible(true);
-    ((AtomicLong) count.get(null)).set(0);
+    ((AtomicLong) kept("COUNT")).set(0);
+    ((Map<?, ?>) kept("PLACES")).clear();
+  }
+
+  private static Object kept(String name) throws ReflectiveOperationException {
+    Field field = Failures.class.getDeclaredField(name);
+    field.setAccessible(true);
+    return field.get(null);
   }
 }
