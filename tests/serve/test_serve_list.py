@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import threading
 import zipfile
 from math import isnan, nan
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -21,6 +23,7 @@ from iqcar.eventlog import read_logs
 from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.eventlog.find.log_parts import LogPart
 from iqcar.eventlog.log_summary import MAX_HEAD_BYTES, Peek, peek
+from iqcar.serve import listing as listing_module
 from iqcar.serve.analysis_process import Task
 from iqcar.serve.api import ENDPOINTS
 from iqcar.serve.applications import Application, identity_of, key_of
@@ -33,6 +36,7 @@ from iqcar.serve.report_banner import policy_with_bar, with_bar
 from iqcar.serve.selection import Order, SortBy, Wanted, select
 from iqcar.serve.served_paths import Places
 from tests.support.contended_log import contended_log
+from tests.support.served import until
 from tests.support.synthetic_log import SyntheticLog
 
 
@@ -372,3 +376,28 @@ def test_the_description_is_openapi() -> None:
             for one in parameters:
                 jsonschema.Draft202012Validator.check_schema(one["schema"])
             assert all(answer["description"] for answer in operation["responses"].values())
+
+
+def test_a_server_waits_a_moment_only_for_the_first_look_through_its_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is; what is clear by then, such as a place that is no log, is said."""
+    contended_log().write(tmp_path / "app-1")
+    go_on, looking = threading.Event(), listing_module.locate
+
+    def slow(*given: Any) -> Any:
+        go_on.wait(60)
+        return looking(*given)
+
+    monkeypatch.setattr(listing_module, "locate", slow)
+    monkeypatch.setattr(listing_module, "CHECK_S", 0.01)
+    listing = Listing(Places([str(tmp_path)]), lambda *_: None)
+    listing.check()
+    assert (listing.looked, listing.unread, listing.applications()) == (False, 1, [])
+    go_on.set()
+    until(lambda: listing.looked and not listing.unread)
+    assert len(listing.applications()) == 1
+    (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04rubbish")
+    monkeypatch.setattr(listing_module, "CHECK_S", 60.0)
+    with pytest.raises(IqcarError, match="zip is damaged"):
+        Listing(Places([str(tmp_path / "bad.zip")]), lambda *_: None).check()

@@ -15,6 +15,7 @@ from tests.support.listener_spark import (
     share,
     spark_params,
 )
+from tests.support.ruled_apps import FIRST, pool, pools_of, rules_file
 
 pytestmark = pytest.mark.spark
 
@@ -29,6 +30,7 @@ def apps(
 ) -> dict[str, App]:
     """An application for each fault and each part that is switched off."""
     folder = tmp_path_factory.mktemp("faults")
+    capped = rules_file(folder / "capped.json", [pool("first", cap=1)], [FIRST])
     return run_applications(
         request.param,
         folder,
@@ -39,6 +41,10 @@ def apps(
                 ("lock", "spin"), {**BOTH, "spark.iqcar.proc": str(folder / "absent")}
             ),
             "no sampling": (("lock",), {**BOTH, "spark.iqcar.sample.period": "0"}),
+            "no slots": (
+                ("many",),
+                {**BOTH, "spark.iqcar.rules": capped, "iqcar.test.fail": "rules.slots"},
+            ),
         },
     )  # fmt: skip
 
@@ -57,6 +63,14 @@ def test_a_failing_callback_costs_its_records_and_nothing_else(
     assert not any(records_of(end) for end in app.ends)
     said = re.findall(r"iqcar: (.+) failed; the job is not affected", app.errors)
     assert said and len(set(said)) == len(said)  # each place once
+
+
+def test_a_failure_while_slots_are_counted_stops_no_task(apps: dict[str, App]) -> None:
+    app = apps["no slots"]
+    assert app.exit_code == 0, app.errors[-3000:]
+    assert app.output.count("DONE") == 1
+    assert app.errors.count("counting slots for caps failed; the job is not affected") == 1
+    assert "first" in pools_of(app)
 
 
 def test_a_dead_sampler_leaves_the_totals_and_says_so(apps: dict[str, App]) -> None:

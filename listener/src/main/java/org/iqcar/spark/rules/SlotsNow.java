@@ -3,6 +3,7 @@ package org.iqcar.spark.rules;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntSupplier;
 import org.apache.spark.SparkContext;
+import org.iqcar.spark.safety.Faults;
 
 /** Counts the tasks that can run at once now; counts again a second later at the earliest. */
 final class SlotsNow implements IntSupplier {
@@ -18,6 +19,7 @@ final class SlotsNow implements IntSupplier {
 
   @Override
   public int getAsInt() {
+    Faults.at("rules.slots");
     long now = System.nanoTime();
     if (slots == 0 || now - countedAt > KEPT_NANOS) {
       slots = sc.maxNumConcurrentTasks(sc.resourceProfileManager().defaultResourceProfile());
