@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -13,12 +14,16 @@ import pytest
 
 from tests.support import SUPPORT
 from tests.support.listener_spark import (
+    APP_TIMEOUT_S,
     JAR,
     PLUGIN,
     TEST_JAR,
     WORKLOADS,
     App,
+    build_jar,
+    command,
     ended,
+    environment,
     records_of,
     run,
     run_alone,
@@ -125,6 +130,33 @@ def test_a_jar_on_the_driver_only_is_brought_to_the_executors(
     )
     check_all_measured(app)
     assert not [e for e in app.events if e["Event"] == "SparkListenerExecutorRemoved"]
+
+
+def test_a_second_context_of_the_same_settings_serves_the_jar_anew(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    build_jar()
+    words = command(
+        cluster.home,
+        tmp_path,
+        [str(SUPPORT / "two_contexts.py")],
+        master=cluster.master,
+        conf=MEASURED,
+        options=["--driver-class-path", str(JAR)],
+    )
+    done = subprocess.run(
+        words,
+        env=environment(cluster.home),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=APP_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("DONE 8") == 2
+    logs = [path.read_text() for path in (tmp_path / "log").iterdir()]
+    assert len(logs) == 2
+    assert not any("SparkListenerExecutorRemoved" in text for text in logs)
 
 
 def test_an_executor_killed_midway_costs_its_tasks_records_only(

@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
 final class OwnJar {
   private static final Logger LOG = LoggerFactory.getLogger(OwnJar.class);
   private static final String FIRST_JARS = "spark.app.initial.jar.urls";
-  private static final String[] WAYS = {FIRST_JARS, "spark.jars", "spark.yarn.dist.jars"};
+  private static final String[] WAYS = {"spark.jars", "spark.yarn.dist.jars"};
 
   private OwnJar() {}
 
@@ -30,13 +30,11 @@ final class OwnJar {
    *
    * @param urls as in {@code spark.app.initial.jar.urls}
    * @param jar the jar's name
-   * @param served host and port at which this context serves files
    */
-  static String withoutStale(String urls, String jar, String served) {
+  static String withoutServed(String urls, String jar) {
     List<String> kept = new ArrayList<>();
     for (String url : urls.split(",")) {
-      boolean ours = url.startsWith("spark://") && url.endsWith("/" + jar);
-      if (!url.isEmpty() && (!ours || url.startsWith("spark://" + served + "/"))) {
+      if (!url.isEmpty() && !(url.startsWith("spark://") && url.endsWith("/" + jar))) {
         kept.add(url);
       }
     }
@@ -51,11 +49,6 @@ final class OwnJar {
     }
     File jar = new File(source.getLocation().toURI());
     SparkConf conf = sc.conf();
-    String known = withoutStale(
-        conf.get(FIRST_JARS, ""), jar.getName(), sc.env().rpcEnv().address().hostPort());
-    if (!known.equals(conf.get(FIRST_JARS, ""))) {
-      conf.set(FIRST_JARS, known);
-    }
     for (String way : WAYS) {
       if (conf.get(way, "").contains(jar.getName())) {
         return;
@@ -66,6 +59,7 @@ final class OwnJar {
       return;
     }
     String url = sc.env().rpcEnv().fileServer().addJar(jar);
+    String known = withoutServed(conf.get(FIRST_JARS, ""), jar.getName());
     conf.set(FIRST_JARS, known.isEmpty() ? url : known + "," + url);
     LOG.info("iqcar: {} is not among the application's jars; executors fetch it from {}",
         jar.getName(), url);
