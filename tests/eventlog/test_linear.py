@@ -47,6 +47,7 @@ BACKTRACKING = {
     "files/json_text.py": "a few bytes at each place",
     "fleet/session.py": "20,000 characters, one start a line",
     "history/cluster_name.py": "anchored, and nothing repeated overlaps",
+    "history/replaced_files.py": "anchored, with fixed counts",
     "history/store_views.py": "anchored, with fixed counts",
     "history/stored_files.py": "names of our own files",
     "inject/parsing.py": "what the user typed",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from iqcar.history import add, changes, merged_months, open_store, stored_files, top, trend, who
 from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months
+from iqcar.history.replaced_files import replaced_parts
 from iqcar.history.store_views import asked
 from iqcar.history.stored_files import Store, new_batch, write_batch
 from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
@@ -193,7 +194,7 @@ def test_large_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     size = sum(one.size for table in STORED for one in store.list(table)) / 5
     monkeypatch.setattr(merged_months, "ENOUGH_BYTES", 1.5 * size)
     merge_months(store)  # two, two and one
-    counting = {one.part for one in store.list(QUERIES)} - store.replaced().keys()
+    counting = {one.part for one in store.list(QUERIES)} - replaced_parts(store).keys()
     assert len(counting) == 3
     assert len(names(store)) == 5
 

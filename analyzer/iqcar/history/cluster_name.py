@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
+from urllib.parse import quote
 
 UNKNOWN = "unknown"
+LONGEST_FOLDER = 120
+"""Bytes of a cluster's name in a path; most file systems allow 255."""
 _ADDRESS = re.compile(r"(?:k8s://(?:https?://)?|[a-z]+://)([^/?#]*)")
 
 
@@ -27,3 +31,14 @@ def cluster_of(master: str) -> str:
     if address:
         return address[1].rpartition("@")[2] or UNKNOWN
     return master or UNKNOWN
+
+
+def bounded_cluster(name: str) -> str:
+    """Return a cluster's name as it is kept: a long one is cut, and told apart by its hash."""
+    whole = name.encode("utf-8", "replace").decode()
+    if len(quote(whole, safe="")) <= LONGEST_FOLDER:
+        return whole
+    kept = whole
+    while len(quote(kept, safe="")) > LONGEST_FOLDER - 13:
+        kept = kept[: max(len(kept) - 8, 0)]
+    return f"{kept}~{sha256(whole.encode()).hexdigest()[:12]}"

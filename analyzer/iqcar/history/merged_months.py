@@ -15,6 +15,7 @@ from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from iqcar.history.replaced_files import note_replaced, replaced_parts, unfinished
 from iqcar.history.sound_files import NO_DAY, sound_files
 from iqcar.history.store_views import Asked
 from iqcar.history.stored_files import new_batch, this_month
@@ -49,7 +50,7 @@ def merge_months(store: Store) -> int:
         If the store cannot be read or written.
     """
     files = [one for table in STORED for one in store.list(table)]
-    replaced = store.replaced()
+    replaced = replaced_parts(store)
     _remove_old(store, files, replaced)
     sizes: Counter[Part] = Counter()
     for one in files:
@@ -105,7 +106,7 @@ def _merge(store: Store, cluster: str, month: str, names: list[str]) -> None:
         )
         if rows.num_rows:
             store.write(table, cluster, month, merger, rows)
-    store.mark_replaced(cluster, month, names, merger)
+    note_replaced(store, cluster, month, names, merger)
 
 
 def _remove_old(
@@ -132,7 +133,7 @@ def _remove_old(
     old += [
         path
         for table in STORED
-        for path, began in store.unfinished(table)
+        for path, began in unfinished(store, table)
         if now - began > ABANDONED_S
     ]
     store.remove(old)

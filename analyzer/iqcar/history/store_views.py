@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
-from iqcar.history.stored_files import Part, Store, bounded_cluster, open_store, part_of
+from iqcar.history.cluster_name import bounded_cluster
+from iqcar.history.stored_files import Part, Store, open_store, part_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -29,7 +28,7 @@ from iqcar.history.sound_files import NO_DAY, first_line, quoted, sound_files
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     import pandas as pd
     import pyarrow as pa
@@ -42,22 +41,12 @@ MARK = "iqcar-history.json"
 _FILE = re.compile(
     r"cluster=([^/]*)/day=(\d{4}-\d\d(?:-\d\d)?|unknown)/(\d{14}-[0-9a-f]{8})\.parquet$"
 )
-_UNFINISHED = re.compile(r"/\.(\d{14})-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}$")
-"""What a writer leaves that was killed before it could rename its file."""
-_REPLACED = re.compile(
-    r"cluster=([^/]*)/month=([^/]*)/(\d{14}-[0-9a-f]{8})_by_(\d{14}-[0-9a-f]{8})$"
-)
 _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}
 _SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
 
 
-REPLACED = "replaced"
-"""Folder of empty files whose names say which files a merger has replaced: what is removed is told
-by names that iqcar wrote, never by what any file holds."""
 CLOCKS_APART_MS = 86_400_000
 """How far ahead the clock of another writer may be (a day); a file of a later time is not ours."""
-LONGEST_FOLDER = 120
-"""Bytes of a cluster's name in a path; most file systems allow 255."""
 
 Part = tuple[str, str, str]
 """Cluster, month and name of the files with what one addition or merger wrote of that month."""
@@ -166,33 +155,21 @@ class Store:
                 found.append(StoredFile(path, table.name, cluster, name[2], name[3], size))
         return sorted(found, key=lambda one: (one.batch, one.path))
 
-    def unfinished(self, table: TableSpec) -> Iterator[tuple[str, float]]:
-        """Yield what killed writers left of a table: path, and when they began, in s."""
-        if self._protocols & _OBJECTS:  # there a file appears when it is whole
-            return
+    def found(self, folder: str) -> Collection[str]:
+        """List all files below a folder of the store, hidden ones too."""
+        more = {"refresh": True} if self.has_whole_files else {}
         with self._told():
-            paths = self.files.find(f"{self.root}/{table.name}")
-        for path in paths:
-            if name := _UNFINISHED.search(path):
-                yield path, int(name[1]) / 1e3
+            paths: Collection[str] = self.files.find(f"{self.root}/{folder}", **more)
+        return paths
 
-    def mark_replaced(self, cluster: str, month: str, batches: Iterable[str], merger: str) -> None:
-        """Note that what some additions wrote of a month is in the files of a merger, too."""
-        folder = f"{self.root}/{REPLACED}/cluster={quote(cluster, safe='')}/month={month}"
-        for batch in batches:
-            self._put(folder, f"{batch}_by_{merger}", b"")
+    def note(self, folder: str, name: str) -> None:
+        """Write an empty file whose name says something."""
+        self._put(f"{self.root}/{folder}", name, b"")
 
-    def replaced(self) -> dict[Part, tuple[str, ...]]:
-        """Return the notes that a merger has replaced files, by what it has replaced."""
-        more = {"refresh": True} if self._protocols & _OBJECTS else {}
-        with self._told():
-            paths = self.files.find(f"{self.root}/{REPLACED}", **more)
-        found: dict[Part, tuple[str, ...]] = {}
-        for path in paths:
-            if name := _REPLACED.search(path):
-                part = unquote(name[1]), name[2], name[3]
-                found[part] = (*found.get(part, ()), path)
-        return found
+    @property
+    def has_whole_files(self) -> bool:
+        """Whether a file appears only when it is whole, as in a bucket."""
+        return bool(self._protocols & _OBJECTS)
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove files; one that is gone already is no error."""
@@ -354,17 +331,6 @@ class Store:
         except Exception as error:  # any backend's own error type
             said = redact_text(f"{type(error).__name__}: {error}".splitlines()[0], 300)
             raise IqcarError(f"the store cannot be used: {said}", self.url) from error
-
-
-def bounded_cluster(name: str) -> str:
-    """Return a cluster's name as it is kept: a long one is cut, and told apart by its hash."""
-    whole = name.encode("utf-8", "replace").decode()
-    if len(quote(whole, safe="")) <= LONGEST_FOLDER:
-        return whole
-    kept = whole
-    while len(quote(kept, safe="")) > LONGEST_FOLDER - 13:
-        kept = kept[: max(len(kept) - 8, 0)]
-    return f"{kept}~{sha256(whole.encode()).hexdigest()[:12]}"
 
 
 _OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"}
