@@ -1,7 +1,8 @@
 """Tell by names alone which files of a store can go: replaced by a merger, or never finished.
 
 A merger notes what it has replaced in empty files of the store:
-``replaced/cluster=NAME/month=YYYY-MM/OLD_by_NEW``. So nothing that any file holds decides what is removed.
+``replaced/cluster=NAME/month=YYYY-MM/OLD_by_NEW``. So nothing that any file holds decides what is
+removed.
 """
 
 from __future__ import annotations

@@ -164,9 +164,11 @@ _SECRET_SETTING = compiled(rf"(?i:{_SENSITIVE}|passwd|\bsas\b|connection.?string
 
 _HINT = compiled(
     rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&;][a-z_\-]{{2,20}}="
-    r"|pass|auth|bind|pw[:=]|beeline|mongo|impala|presto|trino|redis-cli|sqlcmd|bcp|isql|osql|tsql"
-    r"|smbclient|ldap|vsql|ls0tls1c|mii|(?:https?|git|ssh)://[^/ ]{1,200}@|:[0-9*]{1,5}:|rootpw"
-    r"|userpw"
+    r"|passw?d?[\"']?[=:]|-[a-z\-]{0,40}pass|value\\{0,8}[\"']?[ \t]*[:=>]"
+    r"|auth(?:orization)?\\{0,8}[\"']?[ \t]*[:=]|x-auth|bind(?:pw|cred)"
+    r"|pw[\"']?[:=]|(?:root|user)pw|ls0tls1c|:[0-9*]{1,5}:"
+    r"|(?:beeline|mongo[a-z]*|impala-shell|presto|trino|vertica|redis-cli|sqlcmd|bcp|isql|osql|tsql"
+    r"|smbclient|ldap[a-z]+|vsql)[ \t]|(?:https?|git|ssh)://[^/ ]{1,200}@"
     r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
     rf"|[A-Za-z0-9+/]{{40}}|{_NO_LETTER}(?:{token_shapes()})"
 )
