@@ -35,7 +35,9 @@ def overview(result: dict[str, Any]) -> dict[str, Any]:
         "aggressive_queries": bounded(result["aggressive_queries"][:WORST]),
         "hot_resources": bounded(result["hot_resources"][:WORST]),
         "slow_nodes": bounded(result["slow_nodes"][:WORST]),
-        "stragglers": only(result["stragglers"], ("count", "explained", "delay_ms", "by_cause")),
+        "stragglers": bounded(
+            only(result["stragglers"], ("count", "explained", "delay_ms", "by_cause"))
+        ),
         "rules": len(result["rules"]),
         "doubts": bounded(result["doubts"]),
     }
@@ -56,8 +58,8 @@ def blame(result: dict[str, Any], query: str) -> dict[str, Any]:
     """Return the waits of a query with their evidence, and whom they are blamed on."""
     one = _find(result["queries"], query)
     return {
-        **only(one, ABOUT_QUERY),
-        "waits": one["waits"],
+        **bounded(only(one, ABOUT_QUERY)),
+        "waits": bounded(one["waits"]),
         "blame": bounded(one["blame"]),
         "stragglers": bounded(one["stragglers"]),
         "wasted_elapsed_ms": one["wasted_elapsed_ms"],
@@ -111,7 +113,7 @@ def what_if(result: dict[str, Any], page: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if "queries" in result:
         found = {
-            **only(result, ("do", "self_check", "total")),
+            **bounded(only(result, ("do", "self_check", "total"))),
             "capacities": bounded(result["capacities"]),
             "queries": page_of(result["queries"], page),
             "assumptions": bounded(result["assumptions"]),
