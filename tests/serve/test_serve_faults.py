@@ -54,7 +54,7 @@ def test_a_killed_process_costs_its_analysis_only(tmp_path: Path) -> None:
         page = server.client.get(f"/applications/{first}").text
         assert "SIGKILL" in page
         assert "Try again" in page
-        assert any("SIGKILL" in line for line in server.said)
+        assert until(lambda: any("SIGKILL" in line for line in server.said))
         assert not list(server.cache.glob("unfinished-*"))
 
 
