@@ -206,7 +206,8 @@ def main() -> None:
     elif asked.case is not None:
         one_case(asked.case, asked.out, asked.made, asked.commands)
     elif fuzz(asked.minutes, asked.seed, asked.out, asked.made, asked.commands, asked.cases):
-        print(f"Wrote the findings to {asked.out}; scripts/fuzz --case NUMBER runs one again.")
+        again = "scripts/fuzz --commands" if asked.commands else "scripts/fuzz"
+        print(f"Wrote the findings to {asked.out}; {again} --case NUMBER runs one again.")
         sys.exit(1)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError, UsageError
-from iqcar.live.driver_stream import TOKEN
+from iqcar.live.driver_stream import TOKEN, is_here
 from iqcar.live.watch import Watch
 from tests.support.contended_log import contended_log
 
@@ -152,3 +152,15 @@ def test_the_token_of_a_driver_of_the_same_user_is_found(
         while not watch.over:
             watch.read()
     assert got[-1] == b"of-the-driver\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "same"),
+    [
+        ("127.0.0.1", "127.0.0.1", True), ("127.0.0.2", "127.0.0.1", True), ("::1", "::1", True),
+        ("192.0.2.2", "192.0.2.2", True), ("fe80::2%eth0", "fe80::2%eth0", True),
+        ("192.0.2.3", "192.0.2.2", False), ("fe80::3%eth0", "fe80::2%eth0", False),
+    ],
+)  # fmt: skip
+def test_only_a_driver_on_this_machine_gets_a_kept_token(there: str, here: str, same: bool) -> None:
+    assert is_here(there, here) is same

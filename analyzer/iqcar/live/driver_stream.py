@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -125,6 +126,11 @@ def _kept_token(port: int) -> str:
         return ""
 
 
+def is_here(there: str, here: str) -> bool:
+    """Tell whether the other end of a connection is on this machine, from both addresses."""
+    return there == here or ip_address(there.partition("%")[0]).is_loopback
+
+
 def _connect(address: str) -> socket.socket:
     try:
         parts = urlsplit(address)
@@ -135,7 +141,10 @@ def _connect(address: str) -> socket.socket:
         raise UsageError("is no address of a driver", address, f"write {SCHEME}host:port")
     try:
         connected = socket.create_connection((host, port), CONNECT_S)
-        if token := os.environ.get(TOKEN) or _kept_token(port):
+        token = os.environ.get(TOKEN)
+        if not token and is_here(connected.getpeername()[0], connected.getsockname()[0]):
+            token = _kept_token(port)  # it is for nobody on another machine
+        if token:
             connected.sendall(token.encode() + b"\n")
     except OSError as error:
         raise IqcarError(f"the driver does not answer: {why(error)}", address) from error

@@ -151,8 +151,9 @@ public final class LiveStream extends SparkFirehoseListener {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    close(server);
+    // First the file: as soon as the port is free another driver can write its own there.
     close(tokenFile);
+    close(server);
     followers().forEach(one -> close(one.socket));
     synchronized (asking) {
       asking.forEach(one -> close(one.socket));
