@@ -14,7 +14,7 @@ from iqcar.mcp import slices
 from iqcar.mcp.bounded import MOST_TEXT
 from iqcar.report.json.analyze import to_json
 from tests.support.contended_log import contended_log
-from tests.support.fuzz_doors import unseen
+from tests.support.unseen import unseen
 
 HOSTILE = "\u202e\u200b\x1b[2J" + "a" * 2 * MOST_TEXT
 QUERY = "q1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,9 @@ from iqcar.mcp.bounded import bounded
 from iqcar.plots.drawing import escape
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log
+from tests.support.unseen import unseen
 
 UNSEEN = "\u009b31m\u202e\u2066\u200b\u2028\x1b]0;x\x07\x7f\u0085\ufeff\U000e0041"
-HARMLESS = "\n\t\u2068\u2069"
-"""Ends of lines, and what pages put around a name to keep its direction to itself."""
-
-
-def unseen(text: str) -> set[str]:
-    kinds = ("Cc", "Cf", "Zl", "Zp")
-    return {c for c in text if unicodedata.category(c) in kinds and c not in HARMLESS}
 
 
 def hostile_log(folder: Path) -> Path:
@@ -51,6 +46,17 @@ def test_json_holds_the_same_and_nothing_unseen(value: Any) -> None:
         assert not unseen(content.decode()) - {"\x1b"}
         blank = json.loads(shown(msgspec.json.encode(value)))
         assert unseen(json.dumps(blank, ensure_ascii=False)) == set()
+
+
+def test_every_character_that_unicode_calls_unseen_is_escaped() -> None:
+    every = "".join(
+        chr(code)
+        for code in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
+    )
+    assert len(every) > 200
+    assert json_bytes(every).isascii()
+    assert not set(every) & set(shown(msgspec.json.encode(every))) - set("\u2068\u2069")
 
 
 @given(st.text())

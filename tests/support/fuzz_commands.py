@@ -17,7 +17,8 @@ import typer
 from iqcar.cli.main import app, main
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
-from tests.support.fuzz_doors import ask_server, ask_tools, unseen
+from tests.support.fuzz_doors import ask_server, ask_tools
+from tests.support.unseen import unseen
 from tests.support.varied_cluster import VariedSet, varied_set
 
 Words = list[str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import unicodedata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,16 +16,10 @@ from iqcar.serve.service import Service
 from tests.support.event_loop import run_apart
 from tests.support.fuzz_case import Finding
 from tests.support.served import served, until
+from tests.support.unseen import unseen
 
 MOST_KEYS = 3
 """Applications of a set that are analysed."""
-SHOWN = {"\n", "\t", "\r", "\u2068", "\u2069"}
-"""What pages hold themselves."""
-
-
-def unseen(text: str) -> set[str]:
-    """Characters that nobody sees, but for ends of lines and what keeps a name's direction."""
-    return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")} - SHOWN
 
 
 def ask_server(logs: str, folder: Path, query: str, found: list[Finding]) -> None:

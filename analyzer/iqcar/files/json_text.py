@@ -12,11 +12,15 @@ from typing import Any
 import msgspec
 
 _UNSEEN = re.compile(
-    rb"\x7f|\xc2[\x80-\x9f]|\xc2\xad|\xd8\x9c|\xe1\xa0\x8e|\xe2\x80[\x8b-\x8f\xa8-\xae]"
-    rb"|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81][\x80-\xbf]"
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
-"""Control characters beyond those that JSON escapes itself, marks of direction, separators of
-lines, characters without width, and tags, in UTF-8."""
+"""Control characters beyond those that JSON escapes itself, and all that Unicode calls formats
+(marks of direction, characters without width, tags) or separators of lines (Cc, Cf, Zl, Zp)."""
+
+_ISOLATES = ("\u2068", "\u2069")
+_ESCAPED = re.compile(r"(\\\\)|\\u00(?:[01][0-9a-f]|7f)")
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
@@ -33,30 +37,22 @@ def json_bytes(value: Any, indent: int | None = None) -> bytes:
     b'{"name":"a\\u202eb"}'
     """
     content = msgspec.json.encode(value)
-    return seen(content if indent is None else msgspec.json.format(content, indent=indent))
-
-
-def seen(content: bytes) -> bytes:
-    """Escape unseen characters in JSON, where they can stand in texts only."""
+    if indent is not None:
+        content = msgspec.json.format(content, indent=indent)
     if content.isascii() and b"\x7f" not in content:
         return content
-    return _UNSEEN.sub(_escaped, content)
+    return _UNSEEN.sub(_escaped, content.decode()).encode()
 
 
-def shown(content: bytes) -> bytes:
+def shown(content: bytes) -> str:
     """Replace unseen characters in JSON by blanks, escaped ones too, but for ends of lines.
 
     What keeps a text's direction to itself stays: pages put it around names.
     """
-    if not content.isascii() or b"\x7f" in content:
-        content = _UNSEEN.sub(lambda match: match[0] if match[0] in _ISOLATES else b" ", content)
-    return _ESCAPED.sub(lambda match: match[1] or b" ", content) if b"\\u00" in content else content
+    text = _UNSEEN.sub(lambda m: m[0] if m[0] in _ISOLATES else " ", content.decode())
+    return _ESCAPED.sub(lambda match: match[1] or " ", text)
 
 
-_ISOLATES = ("\u2068".encode(), "\u2069".encode())
-_ESCAPED = re.compile(rb"(\\\\)|\\u00(?:[01][0-9a-f]|7f)")
-
-
-def _escaped(match: re.Match[bytes]) -> bytes:
-    units = match[0].decode().encode("utf-16-be")
-    return b"".join(b"\\u%02x%02x" % (units[at], units[at + 1]) for at in range(0, len(units), 2))
+def _escaped(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -20,7 +20,7 @@ def json_for_html(data: Any) -> str:
     >>> json_for_html({"name": "</script>"})
     '{"name":"\\u003c/script>"}'
     """
-    return shown(msgspec.json.encode(data)).decode("utf-8").replace("<", "\\u003c")
+    return shown(msgspec.json.encode(data)).replace("<", "\\u003c")
 
 
 def source_hash(text: str) -> str:
