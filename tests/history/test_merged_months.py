@@ -12,11 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.history import add, changes, merged_months, open_store, stored_files, top, trend, who
+from iqcar.history import (
+    add,
+    changes,
+    file_names,
+    merged_months,
+    open_store,
+    stored_files,
+    top,
+    trend,
+    who,
+)
+from iqcar.history.file_names import new_batch
 from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months
 from iqcar.history.replaced_files import replaced_parts
 from iqcar.history.store_views import asked
-from iqcar.history.stored_files import Store, new_batch, write_batch
+from iqcar.history.stored_files import Store, write_batch
 from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
 from iqcar.tables import TableSpec
 from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs
@@ -72,7 +83,7 @@ def two_tables() -> Iterator[None]:
 @pytest.fixture
 def days(monkeypatch: pytest.MonkeyPatch) -> None:
     """January 2026 is the current month: a file per day is written."""
-    for module in (stored_files, merged_months):
+    for module in (file_names, merged_months):
         monkeypatch.setattr(module, "this_month", lambda: "2026-01")
 
 

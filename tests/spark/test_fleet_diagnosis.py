@@ -22,8 +22,9 @@ from iqcar.fleet import FleetSummary, diagnose_on_spark, spark_session, summary_
 from iqcar.fleet.fleet_summary import summarise
 from iqcar.history import add, open_store
 from iqcar.history.add_logs import diagnosed_rows
+from iqcar.history.file_names import new_batch
 from iqcar.history.store_views import asked
-from iqcar.history.stored_files import new_batch, write_batch
+from iqcar.history.stored_files import write_batch
 from iqcar.history.stored_tables import STORED
 from iqcar.pipeline import diagnose, read
 from iqcar.report.json.fleet import fleet_schema

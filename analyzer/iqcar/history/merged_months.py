@@ -15,16 +15,17 @@ from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from iqcar.history.file_names import NO_DAY, new_batch, this_month
 from iqcar.history.replaced_files import note_replaced, replaced_parts, unfinished
-from iqcar.history.sound_files import NO_DAY, sound_files
+from iqcar.history.sound_files import sound_files
 from iqcar.history.store_views import Asked
-from iqcar.history.stored_files import new_batch, this_month
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iqcar.history.stored_files import Part, Store, StoredFile
+    from iqcar.history.file_names import Part, StoredFile
+    from iqcar.history.stored_files import Store
 
 ENOUGH_BYTES = 16_000_000
 """What an addition or merger wrote of a month is left as it is if it is as large."""

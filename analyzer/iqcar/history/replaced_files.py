@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
+
+from iqcar.history.file_names import BATCH, cluster_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iqcar.history.stored_files import Part, Store
+    from iqcar.history.file_names import Part
+    from iqcar.history.stored_files import Store
     from iqcar.tables import TableSpec
 
 FOLDER = "replaced"
-_BATCH = r"\d{14}-[0-9a-f]{8}"
-_REPLACED = re.compile(rf"cluster=([^/]*)/month=([^/]*)/({_BATCH})_by_{_BATCH}$")
+_REPLACED = re.compile(rf"cluster=([^/]*)/month=([^/]*)/({BATCH})_by_{BATCH}$")
 _UNFINISHED = re.compile(r"/\.(\d{14})-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}$")
 """What a writer leaves that was killed before it could rename its file."""
 
@@ -29,7 +31,7 @@ def note_replaced(
 ) -> None:
     """Note that what some additions wrote of a month is in the files of a merger, too."""
     for batch in batches:
-        folder = f"{FOLDER}/cluster={quote(cluster, safe='')}/month={month}"
+        folder = f"{FOLDER}/{cluster_folder(cluster)}/month={month}"
         store.note(folder, f"{batch}_by_{merger}")
 
 

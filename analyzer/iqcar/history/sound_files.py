@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iqcar.eventlog.text.redact import redact_text
+from iqcar.history.file_names import NO_DAY
 from iqcar.history.stored_tables import APPLICATIONS
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from iqcar.history.stored_files import Store, StoredFile
+    from iqcar.history.file_names import StoredFile
+    from iqcar.history.stored_files import Store
     from iqcar.tables import TableSpec
-
-NO_DAY = "unknown"
-"""Day of applications whose start is not known."""
 
 _PARQUET = {"str": "BYTE_ARRAY", "float64": "DOUBLE", "int64": "INT64", "bool": "BOOLEAN"}
 """How Parquet calls the types of columns."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.errors import UsageError
 from iqcar.history.cluster_name import bounded_cluster
-from iqcar.history.stored_files import Part, Store, open_store, part_of
+from iqcar.history.file_names import Part, part_of
+from iqcar.history.stored_files import Store, open_store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 
 if TYPE_CHECKING:

@@ -14,17 +14,16 @@ import contextlib
 import io
 import json
 import re
-import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.eventlog.text.redact import redact_text
 from iqcar.formatting import printable
-from iqcar.history.sound_files import NO_DAY, first_line, quoted, sound_files
+from iqcar.history.file_names import cluster_folder, folder_of, in_range, named_file
+from iqcar.history.sound_files import first_line, quoted, sound_files
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 
 if TYPE_CHECKING:
@@ -34,44 +33,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+    from iqcar.history.file_names import Part, StoredFile
     from iqcar.tables import TableSpec
 
 MARK = "iqcar-history.json"
 """The file that tells a store from any other folder."""
-_FILE = re.compile(
-    r"cluster=([^/]*)/day=(\d{4}-\d\d(?:-\d\d)?|unknown)/(\d{14}-[0-9a-f]{8})\.parquet$"
-)
 _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}
 _SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
-
-
-CLOCKS_APART_MS = 86_400_000
-"""How far ahead the clock of another writer may be (a day); a file of a later time is not ours."""
-
-Part = tuple[str, str, str]
-"""Cluster, month and name of the files with what one addition or merger wrote of that month."""
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """One file of a table: where it is, what its path says, and its size in bytes."""
-
-    path: str
-    table: str
-    cluster: str
-    day: str
-    batch: str
-    size: int
-
-    @property
-    def part(self) -> Part:
-        """Which rows it holds."""
-        return part_of(self.cluster, self.day, self.batch)
-
-
-def part_of(cluster: str, day: str, batch: str) -> Part:
-    """Return which files hold a row: by its cluster, day (or month) and ``batch``."""
-    return cluster, day[: len("2026-11")], batch.rpartition("+")[2]
 
 
 @dataclass
@@ -103,7 +71,7 @@ class Store:
         held = io.BytesIO()
         # Most files hold few rows: what Parquet tells of a column would be larger than the column.
         pq.write_table(rows, held, compression="zstd", store_schema=False, write_statistics=False)
-        folder = f"{self.root}/{table.name}/cluster={quote(cluster, safe='')}/day={day}"
+        folder = f"{self.root}/{table.name}/{cluster_folder(cluster)}/day={day}"
         self._put(folder, f"{batch}.parquet", held.getvalue())
         return held.tell()
 
@@ -142,17 +110,12 @@ class Store:
                 self.files.invalidate_cache()
                 paths = self.files.find(folder, detail=True)
         found = []
-        latest = f"{time.time_ns() // 1_000_000 + CLOCKS_APART_MS:014d}"
         for path, details in paths.items():
-            name = _FILE.search(path)
-            if name is None:
-                self.put_aside(path, "it is not named as iqcar names its files")
-            elif name[3] > latest:
-                self.put_aside(path, "its name is of a later day than today")
-            elif in_range(name[2], since, until):
-                size = int(details.get("size") or 0)
-                cluster = unquote(name[1])
-                found.append(StoredFile(path, table.name, cluster, name[2], name[3], size))
+            one = named_file(path, table.name, int(details.get("size") or 0))
+            if isinstance(one, str):
+                self.put_aside(path, one)
+            elif in_range(one.day, since, until):
+                found.append(one)
         return sorted(found, key=lambda one: (one.batch, one.path))
 
     def found(self, folder: str) -> Collection[str]:
@@ -396,33 +359,3 @@ def write_batch(store: Store, cluster: str, batch: str, rows: Mapping[str, pd.Da
             held = pa.Table.from_pandas(part, schema=arrow_schema(table), preserve_index=False)
             written += store.write(table, cluster, str(day), batch, held)
     return written
-
-
-def in_range(day: str, since: str, until: str) -> bool:
-    """Tell whether a day, or some day of a month, lies in a range that includes its ends."""
-    return day == NO_DAY or (since or "0")[: len(day)] <= day <= ((until or "9")[: len(day)])
-
-
-def folder_of(start_ms: pd.Series) -> pd.Series:
-    """Return the day in UTC that each time lies in, as text; in a past month, only the month."""
-    import pandas as pd
-
-    days = pd.to_datetime(start_ms, unit="ms", utc=True).dt.strftime("%Y-%m-%d").fillna(NO_DAY)
-    months = days.str[: len("2026-11")]
-    return days.where(months == this_month(), months)
-
-
-def this_month() -> str:
-    """Return the current month in UTC."""
-    return time.strftime("%Y-%m", time.gmtime())
-
-
-def new_batch(after: str = "") -> str:
-    """Return a name for an addition or merger; it sorts after earlier ones, and after a given one.
-
-    Clocks of two writers may be apart, and two names may be made in one millisecond.
-    """
-    now = time.time_ns() // 1_000_000
-    if after:
-        now = max(now, int(after.partition("-")[0]) + 1)
-    return f"{now:014d}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,99 @@
+"""Names of the files of a store: what they say, and how they are made.
+
+``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``, or ``day=YYYY-MM`` for a past month.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_DAY = "unknown"
+"""Day of applications whose start is not known."""
+
+BATCH = r"\d{14}-[0-9a-f]{8}"
+"""How an addition or merger is named, as a regular expression."""
+
+_FILE = re.compile(
+    rf"cluster=([^/]*)/day=([12]\d{{3}}-(?:0[1-9]|1[0-2])(?:-\d\d)?|{NO_DAY})/({BATCH})\.parquet$"
+)
+
+CLOCKS_APART_MS = 86_400_000
+"""How far ahead the clock of another writer may be (a day); a file of a later time is not ours."""
+
+Part = tuple[str, str, str]
+"""Cluster, month and name of the files with what one addition or merger wrote of that month."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of a table: where it is, what its path says, and its size in bytes."""
+
+    path: str
+    table: str
+    cluster: str
+    day: str
+    batch: str
+    size: int
+
+    @property
+    def part(self) -> Part:
+        """Which rows it holds."""
+        return part_of(self.cluster, self.day, self.batch)
+
+
+def part_of(cluster: str, day: str, batch: str) -> Part:
+    """Return which files hold a row: by its cluster, day (or month) and ``batch``."""
+    return cluster, day[: len("2026-11")], batch.rpartition("+")[2]
+
+
+def cluster_folder(cluster: str) -> str:
+    """Return the name of the folder with the files of a cluster."""
+    return f"cluster={quote(cluster, safe='')}"
+
+
+def named_file(path: str, table: str, size: int) -> StoredFile | str:
+    """Return what the path of a table's file says, or why iqcar cannot have named it so."""
+    name = _FILE.search(path)
+    if name is None:
+        return "it is not named as iqcar names its files"
+    if name[3] > f"{time.time_ns() // 1_000_000 + CLOCKS_APART_MS:014d}":
+        return "its name is of a later day than today"
+    return StoredFile(path, table, unquote(name[1]), name[2], name[3], size)
+
+
+def in_range(day: str, since: str, until: str) -> bool:
+    """Tell whether a day, or some day of a month, lies in a range that includes its ends."""
+    return day == NO_DAY or (since or "0")[: len(day)] <= day <= ((until or "9")[: len(day)])
+
+
+def folder_of(start_ms: pd.Series) -> pd.Series:
+    """Return the day in UTC that each time lies in, as text; in a past month, only the month."""
+    import pandas as pd
+
+    days = pd.to_datetime(start_ms, unit="ms", utc=True).dt.strftime("%Y-%m-%d").fillna(NO_DAY)
+    months = days.str[: len("2026-11")]
+    return days.where(months == this_month(), months)
+
+
+def this_month() -> str:
+    """Return the current month in UTC."""
+    return time.strftime("%Y-%m", time.gmtime())
+
+
+def new_batch(after: str = "") -> str:
+    """Return a name for an addition or merger; it sorts after earlier ones, and after a given one.
+
+    Clocks of two writers may be apart, and two names may be made in one millisecond.
+    """
+    now = time.time_ns() // 1_000_000
+    if after:
+        now = max(now, int(after.partition("-")[0]) + 1)
+    return f"{now:014d}-{uuid.uuid4().hex[:8]}"
