@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +13,9 @@ from hypothesis import strategies as st
 import iqcar
 from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
-from tests.conftest import REPO
 from tests.support.examples import examples
 from tests.support.fuzz_commands import ELSEWHERE, WAYS, commands
+from tests.support.fuzz_script import fuzz
 from tests.support.varied_cluster import varied_set
 
 CASES = 3
@@ -30,17 +28,7 @@ def test_no_command_is_forgotten() -> None:
 
 @pytest.mark.slow
 def test_valid_logs_of_varied_clusters_break_no_promise(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable, REPO / "scripts" / "fuzz.py", "60", "--commands",
-            "--cases", str(CASES), "--seed", "5", "--out", tmp_path,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{CASES} cases" in done.stdout
+    fuzz(tmp_path, CASES, 5, "--commands")
 
 
 def test_a_set_is_the_same_whenever_it_is_made_and_sets_differ() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPO
 from tests.support.contended_log import contended_log
 from tests.support.fuzz_case import Case, make_case, run_case
+from tests.support.fuzz_script import fuzz
 from tests.support.log_sources import made_sources, recorded_log, sample, source
 
 CASES = 40
@@ -19,17 +17,7 @@ CASES = 40
 
 @pytest.mark.slow
 def test_damaged_logs_break_no_promise(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable, REPO / "scripts" / "fuzz.py", "60", "--made", "--cases", str(CASES),
-            "--seed", "7", "--out", tmp_path,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{CASES} cases" in done.stdout
+    fuzz(tmp_path, CASES, 7, "--made")
 
 
 @pytest.mark.slow

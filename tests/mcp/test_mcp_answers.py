@@ -31,6 +31,7 @@ from iqcar.serve.service import Service
 from tests.support.command import launch_imported
 from tests.support.contended_log import contended_log
 from tests.support.event_loop import run_apart
+from tests.support.mcp_client import client_of
 from tests.support.nightly_logs import nightly_logs
 from tests.support.served import WAIT_S
 
@@ -56,17 +57,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server in this process starts analyses as soon as one that has imported what they need."""
     monkeypatch.setattr(fork_server, "launch", launch_imported)
-
-
-@asynccontextmanager
-async def client_of(service: Service) -> AsyncIterator[Client]:
-    """The SDK's client, with a server in this process; both are slow to import."""
-    from mcp.client.client import Client
-
-    from iqcar.mcp.agent_server import make_server
-
-    async with service.running(), Client(make_server(service)) as client:
-        yield client
 
 
 @asynccontextmanager

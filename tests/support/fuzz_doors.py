@@ -15,6 +15,7 @@ from iqcar.serve.served_paths import Places
 from iqcar.serve.service import Service
 from tests.support.event_loop import run_apart
 from tests.support.fuzz_case import Finding
+from tests.support.mcp_client import client_of
 from tests.support.served import served, until
 from tests.support.unseen import unseen
 
@@ -72,8 +73,6 @@ def ask_tools(logs: str, folder: Path, query: str, found: list[Finding]) -> None
     """Let a client call every tool."""
 
     async def run() -> None:
-        from tests.mcp.test_mcp_answers import client_of
-
         service = Service(
             Places([logs]), Cache(folder / "kept"), Settings(), 1, store=f"{folder}/store"
         )
