@@ -35,8 +35,12 @@ def test_a_set_is_the_same_whenever_it_is_made_and_sets_differ() -> None:
     sets = [varied_set(seed) for seed in range(30)]
     assert sets == [varied_set(seed) for seed in range(30)]
     assert len({tuple(one.hosts) for one in sets}) > 20
-    common = [bool(set(one.before) & set(one.after)) for one in sets]
-    assert len(set(common)) <= 2
+    assert {bool(one.running) for one in sets} == {True, False}
+    assert {len(one.hosts) > 5 for one in sets} == {True, False}
+    assert {bool(one.queries) for one in sets} == {True, False}
+    names = [name for one in sets for name in one.before]
+    assert {Path(name).suffix for name in names} >= {"", ".gz", ".zstd", ".inprogress"}
+    assert any(name.startswith("eventlog_v2_") for name in names)
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def with_bomb(line: bytes) -> SyntheticLog:
 def test_a_bomb_of_brackets_takes_little_memory_and_the_rest_is_read(
     before: str, tmp_path: Path
 ) -> None:
-    """The process may take twice the line and some beyond what it takes without bombs."""
+    """Beyond what it takes without bombs the process may take eight times the line."""
     paths = []
     for name, opening in OPENING.items():
         line = BEFORE[before] + opening * (LINE_BYTES // len(opening))

@@ -149,7 +149,6 @@ def _application(app_id: str, cluster: _Cluster, draw: random.Random) -> tuple[S
     first = draw.choice(FIRST_IDS)
     state = _Ids(first, first, first, draw.choice(FIRST_IDS))
     now = start + 500.0
-    open_ends: list[str] = []
     for _ in range(draw.choice((0, 1, 2, 5))):
         query = draw.choice(cluster.queries)
         now += draw.uniform(0, 3000)
@@ -161,8 +160,6 @@ def _application(app_id: str, cluster: _Cluster, draw: random.Random) -> tuple[S
     ended = draw.random() < 0.75
     if ended:
         log.end(end)
-    elif open_ends:
-        log.raw(open_ends[0].encode())
     return log, ended
 
 
