@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import iqcar
 from iqcar.comparison.effects import TIME
 from iqcar.comparison.shrunken_t import judge
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,

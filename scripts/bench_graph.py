@@ -21,11 +21,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.blame.attribute import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED, Blame
-from iqcar.blame.stage_losses import STAGE_LOSSES
+from iqcar.causes.blame.attribute import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED, Blame
+from iqcar.causes.blame.stage_losses import STAGE_LOSSES
+from iqcar.causes.graph import IQCGraph, build_graph
+from iqcar.causes.graph.impact import by_source, contributions, pass_up
 from iqcar.enums import REQUESTS, ImpactModel
-from iqcar.graph import IQCGraph, build_graph
-from iqcar.graph.impact import by_source, contributions, pass_up
 from tests.support import naive_graph
 from tests.support.random_blame import named_tables
 

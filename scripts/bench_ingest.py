@@ -160,7 +160,7 @@ def measure_reader(path: Path, processes: int = 1) -> dict[str, float]:
 
 
 def read_once(path: Path, processes: int) -> None:
-    from iqcar.eventlog import ingest, read_logs
+    from iqcar.logs import ingest, read_logs
 
     # Compiled code is compiled once per installation and loaded once per process.
     large, ingest.COMPILED_FROM_BYTES = ingest.COMPILED_FROM_BYTES, 0

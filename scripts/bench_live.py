@@ -21,10 +21,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.diagnosis import Settings
-from iqcar.eventlog.events.lines import LineTally
-from iqcar.eventlog.find.log_parts import EventLog, LogPart
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import window_of
+from iqcar.logs.events.lines import LineTally
+from iqcar.logs.find.log_parts import EventLog, LogPart
 from scripts.scale_logs import START, TASK_MS, Log, _cluster, _query
 from tests.support.synthetic_log import stage_info
 

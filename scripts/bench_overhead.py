@@ -25,8 +25,8 @@ from pathlib import Path
 
 import psutil
 
-from iqcar.demo.data import make_data
-from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE, query_text
+from iqcar.apps.demo.data import make_data
+from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE, query_text
 from iqcar.rules import Pool, PoolPlan, dump_rules
 from iqcar.rules.pool_plan import Assignment
 
@@ -55,7 +55,7 @@ def run_queries(data: Path, folder: Path, rounds: int) -> Run:
     """Run every query once to warm the JVM up, then `rounds` times for the clock."""
     from pyspark.sql import SparkSession
 
-    from iqcar.demo.workload import make_views
+    from iqcar.apps.demo.workload import make_views
 
     spark = SparkSession.builder.getOrCreate()
     started = time.monotonic()

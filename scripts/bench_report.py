@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.report.html import files, render_page
+from iqcar.show.html import files, render_page
 from tests.support.browsing import chromium, open_browser
 from tests.support.many_tasks import many_tasks
 from tests.support.shown_page import show

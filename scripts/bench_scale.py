@@ -60,8 +60,8 @@ def status_mb(field: str, process: int | str = "self") -> float:
 def run_steps(log: Path) -> None:
     """Read, diagnose, and write JSON and HTML; print a line of figures after each step."""
     from iqcar.pipeline import diagnose, read
-    from iqcar.report.html import render_page
-    from iqcar.report.json.analyze import json_chunks
+    from iqcar.show.html import render_page
+    from iqcar.show.json.analyze import json_chunks
 
     def write_json(diagnosis: Any) -> None:
         with Path(os.devnull).open("wb") as out:

@@ -20,9 +20,9 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.stragglers import build_features, explain
+from iqcar.causes.stragglers import build_features, explain
+from iqcar.model.waits import measure_waits
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, SAMPLES, STAGES, TASKS, Tables
-from iqcar.waits import measure_waits
 from tests.support.random_tables import EPOCH_MS, frame
 
 TASKS_PER_STAGE, N_HOSTS, TASKS_PER_SAMPLE = 500, 100, 3

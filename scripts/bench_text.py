@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.eventlog.text import redact as redacting
-from tests.eventlog.test_fingerprint import DIFFERENT, SAME
-from tests.eventlog.test_linear import MATCHERS
+from iqcar.logs.text import redact as redacting
+from tests.logs.test_fingerprint import DIFFERENT, SAME
+from tests.logs.test_linear import MATCHERS
 from tests.support.hostile_texts import Hostile, hostile, least_cost
 
 MOST = 3.0

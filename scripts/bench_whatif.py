@@ -23,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench_blame import synthetic
 
-from iqcar.blame.attribute import attribute
-from iqcar.replay.event_loop import run
+from iqcar.causes.blame.attribute import attribute
+from iqcar.replay.loop.event_loop import run
+from iqcar.replay.whatif.model import Model, build_model
+from iqcar.replay.whatif.outcome import replay_scenario, scenario_shares
+from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.what_if import answer
 from iqcar.tables import JOBS, Tables
-from iqcar.whatif.model import Model, build_model
-from iqcar.whatif.outcome import replay_scenario, scenario_shares
-from iqcar.whatif.question import Question
-from iqcar.whatif.what_if import answer
 from tests.support.random_tables import frame
 
 

@@ -10,15 +10,15 @@ import threading
 import time
 from pathlib import Path
 
-from iqcar.demo.data import make_data
-from iqcar.demo.mix import SCHEDULE, queries_of
-from iqcar.demo.run_mix import run_mix, slots_here
+from iqcar.apps.demo.data import make_data
+from iqcar.apps.demo.mix import SCHEDULE, queries_of
+from iqcar.apps.demo.run_mix import run_mix, slots_here
 from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError
 from iqcar.live.watch import Watch
 from iqcar.live.window import Window
-from iqcar.report.terminal.layout import terminal
-from iqcar.report.terminal.live import window_view
+from iqcar.show.terminal.layout import terminal
+from iqcar.show.terminal.live import window_view
 
 REPO = Path(__file__).resolve().parent.parent
 WINDOW_MS = 60_000.0

@@ -12,7 +12,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from unittest.mock import patch
 
-from iqcar.cli.main import main as iqcar
+from iqcar.apps.cli.main import main as iqcar
 
 REPO = Path(__file__).resolve().parent.parent
 PAGE = REPO / "docs" / "tour.md"

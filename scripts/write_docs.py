@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.report.json.analyze import result_schema
+from iqcar.show.json.analyze import result_schema
 from scripts.printed_pages.commands_page import commands_page
 from scripts.printed_pages.metrics_page import metrics_page
 from scripts.printed_pages.page_parts import PRINTED, fields

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iqcar.lazy_names import lazy_names
+from iqcar.base.lazy_names import lazy_names
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from iqcar.attach.query_scope import query as query
     from iqcar.comparison.compare_sets import compare as compare
     from iqcar.comparison.comparison import Comparison as Comparison
     from iqcar.diagnosis import Diagnosis as Diagnosis
+    from iqcar.logs.attach.query_scope import query as query
     from iqcar.pipeline import diagnose as diagnose
     from iqcar.pipeline import read as read
     from iqcar.tables import Tables as Tables

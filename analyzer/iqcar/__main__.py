@@ -1,6 +1,6 @@
 """``python -m iqcar``."""
 
-from iqcar.cli.main import main
+from iqcar.apps.cli.main import main
 
 if __name__ == "__main__":
     main()

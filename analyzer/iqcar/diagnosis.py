@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
-from iqcar.replay.second_round import EarlierRound
+from iqcar.replay.rule_effect.second_round import EarlierRound
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.blame.attribute import Blame
-    from iqcar.graph import IQCGraph
-    from iqcar.plots.accessor import Plots
-    from iqcar.plots.shown_what_if import ShownWhatIf
+    from iqcar.causes.blame.attribute import Blame
+    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.stragglers import Stragglers, TaskFeatures
+    from iqcar.causes.topics import Topics
+    from iqcar.causes.wasted import WastedWork
     from iqcar.replay import Expected
+    from iqcar.replay.whatif.curves import Curve
+    from iqcar.replay.whatif.model import Model
+    from iqcar.replay.whatif.plan_capacity import Plan
+    from iqcar.replay.whatif.question import Question
+    from iqcar.replay.whatif.removal_blame import RemovalBlame
     from iqcar.rules import RejectedRule, Rule
-    from iqcar.stragglers import Stragglers, TaskFeatures
+    from iqcar.show.pictures.accessor import Plots
+    from iqcar.show.pictures.shown_what_if import ShownWhatIf
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats
-    from iqcar.topics import Topics
-    from iqcar.wasted import WastedWork
-    from iqcar.whatif.curves import Curve
-    from iqcar.whatif.model import Model
-    from iqcar.whatif.plan_capacity import Plan
-    from iqcar.whatif.question import Question
-    from iqcar.whatif.removal_blame import RemovalBlame
 
     Progress = Callable[[int, int], None]
 
@@ -142,7 +142,7 @@ class Diagnosis:
         Returns
         -------
         DataFrame
-            As :func:`iqcar.verdict.owner_losses.losses_by_owner`: victim, source, kind, resource,
+            As :func:`iqcar.say.owner_losses.losses_by_owner`: victim, source, kind, resource,
             lost_ms (elapsed; sums to ``lost_ms().sum()``), share, evidence.
 
         Raises
@@ -150,14 +150,14 @@ class Diagnosis:
         UsageError
             If it is nothing to group by.
         """
-        from iqcar.verdict.owner_losses import losses_by_owner
+        from iqcar.say.owner_losses import losses_by_owner
 
         return losses_by_owner(self.graph, self.tables, self.blame, grouping)
 
     @property
     def plot(self) -> Plots:
         """Pictures as Plotly figures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
-        from iqcar.plots.accessor import Plots
+        from iqcar.show.pictures.accessor import Plots
 
         return Plots(self)
 
@@ -170,7 +170,7 @@ class Diagnosis:
         IqcarError
             If nothing of the run can be replayed.
         """
-        from iqcar.whatif.model import build_model
+        from iqcar.replay.whatif.model import build_model
 
         if self.fitted is not None and not self.curves:
             return self.fitted
@@ -195,7 +195,7 @@ class Diagnosis:
         UsageError
             If it cannot be read or is no such file.
         """
-        from iqcar.whatif.curves import read_curves
+        from iqcar.replay.whatif.curves import read_curves
 
         return replace(self, curves=tuple(read_curves(path)))
 
@@ -210,7 +210,7 @@ class Diagnosis:
         progress : callable, optional
             Called with the replays done and the replays in all, after each.
         **changes
-            In place of a question: what :func:`iqcar.whatif.question.ask` takes, such as
+            In place of a question: what :func:`iqcar.replay.whatif.question.ask` takes, such as
             ``remove="etl_heavy"``, ``slots=+8``, ``start={"x": "+10m"}``, ``disk="2x"``.
 
         Raises
@@ -218,9 +218,9 @@ class Diagnosis:
         UsageError
             If a query or host is not there, or values are absurd or contradict each other.
         """
-        from iqcar.plots.shown_what_if import ShownWhatIf
-        from iqcar.whatif.question import ask
-        from iqcar.whatif.what_if import answer
+        from iqcar.replay.whatif.question import ask
+        from iqcar.replay.whatif.what_if import answer
+        from iqcar.show.pictures.shown_what_if import ShownWhatIf
 
         wanted = question if question is not None else ask(**changes)
         found = answer(self.what_if_model, wanted, self._find_for, progress)
@@ -250,7 +250,7 @@ class Diagnosis:
         UsageError
             If neither or both are given, or a value is absurd.
         """
-        from iqcar.whatif.plan_capacity import plan_capacity
+        from iqcar.replay.whatif.plan_capacity import plan_capacity
 
         if (executors is None) == (slots is None):
             raise UsageError("needs executors or slots", "plan", "give one of them")
@@ -273,7 +273,7 @@ class Diagnosis:
         UsageError
             If there is no such query, it did not end, or the replay does not reproduce it.
         """
-        from iqcar.whatif.removal_blame import blame_by_removal
+        from iqcar.replay.whatif.removal_blame import blame_by_removal
 
         rows = self._find_for(wanted, "--blame")
         hurts = self.graph.who_hurts_whom()
@@ -287,8 +287,8 @@ class Diagnosis:
         return find_query(self.tables.queries, wanted, option)
 
     def phases(self, method: str = "merge") -> pd.DataFrame:
-        """Phases of tasks that the plugin profiled: :func:`iqcar.waits.phases.phases_of`."""
-        from iqcar.waits.phases import phases_of
+        """Phases of tasks that the plugin profiled: :func:`iqcar.model.waits.phases.phases_of`."""
+        from iqcar.model.waits.phases import phases_of
 
         return phases_of(self.tables, method)
 
@@ -321,7 +321,7 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """Show the verdict in a notebook: sentences, bars of blame, doubts."""
-        from iqcar.plots.notebook import notebook_html
+        from iqcar.show.pictures.notebook import notebook_html
 
         return notebook_html(self)
 

@@ -12,37 +12,37 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from iqcar.blame.attribute import attribute
-from iqcar.blame.folding import MOST_SOURCES
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.blame.folding import MOST_SOURCES
+from iqcar.causes.graph import build_graph, weighing
+from iqcar.causes.stragglers import StragglerSettings, build_features, find_stragglers
+from iqcar.causes.wasted import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.doubts.diagnosis_doubts import find_doubts
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.eventlog import join_samples, read_logs
-from iqcar.eventlog.leave_out import leave_out
-from iqcar.graph import build_graph, weighing
+from iqcar.logs import join_samples, read_logs
+from iqcar.logs.leave_out import leave_out
+from iqcar.model.doubts.diagnosis_doubts import find_doubts
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
+from iqcar.model.queries.owners import checked_grouping
+from iqcar.model.waits import measure_waits
+from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.proposals import with_rules
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
-from iqcar.queries.owners import checked_grouping
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
-from iqcar.waits import measure_waits
-from iqcar.waits.by_query import sum_query_waits
-from iqcar.wasted import find_wasted_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iqcar.blame.attribute import Blame
-    from iqcar.demand.device import Device
+    from iqcar.causes.blame.attribute import Blame
+    from iqcar.causes.stragglers import Stragglers, TaskFeatures
+    from iqcar.causes.topics import Topics, TopicSettings
     from iqcar.enums import Request
-    from iqcar.eventlog import ReadProgress
-    from iqcar.eventlog.find.log_parts import EventLog
+    from iqcar.logs import ReadProgress
+    from iqcar.logs.find.log_parts import EventLog
+    from iqcar.model.demand.device import Device
     from iqcar.rules import RulesFile
-    from iqcar.stragglers import Stragglers, TaskFeatures
     from iqcar.tables import Tables
-    from iqcar.topics import Topics, TopicSettings
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -62,7 +62,7 @@ def read(
     ----------
     paths : path, or sequence of paths or EventLog
         Files, directories, globs, rolling directories, zips, or URLs; or logs that
-        :func:`iqcar.eventlog.find.locate.locate` found before.
+        :func:`iqcar.logs.find.locate.locate` found before.
     query_by : QueryBy or str
         What counts as one query.
     samples : path, or sequence of paths
@@ -101,7 +101,7 @@ def stragglers_of(tables: Tables, settings: StragglerSettings | None = None) -> 
     tables : Tables
         From :func:`read`.
     settings : StragglerSettings, optional
-        Thresholds; see :class:`iqcar.stragglers.StragglerSettings`.
+        Thresholds; see :class:`iqcar.causes.stragglers.StragglerSettings`.
     """
     chosen = settings or StragglerSettings()
     waits = measure_waits(tables)
@@ -142,9 +142,9 @@ def _topics(
     progress: Callable[[int, int], None] | None = None,
 ) -> Topics:
     # Only here: nobody waits for numba who has not asked for topics.
-    from iqcar.topics import TopicSettings, find_topics
-    from iqcar.topics.blame_of_topics import blamed_for
-    from iqcar.topics.topic_of_straggler import straggler_topics
+    from iqcar.causes.topics import TopicSettings, find_topics
+    from iqcar.causes.topics.blame_of_topics import blamed_for
+    from iqcar.causes.topics.topic_of_straggler import straggler_topics
 
     found = find_topics(features, settings or TopicSettings(), progress)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]
@@ -194,8 +194,8 @@ def diagnose(
         File with kinds of advice in the format of ``rules/advice_kinds.json``; ours by default.
     all_sources : bool
         Whether each query names everybody who was in its way. By default the largest
-        :data:`iqcar.blame.folding.MOST_SOURCES` are named, and one row of the kind ``rest`` holds
-        the others: who hurts whom grows with the square of the queries that run at once.
+        :data:`iqcar.causes.blame.folding.MOST_SOURCES` are named, and one row of the kind ``rest``
+        holds the others: who hurts whom grows with the square of the queries that run at once.
     all_rules : bool
         Whether rules that are predicted to harm are kept among the rules. By default they are in
         ``rejected_rules``.

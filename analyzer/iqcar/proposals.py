@@ -6,23 +6,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iqcar.replay import Prediction, predict
-from iqcar.replay.second_round import EarlierRound, add_to, look_back, rules_doubt
+from iqcar.replay.rule_effect.second_round import EarlierRound, add_to, look_back, rules_doubt
+from iqcar.replay.whatif.device_replay import MOST_TASKS, DeviceReplay
+from iqcar.replay.whatif.model import FEW_TASKS, build_model
 from iqcar.rules import advise, propose, recorded_priorities
 from iqcar.rules.executor_advice import advise_on_executors
 from iqcar.rules.topic_reasons import straggler_names, with_topics
-from iqcar.whatif.device_replay import MOST_TASKS, DeviceReplay
-from iqcar.whatif.model import FEW_TASKS, build_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from iqcar.blame.attribute import Blame
+    from iqcar.causes.blame.attribute import Blame
     from iqcar.diagnosis import Diagnosis
+    from iqcar.replay.whatif.model import Model
     from iqcar.rules import Rule, RulesFile
     from iqcar.tables import Tables
-    from iqcar.whatif.model import Model
 
 
 def with_rules(

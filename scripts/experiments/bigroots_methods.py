@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from iqcar.causes.stragglers import PAPER_FEATURES, StragglerSettings, TaskFeatures
+from iqcar.causes.stragglers.bigroots import cause_names, find_marks
+from iqcar.causes.stragglers.cause_evidence import Marks
+from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK, after, before
+from iqcar.causes.stragglers.peers import Compared
 from iqcar.enums import CauseEvidence
-from iqcar.stragglers import PAPER_FEATURES, StragglerSettings, TaskFeatures
-from iqcar.stragglers.bigroots import cause_names, find_marks
-from iqcar.stragglers.cause_evidence import Marks
-from iqcar.stragglers.feature_list import CPU, DISK, NETWORK, after, before
-from iqcar.stragglers.peers import Compared
 from tests.support.pearson_baseline import PccSettings, pcc_marks
 
 CAUSES = dict(zip((CPU, DISK, NETWORK), RESOURCES, strict=True))

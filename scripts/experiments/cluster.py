@@ -16,9 +16,9 @@ from pathlib import Path
 
 from loadable_hosts import Host, Size, hosts
 
-from iqcar.attach.plugin_jar import listener_jar
-from iqcar.attach.spark_conf import SparkConf
-from iqcar.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
+from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
+from iqcar.logs.attach.plugin_jar import listener_jar
+from iqcar.logs.attach.spark_conf import SparkConf
 
 MASTER = "127.0.0.1"
 START_S = 180.0

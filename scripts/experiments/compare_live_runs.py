@@ -30,10 +30,10 @@ from compare_live_arms import (
     Setup,
 )
 
-from iqcar.attach.plugin_jar import listener_jar
-from iqcar.attach.spark_conf import SparkConf
-from iqcar.demo.data import make_data
-from iqcar.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
+from iqcar.apps.demo.data import make_data
+from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
+from iqcar.logs.attach.plugin_jar import listener_jar
+from iqcar.logs.attach.spark_conf import SparkConf
 from tests.support import quick_spark
 
 SCALE = 0.2

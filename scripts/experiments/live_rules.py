@@ -31,7 +31,7 @@ from live_rules_result import BASE, load, result
 from live_rules_table import live_rules
 
 import iqcar
-from iqcar.demand.outside_load import outside_load
+from iqcar.model.demand.outside_load import outside_load
 from iqcar.rules import Pool, PoolPlan, Recorded, Rule, RuleType, dump_rules
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.rules.compiled_file import dump_compiled

@@ -17,7 +17,7 @@ from arms import Arm, alternate, base_queries, fresh, options, run_once, save
 from tables import rules_efficacy
 
 import iqcar
-from iqcar.demo.run_mix import Run
+from iqcar.apps.demo.run_mix import Run
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.rules import Rule, dump_compiled

@@ -16,7 +16,7 @@ from arms import Arm, alternate, base_queries, fresh, options, run_once, save
 from tables import source_elimination
 
 import iqcar
-from iqcar.demo.run_mix import Run
+from iqcar.apps.demo.run_mix import Run
 
 EXPERIMENT = "source_elimination"
 LEAST_DOR = 0.02

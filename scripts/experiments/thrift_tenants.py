@@ -26,9 +26,9 @@ from thrift_server import Session, thrift_server
 from thrift_tenants_table import thrift_tenants
 
 import iqcar
-from iqcar.attach.plugin_jar import listener_jar
-from iqcar.attach.spark_conf import SparkConf
-from iqcar.demand.outside_load import outside_load
+from iqcar.logs.attach.plugin_jar import listener_jar
+from iqcar.logs.attach.spark_conf import SparkConf
+from iqcar.model.demand.outside_load import outside_load
 from iqcar.rules import PoolPlan, Recorded, dump_rules
 from iqcar.rules.pool_plan import Assignment, Pool
 from iqcar.tables import texts

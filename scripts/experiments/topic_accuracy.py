@@ -17,8 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from iqcar.causes.topics import TopicSettings, find_topics
 from iqcar.enums import LearnerSet
-from iqcar.topics import TopicSettings, find_topics
 from tests.support.hound_traces import plant
 from tests.support.topic_truth import nearness
 

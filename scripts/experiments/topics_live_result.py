@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 import iqcar
+from iqcar.causes.topics import Topics
 from iqcar.pipeline import stragglers_of, topics_of
 from iqcar.rules import advise
 from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.tables import Tables, texts
-from iqcar.topics import Topics
 
 WARM_UP = "warm-up"
 NAMES_OF = {

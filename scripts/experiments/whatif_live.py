@@ -29,7 +29,7 @@ from whatif_live_asked import POOLS, RULES, Asked, base_queries, measured_s, pre
 from whatif_live_result import result
 from whatif_live_table import whatif_live
 
-from iqcar.demo.mix import Arrival, Query, query_text
+from iqcar.apps.demo.mix import Arrival, Query, query_text
 
 EXPERIMENT = "whatif_live"
 HOSTS = ("127.0.0.2", "127.0.0.3")

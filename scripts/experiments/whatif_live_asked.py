@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 import iqcar
-from iqcar.demo.mix import Query, heavy_text
+from iqcar.apps.demo.mix import Query, heavy_text
 from iqcar.diagnosis import Diagnosis
-from iqcar.replay.event_loop import run
-from iqcar.whatif.intervene import intervene
-from iqcar.whatif.outcome import scenario_shares
-from iqcar.whatif.question import ask
-from iqcar.whatif.scenario import Scenario
+from iqcar.replay.loop.event_loop import run
+from iqcar.replay.whatif.intervene import intervene
+from iqcar.replay.whatif.outcome import scenario_shares
+from iqcar.replay.whatif.question import ask
+from iqcar.replay.whatif.scenario import Scenario
 
 HOG = "etl_heavy"
 STARTS_S = {HOG: 0.0, "q97": 0.3, "q51": 0.8, "q39b": 1.3}
@@ -51,7 +51,7 @@ class Asked:
     ----------
     name : of the mix.
     kind : of the question.
-    change : what :func:`iqcar.whatif.question.ask` takes.
+    change : what :func:`iqcar.replay.whatif.question.ask` takes.
     queries : of the mix.
     """
 

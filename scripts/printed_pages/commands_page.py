@@ -30,7 +30,7 @@ def commands_page() -> str:
     """Every command with its arguments and options."""
     from typer.main import get_command
 
-    from iqcar.cli.main import app
+    from iqcar.apps.cli.main import app
 
     commands = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from iqcar.apps.serve.analyses import State
+from iqcar.apps.serve.loss_totals import MAX_REMEMBERED
+from iqcar.apps.serve.losses import LABEL_CHARACTERS, MOST_NAMED, MOST_OF_RESULT, NAMES
+from iqcar.apps.serve.metric_families import FAMILIES
+from iqcar.apps.serve.metrics import UNREAD
 from iqcar.enums import BlameKind, InputStatus, Resource
-from iqcar.serve.analyses import State
-from iqcar.serve.loss_totals import MAX_REMEMBERED
-from iqcar.serve.losses import LABEL_CHARACTERS, MOST_NAMED, MOST_OF_RESULT, NAMES
-from iqcar.serve.metric_families import FAMILIES
-from iqcar.serve.metrics import UNREAD
 from scripts.printed_pages.page_parts import PRINTED
 
 METRICS = f"""\

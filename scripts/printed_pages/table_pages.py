@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from iqcar.comparison.as_printed import PRINTED_FINDINGS
+from iqcar.causes.stragglers import (
+    FEATURES,
+    STRAGGLER_CAUSES,
+    STRAGGLER_SOURCES,
+    STRAGGLERS,
+)
+from iqcar.causes.topics import (
+    MIXTURES,
+    STRAGGLER_TOPICS,
+    TOPIC_JOBS,
+    TOPIC_SOURCES,
+    TOPIC_WORDS,
+    TOPICS,
+    VALIDATION,
+)
+from iqcar.causes.wasted import WASTED_TASKS, WASTED_WORK
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.comparison.structures import STRUCTURES
 from iqcar.comparison.variation import VARIATION
-from iqcar.demand.demand_tables import CAPACITIES, OWN_RATES
 from iqcar.enums import (
     BaseModel,
     BlameKind,
@@ -30,27 +44,13 @@ from iqcar.enums import (
     WasteCause,
 )
 from iqcar.history.stored_tables import STORED
-from iqcar.inject.anomalies import Anomaly, Pattern
-from iqcar.stragglers import (
-    FEATURES,
-    STRAGGLER_CAUSES,
-    STRAGGLER_SOURCES,
-    STRAGGLERS,
-)
+from iqcar.lab.inject.anomalies import Anomaly, Pattern
+from iqcar.model.demand.demand_tables import CAPACITIES, OWN_RATES
+from iqcar.model.waits import WAITS
+from iqcar.model.waits.by_query import QUERY_WAITS
+from iqcar.model.waits.phases import PHASES
+from iqcar.papers.spectroscope.as_printed import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec
-from iqcar.topics import (
-    MIXTURES,
-    STRAGGLER_TOPICS,
-    TOPIC_JOBS,
-    TOPIC_SOURCES,
-    TOPIC_WORDS,
-    TOPICS,
-    VALIDATION,
-)
-from iqcar.waits import WAITS
-from iqcar.waits.by_query import QUERY_WAITS
-from iqcar.waits.phases import PHASES
-from iqcar.wasted import WASTED_TASKS, WASTED_WORK
 from scripts.printed_pages.page_parts import PRINTED
 
 COMPARED_TABLES = (*COMPARISON_TABLES, STRUCTURES, VARIATION, PRINTED_FINDINGS)

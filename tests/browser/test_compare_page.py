@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import iqcar
+from iqcar.base.formatting import duration, signed
 from iqcar.comparison.comparison import Comparison, relative
-from iqcar.formatting import duration, signed
-from iqcar.report.html.compare import render_comparison
-from iqcar.report.json.compare import compare_to_dict
+from iqcar.show.html.compare import render_comparison
+from iqcar.show.json.compare import compare_to_dict
 from tests.browser.test_report_page_access import serious
 from tests.support.browsing import needs_chromium
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs

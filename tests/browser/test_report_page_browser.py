@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import iqcar
+from iqcar.base.formatting import duration, percent
 from iqcar.diagnosis import Diagnosis
-from iqcar.formatting import duration, percent
-from iqcar.report.json.analyze import to_dict
-from iqcar.verdict.blamed import cause_name
+from iqcar.say.blamed import cause_name
+from iqcar.show.json.analyze import to_dict
 from tests.support.browsing import needs_chromium
 from tests.support.crowded_log import NAMES, crowded_log
 from tests.support.shown_page import Shown, show, write_page
@@ -288,7 +288,7 @@ def test_stragglers_are_shown_beside_the_others_stage_by_stage(
 
 
 def test_what_was_clicked_in_a_hostile_log_stays_text(browser: Browser, tmp_path: Path) -> None:
-    from tests.report.test_report_page import HOSTILE
+    from tests.show.report.test_report_page import HOSTILE
 
     path = crowded_log(names=HOSTILE).write(tmp_path / "app-1")
     diagnosis = iqcar.diagnose(iqcar.read(path))

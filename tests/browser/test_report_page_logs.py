@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iqcar.formatting import duration
-from iqcar.report.json.analyze import to_dict
+from iqcar.base.formatting import duration
+from iqcar.show.json.analyze import to_dict
 from tests.support.browsing import needs_chromium
 from tests.support.real_logs import LOGS, diagnosis_of_log
 from tests.support.shown_page import show, write_page

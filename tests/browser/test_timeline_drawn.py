@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.plots.palette import PHASE_COLOURS
-from iqcar.plots.timeline import Timeline
+from iqcar.show.pictures.palette import PHASE_COLOURS
+from iqcar.show.pictures.timeline import Timeline
 from tests.support.browsing import Watched, needs_chromium
 from tests.support.interval_profiles import intervals_of
 from tests.support.many_tasks import many_tasks
@@ -139,7 +139,7 @@ def test_tasks_are_drawn_as_their_phases(browser, tmp_path: Path) -> None:
         ]
     )
     tables = diagnosis.tables.with_(intervals=intervals)
-    shown = iqcar.plots.lanes(tables, diagnosis.waits, "phase")
+    shown = iqcar.show.pictures.lanes(tables, diagnosis.waits, "phase")
     shown.write_html(tmp_path / "page.html")
     watched = opened(browser, tmp_path / "page.html")
     page = watched.page

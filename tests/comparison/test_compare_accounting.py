@@ -16,10 +16,10 @@ import iqcar
 from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES, PART_NAMES
 from iqcar.errors import IqcarError
-from iqcar.eventlog.leave_out import leave_out
-from iqcar.eventlog.merge import merge
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
+from iqcar.logs.leave_out import leave_out
+from iqcar.logs.merge import merge
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
 from iqcar.tables import Tables
 from tests.support.compared_runs import SUITE, run_log, suite_with
 from tests.support.examples import examples

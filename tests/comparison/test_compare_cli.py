@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from iqcar.report.json.compare import compare_schema
+from iqcar.show.json.compare import compare_schema
 from tests.support.command import iqcar
 from tests.support.compared_runs import (
     FIRST_DAY_MS,

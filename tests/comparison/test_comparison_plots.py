@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 import iqcar
+from iqcar.base.formatting import duration
 from iqcar.comparison.baseline import dump_baseline
 from iqcar.comparison.comparison import Comparison
 from iqcar.errors import UsageError
-from iqcar.formatting import duration
-from iqcar.plots.drawing import Drawing
-from iqcar.plots.run_dots import run_dots
-from iqcar.plots.stage_graphs import StageNode, stage_graphs
-from iqcar.plots.waterfall import waterfall
+from iqcar.show.pictures.drawing import Drawing
+from iqcar.show.pictures.run_dots import run_dots
+from iqcar.show.pictures.stage_graphs import StageNode, stage_graphs
+from iqcar.show.pictures.waterfall import waterfall
 from tests.support.compared_runs import SUITE, QueryWork, StageWork, suite_with, write_runs
 
 HOSTILE = "<script>alert(1)</script>&\"'"

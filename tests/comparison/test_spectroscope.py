@@ -10,8 +10,13 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.comparison.kolmogorov_smirnov import ks_test
-from iqcar.comparison.spectroscope import Edges, PrintedFinding, Requests, compare_as_printed
+from iqcar.papers.spectroscope.kolmogorov_smirnov import ks_test
+from iqcar.papers.spectroscope.spectroscope import (
+    Edges,
+    PrintedFinding,
+    Requests,
+    compare_as_printed,
+)
 from tests.support.naive_spectroscope import Latency, Request, compare_naively, p_by_counting
 
 GRAPHS = ["0 join\n1 scan\n1 scan", "0 broadcast\n1 scan", "0 sort"]

@@ -10,9 +10,9 @@ from iqcar.comparison.query_path import query_paths
 from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.stage_parts import stage_parts
 from iqcar.enums import RunBy
-from iqcar.queries.identify import identify
+from iqcar.model.queries.identify import identify
+from iqcar.model.waits import measure_waits
 from iqcar.tables import Tables
-from iqcar.waits import measure_waits
 from tests.support.tiny_tables import tiny_tables
 
 

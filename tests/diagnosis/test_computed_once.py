@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import iqcar
-from iqcar.blame.attribute import attribute
-from iqcar.cli.main import main
-from iqcar.graph import views
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
-from iqcar.stragglers import build_features
-from iqcar.waits import measure_waits
+from iqcar.apps.cli.main import main
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.graph import views
+from iqcar.causes.stragglers import build_features
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
+from iqcar.model.waits import measure_waits
 from tests.support.crowded_log import crowded_log
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ ONCE = (
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Number of calls of each function, whichever module imported it."""
     import iqcar.pipeline
-    import iqcar.report.html  # noqa: F401 (it must be imported before its names are replaced)
+    import iqcar.show.html  # noqa: F401 (it must be imported before its names are replaced)
 
     counts: Counter[str] = Counter()
 

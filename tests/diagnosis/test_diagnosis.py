@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
-from iqcar.report.json.analyze import to_dict
+from iqcar.show.json.analyze import to_dict
 from tests.support.crowded_log import crowded_log
 from tests.support.examples import examples
 from tests.support.plotted import diagnosis_of

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.causes.topics import Jobs, Tally
 from iqcar.fleet import send_code, transport
 from iqcar.fleet.faults import FaultsError
 from iqcar.fleet.job_batches import bundles
@@ -27,7 +28,6 @@ from iqcar.fleet.packing import (
     together,
 )
 from iqcar.fleet.session import failure
-from iqcar.topics import Jobs, Tally
 from tests.support.fleet_logs import fleet_log
 
 HOSTS = st.dictionaries(
@@ -171,12 +171,12 @@ import sys
 from iqcar.fleet import steps
 from iqcar.fleet.job_batches import bundles
 from iqcar.pipeline import read
-from iqcar.stragglers import StragglerSettings, build_features
-from iqcar.topics import Jobs, TopicSettings
-from iqcar.waits import measure_waits
+from iqcar.causes.stragglers import StragglerSettings, build_features
+from iqcar.causes.topics import Jobs, TopicSettings
+from iqcar.model.waits import measure_waits
 
 def versions():
-    kernels = [m for name, m in sys.modules.items() if name.startswith("iqcar.topics.kernels.")]
+    kernels = [m for n, m in sys.modules.items() if n.startswith("iqcar.causes.topics.kernels.")]
     found = [one for module in kernels for one in vars(module).values()]
     return sum(len(one.signatures) for one in found if hasattr(one, "signatures"))
 

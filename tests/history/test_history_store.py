@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import iqcar as package
+from iqcar.causes.stragglers.straggler_counts import by_cause
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history import add, open_store, top, trend, who
 from iqcar.history.add_logs import diagnosed_rows
@@ -20,8 +21,7 @@ from iqcar.history.ask_store import OWNERS
 from iqcar.history.store_views import asked
 from iqcar.history.stored_files import MARK
 from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
-from iqcar.report.json.history import history_schema
-from iqcar.stragglers.straggler_counts import by_cause
+from iqcar.show.json.history import history_schema
 from iqcar.tables import TableSpec
 from tests.support.command import iqcar
 from tests.support.contended_log import contended_log

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from iqcar.diagnosis import Settings
-from iqcar.eventlog.events.lines import LineTally
-from iqcar.eventlog.find.log_parts import EventLog, LogPart
 from iqcar.live import growing_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import Window, window_of
+from iqcar.logs.events.lines import LineTally
+from iqcar.logs.find.log_parts import EventLog, LogPart
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics
 
 WINDOW_MS = 20_000.0

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-from iqcar.cli.main import app
+from iqcar.apps.cli.main import app
 from iqcar.errors import IqcarError
-from iqcar.report.json.live import live_schema
 from iqcar.rules import load_rules_file
+from iqcar.show.json.live import live_schema
 from tests.rules.test_rules_check import NAMES, workload
 from tests.support.replayed_log import write_log
 

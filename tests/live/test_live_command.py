@@ -11,7 +11,7 @@ import pytest
 
 from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
-from iqcar.report.json.live import live_schema
+from iqcar.show.json.live import live_schema
 from tests.live.test_window import queue
 from tests.support.command import Forked, iqcar
 from tests.support.contended_log import contended_log

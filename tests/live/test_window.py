@@ -10,7 +10,7 @@ import iqcar
 from iqcar.diagnosis import Settings
 from iqcar.live.watch import Watch
 from iqcar.live.window import Window
-from iqcar.waits.columns import ESTIMATED
+from iqcar.model.waits.columns import ESTIMATED
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
 

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from typer.main import get_command
 
-from iqcar.cli.main import app
+from iqcar.apps.cli.main import app
 from scripts import tour, tour_logs
 from tests.conftest import REPO
 

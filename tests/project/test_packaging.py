@@ -96,7 +96,7 @@ def built_without_maven(sources: Path, target: str, tmp_path: Path) -> Path:
 
 def test_without_maven_the_wheel_is_made_without_the_plugin(sources: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(built_without_maven(sources, "wheel", tmp_path)) as archive:
-        assert "iqcar/cli/main.py" in archive.namelist()
+        assert "iqcar/apps/cli/main.py" in archive.namelist()
         assert JAR not in archive.namelist()
 
 
@@ -127,7 +127,7 @@ def test_the_sdist_holds_all_that_a_wheel_is_made_of(sources: Path, tmp_path: Pa
         names = {name.partition("/")[2] for name in archive.getnames()}
     java = {p.relative_to(REPO).as_posix() for p in (REPO / "listener/src").rglob("*.java")}
     assert java | {"listener/pom.xml", "listener/target/iqcar-listener.jar"} <= names
-    assert {"hatch_build.py", "analyzer/iqcar/cli/main.py", "rules/advice.json"} <= names
+    assert {"hatch_build.py", "analyzer/iqcar/apps/cli/main.py", "rules/advice.json"} <= names
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_the_wheel_says_who_it_is(wheel: Path) -> None:
         assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert metadata["Version"] == iqcar.__version__
     assert metadata["Requires-Python"] == ">=3.10"
-    assert "iqcar = iqcar.cli.main:main" in entry_points
+    assert "iqcar = iqcar.apps.cli.main:main" in entry_points
 
 
 def test_no_file_of_the_project_names_a_path_of_somebody_s_machine() -> None:

@@ -21,10 +21,10 @@ sys.path.insert(0, str(REPO / "scripts"))
 
 from scale_logs import CASES
 
-from iqcar.eventlog.assemble.stage_graph import link_stages
-from iqcar.eventlog.events.job_state import Listed
+from iqcar.logs.assemble.stage_graph import link_stages
+from iqcar.logs.events.job_state import Listed
 from iqcar.pipeline import diagnose, read
-from iqcar.report.json.analyze import to_json
+from iqcar.show.json.analyze import to_json
 from iqcar.tables import compiled
 from tests.support.naive_stage_graph import latest_before
 

@@ -21,7 +21,7 @@ def test_every_file_that_is_named_exists() -> None:
 
 
 def test_one_process_begins_with_what_computes_the_others_with_what_waits() -> None:
-    units = ["tests/waits/test_waits.py", "tests/spark/test_fleet.py", LONGEST[-1], CLUSTER]
+    units = ["tests/model/waits/test_waits.py", "tests/spark/test_fleet.py", LONGEST[-1], CLUSTER]
     waiting = sorted(units, key=lambda unit: turn(unit, True))
     computing = sorted(units, key=lambda unit: turn(unit, False))
     assert waiting == [CLUSTER, "tests/spark/test_fleet.py", LONGEST[-1], units[0]]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, run_numbers
 from iqcar.enums import Request, Resource
-from iqcar.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, run_numbers
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.errors import IqcarError
 from iqcar.replay import replay
-from iqcar.replay.event_loop import run
-from iqcar.replay.idle_slots import idle_slot_ms
-from iqcar.replay.scheduling import NO_CAP
-from iqcar.report.terminal.rules_compile import print_plan
+from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.idle_slots import idle_slot_ms
+from iqcar.replay.loop.scheduling import NO_CAP
 from iqcar.rules import (
     Assignment,
     Pool,
@@ -34,7 +33,8 @@ from iqcar.rules import (
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.rules.how_to import how_to
 from iqcar.rules.vocabulary.data_files import rule_schema
-from iqcar.verdict.rule_lines import rule_lines
+from iqcar.say.rule_lines import rule_lines
+from iqcar.show.terminal.rules_compile import print_plan
 from tests.replay.test_rejected_rules import query
 from tests.support.naive_replay import ExecutorPlan, Problem, simulate, tables_of
 from tests.support.naive_sharing import random_input

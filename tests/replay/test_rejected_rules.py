@@ -9,16 +9,16 @@ import jsonschema
 import pytest
 
 import iqcar
+from iqcar.causes.graph import build_graph
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
-from iqcar.graph import build_graph
-from iqcar.plots.notebook import notebook_html
 from iqcar.replay import Prediction, predict
-from iqcar.report.html import render_page
-from iqcar.report.html.rules import rules_section
-from iqcar.report.json.analyze import result_schema, to_json
-from iqcar.report.terminal.analyze import print_diagnosis
 from iqcar.rules import compile_rules, dump_compiled, parse_rules_file, propose
+from iqcar.show.html import render_page
+from iqcar.show.html.rules import rules_section
+from iqcar.show.json.analyze import result_schema, to_json
+from iqcar.show.pictures.notebook import notebook_html
+from iqcar.show.terminal.analyze import print_diagnosis
 from tests.support.command import iqcar as command
 from tests.support.naive_replay import (
     ExecutorPlan,

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.causes.graph import build_graph
 from iqcar.enums import Request
-from iqcar.graph import build_graph
 from iqcar.replay import predict
-from iqcar.report.json.analyze import result_schema, to_json
-from iqcar.report.terminal.analyze import print_diagnosis
 from iqcar.rules import propose
 from iqcar.rules.outlook import (
     LEAST_GAIN_SHARE,
@@ -23,6 +21,8 @@ from iqcar.rules.outlook import (
     outlook_of,
 )
 from iqcar.rules.vocabulary.data_files import rule_schema
+from iqcar.show.json.analyze import result_schema, to_json
+from iqcar.show.terminal.analyze import print_diagnosis
 from tests.support.contended_log import contended_log
 from tests.support.naive_replay import (
     ExecutorPlan,

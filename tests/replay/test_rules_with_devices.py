@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 import iqcar
-from iqcar.blame.attribute import attribute
-from iqcar.graph import build_graph
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.graph import build_graph
 from iqcar.replay import Prediction, predict
+from iqcar.replay.whatif.device_replay import DeviceReplay
+from iqcar.replay.whatif.model import build_model
 from iqcar.rules import RuleType, propose
+from iqcar.say.rule_lines import rule_lines
 from iqcar.tables import Tables
-from iqcar.verdict.rule_lines import rule_lines
-from iqcar.whatif.device_replay import DeviceReplay
-from iqcar.whatif.model import build_model
 from tests.replay.test_rejected_rules import query
 from tests.support.cluster_simulator import Simulation
 from tests.support.naive_replay import ExecutorPlan, Problem

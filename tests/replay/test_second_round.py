@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import iqcar
-from iqcar.cli.main import app
-from iqcar.replay.second_round import rules_that_acted
-from iqcar.report.json.analyze import result_schema
+from iqcar.apps.cli.main import app
+from iqcar.replay.rule_effect.second_round import rules_that_acted
 from iqcar.rules import PoolPlan, RulesFile, load_rules_file, scheduler_rules
 from iqcar.rules.rule_identity import opposite
+from iqcar.show.json.analyze import result_schema
 from tests.rules.test_rules_check import NAMES, with_plan, workload
 from tests.support.naive_replay import Problem
 from tests.support.replayed_log import write_log

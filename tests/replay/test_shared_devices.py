@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.replay.event_loop import run
+from iqcar.replay.loop.event_loop import run
 from tests.support.naive_sharing import NaiveRun, random_input, speeds
 
 SEEDS = st.integers(0, 2**32 - 1)

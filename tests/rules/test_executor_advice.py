@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 
 import iqcar
-from iqcar.report.json.analyze import result_schema, to_json
-from iqcar.report.terminal.analyze import print_diagnosis, print_queries
-from iqcar.report.terminal.layout import terminal
 from iqcar.rules import dump_rules, parse_rules
-from iqcar.verdict import find_verdict
+from iqcar.say import find_verdict
+from iqcar.show.json.analyze import result_schema, to_json
+from iqcar.show.terminal.analyze import print_diagnosis, print_queries
+from iqcar.show.terminal.layout import terminal
 from tests.support.contended_log import contended_log
 from tests.support.shared_cluster_logs import (
     KUBERNETES,

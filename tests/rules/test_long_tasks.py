@@ -9,12 +9,12 @@ import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.report.html.rules import rules_section
-from iqcar.report.terminal.analyze import print_diagnosis
-from iqcar.report.terminal.rules_compile import print_plan
 from iqcar.rules import compile_rules
 from iqcar.rules.long_tasks import LONG_MS, held_by_long_tasks, split_tasks
-from iqcar.verdict import find_verdict
+from iqcar.say import find_verdict
+from iqcar.show.html.rules import rules_section
+from iqcar.show.terminal.analyze import print_diagnosis
+from iqcar.show.terminal.rules_compile import print_plan
 from tests.replay.test_rejected_rules import query
 from tests.support.naive_replay import ExecutorPlan, Problem, simulate, tables_of
 from tests.support.replayed_log import write_log

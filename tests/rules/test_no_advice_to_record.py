@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.plots.timeline_payload import timeline_payload
-from iqcar.report.html import render_page
-from iqcar.report.json.analyze import to_json
-from iqcar.report.terminal.analyze import print_diagnosis
-from iqcar.report.terminal.stragglers import print_stragglers
 from iqcar.rules import advice_for
 from iqcar.rules.vocabulary.data_files import rules_folder
+from iqcar.say import find_verdict
+from iqcar.show.html import render_page
+from iqcar.show.json.analyze import to_json
+from iqcar.show.pictures.timeline_payload import timeline_payload
+from iqcar.show.terminal.analyze import print_diagnosis
+from iqcar.show.terminal.stragglers import print_stragglers
 from iqcar.tables import TASK_RECORDS, Tables, recorded_applications
-from iqcar.verdict import find_verdict
-from tests.stragglers.test_shared_causes import stage_log
+from tests.causes.stragglers.test_shared_causes import stage_log
 from tests.support.random_tables import frame
 
 TOLD = re.compile(r"record( a run)? with the iqcar plugin|the iqcar plugin [^.]*records", re.I)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar.causes.graph import build_graph
 from iqcar.enums import BlameKind, ImpactModel, Request, Resource
 from iqcar.errors import IqcarError
-from iqcar.graph import build_graph
 from iqcar.rules import (
     QueryType,
     RuleType,

@@ -14,9 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar as package
+from iqcar.causes.graph import build_graph
+from iqcar.causes.stragglers import (
+    STRAGGLER_CAUSES,
+    STRAGGLER_SOURCES,
+    STRAGGLERS,
+    Stragglers,
+    StragglerSettings,
+)
 from iqcar.comparison.check_rules import check_rules
 from iqcar.errors import IqcarError
-from iqcar.graph import build_graph
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.replay import predict
 from iqcar.rules import (
@@ -37,15 +44,8 @@ from iqcar.rules.rule import ADVICE_FIELDS
 from iqcar.rules.straggler_delays import FOLLOWS, cause_parts, held_up_ms, tasks_at_once
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.rules.vocabulary.data_files import rule_schema
-from iqcar.stragglers import (
-    STRAGGLER_CAUSES,
-    STRAGGLER_SOURCES,
-    STRAGGLERS,
-    Stragglers,
-    StragglerSettings,
-)
+from tests.causes.stragglers.test_straggler_blame import rows
 from tests.conftest import REPO
-from tests.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import EVEN_MS, SKEWED_MS, advised_log, stage_of
 from tests.support.command import iqcar
 from tests.support.real_logs import LOGS, diagnosis_of_log

@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 import iqcar
-from iqcar.cli.main import app
+from iqcar.apps.cli.main import app
 from iqcar.comparison.check_rules import check_rules
 from iqcar.replay import replay
-from iqcar.report.json.analyze import check_schema
 from iqcar.rules import PoolPlan, RulesFile, RuleType, compile_rules, dump_rules, load_rules_file
 from iqcar.rules.recorded_setup import recorded_scheduler
+from iqcar.show.json.analyze import check_schema
 from iqcar.tables import SAMPLES, Tables
 from tests.support import replayed_log
 from tests.support.naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan

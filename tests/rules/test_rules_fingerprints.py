@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.eventlog.events.connect_requests import connect_operation, connect_tags
-from iqcar.eventlog.events.descriptions import clean_description, is_user_named
-from iqcar.eventlog.events.fingerprint import hash_plan_text, normalise
-from iqcar.eventlog.text.linear import compiled, encoded
-from iqcar.eventlog.text.name_family import family, tells_apart
-from iqcar.queries.identify import _fingerprint_of
-from tests.eventlog.test_fingerprint import DIFFERENT, ID, SAME
-from tests.eventlog.test_name_family import KEPT
-from tests.eventlog.test_name_family import SAME as SAME_RUNS
+from iqcar.logs.events.connect_requests import connect_operation, connect_tags
+from iqcar.logs.events.descriptions import clean_description, is_user_named
+from iqcar.logs.events.fingerprint import hash_plan_text, normalise
+from iqcar.logs.text.linear import compiled, encoded
+from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.model.queries.identify import _fingerprint_of
+from tests.logs.test_fingerprint import DIFFERENT, ID, SAME
+from tests.logs.test_name_family import KEPT
+from tests.logs.test_name_family import SAME as SAME_RUNS
 from tests.support import quick_spark
 from tests.support.examples import examples
 from tests.support.hostile_texts import Hostile, hostile

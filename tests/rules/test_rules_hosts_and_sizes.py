@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
+from iqcar.causes.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.rules import load_rules
 from iqcar.rules.slow_hosts import LEAST_TASKS, host_ratios, slow_hosts
 from iqcar.rules.task_sizes import LARGE_BYTES, MANY_TASKS, large_tasks, small_tasks
-from iqcar.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
-from tests.stragglers.test_straggler_blame import rows
+from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log, stage_of
 from tests.support.command import iqcar as command
 from tests.support.synthetic_log import SyntheticLog

@@ -7,12 +7,8 @@ import pandas as pd
 import pytest
 
 import iqcar as package
-from iqcar.enums import Request
-from iqcar.graph import build_graph
-from iqcar.pipeline import stragglers_of
-from iqcar.rules import advise, propose
-from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
-from iqcar.topics import (
+from iqcar.causes.graph import build_graph
+from iqcar.causes.topics import (
     MIXTURES,
     STRAGGLER_TOPICS,
     TOPIC_JOBS,
@@ -22,7 +18,11 @@ from iqcar.topics import (
     Topics,
     TopicSettings,
 )
-from tests.stragglers.test_straggler_blame import rows
+from iqcar.enums import Request
+from iqcar.pipeline import stragglers_of
+from iqcar.rules import advise, propose
+from iqcar.rules.topic_reasons import SHARED_FROM, straggler_names, with_topics
+from tests.causes.stragglers.test_straggler_blame import rows
 from tests.support.advised_log import advised_log
 from tests.support.random_blame import blame_of_rows, named_tables
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.demo.mix import HEAVY_HITTER, SCHEDULE
-from iqcar.formatting import duration
+from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE
+from iqcar.base.formatting import duration
 from iqcar.rules import load_rules_file
 from tests.support.browsing import needs_chromium, open_browser
 from tests.support.shown_page import show
@@ -19,10 +19,10 @@ PATIENCE_S = 900
 SHOWN = [arrival for arrival in SCHEDULE if arrival.name not in ("q75", "q88")]
 COMMAND = f"""
 import sys
-from iqcar.demo import mix
+from iqcar.apps.demo import mix
 mix.HEAVY_COPIES = 0.5
 mix.SCHEDULE = [one for one in mix.SCHEDULE if one.name in {[one.name for one in SHOWN]}]
-from iqcar.cli.main import main
+from iqcar.apps.cli.main import main
 sys.argv[0] = "iqcar"
 main()
 """
@@ -119,7 +119,7 @@ def test_the_heavy_hitter_is_found(out: Path) -> None:
 
 
 def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from iqcar.cli import extras
+    from iqcar.apps.cli import extras
     from iqcar.errors import IqcarError
 
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "duckdb" else object())

@@ -16,7 +16,7 @@ import jsonschema
 import psutil
 import pytest
 
-from iqcar.report.json.experiment import curves_schema
+from iqcar.show.json.experiment import curves_schema
 from tests.support.command import iqcar
 from tests.support.listener_spark import build_jar, environment, spark_params
 

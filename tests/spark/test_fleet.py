@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from iqcar.causes.topics import TopicSettings, find_topics
 from iqcar.errors import IqcarError, UsageError
-from iqcar.eventlog.text.shared_data import SHARED, shared_file
 from iqcar.fleet import (
     packing,
     send_code,
@@ -22,11 +22,11 @@ from iqcar.fleet import (
     topics_on_spark,
     trace_topics_on_spark,
 )
+from iqcar.lab.traces.trace_columns import TraceColumns
+from iqcar.lab.traces.trace_features import read_trace
+from iqcar.logs.text.shared_data import SHARED, shared_file
 from iqcar.pipeline import read, topics_of
-from iqcar.report.json.analyze import topics_to_json
-from iqcar.stragglers.trace_columns import TraceColumns
-from iqcar.stragglers.trace_features import read_trace
-from iqcar.topics import TopicSettings, find_topics
+from iqcar.show.json.analyze import topics_to_json
 from tests.conftest import shared_logs_folder
 from tests.support.fleet_logs import fleet_log, write_fleet
 from tests.support.hound_traces import plant

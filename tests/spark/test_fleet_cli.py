@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.causes.topics.test_topics_cli import recurring_log
 from tests.spark.test_fleet import same
 from tests.support import quick_spark
 from tests.support.command import iqcar
 from tests.support.fleet_logs import write_fleet
 from tests.support.listener_spark import APP_TIMEOUT_S, spark_params
 from tests.support.standalone_cluster import HOSTS, Cluster
-from tests.topics.test_topics_cli import recurring_log
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +67,7 @@ def test_without_pyspark_one_line_says_what_to_install(log: Path) -> None:
     program = (
         "import sys\nsys.modules['pyspark'] = None\n"
         f"sys.argv = ['iqcar', 'topics', {str(log)!r}, '--on-spark']\n"
-        "from iqcar.cli.main import main\nmain()\n"
+        "from iqcar.apps.cli.main import main\nmain()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")

@@ -14,10 +14,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from iqcar.cli.main import app
+from iqcar.apps.cli.main import app
 from iqcar.diagnosis import Diagnosis
 from iqcar.errors import UsageError
-from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.fleet import FleetSummary, diagnose_on_spark, spark_session, summary_on_spark
 from iqcar.fleet.fleet_summary import summarise
 from iqcar.history import add, open_store
@@ -26,8 +25,9 @@ from iqcar.history.file_names import new_batch
 from iqcar.history.store_views import asked
 from iqcar.history.stored_files import write_batch
 from iqcar.history.stored_tables import STORED
+from iqcar.logs.find.locate import EventLog, locate
 from iqcar.pipeline import diagnose, read
-from iqcar.report.json.fleet import fleet_schema
+from iqcar.show.json.fleet import fleet_schema
 from tests.conftest import shared_logs_folder
 from tests.support.fleet_logs import fleet_log, write_fleet
 

@@ -8,8 +8,8 @@ import pytest
 import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request
+from iqcar.model.waits import IN_TASK_REQUESTS, MEASURED, evidence_column, wait_column
 from iqcar.tables import texts
-from iqcar.waits import IN_TASK_REQUESTS, MEASURED, evidence_column, wait_column
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, App, run, spark_params
 

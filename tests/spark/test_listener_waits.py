@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.eventlog.test_record_scanner import assert_same, both, carried, compact
+from tests.logs.test_record_scanner import assert_same, both, carried, compact
 from tests.spark.conftest import FIFO_PAUSE_S, FIFO_PAUSES, SPIN_CORES
 from tests.support import SUPPORT
 from tests.support.listener_spark import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import iqcar
-from iqcar.report.json.analyze import to_dict
+from iqcar.show.json.analyze import to_dict
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, App, run, spark_params
 

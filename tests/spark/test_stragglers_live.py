@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import iqcar
+from iqcar.causes.stragglers import Stragglers, StragglerSettings
 from iqcar.pipeline import stragglers_of
-from iqcar.stragglers import Stragglers, StragglerSettings
 from tests.support import SUPPORT
 from tests.support.listener_spark import PLUGIN, run_alone, spark_params
 

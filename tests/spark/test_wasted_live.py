@@ -8,7 +8,7 @@ import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
-from iqcar.verdict import find_verdict
+from iqcar.say import find_verdict
 from tests.support import SUPPORT
 from tests.support.listener_spark import run
 from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster

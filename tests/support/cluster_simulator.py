@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import Request
+from iqcar.model.waits import ESTIMATED, evidence_column
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
@@ -27,7 +28,6 @@ from iqcar.tables import (
     TASKS,
     Tables,
 )
-from iqcar.waits import ESTIMATED, evidence_column
 from tests.support.fair_sharing import Shared
 from tests.support.memory_pool import MemoryPool
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame

@@ -140,7 +140,7 @@ def _run_into(
 
 def _fork_server_beside() -> None:
     """Give `iqcar serve` a fork server that is forked, too: it has imported everything already."""
-    from iqcar.serve import fork_server
+    from iqcar.apps.serve import fork_server
 
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -166,7 +166,7 @@ def _fork_server_beside() -> None:
 async def launch_imported() -> tuple[socket.socket, Callable[[], Awaitable[object]]]:
     """Launch a fork server that has imported everything, for a service in this process.
 
-    To be used in place of :func:`iqcar.serve.fork_server.launch`.
+    To be used in place of :func:`iqcar.apps.serve.fork_server.launch`.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -181,7 +181,7 @@ async def launch_imported() -> tuple[socket.socket, Callable[[], Awaitable[objec
 
 
 def _become_fork_server(channel: socket.socket) -> None:
-    from iqcar.serve import fork_server
+    from iqcar.apps.serve import fork_server
 
     os.setsid()
     os.dup2(channel.fileno(), 0)
@@ -190,7 +190,7 @@ def _become_fork_server(channel: socket.socket) -> None:
 
 
 def _main(words: list[str], files: list[int], variables: dict[str, str]) -> None:
-    from iqcar.cli.main import main
+    from iqcar.apps.cli.main import main
 
     for number, file in zip((1, 2), files, strict=True):
         os.dup2(file, number)

@@ -15,37 +15,37 @@ import pyarrow.pandas_compat
 import rich.live
 import typer.main
 
-import iqcar.attach.spark_conf
-import iqcar.cli.reading
-import iqcar.cli.writing
+import iqcar.apps.cli.reading
+import iqcar.apps.cli.writing
+import iqcar.apps.serve.server
+import iqcar.causes.topics.build_topics
+import iqcar.causes.topics.job_workers
 import iqcar.comparison.compare_sets
 import iqcar.comparison.restrict
-import iqcar.eventlog.decode.framing
-import iqcar.eventlog.decode.zstd
 import iqcar.history.ask_store
 import iqcar.history.stored_tables
+import iqcar.lab.traces.trace_survey
 import iqcar.live
 import iqcar.live.overview
 import iqcar.live.rule_loop
+import iqcar.logs.attach.spark_conf
+import iqcar.logs.decode.framing
+import iqcar.logs.decode.zstd
 import iqcar.replay
-import iqcar.report.html
-import iqcar.report.html.compare
-import iqcar.report.json.analyze
-import iqcar.report.terminal.analyze
-import iqcar.report.terminal.compare
-import iqcar.report.terminal.compare_explain
-import iqcar.report.terminal.live
-import iqcar.report.terminal.rules_check
-import iqcar.report.terminal.stragglers
-import iqcar.report.terminal.topics
-import iqcar.serve.server
-import iqcar.stragglers.trace_survey
-import iqcar.topics.build_topics
-import iqcar.topics.job_workers
-from iqcar.cli.main import app
-from iqcar.serve.fork_server import prepare
+import iqcar.show.html
+import iqcar.show.html.compare
+import iqcar.show.json.analyze
+import iqcar.show.terminal.analyze
+import iqcar.show.terminal.compare
+import iqcar.show.terminal.compare_explain
+import iqcar.show.terminal.live
+import iqcar.show.terminal.rules_check
+import iqcar.show.terminal.stragglers
+import iqcar.show.terminal.topics
+from iqcar.apps.cli.main import app
+from iqcar.apps.serve.fork_server import prepare
 
 typer.main.get_command = cache(typer.main.get_command)
 typer.main.get_command(app).make_context("iqcar", ["queries", "log"]).close()
-prepare("iqcar.serve.analysis_process")
-prepare("iqcar.serve.question_process")
+prepare("iqcar.apps.serve.analysis_process")
+prepare("iqcar.apps.serve.question_process")

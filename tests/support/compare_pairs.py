@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from iqcar.enums import QueryBy, Request
-from iqcar.eventlog.merge import merge
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
+from iqcar.logs.merge import merge
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
+from iqcar.model.waits import wait_column
 from iqcar.tables import APPLICATIONS, CONF, JOBS, SQL_EXECUTIONS, STAGE_PARENTS, Tables
-from iqcar.waits import wait_column
 from tests.support.cluster_simulator import Simulation
 from tests.support.planted_changes import CHANGES, Job, Plant, Step, Workload, nightly
 from tests.support.random_tables import frame

@@ -14,7 +14,7 @@ from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_tables import MEASURES
 from iqcar.comparison.decision_tree import explain_change
 from iqcar.comparison.measured_side import Side
-from iqcar.comparison.spectroscope import Edges, Requests, compare_as_printed
+from iqcar.papers.spectroscope.spectroscope import Edges, Requests, compare_as_printed
 from iqcar.tables import texts
 from tests.support.compare_scores import Found
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.cli.main import main
+from iqcar.apps.cli.main import main
 from iqcar.tables import compiled
 from tests.support import quick_spark
 from tests.support.fleet_logs import write_fleet

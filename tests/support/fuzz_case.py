@@ -27,15 +27,15 @@ import pandas as pd
 import zstandard
 
 import iqcar
-from iqcar.cli.main import main
+from iqcar.apps.cli.main import main
 from iqcar.enums import InputStatus
 from iqcar.errors import ExitCode
-from iqcar.eventlog import ingest as reading
-from iqcar.report.html import render_page
-from iqcar.report.json.analyze import result_schema, to_json
-from iqcar.report.terminal.analyze import print_diagnosis
-from iqcar.report.terminal.layout import terminal
+from iqcar.logs import ingest as reading
 from iqcar.rules import dump_compiled
+from iqcar.show.html import render_page
+from iqcar.show.json.analyze import result_schema, to_json
+from iqcar.show.terminal.analyze import print_diagnosis
+from iqcar.show.terminal.layout import terminal
 from iqcar.tables import Tables
 from tests.support.block_codecs import LZ4_END, XERIAL_HEADER, lz4_block, lzf_block, xerial_block
 from tests.support.contended_log import contended_log

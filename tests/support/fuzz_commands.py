@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import typer
 
-from iqcar.cli.main import app, main
+from iqcar.apps.cli.main import app, main
 from iqcar.errors import ExitCode
 from tests.support.fuzz_case import Finding, check_result, listening, no_number
 from tests.support.fuzz_doors import ask_server, ask_tools

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from iqcar.apps.mcp.agent_server import TOOLS
+from iqcar.apps.serve.cache import Cache
+from iqcar.apps.serve.served_paths import Places
+from iqcar.apps.serve.service import Service
 from iqcar.diagnosis import Settings
-from iqcar.mcp.agent_server import TOOLS
-from iqcar.serve.cache import Cache
-from iqcar.serve.served_paths import Places
-from iqcar.serve.service import Service
 from tests.support.event_loop import run_apart
 from tests.support.fuzz_case import Finding
 from tests.support.mcp_client import client_of

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.attribute import attribute
-from iqcar.demand.device import Device
-from iqcar.demand.own_rates import Grid
+from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import REQUESTS, Request
+from iqcar.model.demand.device import Device
+from iqcar.model.demand.own_rates import Grid
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.support.random_tables import EPOCH_MS, frame, waits_frame
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.stragglers import TaskFeatures
+from iqcar.causes.stragglers.feature_list import Feature
+from iqcar.causes.stragglers.labels import Labels
 from iqcar.enums import FeatureKind
-from iqcar.stragglers import TaskFeatures
-from iqcar.stragglers.feature_list import Feature
-from iqcar.stragglers.labels import Labels
 
 GROUPS = {
     "data skew": ("MEM_ASSIGN", "MEAN_MEM", "PEAK_MEM"),

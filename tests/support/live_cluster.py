@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from iqcar.blame.attribute import attribute
-from iqcar.graph import build_graph
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.graph import build_graph
 from iqcar.live.apply_rules import Applied, RuleApplier
 from iqcar.live.predicted_rules import predicted_rules
 from iqcar.live.rule_loop import Action, Limits
 from iqcar.live.rule_writer import RuleWriter
+from iqcar.model.waits import measure_waits
 from iqcar.rules import PoolPlan, load_rules_file, propose
 from iqcar.tables import Tables
-from iqcar.waits import measure_waits
 from tests.support.naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan
 from tests.support.naive_replay import _Simulator as Simulator
 from tests.support.tiny_tables import tiny_tables

@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from iqcar.eventlog.events.lines import LineTally, read_blocks
-from iqcar.eventlog.find.locate import EventLog, Unreadable, locate
+from iqcar.logs.events.lines import LineTally, read_blocks
+from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from tests.support.block_lines import lines_of
 
 LOG = b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
-    from iqcar.serve.service import Service
+    from iqcar.apps.serve.service import Service
 
 
 @asynccontextmanager
@@ -17,7 +17,7 @@ async def client_of(service: Service) -> AsyncIterator[Client]:
     """The SDK's client, with a server in this process; both are slow to import."""
     from mcp.client.client import Client
 
-    from iqcar.mcp.agent_server import make_server
+    from iqcar.apps.mcp.agent_server import make_server
 
     async with service.running(), Client(make_server(service)) as client:
         yield client

@@ -1,9 +1,10 @@
 """Blame straight from the formulas, one pair of tasks at a time: the reference for the sweep.
 
 Eq. 2 (RATP), eq. 3 (slowdown), eq. 6 (blame; eq. 5 where tasks have profiles) and eq. 4
-(conservation), with loops and without anything from ``iqcar.blame.sweep``,
-``iqcar.blame.task_intervals``, ``iqcar.blame.source_usage`` or ``iqcar.demand``. Devices are given;
-what tasks lost in them comes from :mod:`tests.support.naive_demand`.
+(conservation), with loops and without anything from ``iqcar.causes.blame.sweep``,
+``iqcar.causes.blame.task_intervals``, ``iqcar.causes.blame.source_usage`` or
+``iqcar.model.demand``. Devices are given; what tasks lost in them comes from
+:mod:`tests.support.naive_demand`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from iqcar.blame.loads import CORES, SPEEDS
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
-from iqcar.demand.device import Device
+from iqcar.causes.blame.loads import CORES, SPEEDS
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
+from iqcar.model.demand.device import Device
+from iqcar.model.waits import ESTIMATED
 from iqcar.tables import Tables
-from iqcar.waits import ESTIMATED
 from tests.support import naive_demand
 from tests.support.naive_pieces import NaivePieces, known
 
@@ -290,7 +291,7 @@ class NaiveBlame(NaivePieces):
         named = all(task["stage"] >= 0 for task in self.tasks)
         for r in REQUESTS:
             if r is Request.EXECUTOR_WAIT:
-                continue  # tests/blame/test_executor_blame.py has a reference for it
+                continue  # tests/causes/blame/test_executor_blame.py has a reference for it
             used = [
                 [self.source(i, r, piece) for piece in range(len(self.pieces[i]))]
                 for i in range(len(self.tasks))

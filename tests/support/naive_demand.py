@@ -1,4 +1,4 @@
-"""Demand straight from the formulas, one pair of tasks at a time: the reference for iqcar.demand.
+"""Demand straight from the formulas, one pair of tasks at a time: iqcar.model.demand's reference.
 
 Load (others, and what they would take at each level), the fair share by filling up to a level, the
 likelihood of every own rate task by task, the expected loss, and the comparison of capacities.
@@ -12,11 +12,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqcar.blame.loads import OCTAVES, SPEEDS
-from iqcar.demand import device as device_model
-from iqcar.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE, ROUNDS
-from iqcar.demand.device import Device
-from iqcar.demand.own_rates import ABOVE, ALIKE_TASKS, FREE, MOST_RATES, NOISE_TASKS, OFFSET, STEP
+from iqcar.causes.blame.loads import OCTAVES, SPEEDS
+from iqcar.model.demand import device as device_model
+from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE, ROUNDS
+from iqcar.model.demand.device import Device
+from iqcar.model.demand.own_rates import (
+    ABOVE,
+    ALIKE_TASKS,
+    FREE,
+    MOST_RATES,
+    NOISE_TASKS,
+    OFFSET,
+    STEP,
+)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from iqcar.replay.loop_input import Devices, Shares, Slots, Steps, Work
+from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
 
 ADD, RELEASE, READY, DONE = 0, 5, 6, 7
 """What happens first at one moment."""

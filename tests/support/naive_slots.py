@@ -15,7 +15,7 @@ def life_of(executor: dict[str, Any]) -> tuple[float, float]:
 
 
 class NaiveSlots:
-    """Who held how many slots of an application when, as :mod:`iqcar.blame.slots` tells."""
+    """Who held how many slots of an application when, as :mod:`iqcar.causes.blame.slots` tells."""
 
     tasks: list[dict[str, Any]]
     executors: list[dict[str, Any]]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.enums import FeatureKind
-from iqcar.stragglers.cause_evidence import Marks
 
 if TYPE_CHECKING:
-    from iqcar.stragglers.features import TaskFeatures
-    from iqcar.stragglers.peers import Compared
+    from iqcar.causes.stragglers.features import TaskFeatures
+    from iqcar.causes.stragglers.peers import Compared
     from iqcar.tables.arrays import Floats
 
 

@@ -28,12 +28,12 @@ OUR_MARKUP = ("<b>", "</b>", "<br>")
 
 def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
     """Diagnose random tables whose waits are random, too."""
-    from iqcar.blame.attribute import attribute
+    from iqcar.causes.blame.attribute import attribute
+    from iqcar.causes.graph import build_graph
+    from iqcar.causes.stragglers import StragglerSettings, build_features, find_stragglers
+    from iqcar.causes.wasted import find_wasted_work
     from iqcar.diagnosis import Settings
-    from iqcar.graph import build_graph
-    from iqcar.stragglers import StragglerSettings, build_features, find_stragglers
-    from iqcar.waits.by_query import sum_query_waits
-    from iqcar.wasted import find_wasted_work
+    from iqcar.model.waits.by_query import sum_query_waits
 
     tables, waits = made.tables, made.waits
     blame = attribute(tables, waits)

@@ -14,10 +14,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.attribute import QUERY, REST, Blame, attribute
+from iqcar.causes.blame.attribute import QUERY, REST, Blame, attribute
 from iqcar.enums import Request
+from iqcar.model.waits import wait_column
 from iqcar.tables import Tables
-from iqcar.waits import wait_column
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan
 

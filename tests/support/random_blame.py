@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from iqcar.blame.attribute import DEMANDS, OWN, QUERY, SOURCES, Blame
-from iqcar.blame.attribute import KNOWN as KNOWN_CODE
-from iqcar.blame.attribute import UNATTRIBUTED as UNATTRIBUTED_CODE
-from iqcar.blame.stage_losses import STAGE_LOSSES
+from iqcar.causes.blame.attribute import DEMANDS, OWN, QUERY, SOURCES, Blame
+from iqcar.causes.blame.attribute import KNOWN as KNOWN_CODE
+from iqcar.causes.blame.attribute import UNATTRIBUTED as UNATTRIBUTED_CODE
+from iqcar.causes.blame.stage_losses import STAGE_LOSSES
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables

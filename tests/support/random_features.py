@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
+from iqcar.causes.stragglers import Feature, TaskFeatures
+from iqcar.causes.stragglers.feature_list import after, before
+from iqcar.causes.stragglers.labels import Labels
 from iqcar.enums import FeatureKind
-from iqcar.stragglers import Feature, TaskFeatures
-from iqcar.stragglers.feature_list import after, before
-from iqcar.stragglers.labels import Labels
 from tests.support.naive_bigroots import NaiveTask
 
 AMOUNT = Feature("amount", FeatureKind.NUMERICAL, "amount", "bytes", "amount", "An amount.")

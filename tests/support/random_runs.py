@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from iqcar.blame.ratp import BYTES_REQUESTS
-from iqcar.demand.device import AT_MOST, Device
-from iqcar.demand.own_rates import Grid
+from iqcar.causes.blame.ratp import BYTES_REQUESTS
 from iqcar.enums import REQUESTS, Request
+from iqcar.model.demand.device import AT_MOST, Device
+from iqcar.model.demand.own_rates import Grid
+from iqcar.model.waits import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,
@@ -22,7 +23,6 @@ from iqcar.tables import (
     Tables,
     TableSpec,
 )
-from iqcar.waits import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
 
 EPOCH_MS = 1.7e12
 """Times in real logs are this large; sums over them must not lose milliseconds."""

@@ -25,22 +25,22 @@ SHARED = {
     "tests/spark/test_fleet_diagnosis.py": FLEETS,
     "tests/spark/test_listener_cluster.py": CLUSTER,
     "tests/spark/test_wasted_live.py": CLUSTER,
-    "tests/eventlog/test_eventlog_codecs.py": KNOWN_WAITS,
+    "tests/logs/test_eventlog_codecs.py": KNOWN_WAITS,
     "tests/spark/test_listener_diagnosis.py": KNOWN_WAITS,
     "tests/spark/test_listener_history.py": KNOWN_WAITS,
     "tests/spark/test_listener_waits.py": KNOWN_WAITS,
     "tests/browser/test_report_page_logs.py": REAL_LOGS,
-    "tests/eventlog/test_shared_logs.py": REAL_LOGS,
-    "tests/plots/test_plots.py": REAL_LOGS,
-    "tests/plots/test_timeline.py": REAL_LOGS,
+    "tests/logs/test_shared_logs.py": REAL_LOGS,
+    "tests/show/pictures/test_plots.py": REAL_LOGS,
+    "tests/show/pictures/test_timeline.py": REAL_LOGS,
     "tests/rules/test_rules_advice.py": REAL_LOGS,
-    "tests/stragglers/test_stragglers_cli.py": REAL_LOGS,
-    "tests/topics/test_topics_cli.py": REAL_LOGS,
+    "tests/causes/stragglers/test_stragglers_cli.py": REAL_LOGS,
+    "tests/causes/topics/test_topics_cli.py": REAL_LOGS,
 }
 """What lives as long as a process and serves several files."""
 WAITING = (CLUSTER, FLEETS, KNOWN_WAITS, "tests/spark/", "tests/browser/")
 LONGEST = (
-    "tests/serve/test_serve_live.py",
+    "tests/apps/serve/test_serve_live.py",
     CLUSTER,
     KNOWN_WAITS,
     "tests/spark/test_demo.py",
@@ -50,12 +50,12 @@ LONGEST = (
     "tests/spark/test_listener_life.py",
     REAL_LOGS,
     "tests/comparison/test_compare_cli.py",
-    "tests/serve/test_serve_faults.py",
-    "tests/blame/test_blame.py",
+    "tests/apps/serve/test_serve_faults.py",
+    "tests/causes/blame/test_blame.py",
     "tests/rules/test_rules_fingerprints.py",
-    "tests/files/test_derived_files.py",
+    "tests/base/files/test_derived_files.py",
     "tests/comparison/test_compare_pairs.py",
-    "tests/topics/test_topic_truth.py",
+    "tests/causes/topics/test_topic_truth.py",
 )
 """What takes longest, in this order; the others take about as long as each other."""
 

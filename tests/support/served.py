@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from iqcar.serve.fork_server import name_of
+from iqcar.apps.serve.fork_server import name_of
 from tests.support.command import Forked
 from tests.support.contended_log import contended_log
 from tests.support.synthetic_log import SyntheticLog
@@ -25,13 +25,13 @@ WAIT_S = 120
 """Longest wait for something that is bound to happen; a first run compiles for some seconds."""
 
 CONSTANTS = {
-    "rescan": "iqcar.serve.listing.RESCAN_S",
-    "housekeeping": "iqcar.serve.service.HOUSEKEEPING_S",
-    "abandoned": "iqcar.serve.analyses.ABANDONED_S",
-    "head": "iqcar.serve.head_timeout.HEAD_S",
-    "body": "iqcar.serve.guard.BODY_S",
-    "forks": "iqcar.serve.fork_server.FORKS",
-    "shared_answer": "iqcar.serve.questions.SHARED_ANSWER_S",
+    "rescan": "iqcar.apps.serve.listing.RESCAN_S",
+    "housekeeping": "iqcar.apps.serve.service.HOUSEKEEPING_S",
+    "abandoned": "iqcar.apps.serve.analyses.ABANDONED_S",
+    "head": "iqcar.apps.serve.head_timeout.HEAD_S",
+    "body": "iqcar.apps.serve.guard.BODY_S",
+    "forks": "iqcar.apps.serve.fork_server.FORKS",
+    "shared_answer": "iqcar.apps.serve.questions.SHARED_ANSWER_S",
 }
 """How long the server waits for what, which tests that see such a wait out make short; and whether
 it forks."""

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iqcar.report.html import render_page
+from iqcar.show.html import render_page
 from tests.support.browsing import Watched
 
 if TYPE_CHECKING:

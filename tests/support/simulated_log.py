@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from iqcar.replay.memory_demands import FRACTION, RESERVED_BYTES
+from iqcar.replay.loop.memory_demands import FRACTION, RESERVED_BYTES
 from iqcar.tables import CONF, JOBS, POOLS, SAMPLES, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.random_tables import EPOCH_MS, frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iqcar.eventlog import read_logs
+from iqcar.logs import read_logs
 from iqcar.tables import Tables
 from tests.support.synthetic_log import SyntheticLog
 

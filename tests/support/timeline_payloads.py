@@ -7,7 +7,7 @@ import base64
 import numpy as np
 
 from iqcar.diagnosis import Diagnosis
-from iqcar.plots.timeline_payload import timeline_payload
+from iqcar.show.pictures.timeline_payload import timeline_payload
 
 KINDS = {"u1": np.uint8, "u2": "<u2", "u4": "<u4", "f4": "<f4"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from iqcar.whatif.question import Question
+from iqcar.replay.whatif.question import Question
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_truth import FAMILIES, HEAVY, IDLE, _query
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan, drawn_scales

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from iqcar.blame.attribute import Blame, attribute
-from iqcar.replay.event_loop import run as run_loop
+from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.replay.loop.event_loop import run as run_loop
+from iqcar.replay.whatif.intervene import intervene
+from iqcar.replay.whatif.model import Model, build_model
+from iqcar.replay.whatif.outcome import scenario_shares
+from iqcar.replay.whatif.scenario import Scenario
+from iqcar.replay.whatif.what_if import answer
 from iqcar.tables.arrays import share_of
-from iqcar.whatif.intervene import intervene
-from iqcar.whatif.model import Model, build_model
-from iqcar.whatif.outcome import scenario_shares
-from iqcar.whatif.scenario import Scenario
-from iqcar.whatif.what_if import answer
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_log import replayable
 from tests.support.simulated_truth import (

@@ -1,7 +1,8 @@
 """Compute how the time that each query lost to each other query changed between two sides.
 
-Both sides go through waits and blame (:func:`iqcar.blame.attribute.attribute`); lost time is that
-of iQC-Graph, so the rows of a query sum to the change of its lost time, `unattributed` included.
+Both sides go through waits and blame (:func:`iqcar.causes.blame.attribute.attribute`); lost time is
+that of iQC-Graph, so the rows of a query sum to the change of its lost time, `unattributed`
+included.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.attribute import attribute
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.graph.iqc_graph import build_graph, weighing
 from iqcar.enums import BlameKind, ImpactModel, Resource
-from iqcar.graph.iqc_graph import build_graph, weighing
 from iqcar.tables import NONE, TableSpec
 from iqcar.tables.arrays import known_or_zero, share_of, sum_by
 from iqcar.tables.declarations import declare

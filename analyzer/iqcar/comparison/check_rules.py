@@ -17,8 +17,8 @@ from iqcar.comparison.compare_sets import compare_sides
 from iqcar.comparison.judged_effect import CONTROLS_OFF_PERCENT, RuleVerdict, judge_effect
 from iqcar.comparison.measured_side import measure_side
 from iqcar.enums import Kind, MatchBy, RunBy, Verdict
-from iqcar.replay.run import record
-from iqcar.replay.scheduling import is_fair, ran_in_pools
+from iqcar.replay.loop.run import record
+from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
 from iqcar.rules import QueryType, compile_rules, scheduler_rules
 from iqcar.rules.rule_identity import pools_of
 from iqcar.tables import texts
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from iqcar.comparison.comparison import Comparison
     from iqcar.comparison.judged_effect import JudgedEffect
-    from iqcar.replay.run import Recording
+    from iqcar.replay.loop.run import Recording
     from iqcar.rules import PoolPlan, Rule, RulesFile
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags, Floats

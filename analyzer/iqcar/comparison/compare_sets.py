@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.base.formatting import short
 from iqcar.comparison.baseline import is_baseline, load_baseline
 from iqcar.comparison.categories import category_runs, without_other_counts
 from iqcar.comparison.changes import rank_changes
@@ -25,7 +26,6 @@ from iqcar.comparison.side_means import side_means
 from iqcar.comparison.stage_graphs import changed_graphs
 from iqcar.enums import MatchBy, RunBy
 from iqcar.errors import IqcarError, UsageError
-from iqcar.formatting import short
 from iqcar.pipeline import read
 from iqcar.tables import Tables, texts
 

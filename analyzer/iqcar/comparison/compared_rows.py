@@ -23,7 +23,7 @@ class ComparedRows(NamedTuple):
     ----------
     tables : Tables
     waits : DataFrame
-        From :func:`iqcar.waits.measure_waits`, without what the sides did not record alike.
+        From :func:`iqcar.model.waits.measure_waits`, without what the sides did not record alike.
     run : ndarray of shape (n_queries,), int64
         Run of each query.
     category : ndarray of shape (n_queries,), int64

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.base.formatting import duration, percent
 from iqcar.comparison.blame_change import BLAME_CHANGES, blame_change
 from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.gate import Gate, check_gate
 from iqcar.enums import Verdict
 from iqcar.errors import UsageError
-from iqcar.formatting import duration, percent
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Comparison:
 
     def as_printed(self) -> pd.DataFrame:
         """Return what Spectroscope as printed finds (``PRINTED_FINDINGS``), as a baseline."""
-        from iqcar.comparison.as_printed import printed_findings
+        from iqcar.papers.spectroscope.as_printed import printed_findings
 
         return printed_findings(self.sides, self.category_of, self.alpha)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from iqcar.base.formatting import duration, short, signed
+from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
-from iqcar.formatting import duration, short, signed
-from iqcar.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

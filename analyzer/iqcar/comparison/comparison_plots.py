@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.base.formatting import REQUEST_NAMES, duration
+from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.run_parameters import find_change
 from iqcar.comparison.side_means import SideMeans, side_means
 from iqcar.comparison.stage_graph_key import AGAIN
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.formatting import REQUEST_NAMES, duration
-from iqcar.limits import MOST_BLAMED, MOST_STAGES, fold
-from iqcar.plots.densities import densities
-from iqcar.plots.paired_bars import paired_bars
-from iqcar.plots.run_dots import run_dots
-from iqcar.plots.stage_graphs import StageNode, stage_graphs
-from iqcar.plots.waterfall import waterfall
+from iqcar.say.blamed import cause_name
+from iqcar.show.pictures.densities import densities
+from iqcar.show.pictures.paired_bars import paired_bars
+from iqcar.show.pictures.run_dots import run_dots
+from iqcar.show.pictures.stage_graphs import StageNode, stage_graphs
+from iqcar.show.pictures.waterfall import waterfall
 from iqcar.tables import texts
-from iqcar.verdict.blamed import cause_name
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
-    from iqcar.plots.drawing import Drawing
+    from iqcar.show.pictures.drawing import Drawing
 
     Wanted = str | int
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iqcar.base.formatting import duration, short
 from iqcar.comparison.comparison import relative
 from iqcar.enums import ChangeKind
-from iqcar.formatting import duration, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from iqcar.model.waits import IN_TASK_REQUESTS
 from iqcar.tables import TableSpec
 from iqcar.tables.declarations import declare
-from iqcar.waits import IN_TASK_REQUESTS
 
 PARTS = (
     ("slots_ms", "Tasks were ready, but the application did not run as many as it could."),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.enums import Request
+from iqcar.model.waits import launch_wait, wait_column
 from iqcar.tables.arrays import known_or_zero
-from iqcar.waits import launch_wait, wait_column
 
 if TYPE_CHECKING:
     import pandas as pd

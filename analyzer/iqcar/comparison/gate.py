@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from iqcar.base.formatting import duration
 from iqcar.enums import Verdict
 from iqcar.errors import UsageError
-from iqcar.formatting import duration
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

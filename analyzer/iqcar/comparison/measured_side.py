@@ -16,10 +16,10 @@ from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.side_facts import SideFacts, side_facts
 from iqcar.comparison.stage_graph_key import StageGraph, graph_keys, number_alike, stage_graph
 from iqcar.comparison.stage_parts import python_cpu, stage_parts
+from iqcar.model.waits import measure_waits
 from iqcar.tables import TableSpec, recurring_queries, texts
 from iqcar.tables.arrays import known_or_zero, share_of, sum_by
 from iqcar.tables.declarations import declare
-from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
     from iqcar.enums import RunBy

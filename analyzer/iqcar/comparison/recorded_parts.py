@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.enums import EVIDENCES
-from iqcar.tables.arrays import positive_or_zero, share_of, sum_by
-from iqcar.waits import (
+from iqcar.model.waits import (
     IN_TASK_REQUESTS,
     MEASURED,
     MISSING,
@@ -20,6 +19,7 @@ from iqcar.waits import (
     evidence_column,
     wait_column,
 )
+from iqcar.tables.arrays import positive_or_zero, share_of, sum_by
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from iqcar.base.formatting import duration, size
 from iqcar.comparison.comparison_tables import MEASURES
 from iqcar.comparison.decision_tree import TreeNode, explain_change
 from iqcar.comparison.side_facts import settings_of
 from iqcar.errors import UsageError
-from iqcar.formatting import duration, size
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

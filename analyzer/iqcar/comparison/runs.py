@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.base.formatting import HOUR_MS
 from iqcar.enums import RunBy
-from iqcar.formatting import HOUR_MS
-from iqcar.waits.shared_cluster import clusters_of
+from iqcar.model.waits.shared_cluster import clusters_of
 
 if TYPE_CHECKING:
     from iqcar.tables import Tables

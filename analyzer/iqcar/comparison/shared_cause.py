@@ -12,9 +12,9 @@ import numpy as np
 
 from iqcar.comparison.blame_change import LEAST_GROWTH
 from iqcar.enums import Resource
+from iqcar.model.waits import IN_TASK_REQUESTS, wait_column
 from iqcar.tables import texts
 from iqcar.tables.arrays import known_or_zero, positive_or_zero, sum_by
-from iqcar.waits import IN_TASK_REQUESTS, wait_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.demand.outside_load import outside_load
 from iqcar.enums import InputStatus
+from iqcar.model.demand.outside_load import outside_load
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.base.formatting import duration, signed, size
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.settings_difference import Symptom
 from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
-from iqcar.formatting import duration, signed, size
-from iqcar.waits import wait_column
+from iqcar.model.waits import wait_column
 
 if TYPE_CHECKING:
     import pandas as pd

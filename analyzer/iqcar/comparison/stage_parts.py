@@ -15,8 +15,8 @@ from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.query_path import stage_times
 from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.enums import Request
+from iqcar.model.waits import wait_column
 from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero, share_of, sum_by
-from iqcar.waits import wait_column
 
 if TYPE_CHECKING:
     import pandas as pd

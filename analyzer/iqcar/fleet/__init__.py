@@ -12,7 +12,7 @@ from iqcar.fleet.fleet_diagnosis import FleetAnswers, diagnose_on_spark
 from iqcar.fleet.fleet_summary import FleetFound, FleetSummary, summary_on_spark
 from iqcar.fleet.fleet_topics import topics_on_spark
 from iqcar.fleet.session import spark_session
-from iqcar.fleet.trace_topics import trace_topics_on_spark
+from iqcar.lab.traces.trace_topics import trace_topics_on_spark
 
 __all__ = [
     "FleetAnswers",

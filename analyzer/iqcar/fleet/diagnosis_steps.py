@@ -11,8 +11,8 @@ from iqcar.errors import UsageError
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.steps import groups
 from iqcar.fleet.transport import rows_of
+from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.pipeline import diagnose, without_faulty
-from iqcar.queries.critical_path import add_critical_path
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

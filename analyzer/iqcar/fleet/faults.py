@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.eventlog.leave_out import leave_out
+from iqcar.logs.leave_out import leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import QueryBy
-from iqcar.eventlog.find.locate import EventLog, locate
-from iqcar.eventlog.leave_out import leave_out
 from iqcar.fleet import steps
 from iqcar.fleet.diagnosis_steps import ANSWERS, OUTLINED, Answer, Asked
 from iqcar.fleet.faults import FaultsError
@@ -22,13 +20,15 @@ from iqcar.fleet.shared_times import MOST_TASKS, Cut, Ran, meeting_groups
 from iqcar.fleet.shuffle import AT_ONCE, at_one_place
 from iqcar.fleet.spark_progress import watched
 from iqcar.fleet.transport import objects, stepped
+from iqcar.logs.find.locate import EventLog, locate
+from iqcar.logs.leave_out import leave_out
 from iqcar.tables import SPECS, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iqcar.eventlog.find.locate import Unreadable
     from iqcar.fleet.send_code import Shipped
+    from iqcar.logs.find.locate import Unreadable
 
 _HEAVY = tuple(spec.name for spec in SPECS if spec.name not in OUTLINED)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.stragglers.straggler_counts import by_cause
 from iqcar.diagnosis import Settings
 from iqcar.fleet.fleet_diagnosis import diagnose_on_spark
 from iqcar.fleet.shared_times import MOST_TASKS
-from iqcar.stragglers.straggler_counts import by_cause
+from iqcar.say import all_doubts
 from iqcar.tables import texts
-from iqcar.verdict import all_doubts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

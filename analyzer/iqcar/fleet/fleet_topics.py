@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar.causes.stragglers import FEATURE_LIST
+from iqcar.causes.stragglers.clock_offsets import clock_doubts
+from iqcar.causes.stragglers.host_features import sample_doubts
+from iqcar.causes.stragglers.labels import labels_of
+from iqcar.causes.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
 from iqcar.enums import QueryBy
-from iqcar.eventlog.find.locate import EventLog, locate
 from iqcar.fleet import steps
 from iqcar.fleet.faults import FaultsError
 from iqcar.fleet.logs_on_spark import keep, outlined, read_on_spark
@@ -21,22 +25,18 @@ from iqcar.fleet.shuffle import at_one_place, partitions
 from iqcar.fleet.spark_progress import watched
 from iqcar.fleet.topic_sources import sources_on_spark
 from iqcar.fleet.transport import objects, stepped
+from iqcar.logs.find.locate import EventLog, locate
+from iqcar.model.queries.identify import identify
 from iqcar.pipeline import without_faulty
-from iqcar.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.stragglers import FEATURE_LIST
-from iqcar.stragglers.clock_offsets import clock_doubts
-from iqcar.stragglers.host_features import sample_doubts
-from iqcar.stragglers.labels import labels_of
 from iqcar.tables import texts
-from iqcar.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from iqcar.causes.topics import JobLook, Topics
     from iqcar.fleet.send_code import Shipped
     from iqcar.tables import Tables
-    from iqcar.topics import JobLook, Topics
 
 
 def topics_on_spark(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iqcar.topics import Jobs
+    from iqcar.causes.topics import Jobs
 
 BUNDLE_TASKS = 20_000
 """Tasks of one bundle of jobs: base learners take some tenths of a second for them."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iqcar.eventlog.find.locate import EventLog
-from iqcar.eventlog.ingest import failed
-from iqcar.eventlog.merge import columns_of, merge_columns
 from iqcar.fleet.packing import pack_by_size
 from iqcar.fleet.transport import stepped
+from iqcar.logs.find.locate import EventLog
+from iqcar.logs.ingest import failed
+from iqcar.logs.merge import columns_of, merge_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import ExitStack
 
-    from iqcar.eventlog.find.locate import Unreadable
     from iqcar.fleet.send_code import Shipped
     from iqcar.fleet.steps import Outline
+    from iqcar.logs.find.locate import Unreadable
     from iqcar.tables import Tables
 
 

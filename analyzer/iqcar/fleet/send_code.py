@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iqcar.eventlog.text.shared_data import SHARED, shared_file
 from iqcar.fleet import executor_boot
 from iqcar.fleet.session import is_local
+from iqcar.logs.text.shared_data import SHARED, shared_file
 from iqcar.rules.vocabulary.data_files import rules_folder
 
 if TYPE_CHECKING:

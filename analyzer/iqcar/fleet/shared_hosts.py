@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.blame.loads import find_loads
-from iqcar.blame.ratp import TaskColumns
-from iqcar.blame.schedule import Agenda
-from iqcar.blame.task_intervals import Pieces
-from iqcar.demand.contention import ENOUGH_BYTES, usable
-from iqcar.demand.estimate import LEAST, fit_sampled
-from iqcar.demand.load import Load
+from iqcar.causes.blame.loads import find_loads
+from iqcar.causes.blame.ratp import TaskColumns
+from iqcar.causes.blame.schedule import Agenda
+from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.enums import Request, SourceUsage
+from iqcar.model.demand.contention import ENOUGH_BYTES, usable
+from iqcar.model.demand.estimate import LEAST, fit_sampled
+from iqcar.model.demand.load import Load
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.demand.device import Device
+    from iqcar.model.demand.device import Device
     from iqcar.tables import Tables
 
 
@@ -47,7 +47,7 @@ class HostLoads:
 
     @classmethod
     def from_tasks(cls, tables: Tables, waits: pd.DataFrame) -> HostLoads:
-        """Collect them as :func:`iqcar.blame.attribute.attribute` does."""
+        """Collect them as :func:`iqcar.causes.blame.attribute.attribute` does."""
         columns = TaskColumns.from_tables(tables, waits)
         pieces = Pieces.from_intervals(columns)
         agenda = Agenda(pieces, SourceUsage.ACTIVE)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from iqcar.eventlog.merge import hosts_of
 from iqcar.fleet.packing import together
+from iqcar.logs.merge import hosts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iqcar.eventlog.merge import Columns
+    from iqcar.logs.merge import Columns
 
 HOUR_MS = 3_600_000.0
 MOST_TASKS = 1_000_000

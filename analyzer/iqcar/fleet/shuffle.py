@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.eventlog.merge import hosts_of, row_count
 from iqcar.fleet.packing import even_shares, in_rounds, together
 from iqcar.fleet.steps import TABLES
+from iqcar.logs.merge import hosts_of, row_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

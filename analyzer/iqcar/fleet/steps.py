@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.attribute import attribute
-from iqcar.eventlog.ingest import ingest
-from iqcar.eventlog.leave_out import leave_out
-from iqcar.eventlog.merge import columns_of, merge_columns, row_count
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.stragglers import StragglerSettings, build_features
+from iqcar.causes.stragglers.clock_offsets import clock_offsets
+from iqcar.causes.stragglers.host_features import untold_tasks
+from iqcar.causes.topics import Jobs, Tally, look_at_job
+from iqcar.causes.topics.blame_of_topics import blamed_for
+from iqcar.causes.topics.topic_of_straggler import straggler_topics
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.shared_hosts import HostLoads
 from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack, whole
-from iqcar.queries.identify import identify
-from iqcar.stragglers import StragglerSettings, build_features
-from iqcar.stragglers.clock_offsets import clock_offsets
-from iqcar.stragglers.host_features import untold_tasks
+from iqcar.logs.ingest import ingest
+from iqcar.logs.leave_out import leave_out
+from iqcar.logs.merge import columns_of, merge_columns, row_count
+from iqcar.model.queries.identify import identify
+from iqcar.model.waits import measure_waits
 from iqcar.tables import texts
-from iqcar.topics import Jobs, Tally, look_at_job
-from iqcar.topics.blame_of_topics import blamed_for
-from iqcar.topics.topic_of_straggler import straggler_topics
-from iqcar.waits import measure_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from iqcar.causes.topics import Job, JobLook, Topics, TopicSettings
     from iqcar.enums import QueryBy
-    from iqcar.eventlog.find.locate import EventLog
-    from iqcar.eventlog.merge import Columns
     from iqcar.fleet.shared_hosts import SharedDevices
+    from iqcar.logs.find.locate import EventLog
+    from iqcar.logs.merge import Columns
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
-    from iqcar.topics import Job, JobLook, Topics, TopicSettings
 
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
 LOADS, SOURCES = "loads", "sources"
@@ -186,7 +186,7 @@ class Asked:
     stage : row of the job's stage among the stages of all logs, once per topic of it
     topic : the topic
     share : its share of the job's mixture
-    words : DataFrame of :data:`iqcar.topics.topic_result.TOPIC_WORDS`
+    words : DataFrame of :data:`iqcar.causes.topics.topic_result.TOPIC_WORDS`
     settings : TopicSettings
     lacks : resource of each topic that is a lack of one
     """

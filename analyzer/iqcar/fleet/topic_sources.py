@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
 from iqcar.fleet.shared_hosts import shared_devices
 from iqcar.fleet.steps import LOADS, SOURCES, Asked
 from iqcar.fleet.transport import objects, stepped
-from iqcar.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iqcar.causes.topics import Topics
     from iqcar.enums import QueryBy
     from iqcar.fleet.send_code import Shipped
     from iqcar.tables import Tables
-    from iqcar.topics import Topics
 
 
 def sources_on_spark(

@@ -19,9 +19,6 @@ import pandas as pd
 
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.eventlog.find.locate import locate
-from iqcar.eventlog.find.log_parts import EventLog
-from iqcar.eventlog.log_summary import Peek, peek
 from iqcar.history.cluster_name import bounded_cluster, cluster_of
 from iqcar.history.file_names import new_batch
 from iqcar.history.log_groups import group_logs
@@ -29,6 +26,9 @@ from iqcar.history.merged_months import merge_months
 from iqcar.history.stored_files import Store, open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.logs.find.locate import locate
+from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.log_summary import Peek, peek
 from iqcar.pipeline import diagnose, read
 from iqcar.tables import texts
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from iqcar.base.formatting import duration, printable, resource_name, short
 from iqcar.enums import BlameKind, Resource
-from iqcar.formatting import duration, printable, resource_name, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.formatting import duration, percent, resource_name
+from iqcar.base.formatting import duration, percent, resource_name
 from iqcar.history.recurring_query import told_duration
-from iqcar.plots.drawing import (
+from iqcar.show.pictures.drawing import (
     LABEL_PX,
     ROW_PX,
     bar,
@@ -21,7 +21,7 @@ from iqcar.plots.drawing import (
     ticks,
     time_axis,
 )
-from iqcar.plots.palette import AFTER, BEFORE
+from iqcar.show.pictures.palette import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.history.query_changes import QueryChange
-    from iqcar.plots.drawing import Drawing
+    from iqcar.show.pictures.drawing import Drawing
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 780, 260
 MOST_RUNS = 500

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iqcar.eventlog.find.log_parts import EventLog
-    from iqcar.eventlog.log_summary import Peek
+    from iqcar.logs.find.log_parts import EventLog
+    from iqcar.logs.log_summary import Peek
 
 MOST_LOGS = 40
 """Logs that are diagnosed together at most."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from iqcar.base.formatting import duration, short
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.formatting import duration, short
 from iqcar.history.store_views import LABEL, asked
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iqcar.eventlog.text.redact import redact_text
 from iqcar.history.file_names import NO_DAY
 from iqcar.history.stored_tables import APPLICATIONS
+from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
 if TYPE_CHECKING:

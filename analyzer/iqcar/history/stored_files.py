@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from iqcar.base.formatting import printable
 from iqcar.errors import IqcarError, UsageError
-from iqcar.eventlog.text.redact import redact_text
-from iqcar.formatting import printable
 from iqcar.history.file_names import cluster_folder, folder_of, in_range, named_file
 from iqcar.history.sound_files import first_line, quoted, sound_files
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
+from iqcar.logs.text.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping

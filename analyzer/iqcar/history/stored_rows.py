@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.blame.blame_tables import BLAME_KINDS
+from iqcar.causes.blame.blame_tables import BLAME_KINDS
+from iqcar.causes.graph.structure import RESOURCES
+from iqcar.causes.stragglers.straggler_counts import UNEXPLAINED
 from iqcar.comparison.query_path import query_paths
 from iqcar.enums import BlameKind, Resource
-from iqcar.graph.structure import RESOURCES
 from iqcar.history.stored_tables import (
     APPLICATIONS,
     BLAME,
@@ -20,8 +21,7 @@ from iqcar.history.stored_tables import (
     QUERIES,
     STAGES,
 )
-from iqcar.queries.owners import owners
-from iqcar.stragglers.straggler_counts import UNEXPLAINED
+from iqcar.model.queries.owners import owners
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import sum_by
 from iqcar.version import __version__

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from iqcar.base.files.opening import open_file
 from iqcar.errors import IqcarError, UsageError
-from iqcar.eventlog.decode.streams import CHUNK_BYTES, why
-from iqcar.eventlog.events.lines import LineSplitter, LineTally
-from iqcar.eventlog.find.log_parts import EventLog, LogPart
-from iqcar.files.opening import open_file
 from iqcar.live.follow import News
+from iqcar.logs.decode.streams import CHUNK_BYTES, why
+from iqcar.logs.events.lines import LineSplitter, LineTally
+from iqcar.logs.find.log_parts import EventLog, LogPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

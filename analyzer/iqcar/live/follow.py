@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError, UsageError
-from iqcar.eventlog.decode.growing import GrowingDecoder
-from iqcar.eventlog.decode.streams import CHUNK_BYTES, DamageError, why
-from iqcar.eventlog.events.lines import LineSplitter, LineTally
-from iqcar.eventlog.find.layouts import COMPACT, IN_PROGRESS, rolling_index
-from iqcar.eventlog.find.locate import EventLog, LogPart, Unreadable, locate
-from iqcar.eventlog.find.remote import forget_listings, is_url
-from iqcar.eventlog.find.storage import open_source
+from iqcar.logs.decode.growing import GrowingDecoder
+from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, why
+from iqcar.logs.events.lines import LineSplitter, LineTally
+from iqcar.logs.find.layouts import COMPACT, IN_PROGRESS, rolling_index
+from iqcar.logs.find.locate import EventLog, LogPart, Unreadable, locate
+from iqcar.logs.find.remote import forget_listings, is_url
+from iqcar.logs.find.storage import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def find_log(path: str, within: Sequence[str] = ()) -> EventLog:
         A log, with or without ``.inprogress``, a rolling folder, a folder with the log of one
         running application, or the URL of one of these.
     within : sequence of str
-        As for :func:`~iqcar.eventlog.find.locate.locate`.
+        As for :func:`~iqcar.logs.find.locate.locate`.
 
     Raises
     ------

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.limits import MOST_BLAMED
-from iqcar.stragglers import StragglerSettings
+from iqcar.base.limits import MOST_BLAMED
+from iqcar.causes.stragglers import StragglerSettings
+from iqcar.say.blamed import Blamed, find_blamed, fold_blamed
+from iqcar.say.query_names import QueryNames
 from iqcar.tables import texts
 from iqcar.tables.arrays import sum_by
-from iqcar.verdict.blamed import Blamed, find_blamed, fold_blamed
-from iqcar.verdict.query_names import QueryNames
 
 if TYPE_CHECKING:
     from iqcar.live.window import Window

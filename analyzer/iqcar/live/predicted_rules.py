@@ -17,7 +17,7 @@ from iqcar.rules import scheduler_rules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iqcar.graph import IQCGraph
+    from iqcar.causes.graph import IQCGraph
     from iqcar.rules import Rule
     from iqcar.tables import Tables
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.comparison.judged_effect import RuleVerdict, judge_effect
-from iqcar.demand.outside_load import outside_load
+from iqcar.model.demand.outside_load import outside_load
 from iqcar.rules.outlook import SLOWER_SHARE
 from iqcar.rules.rule_need import victims_of
 from iqcar.tables import texts

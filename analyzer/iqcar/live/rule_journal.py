@@ -11,9 +11,9 @@ import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from iqcar.base.files.derived import open_to_append
+from iqcar.base.files.json_text import json_bytes
 from iqcar.errors import IqcarError
-from iqcar.files.derived import open_to_append
-from iqcar.files.json_text import json_bytes
 
 if TYPE_CHECKING:
     from iqcar.live.rule_effect import MeasuredEffect

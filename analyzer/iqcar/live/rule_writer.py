@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iqcar.base.files.derived import write_derived
 from iqcar.errors import IqcarError
-from iqcar.files.derived import write_derived
 from iqcar.rules import PoolPlan, Recorded, RulesFile, compile_rules, dump_rules, parse_rules_file
 from iqcar.rules.pool_names import PREFIX
 from iqcar.rules.rule_file import MAX_FILE_BYTES

@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError
-from iqcar.eventlog.collect import NotAnEventLogError
-from iqcar.eventlog.events.lines import LineTally
-from iqcar.eventlog.input_status import nothing_read
 from iqcar.live.driver_stream import SCHEME, DriverTail
 from iqcar.live.follow import LogTail, find_log
 from iqcar.live.growing_log import GrowingLog
 from iqcar.live.window import window_of
+from iqcar.logs.collect import NotAnEventLogError
+from iqcar.logs.events.lines import LineTally
+from iqcar.logs.input_status import nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Watch:
     window_ms : float
         Length of a window.
     within : sequence of str
-        As for :func:`~iqcar.eventlog.find.locate.locate`.
+        As for :func:`~iqcar.logs.find.locate.locate`.
     clock : callable
         Returns seconds that only grow.
 

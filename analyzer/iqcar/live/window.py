@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.eventlog.forget import Forgotten
-from iqcar.eventlog.ingest import tables_of
 from iqcar.live.cut_tables import cut_before
 from iqcar.live.waiting_tasks import MOST_WAITING, until_now, waiting_by_stage
+from iqcar.logs.forget import Forgotten
+from iqcar.logs.ingest import tables_of
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose
-from iqcar.queries.critical_path import add_critical_path
-from iqcar.queries.identify import identify
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis, Settings
-    from iqcar.eventlog.events.lines import LineTally
-    from iqcar.eventlog.find.log_parts import EventLog
     from iqcar.live.growing_log import GrowingLog
+    from iqcar.logs.events.lines import LineTally
+    from iqcar.logs.find.log_parts import EventLog
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Ints
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iqcar.lazy_names import lazy_names
+from iqcar.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from iqcar.rules.advice_rules import advise as advise

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.causes.stragglers.blame_of_causes import RESOURCE_OF
+from iqcar.causes.stragglers.feature_list import MEMORY
 from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType
@@ -19,8 +21,6 @@ from iqcar.rules.slow_hosts import slow_hosts
 from iqcar.rules.straggler_delays import cause_parts, held_up_ms, kind_parts, tasks_at_once
 from iqcar.rules.task_sizes import large_tasks, small_tasks
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds, filled, fits, version_of
-from iqcar.stragglers.blame_of_causes import RESOURCE_OF
-from iqcar.stragglers.feature_list import MEMORY
 from iqcar.tables import recorded_applications, texts
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from iqcar.causes.stragglers import Stragglers
     from iqcar.rules.slow_hosts import SlowHost
     from iqcar.rules.vocabulary.advice_kinds import AdviceKind
-    from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
 
 LEAST_DELAY_MS = 1_000.0

@@ -19,7 +19,7 @@ from iqcar.rules.vocabulary.advice_kinds import advice_kinds, fits, version_of
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from iqcar.graph import IQCGraph
+    from iqcar.causes.graph import IQCGraph
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Ints
 

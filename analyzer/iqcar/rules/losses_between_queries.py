@@ -17,7 +17,7 @@ from iqcar.tables import recurring_queries, texts
 from iqcar.tables.arrays import sum_by
 
 if TYPE_CHECKING:
-    from iqcar.graph import IQCGraph
+    from iqcar.causes.graph import IQCGraph
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from iqcar.graph import IQCGraph
+    from iqcar.causes.graph import IQCGraph
     from iqcar.rules.losses_between_queries import Evidence
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from iqcar.base.files.json_text import json_bytes
 from iqcar.errors import IqcarError
-from iqcar.files.json_text import json_bytes
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import MAX_POOL_NAME, Recorded
 from iqcar.rules.rule import JSON_NAMES, SCHEMA_VERSION, QueryType, Rule, RuleType

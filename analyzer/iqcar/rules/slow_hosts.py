@@ -18,7 +18,7 @@ from iqcar.enums import BlameKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iqcar.stragglers import Stragglers
+    from iqcar.causes.stragglers import Stragglers
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats, Ints
 

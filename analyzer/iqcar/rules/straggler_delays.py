@@ -16,8 +16,8 @@ from iqcar.tables.arrays import sum_by
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iqcar.causes.stragglers import Stragglers
     from iqcar.rules.vocabulary.advice_kinds import AdviceKind
-    from iqcar.stragglers import Stragglers
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags, Floats
 

@@ -16,11 +16,11 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iqcar.graph import IQCGraph
+    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.topics import Topics
     from iqcar.rules.rule import Rule
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Ints
-    from iqcar.topics import Topics
 
 SHARED_FROM = 0.25
 """Part of the victims' stragglers from which on a topic is shared: with less, most of them are slow

@@ -101,7 +101,7 @@ class Schedule(NamedTuple):
     task : ndarray of shape (n_events,), int32
         Position of the event's task in `row`.
     what : ndarray of shape (n_events,), uint8
-        Bits such as :data:`iqcar.blame.sweep.TARGET_STARTS`.
+        Bits such as :data:`iqcar.causes.blame.sweep.TARGET_STARTS`.
     when : ndarray of shape (n_events,), ms
         Time since the domain's first event.
     domain_start : ndarray of shape (n_domains + 1,), int64

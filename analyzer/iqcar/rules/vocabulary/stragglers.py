@@ -10,7 +10,7 @@ from iqcar.rules.vocabulary.data_files import CauseAdvice, read_vocabulary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iqcar.stragglers import Stragglers
+    from iqcar.causes.stragglers import Stragglers
 
 CAUSES = "causes.json"
 """Causes of stragglers: name, sentence, and what a Spark engineer would do about each."""

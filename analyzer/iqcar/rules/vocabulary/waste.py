@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from iqcar.enums import WasteCause
-from iqcar.eventlog.text.linear import compiled, encoded
+from iqcar.logs.text.linear import compiled, encoded
 from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
 
 if TYPE_CHECKING:

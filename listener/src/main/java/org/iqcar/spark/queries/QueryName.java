@@ -10,8 +10,8 @@ import org.iqcar.spark.text.Secrets;
 
 /**
  * Derives a query's name and fingerprint from descriptions, job groups and call sites, as the
- * analyzer does (analyzer/iqcar/eventlog/events/descriptions.py and
- * analyzer/iqcar/queries/identify.py).
+ * analyzer does (analyzer/iqcar/logs/events/descriptions.py and
+ * analyzer/iqcar/model/queries/identify.py).
  */
 final class QueryName {
   /** Most characters of a name in a fingerprint; a longer name is hashed. */

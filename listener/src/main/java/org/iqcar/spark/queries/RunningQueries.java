@@ -8,7 +8,7 @@ import org.iqcar.spark.text.Secrets;
 
 /**
  * Determines which query a job belongs to, from the events of the event log in their order, so that
- * the analyzer (analyzer/iqcar/queries/identify.py) finds the same in the log.
+ * the analyzer (analyzer/iqcar/model/queries/identify.py) finds the same in the log.
  *
  * <p>Used by one thread. The least recently used entries are dropped, so memory stays bounded.
  */

@@ -10,7 +10,7 @@ import java.util.Properties;
 import java.util.concurrent.Callable;
 import org.junit.jupiter.api.Test;
 
-/** Which query a job belongs to: the same cases as the analyzer's in tests/queries. */
+/** Which query a job belongs to: the same cases as the analyzer's in tests/model/queries. */
 class RunningQueriesTest {
   private static final String ID = "0a1b2c3d-0000-4000-8000-0123456789ab";
 

@@ -1,0 +1,1 @@
+"""Where people and agents ask: command line, server, Model Context Protocol, demo."""

@@ -1,0 +1,267 @@
+"""``iqcar compare``: what changed between two sets of runs, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iqcar.apps.cli import options
+from iqcar.enums import CompareMethod, MatchBy, QueryBy, RunBy
+from iqcar.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from iqcar.comparison.measured_side import Side
+
+
+def compare(
+    before: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="BEFORE",
+            help="Event logs of the runs before: a file, folder, quoted glob, zip or URL; or a "
+            "file of --save-baseline.",
+            show_default=False,
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar="AFTER", help="Event logs of the runs after.", show_default=False),
+    ] = None,
+    more_before: Annotated[
+        list[str] | None,
+        typer.Option("--before", metavar="PATH", help="One more log before; several times."),
+    ] = None,
+    more_after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="PATH", help="One more log after; several times."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Cut one set of logs in time instead, such as at a deployment: "
+            "2026-10-01T04:00 (local time, or with an offset such as +02:00).",
+        ),
+    ] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Show only this query, by name or fingerprint; several times."
+        ),
+    ] = None,
+    margin: Annotated[
+        str, typer.Option(metavar="SHARE", help="Change of time that is none: 5% or 0.05.")
+    ] = "5%",
+    alpha: Annotated[
+        float,
+        typer.Option(help="Rate of false findings among all findings, and level of the tests."),
+    ] = 0.05,
+    top: Annotated[int, typer.Option(min=1, max=1000, help="How many changes to show.")] = 10,
+    match: Annotated[
+        MatchBy,
+        typer.Option(help=f"How queries are matched. {options.choices(MatchBy)}."),
+    ] = MatchBy.AUTO,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW", help="Two names or fingerprints of one query; several times."
+        ),
+    ] = None,
+    run_by: Annotated[
+        RunBy, typer.Option(help=f"What one run is. {options.choices(RunBy)}.")
+    ] = RunBy.HOUR,
+    structure_only: Annotated[
+        bool,
+        typer.Option(
+            "--structure-only", help="Show only other stage graphs, new queries and gone ones."
+        ),
+    ] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHANGE",
+            help="Ask which parameters tell the runs after from those before, for one change: its "
+            "rank, 1.2 for the second stage of the first, or the name of a query.",
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PARAMETER",
+            help="Leave a parameter out of --explain, to see the next best; several times.",
+        ),
+    ] = None,
+    method: Annotated[
+        CompareMethod,
+        typer.Option(help=f"How it is decided what changed. {options.choices(CompareMethod)}."),
+    ] = CompareMethod.RUNS,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="LIMIT",
+            help="End with code 4 if a query on both sides got slower by more than 10%, 500ms, or "
+            "(one query) NAME=20%; several times.",
+        ),
+    ] = None,
+    fail_on_new_plan: Annotated[
+        bool,
+        typer.Option("--fail-on-new-plan", help="The same if a query has another stage graph."),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let the gate fail where it cannot tell, too.")
+    ] = False,
+    save_baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--save-baseline",
+            metavar="FILE",
+            help="Keep what was measured of AFTER (of BEFORE if it is alone), to be compared with "
+            "later in place of its logs.",
+        ),
+    ] = None,
+    json: options.JsonFile = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Write the comparison as one HTML file to look at, without network.",
+        ),
+    ] = None,
+    query_by: options.Queries = QueryBy.SQL,
+    force: options.Force = False,
+) -> None:
+    """Find what changed between two sets of runs, by how much, and why.
+
+    Queries and stages of both sides are matched; runs decide what changed, beyond a margin and not
+    by chance; tasks tell which part of it. Three verdicts: changed, same, cannot tell.
+
+    Example: iqcar compare logs/monday/ logs/tuesday/ --fail-on 10%
+    """
+    from iqcar.apps.cli.reading import working
+    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.comparison.baseline import dump_baseline
+    from iqcar.comparison.compare_sets import check_levels, compare_sides
+    from iqcar.comparison.gate import parse_limit
+    from iqcar.comparison.restrict import only_queries, only_structure
+    from iqcar.show.json.compare import compare_to_json
+    from iqcar.show.terminal.compare import print_comparison
+    from iqcar.show.terminal.compare_explain import print_explanation, print_printed
+
+    check_writable(json, force)
+    check_writable(out, force)
+    check_writable(save_baseline, force)
+    least = options.share(margin)
+    check_levels(least, alpha)
+    if without and explain is None:
+        raise UsageError("leaves parameters out of --explain", "--without", "give --explain CHANGE")
+    for limit in fail_on or ():
+        parse_limit(limit)
+    pairs = [_pair(text) for text in pair or ()]
+    sides = _sides(
+        [path for path in (before, *(more_before or ())) if path],
+        [path for path in (after, *(more_after or ())) if path],
+        split=split,
+        alone=save_baseline is not None,
+        run_by=run_by,
+        query_by=query_by,
+    )
+    if save_baseline is not None:
+        write_result(save_baseline, dump_baseline(sides[-1]))
+    damaged = any(side.facts.damaged for side in sides)
+    ends = ExitCode.PARTIAL if damaged else ExitCode.OK
+    if len(sides) == 1:
+        raise typer.Exit(ends)
+    with working("comparing"):
+        compared = compare_sides(
+            (sides[0], sides[1]), margin=least, alpha=alpha, pairs=pairs, match_by=match
+        )
+    gated = bool(fail_on or fail_on_new_plan)
+    gate = compared.gate(*(fail_on or ()), new_plan=fail_on_new_plan, strict=strict)
+    shown = only_queries(compared, query) if query else compared
+    shown = only_structure(shown) if structure_only else shown
+    explained = None if explain is None else compared.explain(explain, without or ())
+    printed = compared.as_printed() if method is CompareMethod.PRINTED else None
+    quiet = "-" in (json, out)
+    if not quiet and explained is not None:
+        print_explanation(compared, explained)
+    elif not quiet and printed is not None:
+        print_printed(compared, printed, top)
+    elif not quiet:
+        print_comparison(shown, top)
+    if json is not None:
+        write_result(json, compare_to_json(shown, gate if gated else None, explained, printed))
+    if out is not None:
+        from iqcar.show.html.compare import render_comparison
+
+        write_result(out, render_comparison(shown).encode("utf-8", "replace"))
+    if gated and not gate.passed:
+        for failure in gate.failures:
+            typer.echo(f"failed: {_printable(failure)}", err=quiet)
+        ends = ExitCode.GATE
+    raise typer.Exit(ends)
+
+
+def _sides(
+    before: list[str],
+    after: list[str],
+    *,
+    split: str | None,
+    alone: bool,
+    run_by: RunBy,
+    query_by: QueryBy,
+) -> tuple[Side, ...]:
+    """Read and measure what was given: two sides, or one whose baseline is wanted."""
+    from iqcar.apps.cli.reading import read_for, working
+    from iqcar.comparison.baseline import is_baseline, load_baseline
+    from iqcar.comparison.compare_sets import split_sides
+    from iqcar.comparison.measured_side import measure_side
+
+    if not before:
+        raise UsageError("no logs of the runs before", "iqcar compare", "give BEFORE and AFTER")
+    if split is not None:
+        if after:
+            raise UsageError("cuts one set of logs", "--split", "leave AFTER out")
+        moment = _moment(split)
+        tables = read_for(before, query_by)
+        with working("measuring"):
+            return split_sides(tables, moment, run_by)
+    if not after and not alone:
+        raise UsageError(
+            "no logs of the runs after", "iqcar compare", "give AFTER, --split or --save-baseline"
+        )
+    sides = []
+    for paths in (before, after):
+        if len(paths) == 1 and is_baseline(paths[0]):
+            sides.append(load_baseline(paths[0]))
+        elif paths:
+            tables = read_for(paths, query_by)
+            with working("measuring"):
+                sides.append(measure_side(tables, run_by))
+    return tuple(sides)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise UsageError(f"is no pair: {text!r}", "--pair", "give OLD=NEW")
+    return old, new
+
+
+def _moment(text: str) -> float:
+    """Read a time as milliseconds since the epoch."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"is no time: {text!r}", "--split", "give one like 2026-10-01T04:00"
+        ) from None
+
+
+def _printable(text: str) -> str:
+    from iqcar.base.formatting import printable
+
+    return printable(text)

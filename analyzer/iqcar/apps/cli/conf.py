@@ -1,0 +1,140 @@
+"""``iqcar conf``: print the Spark settings that load the plugin and write an event log."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def conf(
+    pyspark: Annotated[
+        bool, typer.Option("--pyspark", help="Print Python code that builds a SparkSession.")
+    ] = False,
+    shell: Annotated[
+        bool,
+        typer.Option(
+            "--shell",
+            help="Print a line for eval that sets PYSPARK_SUBMIT_ARGS, for `python job.py`.",
+        ),
+    ] = False,
+    properties: Annotated[
+        bool, typer.Option("--properties", help="Print lines for spark-defaults.conf.")
+    ] = False,
+    log_dir: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Folder or URL for event logs (spark.eventLog.dir). A folder must exist here; "
+            "write file:///… for one elsewhere. Default: what Spark is configured for.",
+        ),
+    ] = "",
+    jar: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Path or URL of the jar where Spark runs, if it is not this machine's: "
+            "hdfs:///…, s3a://…, local:///…. Default: the jar that iqcar carries.",
+        ),
+    ] = "",
+    listener: Annotated[
+        bool,
+        typer.Option(
+            "--listener/--no-listener",
+            help="Name the listener too. Without it the plugin registers it itself.",
+        ),
+    ] = True,
+    apply_rules: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Path or URL of compiled rules that the plugin is to apply (spark.iqcar.rules).",
+        ),
+    ] = "",
+    with_jars: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="The job's own --jars: Spark takes that option once."),
+    ] = "",
+    with_plugins: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="The job's own spark.plugins: Spark takes one list."),
+    ] = "",
+    with_listeners: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST", help="The job's own spark.extraListeners: Spark takes one list."
+        ),
+    ] = "",
+) -> None:
+    """Print what to tell Spark: the plugin, its jar, and an event log.
+
+    Without an option it prints flags on one line, for spark-submit, spark-shell and pyspark.
+
+    Example: spark-submit $(iqcar conf) job.py
+    """
+    from iqcar.errors import UsageError
+    from iqcar.logs.attach.plugin_jar import listener_jar
+    from iqcar.logs.attach.spark_conf import SparkConf, is_url
+
+    if pyspark + shell + properties > 1:
+        raise UsageError("only one of --pyspark, --shell and --properties can be given")
+    if jar and not is_url(jar) and not Path(jar).is_file():
+        raise UsageError("no such file", jar, "write local:/… for a path on every Spark host")
+    if apply_rules and not is_url(apply_rules) and not Path(apply_rules).is_file():
+        raise UsageError("no such file", apply_rules, "write rules with iqcar rules compile")
+    if log_dir and not is_url(log_dir) and not Path(log_dir).is_dir():
+        raise UsageError(
+            "no such folder, and Spark does not create it",
+            log_dir,
+            "create it, or write file:///… for a folder where Spark runs",
+        )
+    settings = SparkConf(
+        jar=jar or str(listener_jar()),
+        log_dir=log_dir,
+        listener=listener,
+        rules=apply_rules,
+        jars=_split(with_jars),
+        plugins=_split(with_plugins),
+        listeners=_split(with_listeners),
+    )
+    if pyspark:
+        typer.echo(settings.pyspark())
+    elif shell:
+        typer.echo(settings.shell())
+    elif properties:
+        typer.echo(settings.properties())
+    else:
+        typer.echo(settings.flags())
+    if not log_dir:
+        _warn_of_a_missing_log_dir()
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _warn_of_a_missing_log_dir() -> None:
+    """Warn if Spark's folder for event logs is missing, because Spark would refuse to start."""
+    from iqcar.logs.attach.spark_conf import DEFAULT_LOG_DIR
+
+    if not Path(DEFAULT_LOG_DIR).is_dir() and not _log_dir_is_configured():
+        typer.echo(
+            f"iqcar: Spark's default folder for event logs, {DEFAULT_LOG_DIR}, does not exist "
+            "here and Spark does not create it; name one with --log-dir or spark.eventLog.dir",
+            err=True,
+        )
+
+
+def _log_dir_is_configured() -> bool:
+    home, folder = os.environ.get("SPARK_HOME"), os.environ.get("SPARK_CONF_DIR")
+    places = [Path(folder)] if folder else [Path(home) / "conf"] if home else []
+    for place in places:
+        try:
+            lines = (place / "spark-defaults.conf").read_text("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        if any(line.split("=")[0].split()[:1] == ["spark.eventLog.dir"] for line in lines):
+            return True
+    return False

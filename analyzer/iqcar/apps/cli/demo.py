@@ -1,0 +1,76 @@
+"""``iqcar demo``: record a mix of queries, diagnose it, and run it again with the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iqcar.apps.cli import options
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for data, event logs and results.")
+    ] = Path("iqcar-demo"),
+    scale: Annotated[
+        float, typer.Option(min=0.01, max=100.0, help="TPC-DS scale factor; 0.3 is 75 MB.")
+    ] = 0.3,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the event logs of earlier runs in the folder.")
+    ] = False,
+    json: options.JsonFile = None,
+    force: options.Force = False,
+) -> None:
+    """Record TPC-DS queries beside a heavy hitter, diagnose them, run them again with the rules.
+
+    Everything runs on an embedded Spark on this machine: the same queries at the same times, once
+    as they are and once with the scheduler rules that the first run's diagnosis proposes. Ends
+    with the measured and predicted effect on each query. report.html in the folder shows the first
+    run's diagnosis.
+
+    Example: iqcar demo --scale 0.3
+    """
+    import io
+    import shutil
+
+    from iqcar.apps.cli.extras import need
+    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.base.files.derived import open_derived, write_derived
+    from iqcar.show.json.analyze import to_json
+    from iqcar.show.terminal.analyze import print_diagnosis
+    from iqcar.show.terminal.layout import terminal
+
+    need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
+    from iqcar.apps.demo.record_and_compare import tell
+    from iqcar.apps.demo.side_by_side import print_story, story_json
+    from iqcar.show.html import render_page
+
+    check_writable(json, force)
+    if not keep:
+        shutil.rmtree(out / "eventlogs", ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    with io.TextIOWrapper(open_derived(out / "diagnosis.txt"), "utf-8") as text:
+
+        def show(diagnosis: Diagnosis) -> None:
+            print_diagnosis(diagnosis)
+            print_diagnosis(diagnosis, terminal(text))
+            write_derived(out / "diagnosis.json", to_json(diagnosis))
+            page = render_page(diagnosis, title="The demo, before the rules")
+            write_derived(out / "report.html", page)
+
+        story = tell(out, scale, say=typer.echo, show=show)
+        if json != "-":
+            print_story(story)
+        print_story(story, terminal(text))
+    if json is not None:
+        write_result(json, story_json(story))
+    typer.echo(
+        f"Wrote {out}: report.html (open it in a browser), diagnosis.txt, diagnosis.json, "
+        "rules.json, eventlogs/",
+        err=True,
+    )

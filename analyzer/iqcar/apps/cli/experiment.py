@@ -1,0 +1,85 @@
+"""``iqcar experiment``: run queries under chosen load, and fit how much it slows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iqcar.apps.cli import options
+
+
+def experiment(
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN", help="JSON file: `iqcar schema experiment`.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Run it. Without it nothing runs.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run; as without --yes.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for curves.json and Spark's event log.")
+    ] = Path("iqcar-experiment"),
+    json: options.JsonFile = None,
+    force: options.Force = False,
+) -> None:
+    """Run queries with and without load on own hosts, and fit how much each resource slows them.
+
+    Each query runs in turn alone and beside processes that load the processor, disk, network or
+    memory at chosen levels, within a budget of time. The result, curves.json, holds a curve for
+    each query and each kind of stage; `iqcar whatif --curves` uses it. Ctrl-C ends everything that
+    was started and keeps what was measured; a second one ends at once.
+
+    Example: iqcar experiment plan.json --yes
+    """
+    import shlex
+
+    from iqcar.apps.cli.extras import need
+    from iqcar.apps.cli.run_injection import SIGNAL_EXIT, check_system
+    from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.base.files.json_text import json_bytes
+    from iqcar.errors import ExitCode, IqcarError, UsageError
+    from iqcar.lab.experiment.curves_file import results_of
+    from iqcar.lab.experiment.experiment_plan import read_experiment
+    from iqcar.lab.experiment.experiment_text import print_dry_run, print_results
+    from iqcar.lab.experiment.run_experiment import (
+        check_host_bears,
+        first_signal_asks,
+        run_experiment,
+    )
+
+    check_system()
+    if yes and dry_run:
+        raise UsageError("only one of --yes and --dry-run can be given")
+    planned = read_experiment(plan)
+    check_writable(json, force)
+    check_host_bears(planned)
+    if not yes:
+        print_dry_run(planned, f"iqcar experiment {shlex.quote(plan)} --yes")
+        return
+    if planned.needs_spark:
+        need("spark", "pyspark")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise IqcarError(f"cannot be made: {error.strerror}", str(out)) from error
+    curves = str(out / "curves.json")
+    check_writable(curves, force)
+    with first_signal_asks() as stop:
+        done = run_experiment(planned, out, stop, lambda line: typer.echo(line, err=True))
+        results = results_of(planned, done)
+        content = json_bytes(results, indent=1) + b"\n"
+        write_result(curves, content)
+    if json != "-":
+        print_results(results)
+    if json is not None:
+        write_result(json, content)
+    if stop.signal:
+        typer.echo(f"iqcar: stopped by {stop.name}", err=True)
+        raise typer.Exit(SIGNAL_EXIT + stop.signal)
+    if not any(run.pair and not run.failed for run in done.runs):
+        failed = next((run.failed for run in done.runs if run.failed), "the budget is too short")
+        raise IqcarError(f"nothing was measured; the first error: {failed}", plan)
+    if any(run.failed for run in done.runs):
+        raise typer.Exit(ExitCode.PARTIAL)

@@ -1,0 +1,175 @@
+"""Run a mix of queries on an embedded Spark, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from iqcar.base.files.derived import open_derived, write_derived
+from iqcar.errors import IqcarError
+from iqcar.logs.attach.plugin_jar import listener_jar
+from iqcar.logs.attach.spark_conf import SparkConf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from iqcar.apps.demo.mix import Query
+
+DRIVER_MEMORY = "2g"
+LEAST_SLOTS = 2
+"""With one slot the queries would run one task at a time."""
+ENVIRONMENT_OF_ANOTHER_SPARK = (
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "HADOOP_CONF_DIR",
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_REMOTE",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a mix.
+
+    Attributes
+    ----------
+    log : Path
+        Its event log.
+    spark : str
+        Version of Spark.
+    slots : int
+        Task slots.
+    duration_s : dict
+        Seconds of each query by name, from its start to its end.
+    """
+
+    log: Path
+    spark: str
+    slots: int
+    duration_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def total_s(self) -> float:
+        """Sum over all queries."""
+        return sum(self.duration_s.values())
+
+
+def slots_here() -> int:
+    """Return the task slots of the embedded Spark: the processors that the process may use."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return max(LEAST_SLOTS, len(usable(0)) if usable else os.cpu_count() or 1)
+
+
+def run_mix(
+    queries: Sequence[Query],
+    data: Path,
+    out: Path,
+    *,
+    name: str,
+    conf: Mapping[str, str] | None = None,
+    master: str = "",
+    plugin: bool = True,
+    say: Callable[[str], None] = print,
+) -> Run:
+    """Run queries at their start times and record an event log.
+
+    Parameters
+    ----------
+    queries : sequence of Query
+    data : Path
+        TPC-DS data (:func:`iqcar.apps.demo.data.make_data`).
+    out : Path
+        Folder for the event log (``eventlogs/``) and Spark's messages; created if missing.
+    name : str
+        Prefix of the names of this run's files.
+    conf : mapping
+        Spark settings beyond those of the demo.
+    master : str
+        Spark master; by default embedded, with :func:`slots_here` slots.
+    plugin : bool
+        Whether the plugin measures waits.
+    say : callable
+        Called with each line of progress.
+
+    Raises
+    ------
+    IqcarError
+        If Spark does not start, or a query fails.
+    """
+    logs = out / "eventlogs"
+    logs.mkdir(parents=True, exist_ok=True)
+    plan, result, spark_log = (out / f"{name}.{part}" for part in ("plan.json", "json", "log"))
+    result.unlink(missing_ok=True)
+    write_derived(
+        plan,
+        json.dumps(
+            {
+                "data": str(data),
+                "output": str(out / "output"),
+                "result": str(result),
+                "queries": [asdict(query) for query in queries],
+            },
+            indent=1,
+        ),
+    )
+    attached = SparkConf(jar=str(listener_jar())).settings() if plugin else {}
+    settings = {
+        "spark.app.name": f"iqcar demo {name}",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "true",
+        "spark.eventLog.compression.codec": "zstd",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": logs.resolve().as_uri(),
+        "spark.sql.warehouse.dir": (out / "warehouse").resolve().as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **attached,
+        **(conf or {}),
+    }
+    words = ["--master", master or f"local[{slots_here()}]"]
+    for key, value in settings.items():
+        words += ["--conf", f"{key}={value}"]
+    environment = {k: v for k, v in os.environ.items() if k not in ENVIRONMENT_OF_ANOTHER_SPARK}
+    # All processes are local, so a host name that does not resolve must not matter.
+    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    environment["PYSPARK_PYTHON"] = sys.executable
+    environment["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*words, "pyspark-shell"]))
+    with open_derived(spark_log) as messages:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "iqcar.apps.demo.workload", str(plan)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=messages,
+            text=True,
+        )
+        try:
+            for line in process.stdout or ():
+                say(line.rstrip("\n"))
+        finally:
+            if process.poll() is None and sys.exc_info()[0] is not None:
+                process.terminate()
+            process.wait()
+    if process.returncode != 0 or not result.is_file():
+        raise IqcarError(
+            f"the Spark application ended with exit code {process.returncode}",
+            str(spark_log),
+            "its last lines say why",
+        )
+    outcome = json.loads(result.read_text("utf-8"))
+    failed = [f"{q['name']}: {q['failure']}" for q in outcome["queries"] if "failure" in q]
+    if failed:
+        raise IqcarError(f"a query failed: {'; '.join(failed)}", str(spark_log))
+    (log,) = logs.glob(f"{outcome['log']}*")
+    return Run(
+        log=log,
+        spark=outcome["spark"],
+        slots=outcome["slots"],
+        duration_s={q["name"]: q["duration_s"] for q in outcome["queries"]},
+    )

@@ -1,0 +1,152 @@
+"""Take from a result what one tool answers: overview, queries, blame, stragglers, topics, rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iqcar.apps.mcp.bounded import bounded, only, page_of
+from iqcar.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Slice = Callable[[dict[str, Any]], dict[str, Any]]
+
+ABOUT_QUERY = (
+    *("query_id", "name", "kind", "fingerprint", "pool", "start_ms", "duration_ms", "ended"),
+    *("failed", "lost_ms", "lost_to_others_ms", "share_of_duration", "slowdown"),
+)
+"""What a list of queries tells of each."""
+WORST = 5
+"""Items of each ranking in an overview."""
+NEAREST = 8
+"""Names that are suggested for a query that is not there."""
+
+
+def overview(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what was read, who lost most and to whom, hot resources and slow nodes."""
+    by_loss = sorted(result["queries"], key=lambda one: -(one["lost_to_others_ms"] or 0.0))
+    return {
+        "inputs": bounded(result["inputs"]),
+        "queries": len(result["queries"]),
+        "lost_ms": sum(one["lost_ms"] or 0.0 for one in result["queries"]),
+        "lost_to_others_ms": sum(one["lost_to_others_ms"] or 0.0 for one in by_loss),
+        "worst_queries": [bounded(only(one, ABOUT_QUERY)) for one in by_loss[:WORST]],
+        "aggressive_queries": bounded(result["aggressive_queries"][:WORST]),
+        "hot_resources": bounded(result["hot_resources"][:WORST]),
+        "slow_nodes": bounded(result["slow_nodes"][:WORST]),
+        "stragglers": bounded(
+            only(result["stragglers"], ("count", "explained", "delay_ms", "by_cause"))
+        ),
+        "rules": len(result["rules"]),
+        "doubts": bounded(result["doubts"]),
+    }
+
+
+def queries(result: dict[str, Any], search: str, page: int) -> dict[str, Any]:
+    """Return queries by what they lost to others, the most first."""
+    words = search.casefold().split()
+    found = [
+        only(one, ABOUT_QUERY)
+        for one in sorted(result["queries"], key=lambda one: -(one["lost_to_others_ms"] or 0.0))
+        if all(word in f"{one['query_id']} {one['name']}".casefold() for word in words)
+    ]
+    return page_of(found, page)
+
+
+def blame(result: dict[str, Any], query: str) -> dict[str, Any]:
+    """Return the waits of a query with their evidence, and whom they are blamed on."""
+    one = _find(result["queries"], query)
+    return {
+        **bounded(only(one, ABOUT_QUERY)),
+        "waits": bounded(one["waits"]),
+        "blame": bounded(one["blame"]),
+        "stragglers": bounded(one["stragglers"]),
+        "wasted_elapsed_ms": one["wasted_elapsed_ms"],
+        "paths": bounded(
+            [path for path in result["paths"] if path["target_query_id"] == one["query_id"]]
+        ),
+        "doubts": bounded(result["doubts"]),
+    }
+
+
+def stragglers(result: dict[str, Any], query: str, page: int) -> dict[str, Any]:
+    """Return the stragglers that cost most, with their causes and what would help."""
+    found = result["stragglers"]
+    worst = found["worst"]
+    if query:
+        wanted = _find(result["queries"], query)["query_id"]
+        worst = [one for one in worst if one["query_id"] == wanted]
+    return {
+        **only(found, ("compared_tasks", "count", "explained", "delay_ms")),
+        **{name: bounded(found[name]) for name in ("by_cause", "by_host", "advice", "doubts")},
+        "worst": page_of(worst, page),
+    }
+
+
+def topics(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what keeps making tasks slow; ``topics`` is None where too few tasks tell."""
+    return {"topics": bounded(result["topics"]), "doubts": bounded(result["doubts"])}
+
+
+def rules(result: dict[str, Any], page: int) -> dict[str, Any]:
+    """Return the proposed rules with their expected effect, and those that were rejected."""
+    return {
+        "rules": page_of(result["rules"], page),
+        "together": bounded(result["rules_together"]),
+        "rejected": bounded(result["rejected_rules"]),
+        "do_not_apply": bounded(result["do_not_apply"]),
+    }
+
+
+def changes(result: dict[str, Any], page: int) -> dict[str, Any]:
+    """Return what changed between two sets, each change with its causes."""
+    return {
+        **only(result, ("margin", "alpha", "total_ms")),
+        "changes": page_of(result["changes"], page),
+        **{name: bounded(result[name]) for name in ("different", "same", "cannot_tell", "doubts")},
+    }
+
+
+def what_if(result: dict[str, Any], page: int) -> dict[str, Any]:
+    """Return predicted durations with their ranges, a capacity plan, or blame by removal."""
+    found: dict[str, Any] = {}
+    if "queries" in result:
+        found = {
+            **bounded(only(result, ("do", "self_check", "total"))),
+            "capacities": bounded(result["capacities"]),
+            "queries": page_of(result["queries"], page),
+            "assumptions": bounded(result["assumptions"]),
+            "refused": bounded(result["refused"]),
+        }
+    if "plan" in result:
+        found["plan"] = bounded(result["plan"])
+    if "removal_blame" in result:
+        blame = result["removal_blame"]
+        found["removal_blame"] = {**bounded(blame), "sources": page_of(blame["sources"], page)}
+    return found
+
+
+def history(result: dict[str, Any], page: int) -> dict[str, Any]:
+    """Return what a store answers, its lists in pages."""
+    return {
+        name: page_of(part, page) if isinstance(part, list) else bounded(part)
+        for name, part in result.items()
+        if name not in ("schema_version", "iqcar_version", "store")
+    }
+
+
+def _find(every: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
+    """Find a query by its id or name; of several runs of a name, the one that lost most."""
+    word = wanted.casefold()
+    for same in (
+        lambda one: one["query_id"].casefold() == word,
+        lambda one: one["query_id"].casefold().endswith(f"/{word}"),
+        lambda one: one["name"].casefold() == word,
+        lambda one: word in one["name"].casefold(),
+    ):
+        found = [one for one in every if same(one)] if word else []
+        if found:
+            return max(found, key=lambda one: one["lost_ms"] or 0.0)
+    near = ", ".join(str(bounded(one["query_id"])) for one in every[:NEAREST])
+    raise UsageError(f"there is no query {bounded(wanted)!r}", "query", f"there are {near}")

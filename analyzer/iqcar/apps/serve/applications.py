@@ -1,0 +1,159 @@
+"""An application in the list: its log, the summary of the log, and the summary of its result."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iqcar.enums import InputStatus
+from iqcar.logs.find.layouts import IN_PROGRESS
+from iqcar.logs.find.remote import is_url
+from iqcar.logs.log_summary import Peek
+
+if TYPE_CHECKING:
+    from iqcar.apps.serve.application_losses import ApplicationLoss
+    from iqcar.apps.serve.result_summary import Summary
+    from iqcar.logs.find.log_parts import EventLog, LogPart
+
+KEY_BYTES = 12
+"""Bytes of a key (12, in 24 hexadecimal digits): unlikely to be the same for two of a billion."""
+
+NS_PER_MS = 1_000_000
+"""File systems tell times in ns, Spark in ms."""
+
+Identity = tuple[tuple[str, str, int, int], ...]
+"""Source, member, stored size and time of change in ns of each part: what a result is valid for."""
+
+
+def key_of(path: str) -> str:
+    """Name a log for addresses: the same before and after Spark takes ``.inprogress`` away."""
+    shown = path.removesuffix(IN_PROGRESS).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(shown).hexdigest()[: 2 * KEY_BYTES]
+
+
+def identity_of(log: EventLog) -> Identity:
+    """Look up what would change if the log did; of remote objects only the size is asked."""
+    return tuple((part.source, part.member, *_state_of(part)) for part in log.parts)
+
+
+def _state_of(part: LogPart) -> tuple[int, int]:
+    """Return size and time of change (0 if not known), as they were at one moment."""
+    if not is_url(part.source):
+        with contextlib.suppress(OSError):
+            status = Path(part.source).stat()
+            return status.st_size, status.st_mtime_ns
+    return part.size_bytes, 0
+
+
+@dataclass
+class Application:
+    """An application as the list shows it.
+
+    Attributes
+    ----------
+    key : str
+        What addresses call it; made from the log's place, so it outlives the server.
+    path : str
+        Where its log is, as shown.
+    log : EventLog or None
+        None where the place holds no log that can be read.
+    identity : Identity
+        What its log was when it was last looked at.
+    peek : Peek or None
+        What its first and last lines say; None until they were read.
+    summary : Summary or None
+        What the last analysis with the server's settings found, of this or an earlier state of the
+        log; None if there was none.
+    summary_is_current : bool
+        Whether that analysis was of the log as it is now.
+    loss : ApplicationLoss or None
+        What it lost and to whom, by the newest result about most applications with it.
+    """
+
+    key: str
+    path: str
+    log: EventLog | None
+    identity: Identity = ()
+    peek: Peek | None = None
+    summary: Summary | None = None
+    summary_is_current: bool = False
+    loss: ApplicationLoss | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the application; its file's where the log gives none."""
+        return (self.peek.name if self.peek else "") or self.file_name
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the log's path."""
+        last = self.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+        return last.rsplit("::", 1)[-1] or self.path
+
+    @property
+    def application_id(self) -> str:
+        """Application id as Spark wrote it; empty where not recorded."""
+        return self.peek.application_id if self.peek else ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Stored size of the log."""
+        return self.log.size_bytes if self.log else 0
+
+    @property
+    def start_ms(self) -> float | None:
+        """When it started, since the epoch."""
+        return _known(self.peek.start_ms) if self.peek else None
+
+    @property
+    def end_ms(self) -> float | None:
+        """When it ended: from the log's end or, where that was not looked at, from the analysis."""
+        if self.peek is None or self.peek.status is InputStatus.IN_PROGRESS:
+            return None
+        end = _known(self.peek.end_ms)
+        if end is None and self.summary and self.summary_is_current:
+            end = self.summary.end_ms
+        return end
+
+    @property
+    def ran_until_ms(self) -> float | None:
+        """When it ended or, where the log has no end, its last event.
+
+        Where that was not looked at, either, when the log was last written.
+        """
+        if self.end_ms is not None:
+            return self.end_ms
+        last = _known(self.peek.last_ms) if self.peek else None
+        if last is None and self.summary and self.summary_is_current:
+            last = self.summary.end_ms
+        if last is None and self.identity:
+            last = self.identity[-1][3] / NS_PER_MS or None
+        return last
+
+    @property
+    def duration_ms(self) -> float | None:
+        """Time from start to end."""
+        start, end = self.start_ms, self.end_ms
+        return end - start if start is not None and end is not None and end >= start else None
+
+    @property
+    def lost_ms(self) -> float | None:
+        """Time its queries lost, to other applications too where it was analysed with them."""
+        if self.loss is not None:
+            return self.loss.lost_ms
+        return self.summary.lost_ms if self.summary else None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Hosts it ran on, as far as known."""
+        if self.summary and self.summary.hosts:
+            return frozenset(self.summary.hosts)
+        return self.peek.hosts if self.peek else frozenset()
+
+
+def _known(number: float) -> float | None:
+    return None if isnan(number) else number

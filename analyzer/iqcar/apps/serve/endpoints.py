@@ -1,0 +1,270 @@
+"""Declare the API's endpoints: routes, checks and documentation from one place."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from iqcar.apps.serve.responses import Problem
+from iqcar.show.json.analyze import result_schema
+from iqcar.show.json.compare import compare_schema
+from iqcar.show.json.history import history_schema
+from iqcar.show.json.live import live_schema
+from iqcar.show.json.whatif import whatif_schema
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+RESULT = "result"
+"""Stands for the schema of what ``iqcar analyze --json`` writes."""
+
+COMPARISON = "comparison"
+"""Stands for the schema of what ``iqcar compare --json`` writes."""
+
+WHAT_IF = "what if"
+"""Stands for the schema of what ``iqcar whatif --json`` writes."""
+
+LIVE = "live"
+HISTORY = "history"
+"""Stands for a stream of what ``iqcar live --json`` prints."""
+
+OPENAPI = "openapi"
+"""Stands for an OpenAPI document."""
+
+GROWN = "Iqcar-Log-Grown"
+"""Header of a result: whether a log has grown since it was made."""
+
+RESULT_HEADERS = {GROWN: "`true` if a log has grown since, so that this is out of date."}
+GONE: tuple[str, Any] = ("There is none of that key, or not any more.", Problem)
+REFUSED: dict[int, tuple[str, Any]] = {
+    403: ("The request comes from a page of another site.", Problem),
+    404: GONE,
+    413: ("The body is too large.", Problem),
+    503: ("Too many analyses wait already; ask again later.", Problem),
+}
+"""Answers to who asks for work that is not begun."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One thing that can be asked of the API.
+
+    Attributes
+    ----------
+    method, path, name : str
+        How it is asked; the path's variables in braces.
+    summary : str
+        What it does, in one sentence.
+    handle : callable
+        Answers a request.
+    answers : dict of int to (str, type or str)
+        Status → what it means, and the struct, RESULT, COMPARISON, WHAT_IF, LIVE, HISTORY
+        or OPENAPI.
+    query : type of Struct, optional
+        Its query parameters.
+    body : type of Struct, optional
+        What its body holds.
+    variables : dict of str to type
+        Types of the path's variables.
+    headers : dict of str to str
+        Headers of its first answer, with what they say.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handle: Callable[[Request], Awaitable[Response]]
+    answers: dict[int, tuple[str, Any]]
+    query: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct] | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Describe endpoints as an OpenAPI 3.1 document."""
+    structs: dict[Any, None] = {Problem: None}
+    for each in endpoints:
+        structs |= {kind: None for _, kind in each.answers.values() if not isinstance(kind, str)}
+        structs |= {kind: None for kind in (each.body,) if kind}
+    _, components = msgspec.json.schema_components(
+        list(structs), ref_template="#/components/schemas/{name}"
+    )
+    components["Result"] = _written("Result", result_schema())
+    components["Comparison"] = _written("Comparison", compare_schema())
+    components["WhatIf"] = _written("WhatIf", whatif_schema())
+    components["Live"] = _written("Live", live_schema())
+    components["History"] = _written("History", history_schema())
+    paths: dict[str, Any] = {}
+    for each in endpoints:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "iqcar serve",
+            "version": __version__,
+            "summary": "Who made which Spark query wait, over folders of event logs.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Only where the server asks for a token.",
+                }
+            },
+        },
+        "security": [{}, {"bearer": []}],
+    }
+
+
+def parameters_of(each: Endpoint) -> list[dict[str, str]]:
+    """List what an endpoint is given, for people: its path's variables, query and body."""
+    operation = _operation(each)
+    rows = [
+        {
+            "name": one["name"],
+            "holds": _holds(one["schema"]),
+            "meaning": one.get("description") or one["schema"].get("description", ""),
+        }
+        for one in operation.get("parameters", ())
+    ]
+    if each.body:
+        _, parts = msgspec.json.schema_components([each.body], ref_template="{name}")
+        rows += [
+            {"name": f"body: {name}", "holds": _holds(schema), "meaning": each.body.__doc__ or ""}
+            for name, schema in parts[each.body.__name__]["properties"].items()
+        ]
+    return rows
+
+
+def _holds(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        words = ", ".join(str(value) for value in schema["enum"])
+    elif schema.get("type") == "array":
+        most = schema.get("maxItems", "any number of")
+        words = f"array of {schema.get('minItems', 0)} to {most} {schema['items'].get('type')}s"
+    else:
+        words = str(schema.get("type", ""))
+    if "minimum" in schema and "maximum" in schema:
+        words += f", {schema['minimum']} to {schema['maximum']}"
+    default = schema.get("default")
+    return words + (f"; by default {default}" if default not in (None, "") else "")
+
+
+def _operation(each: Endpoint) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": each.name,
+        "summary": each.summary,
+        "responses": {str(code): _answer(code, each) for code in each.answers},
+    }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(kind)}
+        for name, kind in each.variables.items()
+    ]
+    if each.query:
+        parameters += _query(each.query)
+    if parameters:
+        operation["parameters"] = parameters
+    if each.body:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": _reference(each.body)}},
+        }
+    for code, meaning in _ALWAYS.items():
+        operation["responses"].setdefault(
+            code,
+            {
+                "description": meaning,
+                "content": {"application/problem+json": {"schema": _reference(Problem)}},
+            },
+        )
+    return operation
+
+
+_ALWAYS = {
+    "400": "The request makes no sense; the detail says why.",
+    "401": "The server asks for a token.",
+}
+
+
+def _answer(code: int, each: Endpoint) -> dict[str, Any]:
+    meaning, kind = each.answers[code]
+    media = "application/problem+json" if kind is Problem else "application/json"
+    media = "text/event-stream" if kind == LIVE else media
+    answer: dict[str, Any] = {
+        "description": meaning,
+        "content": {media: {"schema": _reference(kind)}},
+    }
+    if each.headers and code == next(iter(each.answers)):
+        answer["headers"] = {
+            name: {"description": says, "schema": {"type": "string"}}
+            for name, says in each.headers.items()
+        }
+    return answer
+
+
+def _reference(kind: Any) -> dict[str, Any]:
+    if kind == OPENAPI:
+        return {"type": "object", "description": "An OpenAPI 3.1 document."}
+    written = {
+        RESULT: "Result",
+        COMPARISON: "Comparison",
+        WHAT_IF: "WhatIf",
+        LIVE: "Live",
+        HISTORY: "History",
+    }
+    name = written.get(kind) or kind.__name__
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
+    _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    fields = parts[kind.__name__]["properties"]
+    needed = parts[kind.__name__].get("required", ())
+    described = []
+    for name, schema in fields.items():
+        inlined = _inlined(schema, parts)
+        described.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": name in needed,
+                "description": inlined.pop("description", ""),
+                "schema": inlined,
+            }
+        )
+    return described
+
+
+def _inlined(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Put in the place of references what they refer to: enums; null is not sent in a query."""
+    schema = dict(schema)
+    if "anyOf" in schema:
+        schema |= next(part for part in schema.pop("anyOf") if part.get("type") != "null")
+        schema.pop("default", None)
+    if "$ref" in schema:
+        schema = {**parts[schema.pop("$ref")], **schema}
+        schema.pop("title", None)
+    return schema
+
+
+def _written(name: str, schema_text: str) -> dict[str, Any]:
+    """Return the schema of a result, its own references pointing to where it now stands."""
+    text = re.sub(r'"#/\$defs/', f'"#/components/schemas/{name}/$defs/', schema_text)
+    schema: dict[str, Any] = json.loads(text)
+    schema.pop("$schema", None)
+    schema.pop("$id", None)
+    return schema

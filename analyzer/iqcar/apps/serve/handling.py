@@ -1,0 +1,91 @@
+"""What the handlers of pages and of the API have in common: parameters, errors, sending."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from iqcar.apps.serve.analyses import FullError
+from iqcar.apps.serve.responses import problem
+from iqcar.apps.serve.service import GoneError
+from iqcar.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from iqcar.apps.serve.service import Service
+
+PIECE_BYTES = 128 << 10
+"""Bytes of an answer made at once (128 KiB): twice what is held for a client before it reads."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def service_of(request: Request) -> Service:
+    """Return what the server holds."""
+    service: Service = request.app.state.service
+    return service
+
+
+def read_query(request: Request, kind: type[T]) -> T:
+    """Read query parameters, empty ones as not given; raises UsageError with what is wrong."""
+    given: dict[str, Any] = {}
+    several = {f.encode_name for f in msgspec.structs.fields(kind) if _is_list(f.type)}
+    for name, value in parse_qsl(request.url.query):
+        given[name] = [*given.get(name, ()), value] if name in several else value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error)) from error
+
+
+def _is_list(kind: Any) -> bool:
+    """Tell whether a field holds several values: a list, with or without constraints."""
+    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
+
+
+def answering(
+    handle: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Turn a handler's errors into the answers that are documented."""
+
+    @wraps(handle)
+    async def answer(request: Request) -> Response:
+        try:
+            return await handle(request)
+        except GoneError as error:
+            return problem(404, error.what)
+        except FullError as error:
+            refused = problem(503, str(error))
+            refused.headers["Retry-After"] = "30"
+            return refused
+        except UsageError as error:
+            return problem(400, str(error))
+
+    return answer
+
+
+async def compressed(
+    request: Request, content: bytes, media_type: str, headers: dict[str, str]
+) -> Response:
+    """Answer with what is stored compressed; it is decompressed for who cannot.
+
+    In pieces, so that a client that reads slowly, or never, holds one of them in memory.
+    """
+    headers = {**headers, "Vary": "Accept-Encoding"}
+    stored = io.BytesIO(content)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(content))}
+        pieces = iter(partial(stored.read, PIECE_BYTES), b"")
+    else:
+        decoded = gzip.GzipFile(fileobj=stored)
+        pieces = iter(partial(decoded.read, PIECE_BYTES), b"")
+    return StreamingResponse(pieces, media_type=media_type, headers=headers)

@@ -1,0 +1,83 @@
+"""The page of a running application, and the stream of windows that it shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, StreamingResponse
+
+from iqcar.apps.serve.endpoints import GONE, LIVE, Endpoint
+from iqcar.apps.serve.handling import answering, service_of
+from iqcar.apps.serve.responses import Problem, render
+from iqcar.apps.serve.schemas import Key
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from iqcar.apps.serve.followers import Look
+
+BEAT = b": looking\n\n"
+"""Sent first, so that a browser knows that the stream is open."""
+
+
+async def live_page(request: Request) -> Response:
+    """Show what a running application does now."""
+    service = service_of(request)
+    service.look_again()
+    one = service.standing([request.path_params["key"]], waiting=False).applications[0]
+    return HTMLResponse(render("live.html", one=one))
+
+
+@answering
+async def live_stream(request: Request) -> Response:
+    """Answer with windows of a running application as server-sent events."""
+    service = service_of(request)
+    service.look_again()
+    key = request.path_params["key"]
+    look = service.followers.look(key, service.wish_to_follow(key))
+
+    async def events() -> AsyncIterator[bytes]:
+        yield BEAT
+        async for line in look.windows():
+            yield b"data: " + line + b"\n\n"
+        yield b"event: over\ndata: {}\n\n"
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return _Stream(look, events(), media_type="text/event-stream", headers=headers)
+
+
+class _Stream(StreamingResponse):
+    """A stream whose place is given back however it ends, also before its first byte."""
+
+    def __init__(self, look: Look, events: AsyncIterator[bytes], **more: Any) -> None:
+        super().__init__(events, **more)
+        self._look = look
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send windows until the client has gone or the application has ended."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._look.close()
+
+
+LIVE_ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/api/live/{key}",
+        "follow",
+        "Windows of a running application as server-sent events: each as `iqcar live --json` "
+        "prints it, or an object with a `problem`; `event: over` at the end.",
+        live_stream,
+        {
+            200: ("A stream of windows, one every two seconds, until the application ends.", LIVE),
+            404: GONE,
+            503: ("Too many look already; ask again later.", Problem),
+        },
+        variables={"key": Key},
+    )
+]

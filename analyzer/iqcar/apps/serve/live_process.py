@@ -1,0 +1,69 @@
+"""Follows one application for the server: a line of JSON on standard output per window."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import msgspec
+
+from iqcar.apps.serve.followers import Wish
+from iqcar.apps.serve.process_limits import bound_memory
+from iqcar.base.files.json_text import json_bytes
+from iqcar.diagnosis import Settings
+from iqcar.enums import ImpactModel, QueryBy, SourceUsage
+from iqcar.errors import IqcarError, explain_bug
+from iqcar.live.watch import Watch
+from iqcar.show.json.live import window_to_json
+
+
+def main() -> None:
+    """Follow until the application ends or standard input is closed; errors are a line, too."""
+    line = sys.stdin.buffer.readline()
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    try:
+        _follow(msgspec.json.decode(line, type=Wish))
+    except IqcarError as error:
+        _say({"problem": str(error)})
+    except Exception as error:
+        _say({"problem": f"following it {explain_bug(error)}"})
+
+
+def _follow(wish: Wish) -> None:
+    bound_memory()
+    settings = Settings(
+        QueryBy(str(wish.settings["query_by"])),
+        ImpactModel(str(wish.settings["impact"])),
+        SourceUsage(str(wish.settings["source_usage"])),
+        bool(wish.settings["critical_path"]),
+        int(wish.settings["top"]),
+    )
+    watch = Watch(wish.path, settings, wish.window_ms, wish.within)
+    while True:
+        watch.read()
+        if (window := watch.window()) is not None:
+            _write(window_to_json(window, watch.state))
+        if watch.over:
+            return
+        time.sleep(wish.every_ms / 1e3)
+
+
+def _say(what: dict[str, str]) -> None:
+    _write(json_bytes(what) + b"\n")
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+def _end_with_input() -> None:
+    """End this process when the server closes its input, or has died."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""Render the pages: the list, an application before and after its analysis, and the API."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from functools import cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from iqcar.apps.serve.analyses import FullError
+from iqcar.apps.serve.api import ENDPOINTS
+from iqcar.apps.serve.cache import PAGE
+from iqcar.apps.serve.endpoints import parameters_of
+from iqcar.apps.serve.handling import compressed, read_query, service_of
+from iqcar.apps.serve.live_pages import live_page
+from iqcar.apps.serve.neighbours import neighbours_of
+from iqcar.apps.serve.report_banner import policy_with_bar, with_bar
+from iqcar.apps.serve.responses import TITLES, error_page, problem, render
+from iqcar.apps.serve.schemas import Sets, Together, comparison_progress, progress_of
+from iqcar.apps.serve.selection import Order, SortBy, Wanted, select
+from iqcar.apps.serve.service import MAX_TOGETHER, GoneError
+from iqcar.apps.serve.store_pages import store_page
+from iqcar.apps.serve.whatif_pages import ask_what_if, what_if
+from iqcar.base.formatting import printable
+from iqcar.enums import InputStatus
+from iqcar.errors import UsageError
+from iqcar.logs.text.redact import redact_text
+from iqcar.show.html.files import plotly
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from iqcar.apps.serve.applications import Application
+    from iqcar.apps.serve.service import Service
+
+STATIC = {
+    "serve.css": "text/css",
+    "standing.css": "text/css",
+    "serve.js": "text/javascript",
+    "live.js": "text/javascript",
+    "plotly.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+    "grafana.json": "application/json",
+}
+"""Files that pages load, with their media types; there are no others."""
+
+COLUMNS = (
+    ((SortBy.NAME, "Application", Order.ASCENDING), (SortBy.APPLICATION_ID, "id", Order.ASCENDING)),
+    ((SortBy.USER, "User", Order.ASCENDING),),
+    ((SortBy.SPARK_VERSION, "Spark", Order.DESCENDING),),
+    ((SortBy.START, "Started (UTC)", Order.DESCENDING),),
+    ((SortBy.DURATION, "Ran", Order.DESCENDING),),
+    ((SortBy.STATUS, "Log", Order.ASCENDING),),
+    ((SortBy.SIZE, "Size", Order.DESCENDING),),
+    ((SortBy.LOST, "Lost time", Order.DESCENDING),),
+    ((SortBy.WORST, "Worst victim", Order.ASCENDING),),
+    ((SortBy.MOST_TO, "Lost most to", Order.DESCENDING),),
+)
+"""Columns of the list: what each shows and sorts by, with heading and order of the first click."""
+
+STATUS_WORDS = {
+    InputStatus.COMPLETE: "complete",
+    InputStatus.IN_PROGRESS: "running",
+    InputStatus.TRUNCATED: "truncated",
+    InputStatus.FAILED: "unreadable",
+}
+"""How the list names the state of a log."""
+
+SIDES = ("before", "after")
+"""What forms say of each application that is compared."""
+
+MAX_NEIGHBOURS = 20
+"""Neighbours named on a page, the longest beside it first."""
+
+
+def page(
+    handle: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Turn a handler's errors into pages."""
+
+    @wraps(handle)
+    async def answer(request: Request) -> Response:
+        try:
+            return await handle(request)
+        except GoneError as error:
+            return failure(404, error.what)
+        except FullError as error:
+            return failure(503, str(error))
+        except UsageError as error:
+            return failure(400, str(error))
+
+    return answer
+
+
+def failure(status: int, message: str) -> Response:
+    """Answer with a page that says what is wrong."""
+    return HTMLResponse(error_page(TITLES.get(status, "Error"), message), status)
+
+
+@page
+async def listed(request: Request) -> Response:
+    """Show the list."""
+    service = service_of(request)
+    service.look_again()
+    wanted = read_query(request, Wanted)
+    chosen = select(service.listing.applications(), wanted)
+
+    def address(**changed: object) -> str:
+        """Return where the list is with some parameters changed; defaults are left out."""
+        values = {
+            "q": wanted.q,
+            "status": str(wanted.status) if isinstance(wanted.status, InputStatus) else "",
+            "sort": str(wanted.sort),
+            "order": wanted.order.value,
+            "size": wanted.size,
+            "page": 1,
+            **changed,
+        }
+        plain = {"q": "", "status": "", "sort": "start_ms", "order": "desc", "size": 50, "page": 1}
+        rest = {name: value for name, value in values.items() if value != plain[name]}
+        return "/" + (f"?{urlencode(rest)}" if rest else "")
+
+    def sort_address(column: SortBy, first: Order) -> str:
+        if wanted.sort is not column:
+            return address(sort=str(column), order=first.value)
+        other = Order.ASCENDING if wanted.order is Order.DESCENDING else Order.DESCENDING
+        return address(sort=str(column), order=other.value)
+
+    columns = [
+        {
+            "key": str(parts[0][0]),
+            "sorted": _ARIA[wanted.order] if wanted.sort in [part[0] for part in parts] else None,
+            "parts": [
+                {
+                    "heading": heading,
+                    "address": sort_address(column, first),
+                    "sorted": wanted.sort is column,
+                }
+                for column, heading, first in parts
+            ],
+        }
+        for parts in COLUMNS
+    ]
+    body = render(
+        "list.html",
+        listing=service.listing,
+        page=chosen,
+        wanted=wanted,
+        columns=columns,
+        address=address,
+        statuses=STATUS_WORDS,
+        max_together=MAX_TOGETHER,
+        store=service.store,
+        paths=[printable(redact_text(path)) for path in service.paths],
+    )
+    return HTMLResponse(body)
+
+
+_ARIA = {Order.ASCENDING: "ascending", Order.DESCENDING: "descending"}
+
+
+@page
+async def one(request: Request) -> Response:
+    """Show the report about one application, or how far its analysis is."""
+    return await _about(request, [request.path_params["key"]])
+
+
+@page
+async def together(request: Request) -> Response:
+    """Show the report about several applications together, or how far their analysis is."""
+    keys = list(dict.fromkeys(read_query(request, Together).app))
+    if len(keys) == 1:
+        return RedirectResponse(service_of(request).standing(keys).address, 303)
+    return await _about(request, keys)
+
+
+async def _about(request: Request, keys: list[str]) -> Response:
+    service = service_of(request)
+    service.look_again()
+    standing = service.standing(keys)
+    everybody = service.listing.applications()
+    beside = {
+        each.application.key: each
+        for application in standing.applications
+        for each in neighbours_of(application, everybody)
+        if each.application.key not in standing.keys
+    }
+    known = {
+        "standing": standing,
+        "progress": progress_of(standing, service),
+        "neighbours": list(beside.values())[:MAX_NEIGHBOURS],
+        "more_neighbours": max(0, len(beside) - MAX_NEIGHBOURS),
+        "statuses": STATUS_WORDS,
+        "title": _title(standing.applications),
+    }
+    barred = await _barred(service, standing.result, "bar.html", known)
+    if barred is None:
+        return HTMLResponse(render("application.html", **known))
+    return await compressed(request, *barred)
+
+
+async def _barred(
+    service: Service, result: str | None, bar: str, known: dict[str, object]
+) -> tuple[bytes, str, dict[str, str]] | None:
+    """Return a report with a bar above it, its media type and headers; None if there is none."""
+    summary = service.cache.summary(result) if result else None
+    if result is None or summary is None:
+        return None
+    content = await asyncio.to_thread(service.cache.read, result, PAGE)
+    if content is None:
+        return None
+    barred = await asyncio.to_thread(with_bar, content, render(bar, **known))
+    return barred, "text/html", {"Content-Security-Policy": policy_with_bar(summary.policy)}
+
+
+def _title(applications: tuple[Application, ...]) -> str:
+    first = applications[0].name
+    return first if len(applications) == 1 else f"{first} and {len(applications) - 1} more"
+
+
+@page
+async def choose_sides(request: Request) -> Response:
+    """Ask which of the chosen applications are before; the older half at first."""
+    service = service_of(request)
+    service.look_again()
+    chosen = service.standing(read_query(request, Together).app, waiting=False).applications
+    ordered = sorted(chosen, key=lambda each: (each.start_ms is None, each.start_ms or 0.0))
+    return HTMLResponse(
+        render("compare.html", applications=ordered, before=(len(ordered) + 1) // 2)
+    )
+
+
+@page
+async def start_comparison(request: Request) -> Response:
+    """Start the comparison that a form asks for, and go on to its page."""
+    before, after = await _sides(request)
+    return RedirectResponse(service_of(request).compare(before, after).address, 303)
+
+
+@page
+async def stop_comparison(request: Request) -> Response:
+    """Stop the comparison that a form names, and go back to its page."""
+    service, sides = service_of(request), await _sides(request)
+    found = service.compared(*sides)
+    service.analyses.cancel(found.digest)
+    return RedirectResponse(found.address, 303)
+
+
+async def _sides(request: Request) -> tuple[list[str], list[str]]:
+    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    before, after = ([key for key, side in given if side == word] for word in SIDES)
+    return before, after
+
+
+@page
+async def compared(request: Request) -> Response:
+    """Show a comparison, or how far it is."""
+    service = service_of(request)
+    service.look_again()
+    sets = read_query(request, Sets)
+    found = service.compared(sets.before, sets.after)
+    known = {"compared": found, "progress": comparison_progress(found, service)}
+    barred = await _barred(service, found.result, "compared_bar.html", known)
+    if barred is None:
+        return HTMLResponse(render("compared.html", **known))
+    return await compressed(request, *barred)
+
+
+@page
+async def start(request: Request) -> Response:
+    """Start an analysis that a form asks for, and go on to its page."""
+    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    keys = [value for name, value in given if name == "app"]
+    return RedirectResponse(service_of(request).analyse(keys).address, 303)
+
+
+@page
+async def stop(request: Request) -> Response:
+    """Stop an analysis that a form names, and go back to its page."""
+    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    service = service_of(request)
+    standing = service.standing([value for name, value in given if name == "app"])
+    service.analyses.cancel(standing.digest)
+    return RedirectResponse(standing.address, 303)
+
+
+async def interface(request: Request) -> Response:
+    """Show the API's documentation."""
+    return HTMLResponse(
+        render("api.html", endpoints=[(each, parameters_of(each)) for each in ENDPOINTS])
+    )
+
+
+async def static(request: Request) -> Response:
+    """Answer with a file that pages load."""
+    name = request.path_params["name"]
+    if name not in STATIC:
+        return failure(404, "there is no such file")
+    content, mark = await asyncio.to_thread(_file, name)
+    headers = {"Cache-Control": "private, no-cache", "ETag": mark}
+    if request.headers.get("if-none-match") == mark:
+        return Response(status_code=304, headers=headers)
+    return await compressed(request, content, STATIC[name], headers)
+
+
+async def icon(request: Request) -> Response:
+    """Answer with the icon, which browsers ask for at this address by themselves."""
+    content, mark = await asyncio.to_thread(_file, "icon.svg")
+    headers = {"Cache-Control": "private, max-age=3600", "ETag": mark}
+    return await compressed(request, content, STATIC["icon.svg"], headers)
+
+
+@cache
+def _file(name: str) -> tuple[bytes, str]:
+    """Return a file, compressed, and a mark that changes when it does."""
+    if name == "plotly.js":
+        content = plotly().encode()
+    else:
+        content = (Path(__file__).parent / "static" / name).read_bytes()
+    mark = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return gzip.compress(content, 6, mtime=0), mark
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """Answer for what no route leads to, or leads to with another method."""
+    status = getattr(error, "status_code", 500)
+    said = {
+        404: "there is no such page",
+        405: "this cannot be done here",
+    }.get(status, "the request could not be answered")
+    if request.url.path.startswith("/api/"):
+        answer = problem(status, said)
+    else:
+        answer = failure(status, said)
+    answer.headers.update(getattr(error, "headers", None) or {})
+    return answer
+
+
+def routes() -> list[Route]:
+    """Return the routes of the pages."""
+    return [
+        Route("/", listed),
+        Route("/applications/{key}", one),
+        Route("/live/{key}", page(live_page)),
+        Route("/history", page(store_page)),
+        Route("/together", together),
+        Route("/compare", choose_sides),
+        Route("/compare", start_comparison, methods=["POST"]),
+        Route("/compare/stop", stop_comparison, methods=["POST"]),
+        Route("/compared", compared),
+        Route("/whatif", page(what_if)),
+        Route("/whatif", page(ask_what_if), methods=["POST"]),
+        Route("/analyse", start, methods=["POST"]),
+        Route("/stop", stop, methods=["POST"]),
+        Route("/api", interface),
+        Route("/static/{name}", static),
+        Route("/favicon.ico", icon),
+    ]

@@ -1,0 +1,113 @@
+"""Summarise a result: the few numbers that the list shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from iqcar.apps.serve.application_losses import MAX_TEXT, ApplicationLoss, application_losses
+from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
+from iqcar.tables import texts
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.comparison.comparison import Comparison
+    from iqcar.diagnosis import Diagnosis
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What an analysis found, in short; written as ``summary.json`` beside the result."""
+
+    keys: tuple[str, ...]
+    """The applications that were analysed together, by their keys."""
+    iqcar_version: str
+    """The version of iqcar that analysed them."""
+    settings: str
+    """The settings of the analysis, as text."""
+    policy: str
+    """Content Security Policy of the report's page."""
+    queries: int
+    """Queries found."""
+    lost_ms: float
+    """Time that all queries lost, in ms; part of it may be to their own tasks or unattributed."""
+    lost_to_others_ms: float
+    """Time that all queries lost to other queries, in ms."""
+    worst_query_id: str | None
+    """The query that lost most to other queries; null if none lost any time."""
+    worst_name: str | None
+    """Its name."""
+    worst_lost_ms: float | None
+    """What it lost, in ms."""
+    start_ms: float | None
+    """When the first of the applications started."""
+    end_ms: float | None
+    """When the last of them ended, or the time of its last event."""
+    hosts: tuple[str, ...]
+    """Hosts of their executors."""
+    messages: tuple[str, ...]
+    """What was lost or doubtful about the logs."""
+    losses: Losses
+    """Who lost time to whom; nothing for a comparison."""
+    of_applications: tuple[ApplicationLoss, ...] = ()
+    """What each application lost, and to whom; empty for a comparison."""
+
+
+def summarize(diagnosis: Diagnosis, keys: tuple[str, ...], settings: str, policy: str) -> Summary:
+    """Take from a diagnosis what the list shows; the rest is kept as it is given."""
+    tables = diagnosis.tables
+    lost = diagnosis.lost_ms()
+    worst = diagnosis.targets[0] if diagnosis.targets else None
+    name = texts(tables.queries, "name")[worst][:MAX_TEXT] if worst is not None else None
+    applications = tables.applications
+    return Summary(
+        keys=keys,
+        iqcar_version=__version__,
+        settings=settings,
+        policy=policy,
+        queries=len(tables.queries),
+        lost_ms=float(lost.sum()),
+        lost_to_others_ms=float(diagnosis.lost_to_others_ms().sum()),
+        worst_query_id=texts(tables.queries, "query_id")[worst] if worst is not None else None,
+        worst_name=name,
+        worst_lost_ms=float(lost[worst]) if worst is not None else None,
+        start_ms=min(_known(applications, "start_ms"), default=None),
+        end_ms=max(_known(applications, "end_ms"), default=None),
+        hosts=tuple(texts(tables.hosts, "host")),
+        messages=tuple(message for message in texts(tables.inputs, "message") if message),
+        losses=losses_of(diagnosis),
+        of_applications=application_losses(diagnosis, keys),
+    )
+
+
+def summarize_comparison(comparison: Comparison, settings: str, policy: str) -> Summary:
+    """Describe a comparison: it is about no application alone, and the list shows none.
+
+    ``settings`` names the sets, too, so that nobody takes it for another one or for an analysis.
+    """
+    return Summary(
+        keys=(),
+        iqcar_version=__version__,
+        settings=settings,
+        policy=policy,
+        queries=len(comparison.common),
+        lost_ms=0.0,
+        lost_to_others_ms=0.0,
+        worst_query_id=None,
+        worst_name=None,
+        worst_lost_ms=None,
+        start_ms=None,
+        end_ms=None,
+        hosts=(),
+        messages=comparison.doubts,
+        losses=NOTHING,
+    )
+
+
+def _known(frame: pd.DataFrame, column: str) -> list[float]:
+    times = frame[column].to_numpy(np.float64)
+    known: list[float] = times[np.isfinite(times)].tolist()
+    return known

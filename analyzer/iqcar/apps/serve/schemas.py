@@ -1,0 +1,305 @@
+"""Declare the JSON objects of the API, for answers, checks and documentation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import Meta
+
+from iqcar.apps.serve.analyses import State
+from iqcar.apps.serve.application_losses import ApplicationLoss
+from iqcar.apps.serve.neighbours import neighbours_of
+from iqcar.enums import InputStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.apps.serve.applications import Application
+    from iqcar.apps.serve.selection import Page
+    from iqcar.apps.serve.service import Compared, Service, Standing
+
+Key = Annotated[
+    str,
+    Meta(
+        pattern="^[0-9a-f]{24}$",
+        description="Key of an application; made from the place of its log, it stays the same when "
+        "the log grows and when Spark takes `.inprogress` off its name.",
+    ),
+]
+AnalysisId = Annotated[
+    str,
+    Meta(
+        pattern="^[0-9a-f]{32}$",
+        description="Names an analysis of certain applications with their logs as they were.",
+    ),
+]
+Ms = Annotated[float | None, Meta(description="In ms; null is unknown, never zero.")]
+Moment = Annotated[float | None, Meta(description="In ms since the epoch; null is unknown.")]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the last analysis of an application found, in short."""
+
+    grown: Annotated[
+        bool, Meta(description="Whether the log has grown since, so that this may be out of date.")
+    ]
+    queries: Annotated[int, Meta(description="Queries found.")]
+    lost_ms: Annotated[float, Meta(description="Time that its queries lost, in ms.")]
+    lost_to_others_ms: Annotated[
+        float, Meta(description="Time that its queries lost to other queries, in ms.")
+    ]
+    worst_query_id: Annotated[
+        str | None, Meta(description="The query that lost most to others; null if none lost any.")
+    ]
+    worst_name: Annotated[str | None, Meta(description="Its name.")]
+    worst_lost_ms: Annotated[float | None, Meta(description="What it lost, in ms.")]
+
+
+class ApplicationRow(msgspec.Struct, frozen=True):
+    """An application as the list shows it, known from the first and last lines of its log."""
+
+    key: Key
+    name: Annotated[str, Meta(description="Its name; the log's where it gives none.")]
+    application_id: Annotated[str, Meta(description="As Spark wrote it; empty if not recorded.")]
+    attempt_id: Annotated[str, Meta(description="Attempt; empty if it has only one.")]
+    user: Annotated[str, Meta(description="User that ran it; empty if not recorded.")]
+    spark_version: Annotated[str, Meta(description="Empty if not recorded.")]
+    path: Annotated[str, Meta(description="Where its log is.")]
+    status: Annotated[
+        InputStatus | None,
+        Meta(description="State of the log; null while its first lines were not read yet."),
+    ]
+    message: Annotated[
+        str, Meta(description="Why it cannot be read, or what is doubtful; empty if nothing.")
+    ]
+    size_bytes: Annotated[int, Meta(description="Stored size of the log.")]
+    start_ms: Moment
+    end_ms: Moment
+    duration_ms: Ms
+    found: Annotated[
+        Found | None, Meta(description="What analysing it alone found; null before that.")
+    ]
+    lost: Annotated[
+        ApplicationLoss | None,
+        Meta(
+            description="What it lost and to whom, as the newest result about most applications "
+            "with it tells; null before any."
+        ),
+    ]
+
+
+class ApplicationList(msgspec.Struct, frozen=True):
+    """One page of the list."""
+
+    applications: list[ApplicationRow]
+    page: Annotated[int, Meta(description="Number of this page, from 1.")]
+    pages: Annotated[int, Meta(description="Number of pages, at least 1.")]
+    chosen: Annotated[int, Meta(description="Applications that match, on all pages.")]
+    total: Annotated[int, Meta(description="Applications in all.")]
+    unread: Annotated[
+        int,
+        Meta(
+            description="Applications whose first lines are still to be read; at least 1 until the "
+            "places were looked through once."
+        ),
+    ]
+    left_out: Annotated[int, Meta(description="Logs that are not listed: there are too many.")]
+    problem: Annotated[
+        str, Meta(description="Why the folders could not be looked through; empty if they could.")
+    ]
+
+
+class NeighbourRow(msgspec.Struct, frozen=True):
+    """An application that ran at the same time on some of the same hosts."""
+
+    key: Key
+    name: str
+    overlap_ms: Annotated[float, Meta(description="Time that both ran, in ms.")]
+    hosts: Annotated[list[str], Meta(description="Hosts known to have run both.")]
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far an analysis is."""
+
+    id: AnalysisId
+    applications: Annotated[list[Key], Meta(description="Analysed together.")]
+    state: Annotated[
+        State | None,
+        Meta(description="Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)),
+    ]
+    waiting_before: Annotated[int, Meta(description="Analyses that wait before it.")]
+    phase: Annotated[
+        str, Meta(description="What is being done: reading, analysing or writing; or empty.")
+    ]
+    share: Annotated[
+        float,
+        Meta(ge=0, le=1, description="How far the reading is; other phases are not measured."),
+    ]
+    running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
+    message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
+    grown: Annotated[
+        bool,
+        Meta(
+            description="Whether there is a result, but of an earlier state of a log: "
+            "it has grown since, analyse it again."
+        ),
+    ]
+    address: Annotated[str, Meta(description="Path of the page about these applications.")]
+
+
+class ApplicationAbout(msgspec.Struct, frozen=True):
+    """An application, how far its analysis is, and what ran beside it."""
+
+    application: ApplicationRow
+    progress: Progress
+    neighbours: Annotated[
+        list[NeighbourRow],
+        Meta(description="The longest beside it first; complete only once all are analysed."),
+    ]
+
+
+class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be analysed together."""
+
+    applications: Annotated[list[Key], Meta(min_length=1, max_length=32)]
+
+
+class Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which applications a request is about: its query parameters."""
+
+    app: Annotated[
+        list[Key],
+        Meta(min_length=1, max_length=32, description="Key of an application, once for each."),
+    ]
+
+
+class Sets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which applications are compared: those before with those after."""
+
+    before: Annotated[
+        list[Key],
+        Meta(min_length=1, max_length=32, description="Key of an application before, each once."),
+    ]
+    after: Annotated[
+        list[Key],
+        Meta(min_length=1, max_length=32, description="Key of an application after, each once."),
+    ]
+
+
+class ComparisonProgress(msgspec.Struct, frozen=True):
+    """How far a comparison is."""
+
+    before: Annotated[list[Key], Meta(description="Applications before.")]
+    after: Annotated[list[Key], Meta(description="Applications after.")]
+    state: Annotated[
+        State | None,
+        Meta(description="Null: not asked for. " + " ".join(f"{s}: {s.sentence}" for s in State)),
+    ]
+    waiting_before: Annotated[int, Meta(description="Analyses that wait before it.")]
+    phase: Annotated[
+        str, Meta(description="What is being done: reading, analysing or writing; or empty.")
+    ]
+    share: Annotated[float, Meta(ge=0, le=1, description="How far the reading of a set is.")]
+    running_ms: Annotated[float, Meta(description="Time since it began, in ms.")]
+    message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
+    grown: Annotated[
+        bool,
+        Meta(
+            description="Whether there is a result, but of an earlier state of a log: "
+            "it has grown since, compare again."
+        ),
+    ]
+    address: Annotated[str, Meta(description="Path of its page.")]
+
+
+def comparison_progress(compared: Compared, service: Service) -> ComparisonProgress:
+    """Lay out how far a comparison is."""
+    analysis = compared.analysis
+    return ComparisonProgress(
+        before=[one.key for one in compared.before],
+        after=[one.key for one in compared.after],
+        state=compared.state,
+        waiting_before=service.analyses.place(compared.digest),
+        phase=analysis.phase if analysis else "",
+        share=analysis.share if analysis else 0.0,
+        running_ms=analysis.running_ms if analysis else 0.0,
+        message=analysis.message if analysis else "",
+        grown=compared.grown,
+        address=compared.address,
+    )
+
+
+def row_of(one: Application) -> ApplicationRow:
+    """Lay an application out as a row."""
+    peek, summary = one.peek, one.summary
+    return ApplicationRow(
+        key=one.key,
+        name=one.name,
+        application_id=one.application_id,
+        attempt_id=peek.attempt_id if peek else "",
+        user=peek.user if peek else "",
+        spark_version=peek.spark_version if peek else "",
+        path=one.path,
+        status=peek.status if peek else None,
+        message=peek.message if peek else "",
+        size_bytes=one.size_bytes,
+        start_ms=one.start_ms,
+        end_ms=one.end_ms,
+        duration_ms=one.duration_ms,
+        found=Found(
+            not one.summary_is_current,
+            summary.queries,
+            summary.lost_ms,
+            summary.lost_to_others_ms,
+            summary.worst_query_id,
+            summary.worst_name,
+            summary.worst_lost_ms,
+        )
+        if summary
+        else None,
+        lost=one.loss,
+    )
+
+
+def list_of(page: Page, service: Service) -> ApplicationList:
+    """Lay a page of the list out."""
+    listing = service.listing
+    return ApplicationList(
+        [row_of(one) for one in page.applications],
+        page.number,
+        page.pages,
+        page.chosen,
+        page.total,
+        listing.unread,
+        listing.left_out,
+        listing.problem,
+    )
+
+
+def progress_of(standing: Standing, service: Service) -> Progress:
+    """Lay out how far an analysis is."""
+    analysis = standing.analysis
+    return Progress(
+        id=standing.digest,
+        applications=list(standing.keys),
+        state=standing.state,
+        waiting_before=service.analyses.place(standing.digest),
+        phase=analysis.phase if analysis else "",
+        share=analysis.share if analysis else 0.0,
+        running_ms=analysis.running_ms if analysis else 0.0,
+        message=analysis.message if analysis else "",
+        grown=standing.grown,
+        address=standing.address,
+    )
+
+
+def about(one: Application, service: Service, others: Iterable[Application]) -> ApplicationAbout:
+    """Lay out what is known about one application."""
+    neighbours = [
+        NeighbourRow(each.application.key, each.application.name, each.overlap_ms, list(each.hosts))
+        for each in neighbours_of(one, others)
+    ]
+    return ApplicationAbout(
+        row_of(one), progress_of(service.standing([one.key]), service), neighbours
+    )

@@ -1,0 +1,399 @@
+"""Look applications up, analyse them, and tell how fresh a result is; for pages and API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from iqcar.apps.serve.analyses import Analyses, Analysis, FullError, State
+from iqcar.apps.serve.analysis_process import Task, comparison_text, settings_text
+from iqcar.apps.serve.cache import digest_of
+from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, Wish
+from iqcar.apps.serve.fork_server import ForkServer
+from iqcar.apps.serve.listing import Listing
+from iqcar.apps.serve.loss_totals import LossTotals
+from iqcar.apps.serve.losses import Losses, sum_losses
+from iqcar.apps.serve.new_logs import NewLogs
+from iqcar.apps.serve.questions import Questions
+from iqcar.errors import UsageError
+from iqcar.logs.find.layouts import rolling_index
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from iqcar.apps.serve.applications import Application, Identity
+    from iqcar.apps.serve.cache import Cache
+    from iqcar.apps.serve.questions import Asked, ModelProcess
+    from iqcar.apps.serve.result_summary import Summary
+    from iqcar.apps.serve.served_paths import Places
+    from iqcar.diagnosis import Settings
+    from iqcar.logs.find.log_parts import EventLog
+
+STORE_QUESTIONS = 2
+"""Questions that a store answers at once; others wait."""
+MAX_TOGETHER = 32
+"""Applications analysed together: as many as a person would choose, and a bound on memory."""
+
+HOUSEKEEPING_S = 5.0
+"""Seconds between two looks for analyses that nobody waits for."""
+
+LOGGER = logging.getLogger("iqcar.serve")
+
+
+class GoneError(UsageError):
+    """There is no application of that key, or not any more."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an application, or several together, stand.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        What was asked about, in order.
+    applications : tuple of Application
+        Those of these keys; fewer where a log has vanished.
+    digest : str
+        Name of the result for the logs as they are now.
+    result : str or None
+        Name of the newest result there is; None if there is none.
+    analysis : Analysis or None
+        The analysis of that name, if one was asked for.
+    outdated : bool
+        Whether the logs have changed since `digest` was their name.
+    """
+
+    keys: tuple[str, ...]
+    applications: tuple[Application, ...]
+    digest: str
+    result: str | None
+    analysis: Analysis | None
+    outdated: bool = False
+
+    @property
+    def grown(self) -> bool:
+        """Whether a log has changed since the result was made."""
+        return self.result is not None and (self.outdated or self.result != self.digest)
+
+    @property
+    def state(self) -> State | None:
+        """How far it is; None if nobody has asked for it yet."""
+        if self.analysis is not None and self.analysis.state is not State.DONE:
+            return self.analysis.state
+        return State.DONE if self.result == self.digest else None
+
+    @property
+    def address(self) -> str:
+        """Where its page is."""
+        if len(self.keys) == 1:
+            return f"/applications/{self.keys[0]}"
+        return "/together?" + "&".join(f"app={key}" for key in self.keys)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How the comparison of two sets of applications stands, for their logs as they are.
+
+    Attributes
+    ----------
+    before, after : tuple of Application
+    digest : str
+        Name of its result.
+    result : str or None
+        Name of the newest result about these sets; None if there is none.
+    analysis : Analysis or None
+        The work on it, if it was asked for.
+    """
+
+    before: tuple[Application, ...]
+    after: tuple[Application, ...]
+    digest: str
+    result: str | None
+    analysis: Analysis | None
+
+    @property
+    def grown(self) -> bool:
+        """Whether a log has changed since the result was made."""
+        return self.result is not None and self.result != self.digest
+
+    @property
+    def state(self) -> State | None:
+        """How far it is; None if nobody has asked for it yet."""
+        if self.analysis is not None and self.analysis.state is not State.DONE:
+            return self.analysis.state
+        return State.DONE if self.result == self.digest else None
+
+    @property
+    def query(self) -> str:
+        """Its sets as parameters of an address."""
+        sides = (("before", self.before), ("after", self.after))
+        return "&".join(f"{word}={one.key}" for word, side in sides for one in side)
+
+    @property
+    def address(self) -> str:
+        """Where its page is."""
+        return f"/compared?{self.query}"
+
+
+class Service:
+    """Everything the server holds; to be used from one event loop.
+
+    Parameters
+    ----------
+    places : Places
+        What is served.
+    cache : Cache
+        Where results are kept.
+    settings : Settings
+        Of every analysis.
+    processes : int
+        Analyses that run at once.
+    new_hours : float, optional
+        Analyse by itself what ended at most so many hours ago, one after the other.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        cache: Cache,
+        settings: Settings,
+        processes: int,
+        new_hours: float | None = None,
+        store: str = "",
+    ) -> None:
+        self.cache = cache
+        self.store = store
+        self.store_turns = asyncio.Semaphore(STORE_QUESTIONS)
+        self.settings = {name: str(value) for name, value in asdict(settings).items()}
+        self._diagnose = asdict(settings)
+        self._settings_text = settings_text(self._diagnose)
+        self.listing = Listing(
+            places, self._found, lambda key: self.cache.loss(key, self._settings_text)
+        )
+        self._forks = ForkServer()
+        self.analyses = Analyses(cache, self._forks, processes, self._take_note)
+        self.totals = LossTotals()
+        self.questions = Questions(self._forks)
+        self.followers = Followers(self._forks)
+        self.paths = places.paths
+        self._places = places
+        self._scan: asyncio.Task[None] | None = None
+        self._new = NewLogs(new_hours) if new_hours is not None else None
+        self._new_digest = ""
+        self._kept: tuple[list[Summary], Losses] | None = None
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Do the housekeeping while the server runs; stop all work at its end."""
+        housekeeping = asyncio.create_task(self._keep_house())
+        self.look_again()
+        try:
+            yield
+        finally:
+            housekeeping.cancel()
+            self.listing.stop()
+            await self.analyses.close()
+            await self.questions.close()
+            await self.followers.close()
+            await self._forks.close()
+            if self._scan is not None:
+                await self._scan
+
+    def look_again(self) -> None:
+        """Have the places looked through again if it is time, without waiting for it."""
+        if self.listing.is_due and (self._scan is None or self._scan.done()):
+            self._scan = asyncio.create_task(asyncio.to_thread(self.listing.scan))
+
+    def standing(self, keys: Sequence[str], waiting: bool = True) -> Standing:
+        """Look up how applications stand.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Keys of applications; a key given twice counts once.
+        waiting : bool
+            Whether who asks waits for the analysis, so that it is not abandoned.
+
+        Raises
+        ------
+        GoneError
+            If one of them is unknown.
+        UsageError
+            If there are none, or too many.
+        """
+        keys = sorted(set(keys))
+        if not 1 <= len(keys) <= MAX_TOGETHER:
+            raise UsageError(f"1 to {MAX_TOGETHER} applications can be analysed together")
+        applications = []
+        for key in keys:
+            one = self.listing.get(key)
+            if one is None:
+                raise GoneError("there is no such application (any more)")
+            applications.append(one)
+        digest = self._digest([(one.key, one.identity) for one in applications])
+        if self.cache.summary(digest) is not None:
+            result: str | None = digest
+        else:
+            result = self.cache.latest(keys, self._settings_text)
+        analysis = self.analyses.get(digest) if waiting else None
+        return Standing(tuple(keys), tuple(applications), digest, result, analysis)
+
+    def analyse(self, keys: Sequence[str]) -> Standing:
+        """Ask for an analysis, unless its result is there already.
+
+        Raises
+        ------
+        FullError
+            If too many analyses wait.
+        UsageError
+            If an application is unknown or has no log that can be read.
+        """
+        standing = self.standing(keys)
+        if standing.result == standing.digest:
+            return standing
+        logs = self._logs(standing.applications)
+
+        def task(folder: Path) -> Task:
+            return Task(standing.keys, logs, self._diagnose, str(folder))
+
+        self.analyses.start(standing.digest, standing.keys, task)
+        return self.standing(keys)
+
+    def compared(self, before: Sequence[str], after: Sequence[str]) -> Compared:
+        """Look up how the comparison of two sets of applications stands.
+
+        Raises
+        ------
+        GoneError
+            If one of them is unknown.
+        UsageError
+            If a set is empty or too large, or an application is in both.
+        """
+        if set(before) & set(after):
+            raise UsageError("an application is before or after, not both")
+        sides = [
+            tuple(sorted(self.standing(keys, waiting=False).applications, key=_started))
+            for keys in (before, after)
+        ]
+        digest = self._digest(
+            [
+                (f"{word} {one.key}", one.identity)
+                for word, side in zip(("before", "after"), sides, strict=True)
+                for one in side
+            ]
+        )
+        result: str | None = digest
+        if self.cache.summary(digest) is None:
+            keys = [one.key for side in sides for one in side]
+            about = comparison_text(self._diagnose, keys, len(sides[0]))
+            result = self.cache.latest((), about)
+        return Compared(sides[0], sides[1], digest, result, self.analyses.get(digest))
+
+    def compare(self, before: Sequence[str], after: Sequence[str]) -> Compared:
+        """Ask for a comparison, unless its result is there already; raises as :meth:`analyse`."""
+        compared = self.compared(before, after)
+        if compared.result == compared.digest:
+            return compared
+        every = (*compared.before, *compared.after)
+        keys, logs = tuple(one.key for one in every), self._logs(every)
+
+        def task(folder: Path) -> Task:
+            return Task(keys, logs, self._diagnose, str(folder), len(compared.before))
+
+        # No keys: its result is about no application alone, nor about all of them together.
+
+        self.analyses.start(compared.digest, (), task)
+        return self.compared(before, after)
+
+    def ask(self, keys: Sequence[str], changes: dict[str, Any]) -> Asked:
+        """Ask a what-if question about applications together; raises as :meth:`analyse`."""
+        standing = self.standing(keys, waiting=False)
+        task = Task(standing.keys, self._logs(standing.applications), self._diagnose, "")
+        return self.questions.ask(standing.digest, task, changes)
+
+    def asked(
+        self, keys: Sequence[str], changes: dict[str, Any]
+    ) -> tuple[Asked | None, ModelProcess | None]:
+        """Look a question up, and the model for it; None where there is none."""
+        digest = self.standing(keys, waiting=False).digest
+        return self.questions.look(digest, changes), self.questions.model(digest)
+
+    def wish_to_follow(self, key: str) -> Wish:
+        """Return what to follow of an application; raises as :meth:`analyse`."""
+        (log,) = self._logs(self.standing([key], waiting=False).applications)
+        part = log.parts[0]
+        folder = part.source.replace(os.sep, "/").rpartition("/")[0]
+        path = folder if rolling_index(part.source) is not None else part.source
+        return Wish(path, list(part.within), self._diagnose, WINDOW_MS, EVERY_MS)
+
+    def kept_losses(self) -> tuple[Losses, int]:
+        """Sum what all applications lost whose result is kept; return their number, too.
+
+        An application that was analysed alone counts by that result, the newest there is, also if
+        its log has grown since; results of several together do not count, or it counted twice.
+        Can be called from any thread.
+        """
+        kept = [one.summary for one in self.listing.applications() if one.summary is not None]
+        if self._kept is None or self._kept[0] != kept:
+            self._kept = kept, sum_losses(summary.losses for summary in kept)
+        return self._kept[1], len(kept)
+
+    def _take_note(self, analysis: Analysis) -> None:
+        """Take the result of an analysis that has ended into the list and the totals."""
+        self.listing.refresh_results(analysis.keys)
+        summary = self.cache.summary(analysis.digest)
+        if analysis.state is State.DONE and summary is not None and len(summary.keys) == 1:
+            self.totals.add(summary.keys[0], summary.losses)
+
+    def _analyse_new(self) -> None:
+        """Analyse what has ended lately, one at a time and while nobody else waits for one."""
+        if self._new is None:
+            return
+        self.look_again()
+        self.analyses.get(self._new_digest)  # so that it is not taken for abandoned
+        if self.analyses.waiting or self.analyses.running:
+            return
+        one = self._new.choose(self.listing.applications(), time.time() * 1e3)
+        if one is not None:
+            with contextlib.suppress(UsageError, FullError):  # gone again, or a link that strays
+                self._new_digest = self.analyse([one.key]).digest
+
+    def _logs(self, applications: Sequence[Application]) -> tuple[EventLog, ...]:
+        logs = []
+        for one in applications:
+            if one.log is None:
+                raise UsageError(one.peek.message if one.peek else "there is no log", one.name)
+            if self._places.strays(one.log):
+                raise UsageError("its log is a link that leads out of the served folders", one.name)
+            logs.append(one.log)
+        return tuple(logs)
+
+    def _digest(self, logs: list[tuple[str, Identity]]) -> str:
+        return digest_of(logs, self._settings_text)
+
+    def _found(self, key: str, identity: Identity) -> tuple[Summary, bool] | None:
+        digest = self._digest([(key, identity)])
+        summary = self.cache.summary(digest)
+        if summary is not None:
+            return summary, True
+        older = self.cache.latest((key,), self._settings_text)
+        summary = self.cache.summary(older) if older else None
+        return (summary, False) if summary else None
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            self._analyse_new()
+            self.analyses.cancel_abandoned()
+            self.questions.drop_unused()
+
+
+def _started(one: Application) -> tuple[bool, float, str]:
+    return one.start_ms is None, one.start_ms or 0.0, one.key

@@ -1,0 +1,137 @@
+"""Questions to a store of what happened over months, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from iqcar.apps.serve.endpoints import HISTORY, Endpoint
+from iqcar.apps.serve.handling import answering, read_query, service_of
+from iqcar.apps.serve.responses import Problem
+from iqcar.apps.serve.service import GoneError
+from iqcar.errors import IqcarError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from iqcar.apps.serve.service import Service
+    from iqcar.history.store_views import Asked
+
+MOST_ROWS = 200
+"""Rows of an answer, as in the command's --top; programs that want all read the files."""
+
+Day = Annotated[str, Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="YYYY-MM-DD, UTC.")]
+Name = Annotated[str, Meta(max_length=1000)]
+
+
+class StoreQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What part of the store is asked about, and how it is grouped."""
+
+    since: Day = ""
+    until: Day = ""
+    cluster: Name = ""
+    period: Annotated[str, Meta(description="For `top`: day, week, month or all.")] = "week"
+    by: Annotated[
+        str, Meta(max_length=200, description="For `who`: query, user, pool or a Spark property.")
+    ] = "query"
+    query: Annotated[
+        str, Meta(max_length=1000, description="For `trend` and `changes`: name or fingerprint.")
+    ] = ""
+
+
+def part_of(service: Service, wanted: StoreQuery) -> Asked:
+    """Return the part of the served store that is asked about; raises GoneError without one."""
+    if not service.store:
+        raise GoneError(
+            "there is no store; start with --store STORE (`iqcar history add` makes one)"
+        )
+    from iqcar.history.store_views import asked
+
+    return asked(service.store, wanted.since, wanted.until, wanted.cluster)
+
+
+async def in_turn(service: Service, work: Callable[[], Any]) -> Any:
+    """Ask DuckDB in a thread, some questions at once; what the store cannot is a UsageError."""
+
+    def told() -> Any:
+        try:
+            return work()
+        except UsageError:
+            raise
+        except IqcarError as error:
+            raise UsageError(str(error)) from error
+
+    async with service.store_turns:
+        return await asyncio.to_thread(told)
+
+
+def recently(days: int) -> str:
+    """Return the day so many days ago."""
+    return (datetime.now(timezone.utc) - timedelta(days=days)).strftime("%Y-%m-%d")
+
+
+async def answered(service: Service, question: str, wanted: StoreQuery) -> bytes:
+    """Answer as ``iqcar history QUESTION --json`` does.
+
+    Raises
+    ------
+    GoneError
+        If no store is served, or there is no such question.
+    UsageError
+        If the store does not know what is asked about, or cannot be read.
+    """
+
+    def work() -> bytes:
+        from iqcar import history
+        from iqcar.show.json import history as written
+
+        about = part_of(service, wanted)
+        if question == "top":
+            return written.top_to_json(about, history.top(about, wanted.period))
+        if question == "who":
+            return written.who_to_json(
+                about, wanted.by, history.who(about, wanted.by).head(MOST_ROWS)
+            )
+        if question == "trend":
+            runs = history.trend(about, wanted.query).tail(MOST_ROWS)
+            fingerprint = str(runs["fingerprint"].iloc[0])
+            return written.trend_to_json(about, runs, history.changes(about, fingerprint))
+        if question == "changes":
+            return written.changes_to_json(about, history.changes(about, wanted.query))
+        raise GoneError(f"a store is not asked {question!r}: ask top, who, trend or changes")
+
+    content: bytes = await in_turn(service, work)
+    return content
+
+
+@answering
+async def ask_store(request: Request) -> Response:
+    """Answer as ``iqcar history QUESTION --json`` does."""
+    wanted = read_query(request, StoreQuery)
+    content = await answered(service_of(request), request.path_params["question"], wanted)
+    return Response(content, media_type="application/json")
+
+
+STORE_ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/api/history/{question}",
+        "ask_store",
+        "What `iqcar history top|who|trend|changes --json` prints of the served store.",
+        ask_store,
+        {
+            200: ("The answer.", HISTORY),
+            400: ("The question is wrong, or the store cannot be read.", Problem),
+            404: ("No store is served, or there is no such question.", Problem),
+        },
+        query=StoreQuery,
+        variables={"question": str},
+    )
+]

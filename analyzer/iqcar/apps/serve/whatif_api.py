@@ -1,0 +1,174 @@
+"""What-if questions asked live: as JSON, and what a form sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from iqcar.apps.serve.analyses import State
+from iqcar.apps.serve.endpoints import GONE, REFUSED, WHAT_IF, Endpoint
+from iqcar.apps.serve.handling import answering, read_query, service_of
+from iqcar.apps.serve.responses import JSONResponse, Problem, problem
+from iqcar.apps.serve.schemas import Key
+from iqcar.errors import UsageError
+from iqcar.replay.whatif.request import parse_request
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from iqcar.apps.serve.questions import Asked
+    from iqcar.apps.serve.service import Service
+
+ANSWER_S = 20.0
+"""Seconds that a request waits for its answer; a model of 10,000 tasks is made in less."""
+
+Texts = list[str]
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is asked, as the options of `iqcar whatif` say it; several are one joint change."""
+
+    remove: Annotated[Texts, Meta(description="Queries that do not run.")] = []
+    start: Annotated[Texts, Meta(description="`Q=+10m`: a query starts later, or earlier.")] = []
+    cap: Annotated[Texts, Meta(description="`Q=8`: at most so many tasks at once.")] = []
+    slots: Annotated[str, Meta(description="`+8`, `-8`, or `24` in all.")] = ""
+    executors: Annotated[str, Meta(description="So many executors.")] = ""
+    hosts: Annotated[str, Meta(description="`+2` or `-2`.")] = ""
+    host_loss: Annotated[Texts, Meta(description="Hosts that are not there.")] = []
+    disk: Annotated[str, Meta(description="`2x`: capacity of every host's disk.")] = ""
+    network: Annotated[str, Meta(description="`2x`: capacity of every host's network.")] = ""
+    cpu: Annotated[str, Meta(description="`2x`: number of every host's processors.")] = ""
+    host_cores: Annotated[str, Meta(description="Processors of every host.")] = ""
+    pool: Annotated[Texts, Meta(description="`Q=3`: a FAIR pool of its own.")] = []
+    mode: Annotated[str, Meta(description="FAIR or FIFO.")] = ""
+    partitions: Annotated[Texts, Meta(description="`Q=400`: tasks that read a shuffle.")] = []
+    scale: Annotated[Texts, Meta(description="`Q=2x`: work of a query's tasks.")] = []
+    no_skew: Annotated[Texts, Meta(description="Queries with equal work in a stage.")] = []
+    no_gc: Annotated[bool, Meta(description="No garbage collection.")] = False
+    starts: Annotated[
+        str,
+        Meta(description="`recorded`: queries start when they did; `chained` (as by default)."),
+    ] = ""
+    plan: Annotated[
+        str, Meta(description="`executors=4..64` or `slots=8..64:8`: what each number would take.")
+    ] = ""
+    price: Annotated[str, Meta(description="`0.4/h`: of one executor or slot in a plan.")] = ""
+    blame: Annotated[
+        str, Meta(description="Query whose waits are blamed by replays without the others.")
+    ] = ""
+
+    def given(self) -> dict[str, Any]:
+        """What is asked, as :func:`iqcar.replay.whatif.request.parse_request` takes it."""
+        return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
+
+    def check(self) -> None:
+        """Check the values; raises UsageError as the command does."""
+        if not self.given():
+            raise UsageError("nothing to change", "", "give remove, slots or another change")
+        parse_request(**self.given())
+
+
+NAMES = tuple(Changes.__struct_fields__)
+Apps = Annotated[
+    list[Key],
+    Meta(min_length=1, max_length=32, description="Applications that are replayed together."),
+]
+
+
+class WhatIfForm(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question in an address."""
+
+    app: Apps
+
+
+class WhatIfWish(Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question about applications, whose logs are replayed together."""
+
+    applications: Apps
+
+
+class WhatIfProgress(msgspec.Struct, frozen=True):
+    """How far the answer to a question is."""
+
+    state: Annotated[
+        State | None, Meta(description="Running, done or failed; null: nobody has asked.")
+    ]
+    phase: Annotated[str, Meta(description="What is being done; empty before and after.")]
+    share: Annotated[float, Meta(ge=0, le=1, description="How far the reading is.")]
+    message: Annotated[str, Meta(description="Why it failed; empty if it did not.")]
+
+
+def what_if_progress(service: Service, keys: list[str], changes: Changes) -> WhatIfProgress:
+    """Lay out how far an answer is."""
+    asked, model = service.asked(keys, changes.given())
+    running = asked is not None and asked.state is State.RUNNING
+    return WhatIfProgress(
+        state=asked.state if asked else None,
+        phase=model.phase if model and running else "",
+        share=model.share if model and running else 0.0,
+        message=asked.message if asked else "",
+    )
+
+
+@answering
+async def progress(request: Request) -> Response:
+    """Answer with how far a question is."""
+    form = read_query(request, WhatIfForm)
+    return JSONResponse(what_if_progress(service_of(request), form.app, form))
+
+
+@answering
+async def ask_live(request: Request) -> Response:
+    """Ask a question, and wait a while for its answer."""
+    try:
+        wish = msgspec.json.decode(await request.body(), type=WhatIfWish)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"the body does not say what to change: {error}") from error
+    service = service_of(request)
+    asked = await asked_live(service, wish.applications, wish, ANSWER_S)
+    if asked.state is State.RUNNING:
+        return JSONResponse(what_if_progress(service, wish.applications, wish), 202)
+    if asked.state is State.DONE:
+        return Response(asked.json, media_type="application/json")
+    return problem(400 if asked.wrong else 409, asked.message)
+
+
+async def asked_live(service: Service, keys: list[str], changes: Changes, wait_s: float) -> Asked:
+    """Ask, and wait some time for the answer; raises UsageError with what is wrong."""
+    changes.check()
+    asked = service.ask(keys, changes.given())
+    await asked.wait(wait_s)
+    return asked
+
+
+WHAT_IF_ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/api/whatif",
+        "getWhatIf",
+        "How far the answer to a what-if question is.",
+        progress,
+        {200: ("How far it is.", WhatIfProgress), 404: GONE},
+        query=WhatIfForm,
+    ),
+    Endpoint(
+        "POST",
+        "/api/whatif",
+        "askWhatIf",
+        "Predict how long queries would have taken if something had been different. The first "
+        "question about a log takes as long as analysing it; ask again until it is answered. One "
+        "that nobody asks about for 2 minutes is stopped.",
+        ask_live,
+        {
+            200: ("The answer, as `iqcar whatif --json` writes it.", WHAT_IF),
+            202: ("It is being worked on: ask again.", WhatIfProgress),
+            409: ("There is no answer; the detail says why.", Problem),
+            **REFUSED,
+        },
+        body=WhatIfWish,
+    ),
+)
+"""What can be asked of a run."""

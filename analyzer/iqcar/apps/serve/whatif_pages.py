@@ -1,0 +1,152 @@
+"""Pages of what-if questions: a form, how far the answer is, and the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from iqcar.apps.serve.analyses import State
+from iqcar.apps.serve.handling import read_query, service_of
+from iqcar.apps.serve.responses import render
+from iqcar.apps.serve.whatif_api import (
+    NAMES,
+    WhatIfForm,
+    asked_live,
+    what_if_progress,
+)
+from iqcar.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from iqcar.apps.serve.service import Service
+
+FORM_S = 1.5
+"""Seconds that a sent form waits for its answer before a page shows how far it is."""
+
+OF_QUERY = (
+    ("start", "starts later by", "+10m"),
+    ("cap", "most tasks at once", "8"),
+    ("pool", "FAIR pool of weight", "3"),
+    ("partitions", "shuffle partitions", "400"),
+    ("scale", "its work", "2x"),
+)
+"""Changes of one query: name, label and an example."""
+OF_CLUSTER = (
+    ("slots", "Slots", "+8 or 24"),
+    ("executors", "Executors", "8"),
+    ("hosts", "Hosts", "+2"),
+    ("disk", "Disks", "2x"),
+    ("network", "Network", "2x"),
+    ("cpu", "Processors", "2x"),
+    ("host_cores", "Processors per host", "16"),
+)
+
+
+async def what_if(request: Request) -> Response:
+    """Show the form, and the answer to the question in the address or how far it is."""
+    service = service_of(request)
+    service.look_again()
+    return _page(service, read_query(request, WhatIfForm))
+
+
+async def ask_what_if(request: Request) -> Response:
+    """Ask what the form says, and go on to the question's page."""
+    service = service_of(request)
+    given = parse_qsl((await request.body()).decode("utf-8", "replace"))
+    form, problem = _read_form(given)
+    if not problem:
+        try:
+            await asked_live(service, form.app, form, FORM_S)
+        except UsageError as error:
+            problem = str(error)
+    if problem:
+        return _page(service, form, problem)
+    return RedirectResponse("/whatif?" + _address(form), 303)
+
+
+def _page(service: Service, form: WhatIfForm, problem: str = "") -> Response:
+    standing = service.standing(form.app, waiting=False)
+    asked, model = service.asked(form.app, form.given())
+    wrong = bool(problem) or (asked is not None and asked.wrong)
+    values = {name: getattr(form, name) for name in NAMES}
+    query, of_query, further = _by_query(form)
+    body = render(
+        "whatif.html",
+        standing=standing,
+        title=standing.applications[0].name,
+        ask="/api/whatif?" + _address(form),
+        progress=what_if_progress(service, form.app, form),
+        problem=problem,
+        answer=asked.html if asked and asked.state is State.DONE and not problem else "",
+        values=values,
+        query=query,
+        of_query=of_query,
+        further=further,
+        fields_of_query=OF_QUERY,
+        fields_of_cluster=OF_CLUSTER,
+        names=model.names if model else [],
+        hosts=model.hosts if model else [],
+    )
+    return HTMLResponse(body, 400 if wrong else 200)
+
+
+def _by_query(form: WhatIfForm) -> tuple[str, dict[str, str], list[tuple[str, str, str]]]:
+    """Lay out what queries are changed in: one query's changes, and those of others.
+
+    Returns
+    -------
+    str
+        The query that a change was given for first; empty: none.
+    dict
+        Its values by name of the change; ``no_skew`` where its tasks have equal work.
+    list of tuple
+        Name, label and ``QUERY=VALUE`` of all other changes.
+    """
+    changes = [
+        (name, label, each) for name, label, _ in OF_QUERY for each in getattr(form, name)
+    ] + [("no_skew", "equal work for tasks of", f"{each}=true") for each in form.no_skew]
+    query = changes[0][2].rpartition("=")[0] if changes else ""
+    of_query: dict[str, str] = {}
+    further = []
+    for name, label, each in changes:
+        changed, _, value = each.rpartition("=")
+        if changed == query and name not in of_query:
+            of_query[name] = value
+        else:
+            further.append((name, label, changed if name == "no_skew" else each))
+    return query, of_query, further
+
+
+def _address(form: WhatIfForm) -> str:
+    return urlencode({"app": form.app, **form.given()}, doseq=True).replace("=True", "=true")
+
+
+def _read_form(given: list[tuple[str, str]]) -> tuple[WhatIfForm, str]:
+    """Read what was sent, and say what is wrong with it; what one query is changed in is joined."""
+    several = {"app", "remove", "host_loss", "no_skew", *(name for name, _, _ in OF_QUERY)}
+    fields: dict[str, Any] = {}
+    of_query = {}
+    for name, value in given:
+        if name in several:
+            fields[name] = [*fields.get(name, ()), *filter(None, [value.strip()])]
+        elif name == "query" or name.startswith("query_"):
+            of_query[name.removeprefix("query_")] = value.strip()
+        else:
+            fields[name] = value.strip()
+    query = of_query.pop("query", "")
+    problem = ""
+    unnamed = [name for name, value in of_query.items() if value]
+    if unnamed and not query:
+        problem = f"{', '.join(unnamed)}: name the query that is changed"
+    for name, value in of_query.items():
+        if value:
+            change = query if name == "no_skew" else f"{query}={value}"
+            fields[name] = [change, *fields.get(name, ())]
+    try:
+        return msgspec.convert(fields, WhatIfForm, strict=False), problem
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error)) from error

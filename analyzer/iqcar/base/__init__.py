@@ -1,0 +1,1 @@
+"""What everybody may use: files, limits of lists, words for numbers."""

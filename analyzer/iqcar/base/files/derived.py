@@ -1,0 +1,192 @@
+"""Write result files atomically, and never through a link that another user may have planted.
+
+The content goes to a new file in the target's folder, which is then renamed to the target. An
+existing file is replaced, not written into; of a link, the link itself is replaced. Streams are
+the exception, because they cannot be replaced: ``/dev/stdout`` and other descriptors,
+``/dev/null``, terminals, and named pipes of the user's own are written into.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from iqcar.base.files.opening import NOFOLLOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NEW_MODE = 0o666
+"""Permissions of a new file (read and write for all) before the user's umask."""
+
+_DESCRIPTORS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})\Z")
+_DEVICES = Path("/dev")
+_NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0)
+
+
+def write_derived(
+    target: str | Path, content: str | bytes | Iterable[str | bytes], *, durable: bool = False
+) -> None:
+    """Write a file of results.
+
+    Parameters
+    ----------
+    target : path
+        An existing file or link is replaced; a stream is written into.
+    content : str, bytes, or iterable of them
+        Text is encoded as UTF-8, lone surrogates as question marks. Chunks are written as the
+        iterable yields them; if it raises, the target stays as it was.
+    durable : bool
+        Whether the content is on the disk before the file takes the target's name, so that not
+        even a crash of the machine leaves half a file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    with _whole(Path(target)) as file:
+        for chunk in (content,) if isinstance(content, (str, bytes)) else content:
+            file.write(chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk)
+        if durable:
+            file.flush()
+            with suppress(OSError):  # a stream cannot be synchronised
+                os.fsync(file.fileno())
+
+
+def open_derived(target: str | Path) -> BinaryIO:
+    """Open a new file that replaces the target at once, to be written over time.
+
+    As :func:`write_derived`, but readers see what is written so far; raises OSError.
+    """
+    path = Path(target)
+    if (stream := _stream(path)) is not None:
+        return stream
+    partial, file = _beside(path)
+    try:
+        partial.replace(path)
+    except BaseException:
+        _drop(partial, file)
+        raise
+    return file
+
+
+def open_to_append(target: str | Path) -> int:
+    """Open a file for appending, created if missing; raises OSError, also for a link.
+
+    Returns
+    -------
+    int
+        A descriptor; each write through it goes to the end.
+    """
+    path = Path(target)
+    if (stream := _stream(path)) is not None:
+        with stream:
+            return os.dup(stream.fileno())
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(path))
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NOFOLLOW, 0o644)
+
+
+def is_stream(path: Path) -> bool:
+    """Tell whether a path is a stream, which is written into instead of being replaced.
+
+    A named pipe of another user does not count: it may be there to capture the output.
+    """
+    if _descriptor(path) is not None:
+        return True
+    try:
+        return _takes_in(path, path.lstat())
+    except (OSError, ValueError):
+        return False
+
+
+def _takes_in(path: Path, status: os.stat_result) -> bool:
+    if stat.S_ISFIFO(status.st_mode):
+        return status.st_uid == os.geteuid()
+    return stat.S_ISCHR(status.st_mode) and path.absolute().parent == _DEVICES
+
+
+def _descriptor(path: Path) -> int | None:
+    text = str(path)
+    if (match := _DESCRIPTOR.match(text)) is not None:
+        return int(match[1])
+    return _DESCRIPTORS.get(text)
+
+
+def _stream(path: Path) -> BinaryIO | None:
+    """Open a stream; None if the path is not a stream."""
+    if (descriptor := _descriptor(path)) is not None:
+        # Duplicated: opening a redirected file by name would write from its start again.
+        return cast("BinaryIO", os.fdopen(os.dup(descriptor), "wb"))
+    if not is_stream(path):
+        return None
+    stream = cast("BinaryIO", os.fdopen(os.open(path, os.O_WRONLY | NOFOLLOW), "wb"))
+    if not _takes_in(path, os.fstat(stream.fileno())):
+        stream.close()
+        raise OSError(errno.EINVAL, "it has become something else", str(path))
+    return stream
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write into, renamed to the path at the end and removed on failure."""
+    if (stream := _stream(path)) is not None:
+        with stream:
+            yield stream
+        return
+    partial, file = _beside(path)
+    try:
+        with file:
+            yield file
+        partial.replace(path)
+    except BaseException:
+        _drop(partial, file)
+        raise
+
+
+def _beside(path: Path) -> tuple[Path, BinaryIO]:
+    """Create a file in the folder of a path, with the permissions of the file it will replace."""
+    status = _replaced(path)
+    partial = path.with_name(f".iqcar-{secrets.token_hex(8)}")
+    file = cast("BinaryIO", os.fdopen(os.open(partial, _NEW, NEW_MODE), "wb"))
+    if status is not None:
+        try:
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode) & NEW_MODE)
+        except BaseException:
+            _drop(partial, file)
+            raise
+    return partial, file
+
+
+def _replaced(path: Path) -> os.stat_result | None:
+    """Return the status of the user's own file at a path; None for none, a link or another user's.
+
+    Raises
+    ------
+    OSError
+        If it must not be replaced by a file: a folder, a device or a pipe.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+    return status if own else None
+
+
+def _drop(partial: Path, file: BinaryIO) -> None:
+    with suppress(OSError):
+        file.close()
+    partial.unlink(missing_ok=True)

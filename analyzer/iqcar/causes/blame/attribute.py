@@ -1,0 +1,353 @@
+"""Compute the blame of every target stage on every source stage (iQCAR §4, appendix A).
+
+For a target task tt and a source task st in the same contention domain::
+
+    β(st→tt) = overlap / T_tt · u_st · C_h / c_tt          (eq. 6; u_st = c_st / C_h)
+
+The target's factors come from :mod:`iqcar.causes.blame.ratp`, the source's u_st from
+:mod:`iqcar.causes.blame.source_usage`. A slowdown is divided into its known part, the sources'
+parts (scaled down where they would exceed the rest), and the unattributed remainder (eq. 4). A
+sweep over time (:mod:`iqcar.causes.blame.sweep`) computes sums over pairs of tasks without
+enumerating pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.causes.blame.blame_doubts import doubts_of
+from iqcar.causes.blame.blame_sources import Ledger, Meeting, name_sources
+from iqcar.causes.blame.blame_tables import (
+    BLAME_KINDS,
+    DEMANDS,
+    FOLDED,
+    KNOWN,
+    OWN,
+    QUERY,
+    REST,
+    SOURCES,
+    UNATTRIBUTED,
+)
+from iqcar.causes.blame.executor_blame import executor_meeting
+from iqcar.causes.blame.folding import MOST_SOURCES, Reach
+from iqcar.causes.blame.loads import find_loads, is_estimated
+from iqcar.causes.blame.outside_waits import share_of_executors
+from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, TaskColumns, measure_loss
+from iqcar.causes.blame.schedule import Agenda
+from iqcar.causes.blame.source_usage import most_explicable, used_share
+from iqcar.causes.blame.stage_losses import stage_losses
+from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.usage_sweep import usage_during
+from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
+from iqcar.model.waits import evidence_column
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from iqcar.causes.blame.ratp import Loss
+    from iqcar.model.demand.device import Device
+    from iqcar.tables import Tables, TableSpec
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
+
+__all__ = [
+    "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
+    "Blame", "attribute",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Blame of every target stage, as frames.
+
+    Attributes
+    ----------
+    demands : DataFrame of :data:`DEMANDS`
+    sources : DataFrame of :data:`SOURCES`
+        Every demand has exactly one known and one unattributed row; the rows of a demand sum
+        to the S of its tasks (``beta``) and to its lost time. A row of the kind REST sums the
+        source queries that are too small to be named.
+    stages : DataFrame of :data:`iqcar.causes.blame.stage_losses.STAGE_LOSSES`
+    doubts : tuple of str
+        Reasons to doubt these numbers, one sentence each.
+    folded : DataFrame of :data:`FOLDED`
+        Per source query, its sums in REST rows; no rows if nothing was folded.
+    demand : Demand
+        Own rates of stages and capacities of devices, which losses are measured against.
+    """
+
+    demands: pd.DataFrame
+    sources: pd.DataFrame
+    stages: pd.DataFrame
+    doubts: tuple[str, ...]
+    folded: pd.DataFrame = field(default_factory=FOLDED.empty)
+    demand: Demand = field(default_factory=Demand)
+
+
+Weigh = Callable[["pd.DataFrame", "pd.DataFrame"], Reach]
+"""Computes the weight of each demand in its target query from demands and stage losses."""
+
+
+def attribute(
+    tables: Tables,
+    waits: pd.DataFrame,
+    source_usage: SourceUsage = SourceUsage.ACTIVE,
+    devices: dict[Request, Device] | None = None,
+    most_sources: int | None = MOST_SOURCES,
+    weigh: Weigh | None = None,
+) -> Blame:
+    """Attribute every stage's waits to the stages that held the resource meanwhile.
+
+    Parameters
+    ----------
+    tables : Tables
+        Their queries must be identified.
+    waits : DataFrame
+        From :func:`iqcar.model.waits.measure_waits`, one row per row of ``tables.tasks``.
+    source_usage : SourceUsage
+        How a source's use of a resource is measured.
+    devices : dict of Request to Device, optional
+        Devices of the hosts, if estimated from more than these tables; see
+        :func:`iqcar.model.demand.estimate.fit_devices`.
+    most_sources : int, optional
+        Number of source queries named per target query, largest first; the others are summed in
+        one REST row per demand. None names all: time and memory then grow with the square of the
+        number of queries that run at once.
+    weigh : callable, optional
+        Computes the weight of each demand in its target query; by default its lost task time.
+
+    Returns
+    -------
+    Blame
+    """
+    columns = TaskColumns.from_tables(tables, waits)
+    places = _Places.from_columns(columns)
+    tasks = Pieces.one_each(columns)
+    # Eq. 6 as printed uses averages over whole tasks.
+    pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
+    agenda = Agenda(pieces, source_usage)
+    demand = Demand()
+    if source_usage is not SourceUsage.PAPER:
+        loads = find_loads(pieces, agenda)
+        if devices is None:
+            devices = fit_devices(loads, len(tables.hosts))
+        demand = estimate_demand(loads, devices)
+    demands: list[pd.DataFrame] = []
+    ledgers: list[Ledger] = []
+    count = 0
+    for request in REQUESTS:
+        loss = measure_loss(columns, request, demand.contention, source_usage)
+        waited = ((loss.wait > 0) | (loss.lost > 0)) & (columns.stage >= 0)
+        if not waited.any():
+            continue
+        if request.domain is Domain.CLUSTER:
+            shares = _executor_shares(columns, loss, places)
+            frame, ledger = _account(columns, loss, shares, places, waited, count)
+            demands.append(frame)
+            ledgers.append(ledger)
+            count += len(frame)
+            continue
+        parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
+        rate = used_share(parts_of_tasks, request, demand, source_usage)
+        events = agenda.schedule_of(request)
+        shares = _share_out(parts_of_tasks, loss, rate, events, places, demand, source_usage)
+        frame, ledger = _account(columns, loss, shares, places, waited, count)
+        demands.append(frame)
+        ledgers.append(ledger)
+        count += len(frame)
+    demand_table = _joined(demands, DEMANDS)
+    lost = sum_by(
+        demand_table["stage"].to_numpy(np.int64),
+        demand_table["lost_ms"].to_numpy(np.float64),
+        len(tables.stages),
+    )
+    losses = stage_losses(tables, waits, lost)
+    if weigh is None:
+        reach = Reach(np.zeros(count), demand_table["lost_ms"].to_numpy(np.float64))
+    else:
+        reach = weigh(demand_table, losses)
+    sources, folded = name_sources(ledgers, places.stage, tables, reach, most_sources)
+    return Blame(
+        demands=demand_table,
+        sources=_joined(sources, SOURCES),
+        stages=losses,
+        doubts=doubts_of(columns, demand, demand_table),
+        folded=folded,
+        demand=demand,
+    )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Groups of target tasks, one per (stage, host) with tasks; ``group`` maps task to group."""
+
+    stage: Ints
+    host: Ints
+    group: Ints
+
+    @classmethod
+    def from_columns(cls, columns: TaskColumns) -> _Places:
+        width = len(columns.tables.hosts) + 1
+        key = np.maximum(columns.stage, 0) * width + columns.host + 1
+        unique, group = np.unique(key, return_inverse=True)
+        return cls(unique // width, unique % width - 1, group)
+
+    def total(self, values: Floats) -> Floats:
+        """Sum over the tasks of each group."""
+        return sum_by(self.group, values, len(self.stage))
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Blame of one request after conservation: Σ raw β per task, and input of the pair sums."""
+
+    raw: Floats
+    room: Floats
+    meeting: Meeting
+    own_beta: Floats
+    own_lost: Floats
+    to_others: tuple[Floats, ...] | None = None
+    """β and lost ms of each group that other queries cost, if that is known; NaN where not."""
+
+
+def _share_out(
+    pieces: Pieces,
+    loss: Loss,
+    rate: Floats,
+    events: Schedule,
+    places: _Places,
+    demand: Demand,
+    source_usage: SourceUsage,
+) -> _Shares:
+    """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
+
+    Each piece of a target is weighted by the wait in it; conservation holds per task.
+    """
+    columns, request = pieces.columns, loss.request
+    found = demand.contention.get(request)
+    room = loss.slowdown - loss.known
+    room = np.where(room > ROUNDING * loss.slowdown, room, 0.0)
+    is_target = (room > 0) & (loss.span > 0) & (columns.stage >= 0)
+    weight = np.where(is_target, share_of(loss.stretch, loss.span), 0.0)
+    weight = pieces.of_task(weight) * pieces.emphasis(request)
+    # A source task without a stage cannot be named: the blame on it stays unattributed.
+    stage = pieces.of_task(columns.stage)
+    rate = np.where(stage >= 0, rate, 0.0)
+    everyone = usage_during(events, rate, pieces.of_task(is_target))
+    # Pieces of a task do not overlap, so within its task a piece overlaps only with itself.
+    itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
+    others = everyone - itself
+    if source_usage is not SourceUsage.PAPER:
+        room = np.minimum(room, most_explicable(columns, loss, found))
+        room = room * share_of_executors(pieces, request, source_usage)
+    raw_parts = np.where(others > ROUNDING * everyone, others, 0.0) * weight
+    raw = pieces.total(raw_parts)
+    scale = share_of(room, raw)
+    # What was lost in a device is what others cost: they explain all of it, if all can be named.
+    if found is None or request not in BYTES_REQUESTS or (stage < 0).any():
+        scale = np.minimum(scale, 1.0)
+    beta_weight = np.where(raw_parts > 0, weight * pieces.of_task(scale), 0.0)
+    lost_weight = beta_weight * pieces.of_task(share_of(loss.lost, loss.slowdown))
+    to_others = None
+    if found is not None:
+        beta = raw * scale * share_of(found.to_others, found.to_tasks)
+        lost = beta * share_of(loss.lost, loss.slowdown)
+        # A wait that was measured is not divided by the load: whoever held the processor shares it.
+        measured = ~is_estimated(columns) if request is Request.RUN_QUEUE else np.zeros(len(raw))
+        untold = places.total(np.where(raw * scale > 0, measured, 0.0)) > 0
+        to_others = tuple(np.where(untold, np.nan, places.total(part)) for part in (beta, lost))
+    group = pieces.of_task(places.group)
+    meeting = Meeting.from_tasks(
+        events,
+        (rate, stage, (beta_weight, lost_weight), group),
+        one_domain=request.domain is not Domain.EXECUTOR,
+    )
+    return _Shares(
+        raw=raw,
+        room=room,
+        meeting=meeting,
+        own_beta=places.total(pieces.total(beta_weight * itself)),
+        own_lost=places.total(pieces.total(lost_weight * itself)),
+        to_others=to_others,
+    )
+
+
+def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> _Shares:
+    """Give waits for executors to whoever held slots of the cluster; they explain all of it."""
+    nobody = np.zeros(len(places.stage))
+    return _Shares(
+        raw=np.zeros(len(loss.lost)),
+        room=loss.slowdown,
+        meeting=executor_meeting(columns, loss, places.group),
+        own_beta=nobody,
+        own_lost=nobody,
+    )
+
+
+def _account(
+    columns: TaskColumns,
+    loss: Loss,
+    shares: _Shares,
+    places: _Places,
+    waited: Flags,
+    first: int,
+) -> tuple[pd.DataFrame, Ledger]:
+    """Return one request's demands, and the ledger to divide their losses among sources."""
+    tasks = places.total(waited.astype(np.float64))
+    groups = np.flatnonzero(tasks > 0)
+    demand_of = np.full(len(tasks), -1)
+    demand_of[groups] = first + np.arange(len(groups))
+    stage = places.stage[groups]
+    query = columns.tables.stages["query"].to_numpy(np.int64)
+
+    def total(values: Floats) -> Floats:
+        return places.total(np.where(waited, values, 0.0))[groups]
+
+    slowdown, lost = total(loss.slowdown), total(loss.lost)
+    known = total(loss.known)
+    known_lost = total(loss.lost * share_of(loss.known, loss.slowdown))
+    time = total(loss.span)
+    weighted = total(loss.slowdown * loss.span)
+    exceeds = waited & (shares.raw > shares.room) & (shares.room > 0)
+    over = places.total(np.where(exceeds, shares.room, 0.0))[groups]
+    over_raw = places.total(np.where(exceeds, shares.raw, 0.0))[groups]
+    codes = columns.waits[evidence_column(loss.request)].to_numpy(np.int64)
+    evidence = np.full(len(tasks), np.iinfo(np.int8).max)
+    np.minimum.at(evidence, places.group[waited], codes[waited])
+    demands = DEMANDS.frame(
+        {
+            "stage": stage,
+            "query": query[stage],
+            "request": np.full(len(groups), REQUESTS.index(loss.request)),
+            "host": places.host[groups],
+            "tasks": tasks[groups],
+            "wait_ms": total(loss.wait),
+            "evidence": evidence[groups],
+            "ratp": total(loss.ratp),
+            "slowdown": np.where(time > 0, share_of(weighted, time), slowdown / tasks[groups]),
+            "lost_ms": lost,
+            "over_attribution": np.where(over > 0, share_of(over_raw, over), 1.0),
+        }
+    )
+    ledger = Ledger(
+        loss.request,
+        shares.meeting,
+        shares.own_beta,
+        shares.own_lost,
+        shares.to_others,
+        demand_of,
+        first,
+        slowdown,
+        lost,
+        known,
+        known_lost,
+    )
+    return demands, ledger
+
+
+def _joined(parts: list[pd.DataFrame], spec: TableSpec) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True) if parts else spec.empty()

@@ -1,0 +1,368 @@
+"""Divide each demand's loss among source stages, for one batch of target queries at a time.
+
+The largest source queries of each target query are named; the others are summed in one row of the
+kind REST per demand (:mod:`iqcar.causes.blame.folding`). The sums of a source in REST rows are kept
+in :data:`iqcar.causes.blame.blame_tables.FOLDED`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iqcar.causes.blame.blame_tables import FOLDED, KNOWN, OWN, QUERY, REST, SOURCES, UNATTRIBUTED
+from iqcar.causes.blame.folding import (
+    PAIRS_AT_ONCE,
+    PAIRS_PER_TASK,
+    batches,
+    beyond_largest,
+    distinct_pairs,
+)
+from iqcar.causes.blame.ratp import ROUNDING
+from iqcar.causes.blame.sweep import pair_integrals, pairs_of_groups
+from iqcar.enums import Resource
+from iqcar.tables import NONE, recurring_queries
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from iqcar.causes.blame.folding import Reach
+    from iqcar.enums import Request
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Input of the sweep for one request: events, rates as sources, weights as targets.
+
+    The columns are in the order of ``events.row``.
+    """
+
+    events: Schedule
+    rate: Floats
+    source: Ints
+    weights: tuple[Floats, Floats]
+    group: Ints
+    one_domain: bool
+    sources: int = 0
+    """Numbers that sources can have; 0 for one per stage. Those beyond the stages are of the same
+    stages again, with slots that were idle."""
+
+    @classmethod
+    def from_tasks(
+        cls,
+        events: Schedule,
+        columns: tuple[Floats, Ints, tuple[Floats, Floats], Ints],
+        *,
+        one_domain: bool,
+        sources: int = 0,
+    ) -> Meeting:
+        """Sort rate, source, weights and group of tasks, of shape (n_tasks,), like the events."""
+        rate, source, (first, second), group = columns
+        row = events.row
+        weights = first[row], second[row]
+        return cls(events, rate[row], source[row], weights, group[row], one_domain, sources)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Losses of one request's demands, and the input to divide them among sources.
+
+    Attributes
+    ----------
+    request : Request
+    meeting : Meeting
+    own_beta, own_lost : ndarray of shape (n_groups,)
+        Blame and lost ms of tasks on themselves, which the sweep includes.
+    to_others : tuple of two ndarrays of shape (n_groups,), or None
+        Blame and lost ms that other queries cost, if that is known; else the overlaps tell.
+    demand_of : ndarray of shape (n_groups,)
+        Row of the group's demand; −1 where no task waited.
+    first : int
+        Row of the request's first demand.
+    slowdown, lost, known, known_lost : ndarray of shape (n_demands_of_request,)
+        Σ S, task time lost in ms, and the parts of both with a known cause.
+    """
+
+    request: Request
+    meeting: Meeting
+    own_beta: Floats
+    own_lost: Floats
+    to_others: tuple[Floats, ...] | None
+    demand_of: Ints
+    first: int
+    slowdown: Floats
+    lost: Floats
+    known: Floats
+    known_lost: Floats
+
+
+class _Entries(NamedTuple):
+    """Blame of source stages for demands: columns with one entry per pair."""
+
+    demand: Ints
+    kind: Ints
+    stage: Ints
+    beta: Floats
+    lost: Floats
+    idle: Floats
+
+    def some(self, kept: Flags) -> _Entries:
+        columns: list[NDArray[Any]] = [column[kept] for column in self]
+        return _Entries(*columns)
+
+
+def name_sources(
+    ledgers: Sequence[Ledger],
+    stage_of_group: Ints,
+    tables: Tables,
+    reach: Reach,
+    most: int | None,
+) -> tuple[list[pd.DataFrame], pd.DataFrame]:
+    """Divide the losses of demands among their sources.
+
+    Parameters
+    ----------
+    ledgers : sequence of Ledger
+    stage_of_group : ndarray of shape (n_groups,)
+        Row of the target stage.
+    tables : Tables
+    reach : Reach
+    most : int or None
+        Source queries named per target query; None for all.
+
+    Returns
+    -------
+    sources : list of DataFrame of :data:`SOURCES`
+        One per ledger.
+    folded : DataFrame of :data:`FOLDED`
+    """
+    query = tables.stages["query"].to_numpy(np.int64)
+    rest = _Rest(query, recurring_queries(tables), reach)
+    found: list[list[_Entries]] = [[] for _ in ledgers]
+    given = [(np.zeros(len(ledger.lost)), np.zeros(len(ledger.lost))) for ledger in ledgers]
+    for batch in _batches(ledgers, stage_of_group, query, len(tables.queries), most):
+        every = [_entries(ledger, stage_of_group, query, batch) for ledger in ledgers]
+        for ledger, (beta, lost), entries in zip(ledgers, given, every, strict=True):
+            beta += sum_by(entries.demand - ledger.first, entries.beta, len(beta))
+            lost += sum_by(entries.demand - ledger.first, entries.lost, len(lost))
+        if most is not None:
+            every = rest.fold(ledgers, every, stage_of_group, most)
+        for parts, entries in zip(found, every, strict=True):
+            parts.append(entries)
+    frames = [
+        _frame(ledger, parts, *sums)
+        for ledger, parts, sums in zip(ledgers, found, given, strict=True)
+    ]
+    return frames, rest.table()
+
+
+def _batches(
+    ledgers: Sequence[Ledger], stage_of_group: Ints, query: Ints, queries: int, most: int | None
+) -> list[Flags]:
+    """Divide the groups, by target query, into batches whose pairs fit in memory."""
+    if most is None or queries <= most + 1:
+        return [np.ones(len(stage_of_group), bool)]
+    cost, pieces = np.zeros(len(stage_of_group)), 0
+    for ledger in ledgers:
+        meeting = ledger.meeting
+        cost += pairs_of_groups(
+            meeting.events, meeting.rate, meeting.source, meeting.weights[0], meeting.group,
+            max(meeting.sources, len(query)), len(stage_of_group),
+        )  # fmt: skip
+        pieces = max(pieces, len(meeting.rate))
+    owner = query[stage_of_group]
+    owner = np.where(owner >= 0, owner, queries + stage_of_group)
+    return batches(owner, cost, max(PAIRS_AT_ONCE, PAIRS_PER_TASK * pieces))
+
+
+def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) -> _Entries:
+    """Compute the blame of pairs of some groups, without the blame of tasks on themselves."""
+    meeting = ledger.meeting
+    first, second = meeting.weights
+    if not batch.all():
+        first = np.where(batch[meeting.group], first, 0.0)
+    group, source, beta, lost = pair_integrals(
+        meeting.events,
+        meeting.rate,
+        meeting.source,
+        (first, second),
+        meeting.group,
+        max(meeting.sources, len(query)),
+        len(stage_of_group),
+        one_domain=meeting.one_domain,
+    )
+    idle = np.zeros(len(lost))
+    if meeting.sources:
+        idle = np.where(source >= len(query), lost, 0.0)
+        group, source, pair = distinct_pairs(group, source % len(query))
+        beta, lost, idle = (sum_by(pair, each, len(group)) for each in (beta, lost, idle))
+    own_stage = stage_of_group[group] == source
+    beta = _without(beta, np.where(own_stage, ledger.own_beta[group], 0.0))
+    lost = _without(lost, np.where(own_stage, ledger.own_lost[group], 0.0))
+    lost = np.where(beta > 0, lost, 0.0)
+    target = stage_of_group[group]
+    own = (target == source) | ((query[target] == query[source]) & (query[source] != NONE))
+    if ledger.to_others is not None:
+        beta = _divided(group, own, beta, ledger.to_others[0])
+        lost = _divided(group, own, lost, ledger.to_others[1])
+    kind = np.where(own, OWN, QUERY)
+    entries = _Entries(ledger.demand_of[group], kind, source, beta, lost, idle)
+    return entries.some(beta > 0)
+
+
+def _divided(group: Ints, own: Flags, part: Floats, to_others: Floats) -> Floats:
+    """Scale the parts of a group's own query and of others, so that others have their sum.
+
+    A group with parts of one kind only keeps them, and so does one whose sum is NaN: the sum over a
+    group does not change.
+    """
+    n = len(to_others)
+    of_own, of_others = sum_by(group[own], part[own], n), sum_by(group[~own], part[~own], n)
+    both = (of_own > 0) & (of_others > 0) & np.isfinite(to_others)
+    others = np.where(both, np.minimum(to_others, of_own + of_others), of_others)
+    own_scale, scale = share_of(of_own + of_others - others, of_own), share_of(others, of_others)
+    return part * np.where(own, own_scale[group], scale[group])
+
+
+def _without(total: Floats, itself: Floats) -> Floats:
+    """Subtract the blame of tasks on themselves, and drop what is only rounding."""
+    rest = total - itself
+    return np.where(rest > ROUNDING * total, rest, 0.0)
+
+
+def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) -> pd.DataFrame:
+    """Return the sources of one request: named, REST, known causes and unattributed."""
+    each = ledger.first + np.arange(len(ledger.lost))
+    nobody = np.full(len(each), NONE)
+    left = ledger.slowdown - ledger.known - beta
+    left_lost = ledger.lost - ledger.known_lost - lost
+    none = np.zeros(len(each))
+    known = _Entries(each, np.full(len(each), KNOWN), nobody, ledger.known, ledger.known_lost, none)
+    unattributed = _Entries(
+        each,
+        np.full(len(each), UNATTRIBUTED),
+        nobody,
+        np.where(left > ROUNDING * ledger.slowdown, left, 0),
+        np.where(left_lost > ROUNDING * ledger.lost, left_lost, 0),
+        none,
+    )
+    columns = [np.concatenate(column) for column in zip(*parts, known, unattributed, strict=True)]
+    return SOURCES.frame(dict(zip(SOURCES.column_names(), columns, strict=True)))
+
+
+class _Rest:
+    """Folds the small sources of targets into REST, and sums what was folded per source."""
+
+    def __init__(self, query: Ints, recurring: Ints, reach: Reach) -> None:
+        queries = len(recurring)
+        self._query, self._queries, self._reach = query, queries, reach
+        self._recurring_of, self._recurring = recurring, np.zeros(queries)
+        self._any = False
+        self._sources, self._victims = np.zeros(queries, np.int64), np.zeros(queries, np.int64)
+        self._worst, self._worst_lost = np.full(queries, NONE), np.zeros(queries)
+        self._dor = np.zeros(queries)
+        self._lost = np.zeros((queries, len(Resource)))
+
+    def fold(
+        self,
+        ledgers: Sequence[Ledger],
+        every: list[_Entries],
+        stage_of_group: Ints,
+        most: int,
+    ) -> list[_Entries]:
+        """Replace the entries of small sources by one REST entry per demand."""
+        size = np.array([len(entries.demand) for entries in every], np.int64)
+        if not size.any():
+            return every
+        merged = _Entries(*(np.concatenate(column) for column in zip(*every, strict=True)))
+        query_of_demand = np.full(len(self._reach.lost_ms), NONE)
+        for ledger in ledgers:
+            groups = np.flatnonzero(ledger.demand_of >= 0)
+            query_of_demand[ledger.demand_of[groups]] = self._query[stage_of_group[groups]]
+        target = query_of_demand[merged.demand]
+        # Stages without a query cannot be named: together they count as one source.
+        source = np.where(self._query >= 0, self._query, self._queries)[merged.stage]
+        total = np.concatenate([ledger.lost for ledger in ledgers])
+        lost = self._reach.lost_ms[merged.demand] * share_of(merged.lost, total[merged.demand])
+        others = np.flatnonzero((merged.kind == QUERY) & (target >= 0))
+        small = np.zeros(len(target), bool)
+        small[others] = beyond_largest(target[others], source[others], lost[others], most)
+        if not small.any():
+            return every
+        resources = list(Resource)
+        resource = np.array([resources.index(ledger.request.resource) for ledger in ledgers])
+        part, sum_of_demand = merged.lost, total
+        if self._reach.by_beta:
+            part = merged.beta
+            sum_of_demand = np.concatenate([ledger.slowdown for ledger in ledgers])
+        dor = self._reach.dor[merged.demand] * share_of(part, sum_of_demand[merged.demand])
+        at = np.flatnonzero(small)
+        self._count(target[at], source[at], lost[at], dor[at], np.repeat(resource, size)[at])
+        each = np.split(small, np.cumsum(size)[:-1])
+        return [_with_rest(entries, folded) for entries, folded in zip(every, each, strict=True)]
+
+    def _count(self, target: Ints, source: Ints, lost: Floats, dor: Floats, resource: Ints) -> None:
+        self._any = True
+        of_target, of_source, member = distinct_pairs(target, source)
+        pair_lost = sum_by(member, lost, len(of_target))
+        named = of_source < self._queries
+        self._sources += np.bincount(of_target, minlength=self._queries)
+        of_target, of_source, pair_lost = of_target[named], of_source[named], pair_lost[named]
+        self._victims += np.bincount(of_source, minlength=self._queries)
+        same = self._recurring_of[of_source] == self._recurring_of[of_target]
+        self._recurring += sum_by(of_source[same], pair_lost[same], self._queries)
+        worst, worst_lost = np.full(self._queries, NONE), np.full(self._queries, -1.0)
+        np.maximum.at(worst_lost, of_source, pair_lost)
+        largest = pair_lost == worst_lost[of_source]
+        worst[of_source[largest]] = of_target[largest]
+        more = worst_lost > np.where(self._worst >= 0, self._worst_lost, -1.0)
+        self._worst = np.where(more, worst, self._worst)
+        self._worst_lost = np.where(more, worst_lost, self._worst_lost)
+        known = source < self._queries
+        self._dor += sum_by(source[known], dor[known], self._queries)
+        cell = source[known] * len(Resource) + resource[known]
+        size = self._queries * len(Resource)
+        self._lost += sum_by(cell, lost[known], size).reshape(self._lost.shape)
+
+    def table(self) -> pd.DataFrame:
+        """Return the sums of what was folded, by source query; no rows if nothing was."""
+        if not self._any:
+            return FOLDED.empty()
+        by_resource = {f"{r}_lost_ms": self._lost[:, code] for code, r in enumerate(Resource)}
+        return FOLDED.frame(
+            {
+                "sources": self._sources,
+                "victims": self._victims,
+                "worst_victim": self._worst,
+                "worst_lost_ms": self._worst_lost,
+                "dor": self._dor,
+                "lost_ms": self._lost.sum(axis=1),
+                "recurring_ms": self._recurring,
+                **by_resource,
+            }
+        )
+
+
+def _with_rest(entries: _Entries, small: Flags) -> _Entries:
+    """Replace the small entries of each demand by one REST entry."""
+    owner = entries.demand[small]
+    size = int(owner.max(initial=-1)) + 1
+    demand = np.flatnonzero(np.bincount(owner, minlength=size))
+    rest = _Entries(
+        demand,
+        np.full(len(demand), REST),
+        np.full(len(demand), NONE),
+        sum_by(owner, entries.beta[small], size)[demand],
+        sum_by(owner, entries.lost[small], size)[demand],
+        sum_by(owner, entries.idle[small], size)[demand],
+    )
+    kept = entries.some(~small)
+    return _Entries(*(np.concatenate(pair) for pair in zip(kept, rest, strict=True)))

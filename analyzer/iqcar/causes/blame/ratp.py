@@ -1,0 +1,382 @@
+"""Compute data processed, RATP, slowdown and lost time of every task (iQCAR §4.1, eq. 2 and 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from iqcar.causes.blame.slots import slot_times, slots_offered
+from iqcar.enums import Domain, Request, SourceUsage
+from iqcar.model.demand.capacity import best_seen, of_domain
+from iqcar.model.waits import launch_wait, wait_column
+from iqcar.model.waits.executor_shortage import find_shortages
+from iqcar.tables import LAST_PLAUSIBLE_MS
+from iqcar.tables.arrays import by_time, known_or_zero, share_of, sum_known
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.causes.blame.slots import SlotTimes
+    from iqcar.model.demand.contention import Contention
+    from iqcar.model.waits.executor_shortage import Shortage
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
+
+SHORTEST_MS = 1.0
+"""Lower bound of durations used as divisors: the resolution of Spark's times."""
+MOST_LOST = 0.999
+"""Largest share of a wait in a device that is lost."""
+ROUNDING = 1e-9
+"""Differences below this share of the minuend are rounding errors."""
+
+BYTES_REQUESTS = (Request.SHUFFLE_FETCH, Request.IO_READ, Request.IO_WRITE)
+"""Requests whose capacity is a speed: bytes per ms of a host's network or disk."""
+ONE_DEVICE = {
+    Request.SHUFFLE_FETCH: (Request.SHUFFLE_FETCH,),
+    Request.IO_READ: (Request.IO_READ, Request.IO_WRITE),
+    Request.IO_WRITE: (Request.IO_READ, Request.IO_WRITE),
+}
+"""Requests that use the same device: writers delay readers."""
+
+
+class Users(Protocol):
+    """Users of resources: tasks (:class:`TaskColumns`) or pieces of them."""
+
+    @property
+    def stage(self) -> Ints:
+        """Stage, −1 if unknown."""
+
+    @property
+    def host(self) -> Ints:
+        """Machine, −1 if unknown."""
+
+    @property
+    def executor(self) -> Ints:
+        """Executor, −1 if unknown."""
+
+    @property
+    def launch(self) -> Floats:
+        """Begin in ms since the epoch, NaN if unknown."""
+
+    @property
+    def finish(self) -> Floats:
+        """End in ms since the epoch, NaN if unknown."""
+
+    @property
+    def span(self) -> Floats:
+        """Length in ms."""
+
+    @property
+    def slots(self) -> SlotTimes:
+        """Slots held."""
+
+    @property
+    def slots_offered(self) -> Floats:
+        """Slots handed out in the application during the wait for one."""
+
+    def domain(self, request: Request) -> Ints:
+        """Contention domain."""
+
+    def wait(self, request: Request) -> Floats:
+        """Wait in ms, NaN where unknown."""
+
+    def compute(self) -> Floats:
+        """Time on the processor in ms, NaN where unknown."""
+
+    def number(self, column: str) -> Floats:
+        """A column of ``tasks``."""
+
+    def held(self) -> Floats:
+        """Execution memory held in bytes, mean, NaN where unknown."""
+
+
+@dataclass(frozen=True)
+class TaskColumns:
+    """The columns of tasks that blame is computed from, checked and as arrays of shape (n_tasks,).
+
+    ``launch``, ``finish`` and ``asked`` (launch less slot wait) are NaN for a task with
+    implausible times; ``span`` is its duration in ms, 0 for such a task. ``order`` is that of all
+    these times (:func:`iqcar.tables.arrays.by_time`), shape (3 · n_tasks,): a task whose wait is
+    unknown asked when it was launched.
+    """
+
+    tables: Tables
+    waits: pd.DataFrame
+    app: Ints
+    stage: Ints
+    host: Ints
+    executor: Ints
+    launch: Floats
+    finish: Floats
+    asked: Floats
+    span: Floats
+    order: Ints
+    shortages: dict[int, Shortage]
+
+    @cached_property
+    def slots(self) -> SlotTimes:
+        """Slot clock readings of each task; made where they are asked for."""
+        times = (_known_asked(self.asked, self.launch), self.launch, self.finish)
+        return slot_times(self.tables, *times, self.order, self.shortages)
+
+    @cached_property
+    def slots_offered(self) -> Floats:
+        """Slots handed out in each task's application while it waited for one."""
+        n = len(self.launch)
+        by_launch = self.order[(self.order >= n) & (self.order < 2 * n)] - n
+        return slots_offered(self.app, self.asked, self.launch, by_launch)
+
+    @classmethod
+    def from_tables(cls, tables: Tables, waits: pd.DataFrame) -> TaskColumns:
+        """Build the columns from the tables."""
+        tasks = tables.tasks
+        launch = tasks["launch_ms"].to_numpy(np.float64)
+        finish = tasks["finish_ms"].to_numpy(np.float64)
+        with np.errstate(invalid="ignore"):
+            sane = (
+                (np.abs(launch) < LAST_PLAUSIBLE_MS)
+                & (np.abs(finish) < LAST_PLAUSIBLE_MS)
+                & (finish >= launch)
+            )
+        launch, finish = np.where(sane, launch, np.nan), np.where(sane, finish, np.nan)
+        asked = launch - np.clip(launch_wait(waits), 0.0, LAST_PLAUSIBLE_MS)
+        shortages = find_shortages(tables, asked, launch, finish)
+        return cls(
+            tables=tables,
+            waits=waits,
+            app=_rows(tasks["app"], len(tables.applications)),
+            stage=_rows(tasks["stage"], len(tables.stages)),
+            host=_rows(tasks["host"], len(tables.hosts)),
+            executor=_rows(tasks["executor"], len(tables.executors)),
+            launch=launch,
+            finish=finish,
+            asked=asked,
+            span=np.where(sane, finish - launch, 0.0),
+            order=by_time(_known_asked(asked, launch), launch, finish),
+            shortages=shortages,
+        )
+
+    def wait(self, request: Request) -> Floats:
+        """Return the waits in ms, NaN where unknown."""
+        waited: Floats = self.waits[wait_column(request)].to_numpy(np.float64)
+        return waited
+
+    def compute(self) -> Floats:
+        """Return the time on the processor in ms, NaN where unknown."""
+        compute: Floats = self.waits["compute_ms"].to_numpy(np.float64)
+        return compute
+
+    def owner(self) -> Ints:
+        """Return a number ≥ 0 that tasks of one query share; without a query, those of a stage."""
+        query = self.tables.stages["query"].to_numpy(np.int64)
+        owner = np.where(query >= 0, query, len(self.tables.queries) + np.arange(len(query)))
+        return np.append(owner, len(self.tables.queries) + len(query))[self.stage]
+
+    def domain(self, request: Request) -> Ints:
+        """Return the row of each task's contention domain, −1 where it has none."""
+        by_domain = {
+            Domain.APPLICATION: self.app,
+            Domain.HOST: self.host,
+            Domain.EXECUTOR: self.executor,
+            Domain.CLUSTER: self.app,
+        }
+        return by_domain[request.domain]
+
+    def number(self, column: str) -> Floats:
+        """Return a column of ``tasks`` as float64."""
+        values: Floats = self.tables.tasks[column].to_numpy(np.float64)
+        return values
+
+    def held(self) -> Floats:
+        """Return the mean execution memory held during each task, in bytes.
+
+        Where the plugin did not sample it, the value is Spark's peak execution memory, which is
+        higher: the sum of the peaks of its operators.
+        """
+        held: Floats = self.number("peak_memory_bytes").copy()
+        records = self.tables.task_records
+        task = records["task"].to_numpy(np.int64)
+        mean = records["mean_held_bytes"].to_numpy(np.float64)
+        seen = (task >= 0) & (task < len(held)) & np.isfinite(mean)
+        task = task[seen]
+        # Measuring starts after the launch and ends before the finish.
+        measured = records["wall_ms"].to_numpy(np.float64)[seen]
+        measured = np.minimum(measured / np.maximum(self.span[task], SHORTEST_MS), 1.0)
+        held[task] = mean[seen] * known_or_zero(measured)
+        return held
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Loss of every task to one request.
+
+    Attributes
+    ----------
+    request : Request
+    wait : ndarray of shape (n_tasks,), ms
+        Time waited; 0 where unknown.
+    ratp : ndarray of shape (n_tasks,), ms per data unit
+        WT / DP (eq. 2); 0 where no data was processed.
+    slowdown : ndarray of shape (n_tasks,)
+        S (eq. 3), ≥ 0.
+    stretch : ndarray of shape (n_tasks,)
+        ``C_h / c_tt``, ≥ 1: the factor of a source's used share in eq. 6.
+    span : ndarray of shape (n_tasks,), ms
+        T_tt: the time over which ``c_tt`` was measured.
+    known : ndarray of shape (n_tasks,)
+        The part of S that has a known cause (β_known of eq. 4), ≤ S.
+    lost : ndarray of shape (n_tasks,), ms
+        Time lost: ``WT · S / (1 + S)`` where S is computed from data, else the wait (for the
+        processor with garbage collection). Its known part is ``lost · known / S``.
+    """
+
+    request: Request
+    wait: Floats
+    ratp: Floats
+    slowdown: Floats
+    stretch: Floats
+    span: Floats
+    known: Floats
+    lost: Floats
+
+
+def data_processed(columns: Users, request: Request) -> Floats:
+    """Return the data that each task or piece processed for a request (iQCAR table 4).
+
+    For a slot wait these are the slots handed out; for processor and locks the bytes read from
+    input and shuffle, else the bytes written; for memory the peak execution memory; for shuffle
+    fetches the bytes from other hosts; for reads the input bytes; for writes the bytes written to
+    shuffle files, spill and output. NaN where unknown.
+    """
+    number = columns.number
+    if request.before_launch:
+        return columns.slots_offered
+    if request is Request.SHUFFLE_FETCH:
+        return number("remote_bytes")
+    if request is Request.IO_READ:
+        return number("input_bytes")
+    written = sum_known(number("shuffle_write_bytes"), number("output_bytes"))
+    if request is Request.IO_WRITE:
+        return sum_known(written, number("disk_spilled_bytes"))
+    if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
+        return number("peak_memory_bytes")
+    read = sum_known(number("input_bytes"), number("remote_bytes"), number("local_bytes"))
+    return np.where(read > 0, read, written)
+
+
+def measure_loss(
+    columns: TaskColumns,
+    request: Request,
+    contention: dict[Request, Contention],
+    source_usage: SourceUsage,
+) -> Loss:
+    """Compute every task's loss to one request.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    request : Request
+    contention : dict
+        What tasks lost in devices; see :class:`iqcar.model.demand.estimate.Demand`.
+    source_usage : SourceUsage
+        ``PAPER`` compares data per waiting time with the best in the domain, for every request.
+        The others compare the speed in a device with that of the stage's tasks without contention,
+        and for processor, slots, memory and locks the waiting time with the time in which the task
+        held the resource.
+
+    Returns
+    -------
+    Loss
+        Zero for a task whose wait is unknown. Where the loss is computed from data, a wait without
+        data (DP 0 or unknown) has no ideal to compare with: it counts as a wait without loss.
+    """
+    wait = columns.wait(request)
+    wait = np.where(wait > 0, wait, 0.0)
+    data = data_processed(columns, request)
+    ratp = np.where(data > 0, wait / np.where(data > 0, data, 1.0), 0.0)
+    if request is Request.EXECUTOR_WAIT:
+        slowdown = wait / np.maximum(columns.span, SHORTEST_MS)
+        return Loss(
+            request, wait, ratp, slowdown, 1 + slowdown, columns.span, np.zeros_like(wait), wait
+        )
+    if source_usage is SourceUsage.PAPER:
+        domain = columns.domain(request)
+        best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
+        span = wait if request is Request.SLOT_WAIT else columns.span
+        return _against_speed(request, wait, ratp, best, span)
+    if request in BYTES_REQUESTS:
+        return _device_loss(columns, wait, ratp, request, contention.get(request))
+    if request is Request.SLOT_WAIT:
+        return _slot_loss(columns, wait, ratp)
+    if request is Request.RUN_QUEUE:
+        return _processor_loss(columns, wait, ratp)
+    worked = np.maximum(columns.span - wait, SHORTEST_MS)
+    slowdown = wait / worked
+    return Loss(
+        request, wait, ratp, slowdown, 1 + slowdown, columns.span, np.zeros_like(wait), wait
+    )
+
+
+def _against_speed(
+    request: Request, wait: Floats, ratp: Floats, capacity: Floats, span: Floats
+) -> Loss:
+    """Compute the loss by eq. 3: S = C_h / c_tt − 1, with c_tt = 1 / RATP_tt at most C_h."""
+    slowdown = known_or_zero(capacity * ratp) - 1.0
+    slowdown = np.where(slowdown > ROUNDING, slowdown, 0.0)
+    lost = wait * slowdown / (1.0 + slowdown)
+    return Loss(request, wait, ratp, slowdown, 1 + slowdown, span, np.zeros_like(wait), lost)
+
+
+def _device_loss(
+    columns: TaskColumns, wait: Floats, ratp: Floats, request: Request, found: Contention | None
+) -> Loss:
+    """Compute the loss to other tasks in a device, and to a slow host, which is a known cause."""
+    to_tasks, to_host = (found.to_tasks, found.to_host) if found else (0.0 * wait, 0.0 * wait)
+    # A wait without any ideal time would be an infinite slowdown.
+    share = np.minimum(1.0 - (1.0 - to_tasks) * (1.0 - to_host), MOST_LOST)
+    slowdown = share / (1.0 - share)
+    known = slowdown * share_of((1.0 - to_tasks) * to_host, share)
+    return Loss(
+        request, wait, ratp, slowdown, 1 + slowdown, columns.span, known, wait * share
+    )  # fmt: skip
+
+
+def _slot_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
+    """Compute the loss of a task that ran R after waiting W: it got R / (R + W) of a slot.
+
+    T_tt is W + R, the time over which that share was measured, so the part of S that falls on slots
+    idle during the wait stays unattributed. Waiting without any executor is a known cause. Of a
+    task that waited for executors too, sources are blamed for this part of the wait only.
+    """
+    ran = np.maximum(columns.span, SHORTEST_MS)
+    slowdown = wait / ran
+    known = np.minimum(columns.slots.no_executor_ms / ran, slowdown)
+    whole = wait + known_or_zero(columns.wait(Request.EXECUTOR_WAIT))
+    stretch = (1 + slowdown) * share_of(wait, whole)
+    return Loss(Request.SLOT_WAIT, wait, ratp, slowdown, stretch, wait + ran, known, wait)
+
+
+def _processor_loss(columns: TaskColumns, wait: Floats, ratp: Floats) -> Loss:
+    """Compute the loss against one core, c_tt = CPU / (CPU + wait); GC is a known cause of it."""
+    measured = np.isfinite(columns.wait(Request.RUN_QUEUE))
+    cpu = np.maximum(known_or_zero(columns.compute()), SHORTEST_MS)
+    gc = np.where(measured, known_or_zero(columns.waits["gc_ms"].to_numpy(np.float64)), 0.0)
+    gc = np.maximum(gc, 0.0)
+    lost = wait + gc
+    return Loss(
+        Request.RUN_QUEUE, wait, ratp, lost / cpu, 1 + wait / cpu, columns.span, gc / cpu, lost
+    )
+
+
+def _rows(column: pd.Series[int], n: int) -> Ints:
+    """Return row numbers of another table, −1 for rows that it does not have."""
+    rows = column.to_numpy(np.int64)
+    return np.where((rows >= 0) & (rows < n), rows, -1)
+
+
+def _known_asked(asked: Floats, launch: Floats) -> Floats:
+    """Return when tasks asked for a slot; where that is not known, when they were launched."""
+    return np.where(np.isnan(asked), launch, asked)

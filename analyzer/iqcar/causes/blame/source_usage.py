@@ -1,0 +1,153 @@
+"""Compute how much of a resource each task used: the source term u_st of eq. 6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.causes.blame.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
+from iqcar.enums import Request, SourceUsage
+from iqcar.model.demand.capacity import best_seen, of_domain
+from iqcar.model.demand.contention import NEGLIGIBLE
+from iqcar.model.waits import ESTIMATED, evidence_column
+from iqcar.tables.arrays import most_at_once, positive_or_zero, share_of
+
+if TYPE_CHECKING:
+    from iqcar.causes.blame.ratp import Loss, TaskColumns, Users
+    from iqcar.model.demand.contention import Contention, StageRates
+    from iqcar.model.demand.estimate import Demand
+    from iqcar.tables.arrays import Floats, Ints
+
+
+def used_share(
+    columns: Users,
+    request: Request,
+    demand: Demand,
+    source_usage: SourceUsage,
+) -> Floats:
+    """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
+
+    Parameters
+    ----------
+    columns : TaskColumns or Pieces
+    request : Request
+        What the target waits for.
+    demand : Demand
+        Devices, and own rates of stages in them.
+    source_usage : SourceUsage
+        How the use is measured.
+
+    Returns
+    -------
+    ndarray of shape (n_tasks,) or (n_pieces,)
+        Cores for the processor, slots for slots, else a share of the capacity; 0 where the source
+        used nothing or its use is unknown.
+    """
+    if source_usage is SourceUsage.PAPER:
+        return _share_while_waiting(columns, request)
+    if request is Request.SLOT_WAIT:
+        return columns.slots.held
+    if request in ONE_DEVICE:
+        return _device_share(columns, request, demand, source_usage)
+    life = np.maximum(columns.span, SHORTEST_MS)
+    if request in (Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY):
+        return _memory_share(columns)
+    if request is Request.RUN_QUEUE:
+        return np.minimum(positive_or_zero(columns.compute()) / life, 1.0)
+    # Holders of locks are not recorded; a task cannot hold a lock while waiting for it.
+    return np.clip(1.0 - positive_or_zero(columns.wait(request)) / life, 0.0, 1.0)
+
+
+def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) -> Floats:
+    """Return the largest part of each task's slowdown that other tasks can explain.
+
+    An estimated CPU wait is the unexplained rest of a task's time, and may contain much that is no
+    CPU wait (calls to the driver, sleep, storage that reports no scan time). Others explain of it
+    only what the load of the processor does. A measured wait needs no such bound.
+
+    Parameters
+    ----------
+    columns : TaskColumns
+    loss : Loss
+    found : Contention or None
+        What the tasks lost at the request's device, if that is known.
+
+    Returns
+    -------
+    ndarray of shape (n_tasks,)
+        Infinite where nothing bounds it.
+    """
+    unbounded = np.full(len(loss.wait), np.inf)
+    if loss.request is not Request.RUN_QUEUE:
+        return unbounded
+    estimated = columns.waits[evidence_column(loss.request)].to_numpy() == ESTIMATED
+    if found is None:
+        return np.where(estimated, 0.0, unbounded)
+    in_device = positive_or_zero(columns.compute()) + loss.wait
+    explained = np.minimum(share_of(found.to_tasks * in_device, loss.wait), 1.0)
+    return np.where(estimated, loss.slowdown * explained, unbounded)
+
+
+def _device_share(
+    columns: Users, request: Request, demand: Demand, source_usage: SourceUsage
+) -> Floats:
+    """Return the used part of the capacity of a device; reads and writes share a disk.
+
+    Where nobody is likely to have waited for another, the capacity is unknown: a source then counts
+    by its time in the device.
+    """
+    life, devices = np.maximum(columns.span, SHORTEST_MS), demand.devices
+    known = [part for part in ONE_DEVICE[request] if part in devices]
+    share = np.zeros(len(life))
+    for part in ONE_DEVICE[request]:
+        # An unknown speed (output has no write time) is that of the device's other request.
+        speeds = np.full(1 + int(columns.host.max(initial=0)), np.nan)
+        if known:
+            speeds = devices[part if part in known else known[0]].per_host
+        ideal = positive_or_zero(data_processed(columns, part)) / of_domain(speeds, columns.host)
+        used = np.minimum(positive_or_zero(ideal) / life, 1.0)
+        if source_usage is SourceUsage.ACTIVE:
+            if part in demand.rates and devices[part].contended >= NEGLIGIBLE:
+                used *= _shared(demand.rates[part], columns.stage)
+            else:
+                time = columns.wait(part)
+                used = np.where(time > 0, positive_or_zero(time) / life, used)
+        share += used
+    return np.minimum(share, 1.0)
+
+
+def _shared(rates: StageRates, stage: Ints) -> Floats:
+    """Return the probability that each user shares the device; 1 where its stage is unknown."""
+    last = max(int(stage.max(initial=0)), int(rates.stage.max(initial=0)))
+    shared = np.ones(last + 2)
+    shared[rates.stage] = rates.shared
+    return shared[stage]
+
+
+def _memory_share(columns: Users) -> Floats:
+    """Return memory held as a share of the maximum that the executor's tasks held at one time."""
+    held = positive_or_zero(columns.held())
+    rows = np.flatnonzero((held > 0) & (columns.executor >= 0) & (columns.span > 0))
+    executor = columns.executor[rows]
+    most = most_at_once(
+        executor,
+        columns.launch[rows],
+        columns.finish[rows],
+        held[rows],
+        int(executor.max(initial=-1)) + 1,
+    )
+    share = np.zeros(len(held))
+    share[rows] = held[rows] / most[executor]
+    return share
+
+
+def _share_while_waiting(columns: Users, request: Request) -> Floats:
+    """Return eq. 6 as printed: DP / WT of the source; the full capacity where it never waited."""
+    wait = columns.wait(request)
+    data = data_processed(columns, request)
+    domain = columns.domain(request)
+    best = of_domain(best_seen(data, wait, domain, domain.max(initial=-1) + 1), domain)
+    speed = data / np.where(wait > 0, wait, np.nan)
+    share = np.where(wait > 0, speed / best, 1.0)
+    return np.where((data > 0) & np.isfinite(wait), np.minimum(positive_or_zero(share), 1.0), 0.0)

@@ -1,0 +1,219 @@
+"""Divide tasks into pieces by their recorded profiles, so that blame uses the times of waits.
+
+Each interval of a profile that the plugin recorded is a piece; the pieces before and after the
+profile have neither waits nor use. A task without a profile is one piece. The waits, CPU time and
+bytes of a task are divided among its pieces by the profile, or by time where the profile has no
+such series. The sums of eq. 6 over pairs of tasks become sums over pairs of pieces: the integral of
+eq. 5 at the profile's resolution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from iqcar.enums import Request
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.causes.blame.ratp import TaskColumns
+    from iqcar.causes.blame.slots import SlotTimes
+    from iqcar.tables.arrays import Floats, Ints
+
+T = TypeVar("T", bound=np.generic)
+
+_MOVED_IN = {
+    "input_bytes": Request.IO_READ,
+    "remote_bytes": Request.SHUFFLE_FETCH,
+    "shuffle_write_bytes": Request.IO_WRITE,
+    "output_bytes": Request.IO_WRITE,
+    "disk_spilled_bytes": Request.IO_WRITE,
+}
+"""Columns of bytes that are divided among pieces like the wait for a request; any other column is
+divided by time."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of tasks, which do not overlap within a task.
+
+    Attributes
+    ----------
+    columns : TaskColumns
+        The tasks.
+    task : ndarray of shape (n_pieces,), int64
+        Row of the piece's task.
+    launch, finish : ndarray of shape (n_pieces,), ms
+        Start and end of the piece; NaN if those of the task are.
+    span : ndarray of shape (n_pieces,), ms
+        Length of the piece.
+    interval : ndarray of shape (n_pieces,), int64
+        Row of the piece in ``intervals``, −1 where no interval covers it.
+    whole : bool
+        Whether each task is one piece, in the order of tasks.
+    """
+
+    columns: TaskColumns
+    task: Ints
+    launch: Floats
+    finish: Floats
+    span: Floats
+    interval: Ints
+    whole: bool
+    _shares: dict[str, Floats] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def one_each(cls, columns: TaskColumns) -> Pieces:
+        """Return one piece per task."""
+        n = len(columns.span)
+        every, none = np.arange(n), np.full(n, -1)
+        return cls(columns, every, columns.launch, columns.finish, columns.span, none, whole=True)
+
+    @classmethod
+    def from_intervals(cls, columns: TaskColumns) -> Pieces:
+        """Divide tasks by their recorded intervals.
+
+        Profiles use the executor's clock and tasks the driver's: a profile outside of its task's
+        launch and finish is shifted into them, by as little as possible.
+        """
+        table = columns.tables.intervals
+        task = table["task"].to_numpy(np.int64)
+        start, end = (table[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+        n = len(columns.span)
+        with np.errstate(invalid="ignore"):
+            usable = (task >= 0) & (task < n) & (end > start) & np.isfinite(start + end)
+        usable[usable] = columns.span[task[usable]] > 0
+        row = np.flatnonzero(usable)
+        if len(row) == 0:
+            return cls.one_each(columns)
+        row = row[np.lexsort((start[row], task[row]))]
+        task, start, end = task[row], start[row], end[row]
+        is_first = np.diff(task, prepend=-1) != 0
+        is_last = np.diff(task, append=-1) != 0
+        first, last = np.flatnonzero(is_first), np.flatnonzero(is_last)
+        launch, finish = columns.launch[task[first]], columns.finish[task[first]]
+        latest = np.maximum(finish - (end[last] - start[first]), launch)
+        moved = np.clip(start[first], launch, latest) - start[first]
+        move = np.repeat(moved, last - first + 1)
+        # Each interval is extended to the next one, so that pieces have no overlaps and no gaps.
+        begin = np.minimum(start + move, columns.finish[task])
+        until = np.where(is_last, end + move, np.append(begin[1:], 0.0))
+        until = np.minimum(until, columns.finish[task])
+
+        cut = np.zeros(n, dtype=bool)
+        cut[task] = True
+        uncut = np.flatnonzero(~cut)
+        parts = [
+            (uncut, columns.launch[uncut], columns.finish[uncut], np.full(len(uncut), -1)),
+            (task[first], launch, begin[first], np.full(len(first), -1)),
+            (task, begin, until, row),
+            (task[first], until[last], finish, np.full(len(first), -1)),
+        ]
+        keep = [np.ones(len(uncut), bool), *(till > since for _, since, till, _ in parts[1:])]
+        of_task, since, till, interval = (
+            np.concatenate([part[which][kept] for part, kept in zip(parts, keep, strict=True)])
+            for which in range(4)
+        )
+        span = np.where(np.isfinite(till - since), till - since, 0.0)
+        return cls(columns, of_task, since, till, span, interval, whole=False)
+
+    def of_task(self, values: NDArray[T]) -> NDArray[T]:
+        """Return the value of each piece's task."""
+        return values if self.whole else values[self.task]
+
+    def total(self, values: Floats) -> Floats:
+        """Return the sum over the pieces of each task."""
+        return sum_by(self.task, values, len(self.columns.span))
+
+    def emphasis(self, request: Request) -> Floats:
+        """Return the wait per ms in each piece relative to the task's average.
+
+        0 where it did not wait, 1 in all pieces of a task that waited evenly.
+        """
+        if self.whole:
+            return np.ones(len(self.task))
+        even = share_of(self.span, self.columns.span[self.task])
+        return np.where(even > 0, share_of(self._share(f"{request}_ms"), even), 1.0)
+
+    def _share(self, column: str) -> Floats:
+        """Return the share of the task's total that falls in each piece."""
+        if column not in self._shares:
+            life = self.columns.span[self.task]
+            even = np.where(life > 0, share_of(self.span, life), 1.0)
+            intervals = self.columns.tables.intervals
+            share = even
+            if column in intervals:
+                recorded = intervals[column].to_numpy(np.float64)
+                recorded = np.where(recorded > 0, recorded, 0.0)
+                in_piece = np.where(self.interval >= 0, recorded[self.interval], 0.0)
+                in_task = self.total(in_piece)[self.task]
+                share = np.where(in_task > 0, share_of(in_piece, in_task), even)
+            self._shares[column] = share
+        return self._shares[column]
+
+    # --- the protocol iqcar.causes.blame.ratp.Users, as for whole tasks
+
+    @property
+    def stage(self) -> Ints:
+        """Stage of each piece's task."""
+        return self.of_task(self.columns.stage)
+
+    @property
+    def host(self) -> Ints:
+        """Machine of each piece's task."""
+        return self.columns.host[self.task]
+
+    @property
+    def executor(self) -> Ints:
+        """Executor of each piece's task."""
+        return self.columns.executor[self.task]
+
+    @property
+    def slots(self) -> SlotTimes:
+        """Slot times of tasks, not pieces: slots are held from launch to finish."""
+        return self.columns.slots
+
+    @property
+    def slots_offered(self) -> Floats:
+        """Slots handed out while each piece's task waited for one."""
+        return self.columns.slots_offered[self.task]
+
+    def domain(self, request: Request) -> Ints:
+        """Contention domain of each piece's task."""
+        return self.columns.domain(request)[self.task]
+
+    def wait(self, request: Request) -> Floats:
+        """Wait in ms in each piece, NaN where unknown."""
+        wait = self.columns.wait(request)
+        return wait if self.whole else wait[self.task] * self._share(f"{request}_ms")
+
+    def compute(self) -> Floats:
+        """Time on the processor in ms in each piece, NaN where unknown."""
+        compute = self.columns.compute()
+        return compute if self.whole else compute[self.task] * self._share("cpu_ms")
+
+    def number(self, column: str) -> Floats:
+        """Part of a column of ``tasks`` that falls in each piece."""
+        values = self.columns.number(column)
+        if self.whole:
+            return values
+        request = _MOVED_IN.get(column)
+        return values[self.task] * self._share(f"{request}_ms" if request else "")
+
+    def held(self) -> Floats:
+        """Execution memory held in bytes in each piece, NaN where unknown.
+
+        A task without a profile of it holds its mean in all pieces.
+        """
+        held = self.columns.held()
+        if self.whole:
+            return held
+        recorded = self.columns.tables.intervals["held_bytes"].to_numpy(np.float64)
+        in_piece = np.where(self.interval >= 0, recorded[self.interval], np.nan)
+        seen = np.isfinite(in_piece)
+        profiled = self.total(seen.astype(np.float64)) > 0
+        return np.where(profiled[self.task], np.where(seen, in_piece, 0.0), held[self.task])

@@ -1,0 +1,288 @@
+"""Describe vertices and edges as frames with ids and labels.
+
+Ids start with the level and name the vertex: ``tq:`` target query, ``ts:`` target stage, ``ie:``
+resource, ``de:`` request and host, ``be:`` blame explanation, ``ss:`` source stage, ``sq:``
+source query.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from iqcar.causes.blame.attribute import BLAME_KINDS, OWN
+from iqcar.causes.graph.contents import pseudo_name
+from iqcar.causes.graph.structure import RESOURCES
+from iqcar.enums import LEVELS, REQUESTS, BlameKind
+from iqcar.tables import NONE
+from iqcar.tables.arrays import sum_by
+
+if TYPE_CHECKING:
+    from iqcar.causes.graph.contents import Contents
+    from iqcar.tables.arrays import Floats, Ints
+
+PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
+"""Prefixes of the ids, by level."""
+
+SHARED_LABELS = {
+    "rest": "other queries",
+    "known": "known causes",
+    "unattributed": "unattributed",
+}
+"""Display names of the sources that are no query."""
+
+
+def vertex_ids(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the ids of some vertices of a level, by position."""
+    keys = _KEYS[level](contents, at)
+    return [f"{PREFIXES[level]}:{key}" for key in keys]
+
+
+def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.DataFrame:
+    """Describe some or all vertices of a level.
+
+    Parameters
+    ----------
+    contents : Contents
+    level : int
+        0 to 6.
+    at : ndarray of int64, optional
+        Positions at the level; all by default.
+
+    Returns
+    -------
+    DataFrame
+        id, level, kind, label, contribution (VC), dor, lost_ms, own (whether it belongs to its
+        only target), the rows target, stage, host, source_stage and source_query (−1 where the
+        level has none), and the names resource and request (empty where the level has none). At
+        levels 5 and 6, dor and lost_ms are sums over targets and target is −1.
+
+    Raises
+    ------
+    ValueError
+        If there is no such level.
+    """
+    if not 0 <= level < len(LEVELS):
+        raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
+    structure = contents.structure
+    if at is None:
+        at = np.arange(structure.sizes()[level], dtype=np.int64)
+    rows = _rows_of(contents, level, at)
+    contribution, dor, lost = _amounts(contents, level, at)
+    kinds = _kinds(contents, level, at)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "id": _objects(vertex_ids(contents, level, at)),
+            "level": np.full(len(at), level, np.int64),
+            "kind": _objects(kinds),
+            "label": _objects(_LABELS[level](contents, at)),
+            "contribution": contribution,
+            "dor": dor,
+            "lost_ms": lost,
+            "own": np.array([kind == BlameKind.OWN.value for kind in kinds], bool),
+            "target": rows["target"],
+            "stage": rows["stage"],
+            "resource": _objects([RESOURCES[c].value if c >= 0 else "" for c in rows["resource"]]),
+            "request": _objects([REQUESTS[c].value if c >= 0 else "" for c in rows["request"]]),
+            "host": rows["host"],
+            "source_stage": rows["source_stage"],
+            "source_query": rows["source_query"],
+        }
+    )
+    return frame
+
+
+def edge_frame(contents: Contents) -> pd.DataFrame:
+    """Return all edges: from_level, from_position, to_position and impact_factor.
+
+    Edges lead to the level below. Positions are row numbers of the level's :func:`vertex_frame`.
+    """
+    structure = contents.structure
+    sizes = structure.sizes()
+    froms = [np.arange(n, dtype=np.int64) for n in sizes]
+    tos = list(structure.towards)
+    factors = list(contents.dor.impact_factor)
+    explanations = froms[4]
+    parts = [(level, froms[level], tos[level], factors[level]) for level in range(1, 5)]
+    parts.append((5, structure.source, explanations, np.ones(sizes[4])))
+    parts.append((6, structure.query_of_source, froms[5], np.ones(sizes[5])))
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "from_level": np.concatenate([np.full(len(f), level) for level, f, _, _ in parts]),
+            "from_position": np.concatenate([f for _, f, _, _ in parts]),
+            "to_position": np.concatenate([t for _, _, t, _ in parts]),
+            "impact_factor": np.concatenate([i for _, _, _, i in parts]),
+        }
+    )
+    return frame
+
+
+def _objects(values: list[str]) -> pd.Series:
+    return pd.Series(values, dtype=object)
+
+
+def _rows_of(contents: Contents, level: int, at: Ints) -> dict[str, Ints]:
+    """Return the rows and codes of vertices; −1 where the level has none."""
+    s = contents.structure
+    names = ("target", "stage", "resource", "request", "host", "source_stage", "source_query")
+    rows = {name: np.full(len(at), NONE, np.int64) for name in names}
+    if level <= 4:
+        rows["target"] = s.targets[s.target[level][at]]
+    if level == 4:
+        rows["source_stage"] = s.source_stage[s.source[at]]
+        rows["source_query"] = s.source_query[contents.query_of_explanation[at]]
+        at = s.towards[4][at]
+    if level in (3, 4):
+        rows["request"], rows["host"] = s.request[at], s.host[at]
+        at = s.towards[3][at]
+    if level in (2, 3, 4):
+        rows["resource"] = s.resource[at]
+        at = s.towards[2][at]
+    if level in (1, 2, 3, 4):
+        rows["stage"] = s.stage[at]
+    if level == 5:
+        rows["source_stage"] = s.source_stage[at]
+        rows["source_query"] = s.source_query[s.query_of_source[at]]
+    if level == 6:
+        rows["source_query"] = s.source_query[at]
+    return rows
+
+
+def _amounts(contents: Contents, level: int, at: Ints) -> tuple[Floats, Floats, Floats]:
+    """Return contribution, DOR and lost time of vertices; over all targets at levels 5 and 6."""
+    if level <= 4:
+        return (
+            contents.dor.contribution[level][at],
+            contents.dor.amount[level][at],
+            contents.lost.amount[level][at],
+        )
+    pairs = contents.by_stage if level == 5 else contents.by_query
+    size = contents.structure.sizes()[level]
+    dor = sum_by(pairs.source, pairs.dor, size)
+    lost = sum_by(pairs.source, pairs.lost_ms, size)
+    return np.ones(len(at)), dor[at], lost[at]
+
+
+def _kinds(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return kinds: below level 4 the level's, else of blame (`own` if it has no other victim)."""
+    s = contents.structure
+    if level < 4:
+        return [LEVELS[level].value] * len(at)
+    if level == 4:
+        return [BLAME_KINDS[code].value for code in s.kind[at]]
+    size = s.sizes()[level]
+    of_explanation = s.source if level == 5 else contents.query_of_explanation
+    not_own = np.zeros(size, bool)
+    not_own[of_explanation[s.kind != OWN]] = True
+    real = ["query" if not_own[p] else "own" for p in at]
+    return [pseudo_name(s, int(p), size) or kind for p, kind in zip(at, real, strict=True)]
+
+
+def _target_keys(contents: Contents, at: Ints) -> list[str]:
+    return [contents.names.query_ids[row] for row in contents.structure.targets[at]]
+
+
+def _stage_keys(contents: Contents, at: Ints) -> list[str]:
+    return [contents.names.stage_key(row) for row in contents.structure.stage[at]]
+
+
+def _resource_keys(contents: Contents, at: Ints) -> list[str]:
+    s = contents.structure
+    stages = _stage_keys(contents, s.towards[2][at])
+    return [f"{k}/{RESOURCES[c]}" for k, c in zip(stages, s.resource[at], strict=True)]
+
+
+def _demand_keys(contents: Contents, at: Ints) -> list[str]:
+    s = contents.structure
+    stages = _stage_keys(contents, s.towards[2][s.towards[3][at]])
+    return [
+        f"{k}/{REQUESTS[r]}@{contents.names.host(h)}"
+        for k, r, h in zip(stages, s.request[at], s.host[at], strict=True)
+    ]
+
+
+def _explanation_keys(contents: Contents, at: Ints) -> list[str]:
+    s = contents.structure
+    demands = _demand_keys(contents, s.towards[4][at])
+    sources = _source_keys(contents, s.source[at])
+    return [f"{d}<-{source}" for d, source in zip(demands, sources, strict=True)]
+
+
+def _source_keys(contents: Contents, at: Ints) -> list[str]:
+    rows = contents.structure.source_stage
+    return [
+        pseudo_name(contents.structure, int(p), len(rows)) or contents.names.stage_key(rows[p])
+        for p in at
+    ]
+
+
+def _source_query_keys(contents: Contents, at: Ints) -> list[str]:
+    rows = contents.structure.source_query
+    ids = contents.names.query_ids
+    return [pseudo_name(contents.structure, int(p), len(rows)) or ids[rows[p]] for p in at]
+
+
+def _target_labels(contents: Contents, at: Ints) -> list[str]:
+    return [contents.names.query_names[row] for row in contents.structure.targets[at]]
+
+
+def _stage_labels(contents: Contents, at: Ints) -> list[str]:
+    return [contents.names.stage_label(row) for row in contents.structure.stage[at]]
+
+
+def _resource_labels(contents: Contents, at: Ints) -> list[str]:
+    return [RESOURCES[code].value for code in contents.structure.resource[at]]
+
+
+def _demand_labels(contents: Contents, at: Ints) -> list[str]:
+    s = contents.structure
+    pairs = zip(s.request[at], s.host[at], strict=True)
+    return [f"{REQUESTS[r].value} on {contents.names.host(h)}" for r, h in pairs]
+
+
+def _explanation_labels(contents: Contents, at: Ints) -> list[str]:
+    s = contents.structure
+    sources = _source_labels(contents, s.source[at])
+    hosts = s.host[s.towards[4][at]]
+    return [f"{n} on {contents.names.host(h)}" for n, h in zip(sources, hosts, strict=True)]
+
+
+def _source_labels(contents: Contents, at: Ints) -> list[str]:
+    rows = contents.structure.source_stage
+    pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
+    return [
+        SHARED_LABELS[name] if name else contents.names.stage_label(rows[p])
+        for name, p in zip(pseudo, at, strict=True)
+    ]
+
+
+def source_query_labels(contents: Contents, at: Ints) -> list[str]:
+    """Return the names of source queries by level-6 position."""
+    rows = contents.structure.source_query
+    pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
+    return [
+        SHARED_LABELS[name] if name else contents.names.query_names[rows[p]]
+        for name, p in zip(pseudo, at, strict=True)
+    ]
+
+
+_KEYS = (
+    _target_keys,
+    _stage_keys,
+    _resource_keys,
+    _demand_keys,
+    _explanation_keys,
+    _source_keys,
+    _source_query_keys,
+)
+_LABELS = (
+    _target_labels,
+    _stage_labels,
+    _resource_labels,
+    _demand_labels,
+    _explanation_labels,
+    _source_labels,
+    source_query_labels,
+)

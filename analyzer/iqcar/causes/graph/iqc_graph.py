@@ -1,0 +1,320 @@
+"""Build iQC-Graph, and query it for vertices, paths, blame and rankings (iQCAR §5 and §6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from iqcar.causes.blame.attribute import KNOWN, SOURCES, UNATTRIBUTED, Blame
+from iqcar.causes.blame.folding import Reach
+from iqcar.causes.graph import blame_list, describe, export, views
+from iqcar.causes.graph.contents import Contents, Names
+from iqcar.causes.graph.impact import by_source, contributions, pass_up
+from iqcar.causes.graph.paths import PathSearch
+from iqcar.causes.graph.structure import chosen_targets, lay_out
+from iqcar.enums import LEVELS, ImpactModel
+from iqcar.tables import NONE
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import networkx as nx
+
+    from iqcar.causes.blame.attribute import Weigh
+    from iqcar.enums import Resource
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
+
+
+def build_graph(
+    tables: Tables,
+    blame: Blame,
+    *,
+    targets: Sequence[int] | None = None,
+    impact: ImpactModel = ImpactModel.TIME_LOST,
+    critical_path: bool = False,
+) -> IQCGraph:
+    """Build iQC-Graph with impact factors and degrees of responsibility.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``queries``, ``stages`` and ``hosts`` are used.
+    blame : Blame
+        Demands, their sources, and the losses of stages.
+    targets : query rows, optional
+        Queries to explain; all by default.
+    impact : ImpactModel
+        Measure of the contributions of vertices.
+    critical_path : bool
+        Whether only stages on their query's critical path are target stages.
+
+    Raises
+    ------
+    ValueError
+        If a target is no row of ``tables.queries``, or ``blame`` breaks its contract.
+    """
+    rows = chosen_targets(targets, len(tables.queries))
+    structure = lay_out(tables, blame, rows, critical_path)
+    by_time = contributions(structure, blame, ImpactModel.TIME_LOST)
+    target_lost = sum_by(structure.towards[1], by_time[1], len(rows))
+    lost = pass_up(structure, by_time, target_lost)
+    printed = impact is ImpactModel.PAPER
+    of_model = contributions(structure, blame, impact) if printed else by_time
+    dor = pass_up(structure, of_model, np.ones(len(rows)))
+    by_stage, by_query = by_source(structure, dor, lost)
+    names = Names(tables.queries, tables.stages, tables.hosts)
+    idle, of_all = (blame.sources[name].to_numpy(np.float64) for name in ("idle_ms", "lost_ms"))
+    idle = share_of(idle, of_all)
+    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names, blame.folded, idle)
+    return IQCGraph(contents, impact, critical_path)
+
+
+def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
+    """Return a function that computes the weight of each demand in its target query.
+
+    Levels 0 to 3 of iQC-Graph do not depend on sources, so it builds them without any.
+    """
+
+    def weigh(demands: pd.DataFrame, stages: pd.DataFrame) -> Reach:
+        each = np.arange(len(demands))
+        nobody = np.full(len(demands), NONE)
+        amounts = demands["slowdown"].to_numpy(np.float64), demands["lost_ms"].to_numpy(np.float64)
+        kinds = ((KNOWN, np.zeros(len(each)), np.zeros(len(each))), (UNATTRIBUTED, *amounts))
+        sources = [
+            SOURCES.frame(
+                {"demand": each, "kind": np.full(len(each), kind), "source_stage": nobody,
+                 "beta": beta, "lost_ms": lost, "idle_ms": np.zeros(len(each))}
+            )
+            for kind, beta, lost in kinds
+        ]  # fmt: skip
+        blame = Blame(demands, pd.concat(sources, ignore_index=True), stages, ())
+        graph = build_graph(tables, blame, impact=impact, critical_path=critical_path)
+        demand = graph.contents.structure.demand
+        dor, lost_ms = np.zeros(len(demands)), np.zeros(len(demands))
+        dor[demand] = graph.contents.dor.amount[3]
+        lost_ms[demand] = graph.contents.lost.amount[3]
+        return Reach(dor, lost_ms, by_beta=impact is ImpactModel.PAPER)
+
+    return weigh
+
+
+@dataclass(frozen=True)
+class IQCGraph:
+    """The multi-level graph that explains the time that target queries lost to source queries.
+
+    Rows of queries, stages and hosts are row numbers of the tables it was built from. DOR is in
+    the chosen impact model; ``lost_ms`` is always elapsed time lost to contention in ms.
+    """
+
+    contents: Contents
+    impact: ImpactModel
+    critical_path: bool
+
+    @property
+    def targets(self) -> Ints:
+        """Query rows of the targets."""
+        return self.contents.structure.targets
+
+    def sizes(self) -> tuple[int, ...]:
+        """Count the vertices of each level."""
+        return self.contents.structure.sizes()
+
+    def lost_ms(self, target: int) -> float:
+        """Return the elapsed time that a target lost, in ms."""
+        return float(self.contents.lost.amount[0][self.contents.position_of(target)])
+
+    def query_losses(self) -> Floats:
+        """Return the elapsed time that each query row lost, in ms; 0 if no target. Read-only."""
+        return self._losses[0]
+
+    def lost_to_others_ms(self) -> Floats:
+        """Return the elapsed time that each query row lost to other queries, in ms. Read-only."""
+        return self._losses[1]
+
+    @cached_property
+    def _losses(self) -> tuple[Floats, Floats]:
+        losses = views.lost(self.contents), views.lost_to_others(self.contents)
+        for lost in losses:
+            lost.flags.writeable = False
+        return losses
+
+    def vertices(self, level: int) -> pd.DataFrame:
+        """Return a level's vertices: see :func:`iqcar.causes.graph.describe.vertex_frame`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such level.
+        """
+        return describe.vertex_frame(self.contents, level)
+
+    def edges(self) -> pd.DataFrame:
+        """Return all edges by level and position, with their impact factors (eq. 13)."""
+        return describe.edge_frame(self.contents)
+
+    def dor_by_target(self, level: int = 6) -> pd.DataFrame:
+        """Return DOR of source stages (5) or queries (6) for each target (iQCAR §6.1)."""
+        return views.dor_by_target(self.contents, level)
+
+    def top(self, level: int, k: int, target: int | None = None) -> pd.DataFrame:
+        """Return the ``k`` vertices of a level with the highest DOR (iQCAR §6.2.1).
+
+        Parameters
+        ----------
+        level : int
+            0 to 6.
+        k : int
+            Maximum number of vertices.
+        target : int, optional
+            Query row of the only target to consider; at levels 5 and 6, DOR is then that for this
+            target instead of the sum over all targets.
+
+        Returns
+        -------
+        DataFrame
+            Columns of :meth:`vertices`; highest DOR first, ties by position. Vertices of DOR 0 are
+            left out.
+        """
+        if not 0 <= level < len(LEVELS):
+            raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
+        c = self.contents
+        position = None if target is None else c.position_of(target)
+        if level <= 4:
+            dor, lost = c.dor.amount[level], c.lost.amount[level]
+            at = np.arange(len(dor), dtype=np.int64)
+            if position is not None:
+                at = at[c.structure.target[level] == position]
+                dor, lost = dor[at], lost[at]
+        else:
+            pairs = c.by_stage if level == 5 else c.by_query
+            size = self.sizes()[level]
+            chosen = slice(None) if position is None else pairs.target == position
+            at = np.arange(size, dtype=np.int64)
+            dor = sum_by(pairs.source[chosen], pairs.dor[chosen], size)
+            lost = sum_by(pairs.source[chosen], pairs.lost_ms[chosen], size)
+        order = _largest(dor, k)
+        frame = describe.vertex_frame(c, level, at[order])
+        frame["dor"], frame["lost_ms"] = dor[order], lost[order]
+        return frame
+
+    def paths(self, k: int, target: int | Sequence[int] | None = None) -> pd.DataFrame:
+        """Return the ``k`` heaviest impact paths (iQCAR appendix B.3), found best first.
+
+        Parameters
+        ----------
+        k : int
+            Maximum number of paths.
+        target : int or sequence of int, optional
+            Query rows of the targets; all by default.
+
+        Returns
+        -------
+        DataFrame
+            weight (Π IF), lost_ms, target_query_id, target_name, source_query_id (None for known
+            and unattributed causes), source_name, kind, stage, resource, request, host,
+            source_stage (labels), nodes (ids from the source query to the target), positions (of
+            the vertices at levels 0 to 6). Equal weights are ordered by positions.
+        """
+        c = self.contents
+        found = self._search.heaviest(k, [int(p) for p in c.positions_of(target)])
+        along = [np.array([p.positions[level] for p in found], np.int64) for level in range(7)]
+        ids = [describe.vertex_ids(c, level, along[level]) for level in range(6, -1, -1)]
+        last = describe.vertex_frame(c, 4, along[4])
+        top = describe.vertex_frame(c, 6, along[6])
+        names = c.names
+        query_ids = [names.query_ids[row] if row >= 0 else None for row in top["source_query"]]
+        target_rows = c.structure.targets[along[0]]
+        frame: pd.DataFrame = pd.DataFrame(
+            {
+                "weight": np.array([p.weight for p in found], np.float64),
+                "lost_ms": last["lost_ms"],
+                "target_query_id": _objects([names.query_ids[row] for row in target_rows]),
+                "target_name": _objects([names.query_names[row] for row in target_rows]),
+                "source_query_id": _objects(query_ids),
+                "source_name": top["label"],
+                "kind": last["kind"],
+                "stage": _objects([names.stage_label(row) for row in last["stage"]]),
+                "resource": last["resource"],
+                "request": last["request"],
+                "host": _objects([names.host(row) for row in last["host"]]),
+                "source_stage": describe.vertex_frame(c, 5, along[5])["label"],
+                "nodes": _objects([list(path) for path in zip(*ids, strict=True)]),
+                "positions": _objects([p.positions for p in found]),
+            }
+        )
+        return frame
+
+    def aggressive_queries(self, k: int | None = None) -> pd.DataFrame:
+        """Return source queries with the highest impact on others (iQCAR §6.2.2).
+
+        Sums include the parts of a query in REST rows.
+        """
+        return views.aggressive_queries(self.contents, k)
+
+    def hot_resources(self) -> pd.DataFrame:
+        """Return the total outgoing impact of each resource (iQCAR §6.2.3)."""
+        return views.hot_resources(self.contents)
+
+    def slow_nodes(self) -> pd.DataFrame:
+        """Return the total outgoing impact of each host (iQCAR §6.2.3)."""
+        return views.slow_nodes(self.contents)
+
+    def who_hurts_whom(self, resource: Resource | None = None) -> pd.DataFrame:
+        """Return one row per source query (or cause) and target that a path connects.
+
+        Where some sources are not named (`iqcar.diagnose(all_sources=...)`), each target has one
+        row of the kind ``rest`` that sums them.
+        """
+        return views.who_hurts_whom(self.contents, resource)
+
+    def matrix(self, value: str = "lost_ms", resource: Resource | None = None) -> pd.DataFrame:
+        """Return a source × target matrix of dor, lost_ms or share_of_duration."""
+        return views.matrix(self.contents, value, resource)
+
+    def blame_of(self, target: int) -> pd.DataFrame:
+        """Divide a target's lost time among its sources; the shares sum to 1 (eq. 4)."""
+        return blame_list.blame_of(self.contents, target)
+
+    def blame_rows(self, target: int) -> list[dict[str, Any]]:
+        """:meth:`blame_of` as plain dicts."""
+        return blame_list.blame_rows(self.contents, target)
+
+    def export(
+        self, targets: Sequence[int] | None = None, max_blame_nodes: int = export.MAX_BLAME_NODES
+    ) -> export.GraphExport:
+        """Return nodes and edges for JSON, bounded in number."""
+        return export.export(self.contents, targets, max_blame_nodes)
+
+    def to_networkx(self, targets: Sequence[int] | None = None) -> nx.DiGraph:
+        """Return the graph as a ``networkx.DiGraph``."""
+        return export.to_networkx(self.contents, targets)
+
+    @cached_property
+    def _search(self) -> PathSearch:
+        return PathSearch(self.contents.structure, self.contents.dor)
+
+    def __repr__(self) -> str:
+        """Count vertices and targets."""
+        return f"<IQCGraph of {len(self.targets)} targets, {sum(self.sizes())} vertices>"
+
+
+def _largest(values: Floats, k: int) -> Ints:
+    """Return positions of the ``k`` largest positive values, largest first, ties in order."""
+    at = np.flatnonzero(values > 0)
+    if k <= 0:
+        return at[:0]
+    if k < len(at):
+        least = np.partition(values[at], len(at) - k)[len(at) - k]
+        at = at[values[at] >= least]
+    return at[np.argsort(-values[at], kind="stable")][:k]
+
+
+def _objects(values: Sequence[object]) -> pd.Series:
+    series: pd.Series = pd.Series(list(values), dtype=object)
+    return series

@@ -1,0 +1,249 @@
+"""Build the vertices and edges of iQC-Graph as arrays, without an object per vertex.
+
+Levels 0 to 4 form a forest (iQCAR §5.2: the explanations of different target stages are
+disjoint), so every vertex of levels 1 to 4 has exactly one edge towards level 0, stored as one
+position. A blame explanation (level 4) has one source stage (level 5), and a source stage one
+source query (level 6); all targets share the vertices of levels 5 and 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.causes.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.enums import REQUESTS, Resource
+from iqcar.tables import NONE
+from iqcar.tables.arrays import positive_or_zero, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from iqcar.causes.blame.attribute import Blame
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+    Bools = Flags
+
+RESOURCES: tuple[Resource, ...] = tuple(Resource)
+"""All resources; a resource's code in numpy columns is its position here."""
+
+EXPLAINED_LEVELS = 5
+"""Number of levels, from level 0 on, whose vertices belong to exactly one target."""
+
+_RESOURCE_OF_REQUEST = np.array([RESOURCES.index(r.resource) for r in REQUESTS], np.int64)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Vertices of every level as columns of int64; level l has ``n<l>`` vertices.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n0,)
+        Query row of each target, in the order given.
+    towards : tuple of five ndarray, one per level 0 to 4
+        ``towards[l]``, of shape (nl,), is the position at level l − 1 that each vertex's edge leads
+        to; empty at level 0.
+    target : tuple of five ndarray, one per level 0 to 4
+        ``target[l]``, of shape (nl,), is the position in ``targets`` of each vertex's target.
+    stage : ndarray of shape (n1,)
+        Row of the target stage.
+    resource : ndarray of shape (n2,)
+        Code of the resource.
+    demand, request, host : ndarray of shape (n3,)
+        Row in ``Blame.demands``, and its columns of these names.
+    explanation, kind : ndarray of shape (n4,)
+        Row in ``Blame.sources``, and its kind of blame.
+    source : ndarray of shape (n4,)
+        Position of the source stage at level 5.
+    source_stage : ndarray of shape (n5,)
+        Row of the stage; −1 for the shared causes, which come last.
+    query_of_source : ndarray of shape (n5,)
+        Position of the source query at level 6.
+    source_query : ndarray of shape (n6,)
+        Row of the query; −1 for the shared causes, which come last.
+    shared : tuple of str
+        The last vertices of levels 5 and 6: ``rest`` if any source was folded, then ``known`` and
+        ``unattributed``.
+    """
+
+    targets: Ints
+    towards: tuple[Ints, ...]
+    target: tuple[Ints, ...]
+    stage: Ints
+    resource: Ints
+    demand: Ints
+    request: Ints
+    host: Ints
+    explanation: Ints
+    kind: Ints
+    source: Ints
+    source_stage: Ints
+    query_of_source: Ints
+    source_query: Ints
+    shared: tuple[str, ...]
+
+    def sizes(self) -> tuple[int, ...]:
+        """Count the vertices of each of the seven levels."""
+        return (
+            *(len(column) for column in self.target),
+            len(self.source_stage),
+            len(self.source_query),
+        )
+
+
+def chosen_targets(targets: Sequence[int] | None, queries: int) -> Ints:
+    """Return the query rows to explain: all, or those given, without repeats.
+
+    Raises
+    ------
+    ValueError
+        If a row is not one of the ``queries`` rows.
+    """
+    if targets is None:
+        return np.arange(queries, dtype=np.int64)
+    rows = np.array(list(dict.fromkeys(int(t) for t in targets)), np.int64)
+    wrong = rows[(rows < 0) | (rows >= queries)]
+    if len(wrong):
+        raise ValueError(f"no query in row {int(wrong[0])}: there are {queries} queries")
+    return rows
+
+
+def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) -> Structure:
+    """Build levels 0 to 6 for some targets (iQCAR §5.1 to §5.5, table 2).
+
+    Stages without a demand have no vertex, and a target that lost no time to contention has only
+    its level-0 vertex.
+
+    Raises
+    ------
+    ValueError
+        If a demand does not have exactly one known and one unattributed explanation.
+    """
+    demands, sources = blame.demands, blame.sources
+    stage_query = column(tables.stages, "query")
+    demand_stage = column(demands, "stage")
+
+    position_of_target = np.full(len(tables.queries), NONE, np.int64)
+    position_of_target[targets] = np.arange(len(targets))
+    target_of_stage = _look_up(position_of_target, stage_query)
+    explained = target_of_stage >= 0
+    if critical_path:
+        explained &= tables.stages["critical"].to_numpy(bool)
+    has_demand = np.zeros(len(stage_query), bool)
+    has_demand[demand_stage] = True
+    explained &= has_demand
+    lost = non_negative(blame.stages["lost_ms"])
+    lost_of_target = sum_by(target_of_stage[explained], lost[explained], len(targets))
+    explained[explained] = lost_of_target[target_of_stage[explained]] > 0
+
+    stage = np.flatnonzero(explained)
+    position_of_stage = _positions(explained)
+    demand_in = explained[demand_stage]
+    demand = np.flatnonzero(demand_in)
+    request = column(demands, "request")[demand]
+    resource_key = position_of_stage[demand_stage[demand]] * len(RESOURCES)
+    resource_key += _RESOURCE_OF_REQUEST[request]
+    resource_keys, demand_towards = _compact(resource_key, len(stage) * len(RESOURCES))
+
+    source_demand = column(sources, "demand")
+    source_in = demand_in[source_demand]
+    explanation = np.flatnonzero(source_in)
+    kind = column(sources, "kind")[explanation]
+    explanation_towards = _positions(demand_in)[source_demand[explanation]]
+    for code in (KNOWN, UNATTRIBUTED):
+        count = np.bincount(explanation_towards[kind == code], minlength=len(demand))
+        if (count != 1).any():
+            raise ValueError(f"a demand has {BLAME_KINDS[code]} explanations other than one")
+
+    target1 = target_of_stage[stage]
+    towards2 = resource_keys // len(RESOURCES)
+    target2 = target1[towards2]
+    target3 = target2[demand_towards]
+    shared = _shared_levels(column(sources, "source_stage")[explanation], kind, stage_query)
+    return Structure(
+        targets=targets,
+        towards=(np.zeros(0, np.int64), target1, towards2, demand_towards, explanation_towards),
+        target=(
+            np.arange(len(targets), dtype=np.int64),
+            target1,
+            target2,
+            target3,
+            target3[explanation_towards],
+        ),
+        stage=stage,
+        resource=resource_keys % len(RESOURCES),
+        demand=demand,
+        request=request,
+        host=column(demands, "host")[demand],
+        explanation=explanation,
+        kind=kind,
+        **shared,
+    )
+
+
+def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[str, Any]:
+    """Return levels 5 and 6, which all targets share, with the causes that are no query last."""
+    shared = [REST] if (kind == REST).any() else []
+    shared += [KNOWN, UNATTRIBUTED]
+    names = tuple(BLAME_KINDS[code].value for code in shared)
+    if len(source_stage) == 0:
+        none = np.zeros(0, np.int64)
+        columns = ("source", "source_stage", "query_of_source", "source_query")
+        return {**dict.fromkeys(columns, none), "shared": names}
+    by_stage = (kind == QUERY) | (kind == OWN)
+    stages, position = _compact(source_stage[by_stage], len(stage_query))
+    place_of_kind = np.zeros(len(BLAME_KINDS), np.int64)
+    place_of_kind[shared] = len(stages) + np.arange(len(shared))
+    source = place_of_kind[kind]
+    source[by_stage] = position
+    # A stage without a known query has its own vertex; at level 6 it is unattributed.
+    query = stage_query[stages]
+    named = query >= 0
+    queries, query_position = _compact(query[named], int(query.max(initial=NONE)) + 1)
+    last = len(queries) + np.arange(len(shared))
+    of_stages = np.full(len(stages), last[-1], np.int64)
+    of_stages[named] = query_position
+    pseudo = np.full(len(shared), NONE, np.int64)
+    return {
+        "source": source,
+        "source_stage": np.concatenate([stages, pseudo]),
+        "query_of_source": np.concatenate([of_stages, last]),
+        "source_query": np.concatenate([queries, pseudo]),
+        "shared": names,
+    }
+
+
+def column(frame: pd.DataFrame, name: str) -> Ints:
+    """Return an integer column as int64."""
+    values: Ints = frame[name].to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def non_negative(values: pd.Series) -> Floats:
+    """Return a float column with NaN, infinities and negative values replaced by 0."""
+    return positive_or_zero(values.to_numpy(np.float64))
+
+
+def _look_up(table: Ints, rows: Ints) -> Ints:
+    """Return ``table[rows]``, with −1 where the row is −1."""
+    if len(table) == 0:
+        return np.full(len(rows), NONE, np.int64)
+    return np.where(rows >= 0, table[np.maximum(rows, 0)], NONE)
+
+
+def _positions(kept: Bools) -> Ints:
+    """Return each kept row's position among the kept rows; undefined for other rows."""
+    return np.cumsum(kept, dtype=np.int64) - 1
+
+
+def _compact(keys: Ints, limit: int) -> tuple[Ints, Ints]:
+    """Return the sorted distinct keys, and each key's position among them; keys are < limit."""
+    present = np.zeros(limit, bool)
+    present[keys] = True
+    return np.flatnonzero(present), _positions(present)[keys]

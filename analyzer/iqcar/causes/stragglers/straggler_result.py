@@ -1,0 +1,116 @@
+"""Tables of stragglers, of their causes, and of the queries blamed for these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iqcar.tables.declarations import TableSpec, declare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.causes.stragglers.labels import Labels
+    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+
+STRAGGLERS = TableSpec(
+    "stragglers",
+    "One row per task that took more than 1.5 times its stage's median, the most delayed first.",
+    declare(
+        ("task", "int32", "row", "The task."),
+        ("task_id", "int64", "", "Its id in Spark."),
+        ("app", "int32", "row", "Its application."),
+        ("stage", "int32", "row", "Its stage attempt."),
+        ("query", "int32", "row", "Its query; −1 if none."),
+        ("host", "int32", "row", "The machine it ran on; −1 if unknown."),
+        ("launch_ms", "float64", "ms", "When it was launched."),
+        ("duration_ms", "float64", "ms", "Launch to finish."),
+        ("median_ms", "float64", "ms", "Median duration in its stage."),
+        ("delay_ms", "float64", "ms", "Its duration less the median."),
+        ("run_ms", "float64", "ms", "Time its code ran."),
+        ("cpu_ms", "float64", "ms", "CPU time of its code; NaN if not recorded."),
+        ("causes", "int32", "count", "Causes found; 0 if nothing explains it."),
+        ("recorded", "bool", "", "Whether the plugin recorded tasks of its application."),
+    ),
+)
+
+STRAGGLER_CAUSES = TableSpec(
+    "straggler_causes",
+    "One row per straggler and cause, with the evidence.",
+    declare(
+        ("straggler", "int32", "row", "The straggler."),
+        ("cause", "str", "", "Key of the cause in rules/causes.json."),
+        ("feature", "str", "", "The feature that says so; of several the first one."),
+        ("unit", "str", "", "Unit of `value`, `peer_mean` and `quantile`."),
+        ("value", "float64", "as `unit`", "The straggler's; a share of its duration for times."),
+        ("peer_mean", "float64", "as `unit`", "Mean of its peers; for a wait what was to expect."),
+        ("quantile", "float64", "as `unit`", "The stage's quantile that it is above."),
+        ("ratio", "float64", "", "Value over mean; inf if the peers had none, NaN for a state."),
+        ("peers", "str", "", "Tasks of its stage elsewhere, on its own host, or either."),
+        ("explained", "float64", "", "Share of the delay that a measured wait explains."),
+        ("evidence", "str", "", "measured, if by the task's own measured wait; else paper."),
+        ("sentence", "str", "", "The same in words."),
+    ),
+)
+
+STRAGGLER_SOURCES = TableSpec(
+    "straggler_sources",
+    "One row per cause that is a resource of a host, and who iQCAR blames for it there and then.",
+    declare(
+        ("cause", "int32", "row", "The cause."),
+        ("kind", "str", "", "query, own, known or unattributed."),
+        ("query", "int32", "row", "The query blamed; −1 for the last two kinds."),
+        ("share", "float64", "", "Its part; the shares of one cause sum to 1."),
+    ),
+)
+
+PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts", "on other executors")
+"""Peers in words, by their code in :class:`iqcar.causes.stragglers.cause_evidence.Marks`."""
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """Stragglers with their causes.
+
+    Attributes
+    ----------
+    stragglers : DataFrame of :data:`STRAGGLERS`
+    causes : DataFrame of :data:`STRAGGLER_CAUSES`
+        Rows of one straggler follow one another: what measured waits explain first, the most
+        first; then in the order of the features.
+    sources : DataFrame of :data:`STRAGGLER_SOURCES`
+    compared_stages : DataFrame
+        stage, app, query, tasks: every stage that was looked at, and how many tasks of it.
+    compared_hosts : DataFrame
+        host, app, tasks: how many of these tasks each host ran.
+    labels : Labels
+    settings : StragglerSettings
+    doubts : tuple of str
+    """
+
+    stragglers: pd.DataFrame
+    causes: pd.DataFrame
+    sources: pd.DataFrame
+    compared_stages: pd.DataFrame
+    compared_hosts: pd.DataFrame
+    labels: Labels
+    settings: StragglerSettings
+    doubts: tuple[str, ...]
+
+    def recorded(self, cause: str) -> bool:
+        """Whether the plugin recorded the application of every straggler with a cause."""
+        mine = self.causes.loc[(self.causes["cause"] == cause).to_numpy(bool), "straggler"]
+        return bool(self.stragglers["recorded"].iloc[mine.to_numpy()].all())
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks were compared."""
+        return int(self.compared_stages["tasks"].sum())
+
+    def __repr__(self) -> str:
+        """Count them."""
+        explained = int((self.stragglers["causes"] > 0).sum())
+        return (
+            f"<Stragglers: {len(self.stragglers)} of {self.tasks} tasks, causes found "
+            f"for {explained}>"
+        )

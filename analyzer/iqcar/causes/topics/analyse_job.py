@@ -1,0 +1,137 @@
+"""Learn from one job all that topics need of its tasks.
+
+A pure function of one job; jobs can be looked at in any order, anywhere, by any number of workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.causes.topics.kernels.ranks import Ranks
+from iqcar.causes.topics.learners import BY_STRAGGLER, LOG_LATENCY, base_learners
+from iqcar.causes.topics.mixture_by_straggler import deviations_of_job
+from iqcar.causes.topics.validate import differences
+
+if TYPE_CHECKING:
+    from iqcar.causes.topics.jobs import Job
+    from iqcar.causes.topics.mixture_by_straggler import Deviations
+    from iqcar.causes.topics.topic_settings import TopicSettings
+    from iqcar.enums import BaseModel
+    from iqcar.tables.arrays import Floats
+
+GOLDEN = 0.6180339887498949
+"""Its multiples fill the interval from 0 to 1 evenly, wherever one stops."""
+MOST_TASKS = 2000
+"""Tasks of a job that are kept at most, evenly chosen by latency: its mutual information is then
+off by thousandths."""
+
+
+@dataclass(frozen=True)
+class KeptTasks:
+    """Tasks of a job that is in the selection whose mutual information is measured.
+
+    Attributes
+    ----------
+    metrics : (tasks, metrics) finite
+    latency_ms : (tasks,)
+    """
+
+    metrics: Floats
+    latency_ms: Floats
+
+
+@dataclass(frozen=True)
+class JobLook:
+    """What was seen in one job.
+
+    Attributes
+    ----------
+    stage, app, query : rows; as of the job
+    tasks, stragglers : how many
+    delay_ms : what the stragglers took over the median, in all
+    profiles : causality profile, (metrics,), by each kind of base learner
+    p_value : (metrics,) of the rank-sum test of stragglers and others
+    quartile_difference : (metrics,) mean difference of their quartiles, in interquartile ranges
+    deviations : Deviations of the stragglers, where the learners share topics out by straggler
+    kept : KeptTasks, or None
+    """
+
+    stage: int
+    app: int
+    query: int
+    tasks: int
+    stragglers: int
+    delay_ms: float
+    profiles: dict[BaseModel, Floats]
+    p_value: Floats
+    quartile_difference: Floats
+    deviations: Deviations | None
+    kept: KeptTasks | None
+
+
+def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook:
+    """Learn from one job what topics need of it.
+
+    Parameters
+    ----------
+    job : Job
+    settings : TopicSettings
+    kept : share of all jobs whose tasks are kept for mutual information; which, depends on the
+        stage's number alone
+    """
+    ranks = Ranks.from_metrics(job.metrics)
+    metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
+    p_value, difference = differences(ranks.order, ranks.ordered, slow)
+    return JobLook(
+        stage=job.stage,
+        app=job.app,
+        query=job.query,
+        tasks=len(latency),
+        stragglers=int(slow.sum()),
+        delay_ms=float((latency - job.median_ms)[slow].sum()),
+        profiles=profiles_of_job(metrics, latency, settings, ranks),
+        p_value=p_value,
+        quartile_difference=difference,
+        deviations=(
+            deviations_of_job(metrics, latency, settings)
+            if settings.learners in BY_STRAGGLER
+            else None
+        ),
+        kept=_kept(metrics, latency) if lot(job.stage) < kept else None,
+    )
+
+
+def profiles_of_job(
+    metrics: Floats, latency: Floats, settings: TopicSettings, ranks: Ranks | None = None
+) -> dict[BaseModel, Floats]:
+    """Causality profile of one job by each kind of base learner.
+
+    Parameters
+    ----------
+    metrics : (tasks, metrics) finite
+    latency : (tasks,) positive
+    settings : TopicSettings
+    ranks : Ranks, optional
+        Of these metrics, where they were sorted before.
+    """
+    ranks = ranks or Ranks.from_metrics(metrics)
+    response = np.log(latency) if settings.learners in LOG_LATENCY else latency
+    learners = base_learners(settings.learners, settings.seed)
+    return {
+        kind: learner.fit(metrics, response, ranks).profile_ for kind, learner in learners.items()
+    }
+
+
+def lot(stage: int) -> float:
+    """Draw for a stage, from 0 to 1: the stages with the smallest are an even selection."""
+    return (stage + 1) * GOLDEN % 1.0
+
+
+def _kept(metrics: Floats, latency: Floats) -> KeptTasks:
+    if len(latency) > MOST_TASKS:
+        chosen = np.linspace(0, len(latency) - 1, MOST_TASKS).astype(np.int64)
+        return KeptTasks(metrics[chosen], latency[chosen])
+    return KeptTasks(metrics, latency.copy())

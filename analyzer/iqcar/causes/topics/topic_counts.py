@@ -1,0 +1,101 @@
+"""Counts of topics: coverage by name (table 7), causes per job (table 6), mixtures per query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iqcar.causes.topics.topic_result import Topics
+    from iqcar.tables.arrays import Floats
+
+
+def mixture_matrix(found: Topics) -> Floats:
+    """Mixtures as (jobs, topics); zeros where a job does not have a topic."""
+    matrix = np.zeros((len(found.jobs), len(found.topics)))
+    mixture = found.mixtures
+    matrix[mixture["job"].to_numpy(np.int64), mixture["topic"].to_numpy(np.int64)] = mixture[
+        "share"
+    ]
+    return matrix
+
+
+def coverage(found: Topics, names: Sequence[str]) -> pd.DataFrame:
+    """Sum the topics of one name: how many jobs they explain in part, and mostly (table 7).
+
+    Parameters
+    ----------
+    found : Topics
+    names : name of each topic; topics of one name count as one cause
+
+    Returns
+    -------
+    DataFrame
+        name, topics (list of rows), jobs, coverage, dominant_coverage, mean_share; the cause of
+        the largest dominant coverage first.
+    """
+    mixtures = mixture_matrix(found)
+    jobs = max(len(mixtures), 1)
+    some = max(int(mixtures.any(axis=1).sum()), 1)
+    rows: list[dict[str, Any]] = []
+    for name in dict.fromkeys(names):
+        topics = [topic for topic, topic_name in enumerate(names) if topic_name == name]
+        share = mixtures[:, topics].sum(axis=1)
+        rows.append(
+            {
+                "name": name,
+                "topics": topics,
+                "jobs": int((share > 0).sum()),
+                "coverage": float((share > 0).sum()) / jobs,
+                "dominant_coverage": float((share > 0.5).sum()) / jobs,
+                "mean_share": float(share.sum()) / some,
+            }
+        )
+    rows.sort(key=lambda row: (-row["dominant_coverage"], -row["coverage"], row["name"]))
+    columns = ["name", "topics", "jobs", "coverage", "dominant_coverage", "mean_share"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def causes_per_job(found: Topics, names: Sequence[str]) -> dict[int, float]:
+    """Share of the jobs by how many causes their mixture has (table 6); 0 for those without."""
+    mixtures = mixture_matrix(found)
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(names))}
+    has = np.zeros((len(mixtures), len(numbers)), bool)
+    for topic, name in enumerate(names):
+        has[:, numbers[name]] |= mixtures[:, topic] > 0
+    counts = np.bincount(has.sum(axis=1)) if len(mixtures) else np.zeros(0, np.int64)
+    return {n: int(c) / len(mixtures) for n, c in enumerate(counts) if c}
+
+
+def query_mixtures(found: Topics) -> pd.DataFrame:
+    """Mixture of every query: that of its jobs, each weighed by its stragglers.
+
+    Returns
+    -------
+    DataFrame
+        query, stragglers (in its jobs that have a mixture), topic, share; shares of a query sum
+        to 1; the query with most stragglers first, then the largest share.
+    """
+    mixture = found.mixtures
+    jobs = found.jobs
+    job = mixture["job"].to_numpy(np.int64)
+    weight = jobs["stragglers"].to_numpy(np.float64)[job]
+    frame = pd.DataFrame(
+        {
+            "query": jobs["query"].to_numpy(np.int64)[job],
+            "topic": mixture["topic"].to_numpy(np.int64),
+            "share": mixture["share"].to_numpy(np.float64) * weight,
+        }
+    )
+    frame = frame[(frame["query"] >= 0).to_numpy()]
+    total = frame.groupby(["query", "topic"])["share"].sum().reset_index()
+    stragglers = total.groupby("query")["share"].transform("sum")
+    total = total.assign(stragglers=stragglers.round().astype(np.int64))
+    total["share"] = total["share"] / stragglers
+    order = np.lexsort((total["topic"], -total["share"], total["query"], -total["stragglers"]))
+    whole: pd.DataFrame = total.iloc[order][["query", "stragglers", "topic", "share"]]
+    return whole.reset_index(drop=True)

@@ -1,0 +1,154 @@
+"""Tables of topics, of their words, of jobs with their mixtures, and of evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iqcar.tables.declarations import TableSpec, declare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.causes.stragglers.labels import Labels
+    from iqcar.causes.topics.topic_settings import TopicSettings
+
+TOPICS = TableSpec(
+    "topics",
+    "One row per topic: a cause of stragglers that recurs in many jobs; the most frequent first.",
+    declare(
+        ("models", "str", "", "Kinds of base learners that found it, joined by +."),
+        ("jobs", "int32", "count", "Jobs that have it in their mixture."),
+        ("coverage", "float64", "", "Share of the jobs whose stragglers it explains in part."),
+        ("dominant_coverage", "float64", "", "Share of the jobs most of whose stragglers it "
+         "explains."),
+        ("mean_share", "float64", "", "Its mean part of the mixtures of all jobs that have one."),
+    ),
+)  # fmt: skip
+
+TOPIC_WORDS = TableSpec(
+    "topic_words",
+    "One row per keyword of a topic, the heaviest first.",
+    declare(
+        ("topic", "int32", "row", "The topic."),
+        ("word", "str", "", "The metric, with (+) where stragglers have more, (-) less."),
+        ("feature", "str", "", "The metric."),
+        ("sign", "int8", "", "1 where stragglers have more of it, −1 less."),
+        ("weight", "float64", "", "Its part of the topic; those of a topic sum to 1."),
+    ),
+)
+
+TOPIC_JOBS = TableSpec(
+    "topic_jobs",
+    "One row per job: a stage attempt with enough tasks and a straggler.",
+    declare(
+        ("stage", "int32", "row", "The stage attempt; of a trace the job."),
+        ("app", "int32", "row", "Its application."),
+        ("query", "int32", "row", "Its query; −1 if none."),
+        ("tasks", "int32", "count", "Tasks."),
+        ("stragglers", "int32", "count", "Tasks that took more than 1.5 times the median."),
+        ("delay_ms", "float64", "ms", "What the stragglers took over the median, in all."),
+        ("dominant", "int32", "row", "The topic of most of its stragglers; −1 if there is none."),
+        ("agreement", "float64", "", "How alike the models' mixtures are, 1 being the same; NaN "
+         "if fewer than two say anything."),
+    ),
+)  # fmt: skip
+
+MIXTURES = TableSpec(
+    "mixtures",
+    "One row per job and topic in its mixture.",
+    declare(
+        ("job", "int32", "row", "The job."),
+        ("topic", "int32", "row", "The topic."),
+        ("share", "float64", "", "Part of the job's stragglers; those of a job sum to 1."),
+    ),
+)
+
+VALIDATION = TableSpec(
+    "topic_validation",
+    "One row per job and keyword of its topics: whether its stragglers differ there (§5.2).",
+    declare(
+        ("job", "int32", "row", "The job."),
+        ("topic", "int32", "row", "The topic."),
+        ("feature", "str", "", "The metric."),
+        ("p_value", "float64", "", "Of the Wilcoxon rank-sum test of stragglers and others."),
+        ("quartile_difference", "float64", "", "MQD: mean difference of the quartiles, in "
+         "interquartile ranges of the job."),
+        ("agrees", "bool", "", "Whether p < 0.05 and the difference has the keyword's sign."),
+    ),
+)  # fmt: skip
+
+STRAGGLER_TOPICS = TableSpec(
+    "straggler_topics",
+    "One row per straggler whose own features bear out a topic of its job.",
+    declare(
+        ("task", "int32", "row", "The straggler."),
+        ("job", "int32", "row", "Its job."),
+        ("topic", "int32", "row", "The topic of the job's mixture that it bears out most."),
+        ("score", "float64", "", "Mean distance of its keywords from the job's normal tasks, "
+         "in the topic's direction, by weight; in robust standard deviations, each 10 at most."),
+    ),
+)  # fmt: skip
+
+TOPIC_SOURCES = TableSpec(
+    "topic_sources",
+    "One row per job, topic that is a lack of a resource, and who iQCAR blames for that: on the "
+    "hosts and during the stragglers of the job that have the topic.",
+    declare(
+        ("job", "int32", "row", "The job."),
+        ("topic", "int32", "row", "The topic."),
+        ("resource", "str", "", "The resource."),
+        ("kind", "str", "", "query, own, known or unattributed."),
+        ("query", "int32", "row", "The query blamed; −1 for the last two kinds."),
+        ("lost_ms", "float64", "ms", "Task time lost to it there and then."),
+        ("share", "float64", "", "Its part; those of a job and topic sum to 1."),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Causes of stragglers that recur, and which job has which.
+
+    Attributes
+    ----------
+    topics : DataFrame of :data:`TOPICS`
+    words : DataFrame of :data:`TOPIC_WORDS`
+    jobs : DataFrame of :data:`TOPIC_JOBS`
+    mixtures : DataFrame of :data:`MIXTURES`
+    validation : DataFrame of :data:`VALIDATION`
+    sources : DataFrame of :data:`TOPIC_SOURCES`; empty until somebody is asked who is blamed
+    initial : dict of model to DataFrame topic, word, weight: what each model found by itself
+    rejected : list of (model, words): initial topics that only one model found
+    information : dict of name to number: mean mutual information in nats (appendix E)
+    labels : Labels
+    settings : TopicSettings
+    reason : str
+        Why there are no topics; empty if there are.
+    doubts : tuple of str
+    stragglers : DataFrame of :data:`STRAGGLER_TOPICS`; empty until somebody looks at each
+    """
+
+    topics: pd.DataFrame
+    words: pd.DataFrame
+    jobs: pd.DataFrame
+    mixtures: pd.DataFrame
+    validation: pd.DataFrame
+    sources: pd.DataFrame
+    initial: dict[str, list[dict[str, float]]]
+    rejected: list[tuple[str, dict[str, float]]]
+    information: dict[str, float]
+    labels: Labels
+    settings: TopicSettings
+    reason: str
+    doubts: tuple[str, ...]
+    stragglers: pd.DataFrame = field(default_factory=STRAGGLER_TOPICS.empty)
+
+    def words_of(self, topic: int) -> dict[str, float]:
+        """Keywords of a topic with their weights, the heaviest first."""
+        words = self.words[(self.words["topic"] == topic).to_numpy()]
+        return dict(zip(words["word"].tolist(), words["weight"].tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        """Count them."""
+        return f"<Topics: {len(self.topics)} in {len(self.jobs)} jobs>"

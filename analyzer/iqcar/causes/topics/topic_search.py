@@ -1,0 +1,106 @@
+"""Find topics: features → jobs → looks at jobs → topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.topics.analyse_job import look_at_job
+from iqcar.causes.topics.build_topics import topics_from
+from iqcar.causes.topics.job_workers import in_order, processors
+from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
+from iqcar.causes.topics.keyword_evidence import share_kept
+from iqcar.causes.topics.topic_settings import TopicSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iqcar.causes.stragglers import TaskFeatures
+    from iqcar.causes.topics.analyse_job import JobLook
+    from iqcar.causes.topics.topic_result import Topics
+    from iqcar.lab.traces.trace_stream import TraceStream
+    from iqcar.lab.traces.trace_survey import TraceBlock
+
+DEFAULT = TopicSettings()
+BLOCK_TASKS = 8192
+"""Tasks whose jobs a thread looks at in one go: some tenths of a second."""
+
+
+def find_topics(
+    features: TaskFeatures,
+    settings: TopicSettings = DEFAULT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Topics:
+    """Find what keeps making tasks slow.
+
+    Parameters
+    ----------
+    features : TaskFeatures
+        Of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many applications,
+        or of a trace (:func:`iqcar.lab.traces.trace_features.read_trace`).
+    settings : TopicSettings
+    progress : callable, optional
+        Called with the jobs done and the jobs in all, every now and then.
+
+    Returns
+    -------
+    Topics
+        With a reason where there are none.
+    """
+    jobs = Jobs.from_tasks(features, settings)
+    kept = share_kept(jobs.tally.seen)
+    # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
+    cuts = np.flatnonzero(np.diff(jobs.starts[:-1] // BLOCK_TASKS)) + 1
+    blocks = np.split(np.arange(len(jobs)), cuts)
+    looks: list[JobLook] = []
+    for found in in_order(
+        lambda block: [look_at_job(jobs[int(job)], settings, kept) for job in block],
+        blocks,
+        processors(),
+    ):
+        looks += found
+        if progress is not None:
+            progress(len(looks), len(jobs))
+    return topics_from(looks, jobs.names, settings, jobs.tally, features.labels, features.doubts)
+
+
+def find_topics_in_trace(
+    trace: TraceStream,
+    settings: TopicSettings = DEFAULT,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int = 0,
+) -> Topics:
+    """Find what keeps making tasks slow in a trace that need not fit the memory.
+
+    Parameters
+    ----------
+    trace : TraceStream
+    settings : TopicSettings
+    progress : callable, optional
+        Called with the jobs done, those that are too small for anything included, and in all.
+    workers : int
+        Threads; 0 means as many as there are processors. The result does not depend on it.
+
+    Returns
+    -------
+    Topics
+        As of :func:`find_topics` on the whole trace.
+    """
+    layout, kept = trace.layout, share_kept(trace.n_jobs)
+
+    def look(block: TraceBlock) -> tuple[Tally, list[JobLook]]:
+        jobs = Jobs.from_block(block, layout.features, settings)
+        return jobs.tally, [look_at_job(job, settings, kept) for job in jobs]
+
+    tally = Tally(0, 0, 0)
+    looks: list[JobLook] = []
+    for more, found in in_order(look, trace.blocks(), workers or processors()):
+        tally += more
+        looks += found
+        if progress is not None:
+            progress(tally.seen, trace.n_jobs)
+    labels = Labels([layout.where], layout.jobs, [], [], [])
+    names = metric_names(layout.features)
+    return topics_from(looks, names, settings, tally, labels, layout.doubts)

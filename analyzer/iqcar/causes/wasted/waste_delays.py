@@ -1,0 +1,330 @@
+"""Estimate how much later each query ended because of wasted work.
+
+A stage would have ended earlier without it for two reasons. A partition whose first attempt failed
+could have been done by then: it ends as late as its first launch and the duration of the attempt
+that succeeded say. And slots that wasted attempts held would have been free for other tasks of the
+stage: a task launched when a tenth of the stage's slot time so far need not have been used could
+have been launched a tenth earlier. Where nothing of a stage runs after an executor was lost, until
+another one is there, tasks launched later would have been launched so much earlier. The stage ends
+when its last partition does.
+
+All of it is counted on the clock of the stage, which stands still while none of its attempts runs,
+and scaled to the stage's share of its query's elapsed time: while it waits for another stage to run
+again, the time counts there. So no time counts twice, and a query's sum is at most its duration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.causes.blame.stage_losses import elapsed_shares
+from iqcar.causes.wasted.waste_causes import CAUSES
+from iqcar.enums import WasteCause
+from iqcar.tables.arrays import by_group_and_time, running_total, share_of, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from iqcar.causes.wasted.partitions import Attempts
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+PASSIVE = (WasteCause.SPECULATION, WasteCause.CANCELLED, WasteCause.NOT_NEEDED)
+"""Causes of attempts that nobody waited for: all that they can cost is their slots."""
+OF_EXECUTORS = (WasteCause.EXECUTOR_LOST, WasteCause.PREEMPTED)
+"""Causes that take slots away: nothing of a stage may run until there is another executor."""
+_MANY = 2**31
+
+
+class _Members(NamedTuple):
+    """The attempts of stages with wasted work, on the clocks of the stages, one after the other.
+
+    Attributes
+    ----------
+    group : ndarray of shape (n_members,)
+        Position of query and work.
+    part : ndarray of shape (n_members,)
+        Position of query and partition.
+    cause : ndarray of shape (n_members,)
+        Position in ``CAUSES``; −1 for the first success of its partition.
+    launch, finish : ndarray of shape (n_members,), ms
+    elsewhere, speculative : ndarray of shape (n_members,), bool
+        Whether the partition had succeeded first in another query; whether it is a copy, which
+        was launched when its original seemed slow, not when a slot was free.
+    base, length : ndarray of shape (n_groups,), ms
+        Where the clock of each group starts, and how long it runs.
+    """
+
+    group: Ints
+    part: Ints
+    cause: Ints
+    launch: Floats
+    finish: Floats
+    elsewhere: Flags
+    speculative: Flags
+    base: Floats
+    length: Floats
+
+
+def waste_delays(tables: Tables, attempts: Attempts, wasted: pd.DataFrame) -> Floats:
+    """Estimate what wasted work cost each query.
+
+    Parameters
+    ----------
+    tables : Tables
+    attempts : Attempts
+    wasted : DataFrame of WASTED_TASKS
+
+    Returns
+    -------
+    ndarray of shape (n_queries, len(CAUSES)), ms
+        Elapsed time; the sum of a row is at most the query's duration.
+    """
+    elapsed = np.zeros((len(tables.queries), len(CAUSES)))
+    task = wasted["task"].to_numpy(np.int64)
+    query = tables.tasks["query"].to_numpy(np.int64)
+    known = (query[task] >= 0) & (attempts.work[task] >= 0)
+    if not known.any():
+        return elapsed
+    key = np.where((query >= 0) & (attempts.work >= 0), query * _MANY + attempts.work, -1)
+    groups = np.unique(key[task[known]])
+    cause = np.full(len(key), -1, np.int64)
+    cause[task] = wasted["cause"].cat.codes.to_numpy(np.int64)
+    group = np.searchsorted(groups, key)
+    usable = attempts.ended & np.isfinite(attempts.launch + attempts.finish)
+    rows = np.flatnonzero(usable & (np.append(groups, -2)[group] == key))
+    stage = tables.tasks["stage"].to_numpy(np.int64)[rows]
+    stages, first = np.unique(stage, return_index=True)
+    of_stage = group[rows][first]
+    budget = sum_by(of_stage, elapsed_shares(tables)[stages], len(groups))
+    members = _on_clocks(tables, attempts, rows, group[rows], cause, stages, of_stage, len(groups))
+    delays = _delays_by_cause(members, len(groups)) * share_of(budget, members.length)[:, None]
+    np.add.at(elapsed, groups // _MANY, delays)
+    return elapsed
+
+
+def _on_clocks(
+    tables: Tables,
+    attempts: Attempts,
+    rows: Ints,
+    group: Ints,
+    cause: Ints,
+    stages: Ints,
+    group_of_stage: Ints,
+    n: int,
+) -> _Members:
+    """Read the clock of each group at the launches and finishes of its attempts."""
+    start, end = _active(tables, stages)
+    runs = start < end
+    start, end, of_stage = start[runs], end[runs], group_of_stage[runs]
+    whose = np.concatenate([of_stage, of_stage, group, group])
+    when = np.concatenate([start, end, attempts.launch[rows], attempts.finish[rows]])
+    changes = np.concatenate([np.ones(len(start)), -np.ones(len(end)), np.zeros(2 * len(rows))])
+    order = by_group_and_time(whose, when)
+    step = np.diff(when[order], append=0.0)
+    last = np.diff(whose[order], append=-1) != 0
+    step[last | (np.cumsum(changes[order]) < 0.5)] = 0.0
+    clock = np.empty(len(order))
+    clock[order] = running_total(step)
+    base, top = np.full(n, np.inf), np.zeros(n)
+    np.minimum.at(base, whose, clock)
+    np.maximum.at(top, whose, clock)
+    base = np.minimum(base, top)
+    # Each clock gets twice its room: a task may be expected to end after its stage did.
+    launch, finish = clock[2 * len(start) :].reshape(2, -1) + base[group]
+    _, part = np.unique(group * _MANY + attempts.partition[rows], return_inverse=True)
+    own = cause[rows] < 0
+    here = np.zeros(int(part.max(initial=-1)) + 1, bool)
+    here[part[own]] = True
+    elsewhere = (attempts.first[rows] >= 0) & ~here[part]
+    copy = tables.tasks["speculative"].to_numpy(bool)[rows]
+    length = top - base
+    return _Members(group, part, cause[rows], launch, finish, elsewhere, copy, 2 * base, length)
+
+
+def _active(tables: Tables, stages: Ints) -> tuple[Floats, Floats]:
+    """Return from when until when stages ran, within their queries; as their elapsed shares say."""
+    frame = tables.stages.iloc[stages]
+    query = frame["query"].to_numpy(np.int64)
+    start, first, end = (
+        frame[name].to_numpy(np.float64)
+        for name in ("submission_ms", "first_launch_ms", "completion_ms")
+    )
+    start = np.where(np.isnan(start), first, start)
+    limits = tables.queries.iloc[np.maximum(query, 0)]
+    start = np.fmax(start, limits["start_ms"].to_numpy(np.float64))
+    end = np.fmin(end, limits["end_ms"].to_numpy(np.float64))
+    return start, end
+
+
+def _delays_by_cause(members: _Members, n: int) -> Floats:
+    """Divide the delay of each group among its causes: ndarray of shape (n_groups, n_causes), ms.
+
+    What all causes cost together is divided in the proportion of what each would cost alone.
+    """
+    wasted = members.cause >= 0
+    together = _delay(members, wasted, n)
+    alone = np.zeros((n, len(CAUSES)))
+    task_ms = np.zeros((n, len(CAUSES)))
+    lasted = members.finish - members.launch
+    np.add.at(task_ms, (members.group[wasted], members.cause[wasted]), lasted[wasted])
+    for code in np.unique(members.cause[wasted]).tolist():
+        alone[:, code] = _delay(members, members.cause == code, n)
+    shares = np.where(alone.sum(axis=1, keepdims=True) > 0, alone, task_ms)
+    divided: Floats = share_of(shares, shares.sum(axis=1, keepdims=True)) * together[:, None]
+    return divided
+
+
+def _delay(members: _Members, without: Flags, n: int) -> Floats:
+    """How much earlier each group would have ended without some of its wasted attempts.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,), ms
+    """
+    group, part, launch, finish = members.group, members.part, members.launch, members.finish
+    passive = _is_one_of(members.cause, PASSIVE)
+    useful, waited_for = members.cause < 0, ~passive
+    ended = _latest(group[waited_for], finish[waited_for], n, members.base)
+
+    # Partitions that are done once: from their first launch, as long as their success took.
+    parts = int(part.max(initial=-1)) + 1
+    begun, took = np.full(parts, np.inf), np.full(parts, np.nan)
+    took[part[useful]] = (finish - launch)[useful]
+    retried = without & waited_for & ~members.elsewhere
+    counts = useful | retried
+    np.minimum.at(begun, part[counts], launch[counts])
+    owner = np.zeros(parts, np.int64)
+    owner[part] = group
+    failed = np.isfinite(begun) & np.isnan(took)
+    if failed.any():
+        took[failed] = _expected(members, useful, retried, part, owner, n)[failed]
+    done = np.flatnonzero(np.isfinite(begun))
+    # What was done later than at first frees its slot there, and needs one at first.
+    late = useful & (begun[part] < launch)
+    first = np.union1d(part[late], np.flatnonzero(failed))
+    saved = [_Held(launch[without], finish[without]), _Held(launch[late], finish[late])]
+    pauses = _pauses(members, without & _is_one_of(members.cause, OF_EXECUTORS))
+    earlier = _Earlier(members, saved, _Held(begun[first], begun[first] + took[first]), pauses)
+    chosen = np.zeros(parts, bool)
+    chosen[part[useful & members.speculative & (begun[part] == launch)]] = True
+    would_begin = np.where(chosen[done], begun[done], earlier(owner[done], begun[done]))
+    would_end = would_begin + took[done]
+
+    # Wasted attempts of other causes stay.
+    stay = np.flatnonzero(~useful & ~without & waited_for)
+    would_stay = earlier(group[stay], launch[stay]) + (finish - launch)[stay]
+    would = _latest(
+        np.concatenate([owner[done], group[stay]]),
+        np.concatenate([would_end, would_stay]),
+        n,
+        members.base,
+    )
+    return np.maximum(ended - would, 0.0)
+
+
+def _is_one_of(cause: Ints, causes: Sequence[WasteCause]) -> Flags:
+    found: Flags = np.isin(cause, [CAUSES.index(one) for one in causes])
+    return found
+
+
+def _pauses(members: _Members, lost: Flags) -> _Held:
+    """Times in which nothing of a group runs, after one of some attempts ended."""
+    order = np.argsort(members.launch, kind="stable")
+    launches, finishes = members.launch[order], np.sort(members.finish)
+    since, row = np.unique(members.finish[lost], return_index=True)
+    after = np.searchsorted(launches, since, side="right")
+    none_runs = after == np.searchsorted(finishes, since, side="right")
+    whose = np.append(members.group[order], -1)[after]
+    pause = none_runs & (whose == members.group[lost][row])
+    return _Held(since[pause], launches[after[pause]])
+
+
+def _latest(group: Ints, when: Floats, n: int, least: Floats) -> Floats:
+    latest: Floats = least.copy()
+    np.maximum.at(latest, group, when)
+    return latest
+
+
+def _expected(
+    members: _Members, useful: Flags, retried: Flags, part: Ints, owner: Ints, n: int
+) -> Floats:
+    """Expected duration of partitions that never succeeded: the median of their stage's successes.
+
+    Where nothing succeeded, that of the partition's first attempt.
+
+    Returns
+    -------
+    ndarray of shape (n_parts,), ms
+    """
+    lasted = members.finish - members.launch
+    median = np.full(n, np.nan)
+    rows = np.flatnonzero(useful)
+    rows = rows[np.lexsort((lasted[rows], members.group[rows]))]
+    if len(rows):
+        of_group, start, count = np.unique(
+            members.group[rows], return_index=True, return_counts=True
+        )
+        low, high = lasted[rows][start + (count - 1) // 2], lasted[rows][start + count // 2]
+        median[of_group] = (low + high) / 2
+    own = np.full(len(owner), np.nan)
+    tries = np.flatnonzero(retried)
+    tries = tries[np.lexsort((lasted[tries], -members.launch[tries]))]
+    own[part[tries]] = lasted[tries]  # what is assigned last stays: the first attempt
+    expected: Floats = np.where(np.isnan(median[owner]), own, median[owner])
+    return expected
+
+
+class _Earlier:
+    """When tasks could have been launched, had slots been used for other attempts.
+
+    Parameters
+    ----------
+    members : _Members
+    saved : sequence of _Held
+        Slot time that would not have been used.
+    needed : _Held
+        Slot time that would have been used instead.
+    pauses : _Held
+        Times that would not have been waited.
+    """
+
+    def __init__(
+        self, members: _Members, saved: Sequence[_Held], needed: _Held, pauses: _Held
+    ) -> None:
+        self._saved, self._needed, self._pauses = saved, needed, pauses
+        self._begin = np.full(len(members.base), np.inf)
+        np.minimum.at(self._begin, members.group, members.launch)
+        self._all = _Held(members.launch, members.finish)
+
+    def __call__(self, group: Ints, when: Floats) -> Floats:
+        """Return the times, given those of the launches: ndarray of shape (n,), ms."""
+        begin = self._begin[group]
+        held = self._all(when) - self._all(begin)
+        free = sum((one(when) - one(begin) for one in self._saved), np.zeros(len(when)))
+        free -= self._needed(when) - self._needed(begin)
+        paused = self._pauses(when) - self._pauses(begin)
+        ran = when - begin - paused
+        earlier: Floats = begin + ran * (1.0 - np.clip(share_of(free, held), 0.0, 1.0))
+        return earlier
+
+
+class _Held:
+    """Slot time held until a time, by attempts on an axis of time."""
+
+    def __init__(self, launch: Floats, finish: Floats) -> None:
+        when = np.concatenate([[0.0], launch, finish])
+        order = np.argsort(when, kind="stable")
+        level = np.cumsum(
+            np.concatenate([[0.0], np.ones(len(launch)), -np.ones(len(finish))])[order]
+        )
+        self._when = when[order]
+        self._held = running_total(level * np.diff(self._when, append=self._when[-1]))
+
+    def __call__(self, when: Floats) -> Floats:
+        """Return the slot time held until each time: ndarray of shape (n,), ms."""
+        return np.interp(when, self._when, self._held)

@@ -1,0 +1,4 @@
+"""Experiments: load on purpose, sensitivity curves, traces of other systems.
+
+The main path imports nothing from here.
+"""

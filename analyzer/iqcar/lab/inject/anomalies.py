@@ -1,0 +1,130 @@
+"""Names, limits and settings that all anomalies share."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from iqcar.enums import Kind
+from iqcar.errors import UsageError
+
+if TYPE_CHECKING:
+    import socket
+
+    from iqcar.lab.inject.pacing import Turn
+
+LONGEST_S = 3600.0
+"""An injection lasts an hour at most: the longest in BigRoots is 10 s (table IV)."""
+MOST_PROCESSES = 64
+"""BigRoots launches eight for each anomaly; many more would exhaust process tables, not a core."""
+
+
+class Anomaly(Kind):
+    """What is injected (BigRoots section IV-A; memory is ours)."""
+
+    CPU = "cpu", "Processes that compute and do nothing else."
+    IO = "io", "Processes that write to a disk, and read it, past the page cache."
+    NETWORK = "network", "Pairs of processes that send each other bytes over loopback."
+    MEMORY = "memory", "Processes that hold memory and keep walking through it."
+
+
+class Pattern(Kind):
+    """Where and how injections may meet (the experiments of BigRoots section IV-B)."""
+
+    SINGLE = "single", "One anomaly at a time on one host, which the seed picks."
+    MIXED = "mixed", "Each anomaly on its own on one host, so that they meet there."
+    MULTI_NODE = "multi-node", "One anomaly at a time on each host, each host on its own."
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one hog of an injection needs beside the settings.
+
+    Parameters
+    ----------
+    index : int
+        Its number among the injection's hogs, from 0.
+    role : str
+        What it does where hogs of one injection differ.
+    connection : socket.socket or None
+        An open socket that it inherits; the starter closes its own copy.
+    """
+
+    index: int
+    role: str = ""
+    connection: socket.socket | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Settings(ABC):
+    """How strong an anomaly is.
+
+    Parameters
+    ----------
+    processes : int
+        How many hogs; 0 takes the anomaly's default.
+    cores : tuple of int
+        Cores that the hogs may run on; empty: any.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of range.
+    """
+
+    anomaly: ClassVar[Anomaly]
+
+    processes: int = 0
+    cores: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range, and put the default number of processes in."""
+        object.__setattr__(self, "cores", tuple(sorted(set(self.cores))))
+        check_cores(self.cores)
+        if not 0 <= self.processes <= MOST_PROCESSES:
+            raise UsageError(f"{self.processes} is not 1 to {MOST_PROCESSES}", "--processes")
+        if self.processes == 0:
+            object.__setattr__(self, "processes", self.default_processes())
+
+    @abstractmethod
+    def default_processes(self) -> int:
+        """How many hogs where nobody said."""
+
+    @abstractmethod
+    def hog(self, order: Order, turn: Turn) -> dict[str, float]:
+        """Be one hog until the turn is over; returns what was achieved, counts by name."""
+
+    def check_room(self) -> None:  # noqa: B027 (most anomalies need no room)
+        """Refuse what this host cannot bear now; raises IqcarError."""
+
+    def orders(self) -> list[Order]:
+        """One order for each hog; raises IqcarError."""
+        return [Order(index) for index in range(self.processes)]
+
+
+def usable_cores() -> list[int]:
+    """Return the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def check_cores(cores: tuple[int, ...], option: str = "--cores") -> None:
+    """Refuse cores that hogs cannot be pinned to; raises UsageError."""
+    if not cores:
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        raise UsageError("this system cannot pin processes to cores", option, "leave it out")
+    usable = usable_cores()
+    wrong = [core for core in cores if core not in usable]
+    if wrong:
+        named = ", ".join(map(str, usable))
+        raise UsageError(f"core {wrong[0]} cannot be used", option, f"this host offers {named}")
+
+
+def check_rate(rate_bytes_per_s: float | None) -> None:
+    """Refuse a rate that moves nothing; raises UsageError."""
+    if rate_bytes_per_s is not None and not 1 <= rate_bytes_per_s < float("inf"):
+        raise UsageError(f"{rate_bytes_per_s} is no rate", "--rate", "write 50MB for 50 MB/s")

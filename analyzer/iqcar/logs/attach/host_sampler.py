@@ -1,0 +1,111 @@
+"""Sample a host's CPU, memory, disks and network outside Spark.
+
+The sampler is a single file that the Spark plugin ships too; this module finds that file and runs
+it in this process. It imports nothing of iqcar's analysis, so that sampling starts at once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import socket
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iqcar.errors import IqcarError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+SCRIPT = "iqcar_sampler.py"
+SHORTEST_PERIOD_S = 0.01
+"""The kernel counts processor time in ticks of 10 ms."""
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
+_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+def script_path() -> Path:
+    """Return the path of the sampler: in the installed package, else in the repository.
+
+    Raises
+    ------
+    IqcarError
+        If the installation is incomplete.
+    """
+    package = Path(__file__).resolve().parents[2]
+    resources = package.parents[1] / "listener" / "src" / "main" / "resources"
+    for path in (package / "data" / SCRIPT, resources / SCRIPT):
+        if path.is_file():
+            return path
+    raise IqcarError(f"this installation has no {SCRIPT}", "", "install iqcar again")
+
+
+class _SourceAlone(SourceFileLoader):
+    """Keeps no compiled file: in the repository it would lie among the sources of the jar."""
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        """Write nothing."""
+
+
+def load() -> ModuleType:
+    """Import the sampler.
+
+    Raises
+    ------
+    IqcarError
+        If psutil is not installed, or the system cannot be sampled.
+    """
+    loader = _SourceAlone("iqcar_sampler", str(script_path()))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    if spec is None:
+        raise IqcarError(f"cannot import {SCRIPT}", str(script_path()))
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    if module.MISSING:
+        raise IqcarError(module.MISSING, "", "pip install psutil (Windows cannot be sampled)")
+    return module
+
+
+def sample_host(
+    write: Callable[[str], object],
+    *,
+    period_s: float = 1.0,
+    for_s: float = float("inf"),
+    host: str = "",
+) -> None:
+    """Sample this host until SIGINT, SIGTERM or the end of ``for_s``.
+
+    Parameters
+    ----------
+    write : callable
+        Takes one line of JSON with its newline; may raise BrokenPipeError, which ends sampling.
+    period_s, for_s : float
+        Seconds between samples, and total seconds.
+    host : str
+        The host's name as Spark reports it; by default its own host name.
+    """
+    module: Any = load()
+    sampler = module.Sampler(name=host or socket.gethostname())
+    module.run(sampler, write, period_s, for_s)
+
+
+def parse_time(text: str, option: str) -> float:
+    """Parse a time such as 500ms, 1s, 2min; a bare number is seconds.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    UsageError
+        If it is not a time, or shorter than the kernel's clock resolution.
+    """
+    match = _TIME.fullmatch(text.strip())
+    seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
+    if seconds < SHORTEST_PERIOD_S:
+        raise UsageError(f"{text!r} is no time of 10 ms or more", option, "write 500ms, 1s or 2min")
+    return seconds

@@ -1,0 +1,376 @@
+"""Collecting one event log: each line to its event, each event to what the tables need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from iqcar.logs.events import event_names as names
+from iqcar.logs.events import lenient
+from iqcar.logs.events import structs as ev
+from iqcar.logs.events.connect_requests import (
+    CONNECT,
+    connect_operation,
+    connect_owner,
+    connect_request,
+    connect_tags,
+    is_connects_own,
+)
+from iqcar.logs.events.deep_plans import decode_deep
+from iqcar.logs.events.descriptions import clean_description
+from iqcar.logs.events.job_properties import execution_number, job_properties
+from iqcar.logs.events.job_state import Executor, Job, JobsOfStages, Stage
+from iqcar.logs.events.known_plans import LEAST_BYTES
+from iqcar.logs.events.nesting import is_too_dense
+from iqcar.logs.events.operators import runs_python, scope_name
+from iqcar.logs.events.plan_bytes import cut_line
+from iqcar.logs.events.settings import settings_of
+from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
+from iqcar.logs.events.task_structs import TaskEnd, TaskStart
+from iqcar.logs.tasks.task_intake import TaskIntake
+from iqcar.logs.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iqcar.logs.events.plan_bytes import CutLine
+    from iqcar.logs.tasks.task_lines import TaskBlock
+
+LINES_TO_JUDGE = 200
+"""Lines after which a file without a single event is given up: a Spark log starts with one."""
+
+MAX_NAME = 500
+"""Characters kept of a name: application, stage, pool, host."""
+
+_WITH_PLANS = (ev.SqlStart, ev.SqlAdaptive)
+"""Events that can nest deeper than the typed decoders can follow."""
+
+_EVENT, _SPACED = b'{"Event":"', b'{"Event": "'
+"""How Spark starts a line, and how programs that write lines again do; the event's name follows."""
+
+
+class NotAnEventLogError(Exception):
+    """The first lines hold no event."""
+
+
+@dataclass
+class Collector:
+    """Everything one log says, in plain Python, until tables are made of it."""
+
+    application: ev.ApplicationStart | None = None
+    end: float = nan
+    ended: bool = False
+    version: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Spark properties by name, without secrets."""
+    java: str = ""
+    scala: str = ""
+    sql: SqlCollector = field(default_factory=SqlCollector)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
+    jobs_of_stages: JobsOfStages = field(default_factory=JobsOfStages)
+    executors: dict[str, Executor] = field(default_factory=dict)
+    last_rdd: dict[int, int] = field(default_factory=dict)
+    """Each stage's last RDD, skipped ones too: it tells which executed stage did its work."""
+    connect_requests: dict[str, str] = field(default_factory=dict)
+    """What Spark Connect operations were asked for, of those that say so in words."""
+    thrift_sessions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """User and session of the SQL Thrift server by job group."""
+    plugin_events: list[bytes] = field(default_factory=list)
+    """Lines of the events of iqcar's own Spark plugin, but for those about tasks."""
+    last_time: float = nan
+    other_events: int = 0
+    """Events that are not about a task."""
+    skipped: int = 0
+    malformed: int = 0
+
+    def __post_init__(self) -> None:
+        self.bad = lenient.BadNumbers()
+        self.use_tasks(TaskIntake())
+        self._decode_any = msgspec.json.Decoder(ev.AnyEvent).decode
+        sql = self.sql
+        handlers: dict[str, tuple[type[msgspec.Struct], Callable[[Any], None]]] = {
+            "SparkListenerLogStart": (ev.LogStart, self._log_start),
+            "DBCEventLoggingListenerMetadata": (ev.LogStart, self._log_start),
+            "SparkListenerApplicationStart": (ev.ApplicationStart, self._application_start),
+            "SparkListenerApplicationEnd": (ev.ApplicationEnd, self._application_end),
+            "SparkListenerEnvironmentUpdate": (ev.Environment, self._environment),
+            "SparkListenerExecutorAdded": (ev.ExecutorAdded, self._executor_added),
+            "SparkListenerExecutorRemoved": (ev.ExecutorRemoved, self._executor_removed),
+            "SparkListenerJobStart": (ev.JobStart, self._job_start),
+            "SparkListenerJobEnd": (ev.JobEnd, self._job_end),
+            "SparkListenerStageSubmitted": (ev.StageSubmitted, self._stage_submitted),
+            "SparkListenerStageCompleted": (ev.StageCompleted, self._stage_completed),
+            f"{names.SQL}SparkListenerSQLExecutionStart": (ev.SqlStart, sql.start),
+            f"{names.SQL}SparkListenerSQLExecutionEnd": (ev.SqlEnd, sql.end),
+            f"{names.SQL}SparkListenerSQLAdaptiveExecutionUpdate": (ev.SqlAdaptive, sql.adapt),
+            f"{names.SQL}SparkListenerSQLAdaptiveSQLMetricUpdates": (
+                ev.SqlMetricUpdates,
+                sql.update_metrics,
+            ),
+            f"{names.SQL}SparkListenerDriverAccumUpdates": (ev.DriverAccumUpdates, sql.driver),
+            f"{names.CONNECT}OperationStarted": (ev.ConnectStarted, self._connect_started),
+            f"{names.THRIFT}SparkListenerThriftServerOperationStart": (
+                ev.ThriftStarted,
+                self._thrift_started,
+            ),
+        }
+        self._handlers = {
+            name.encode(): (msgspec.json.Decoder(kind).decode, kind, handle)
+            for name, (kind, handle) in handlers.items()
+        }
+
+    def use_tasks(self, intake: TaskIntake) -> None:
+        """Collect tasks here from now on."""
+        self.task_intake = intake
+        self.tasks, self.running = intake.columns, intake.running
+        self.task_records = intake.records
+
+    @property
+    def events(self) -> int:
+        """Events taken in."""
+        return self.other_events + self.task_intake.starts + self.task_intake.ends
+
+    def add(self, text: bytes, tasks: TaskBlock, compiled: bool = False) -> None:
+        """Take in a block of lines.
+
+        Parameters
+        ----------
+        text : bytes
+            The lines, in the order of the log.
+        tasks : TaskBlock
+            The tasks decoded from it.
+        compiled : bool
+            Whether compiled code, which takes a while to load, is worth it.
+
+        Raises
+        ------
+        NotAnEventLogError
+            If none of the first lines is an event.
+        """
+        no_tasks = not (tasks.rows or tasks.starts)
+        for start, end in tasks.others:
+            self._other(text[start:end].removesuffix(b"\r"))
+            if self.malformed == LINES_TO_JUDGE and no_tasks and not self.events:
+                raise NotAnEventLogError
+        self.task_intake.take(text, tasks, compiled)
+
+    def _other(self, line: bytes) -> None:
+        """Take in a line that is no well-formed task event in Spark's usual spelling."""
+        if is_too_dense(line):
+            self.malformed += 1
+            return
+        at = len(_EVENT) if line.startswith(_EVENT) else len(_SPACED)
+        known = self._handlers.get(line[at : line.find(b'"', at)])
+        if known is not None and (at == len(_EVENT) or line.startswith(_SPACED)):
+            decode, kind, handle = known
+            cut = None
+            if len(line) >= LEAST_BYTES and issubclass(kind, _WITH_PLANS):
+                cut = cut_line(line)
+                if cut is not None and self._is_known(cut, decode):
+                    self.other_events += 1
+                    return
+            event: msgspec.Struct | None = None
+            try:
+                event = decode(line)
+            except RecursionError:
+                event = decode_deep(line, kind) if issubclass(kind, _WITH_PLANS) else None
+            except ev.NOT_FITTING:
+                pass  # the slow way tells why
+            if event is not None:
+                if cut is not None and isinstance(event, ev.SqlStart):
+                    self.sql.start(event, cut)
+                else:
+                    handle(event)
+                self.other_events += 1
+                return
+        name, parsed = self._name_of(line)
+        if name is None:
+            self.malformed += 1
+            return
+        name = names.plain_name(name)
+        if name == names.TASK_START:
+            start = self._fitted(TaskStart, line, parsed)
+            self.task_intake.add_start(start.info.task_id, line)
+        elif name == names.TASK_END:
+            self.task_intake.add_end(self._fitted(TaskEnd, line, parsed))
+        else:
+            try:
+                self._handle(name, line, parsed)
+            except lenient.OutOfBoundsError:
+                self.malformed += 1
+            else:
+                self.other_events += 1
+
+    def _is_known(self, cut: CutLine, decode: Callable[[bytes], Any]) -> bool:
+        """Take in an event whose plan is like one that came before; tell whether it is."""
+        found = self.sql.plans.find(cut.plan)
+        if found is None:
+            return False
+        try:
+            event = decode(cut.rest)
+        except ev.NOT_FITTING:
+            return False
+        return self.sql.take_known(event, *found)
+
+    def _handle(self, name: str, line: bytes, parsed: Any) -> None:
+        """Take in an event that is not about a task."""
+        known = self._handlers.get(name.encode("utf-8", "replace"))
+        if known is not None:
+            decode, kind, handle = known
+            try:
+                event = decode(line) if parsed is None else self._fitted(kind, line, parsed)
+            except ev.NOT_FITTING:
+                event = self._fitted(kind, line, parsed)
+            handle(event)
+        elif name in names.PLUGIN_KEPT:
+            self.plugin_events.append(line)
+        elif not names.is_left_out(name):
+            self.skipped += 1
+
+    def is_event(self, line: bytes) -> bool:
+        """Tell whether a line is an event, of whatever kind."""
+        return self._name_of(line)[0] is not None
+
+    def _name_of(self, line: bytes) -> tuple[str | None, Any]:
+        """Return an event's name, None if the line is no event; and the line parsed, if it was."""
+        try:
+            return self._decode_any(line).name, None
+        except ev.NOT_FITTING:
+            pass
+        try:
+            parsed = lenient.parse(line)
+        except ValueError:
+            return None, None
+        name = parsed.get("Event") if isinstance(parsed, dict) else None
+        return (name, parsed) if isinstance(name, str) else (None, None)
+
+    def _fitted(self, kind: type[lenient.S], line: bytes, parsed: Any) -> lenient.S:
+        return lenient.fit(kind, lenient.parse(line) if parsed is None else parsed, self.bad)
+
+    def _see_time(self, time: float) -> None:
+        if time > self.last_time or self.last_time != self.last_time:
+            self.last_time = time
+
+    def _log_start(self, event: ev.LogStart) -> None:
+        self.version = redact_text(event.version, MAX_NAME) or self.version
+
+    def _application_start(self, event: ev.ApplicationStart) -> None:
+        self.application = event
+
+    def _application_end(self, event: ev.ApplicationEnd) -> None:
+        self.ended, self.end = True, event.time
+
+    def _environment(self, event: ev.Environment) -> None:
+        self.settings.update(settings_of(event.spark))
+        self.java = redact_text(event.jvm.java, MAX_NAME) or self.java
+        self.scala = redact_text(event.jvm.scala, MAX_NAME) or self.scala
+
+    def _executor_added(self, event: ev.ExecutorAdded) -> None:
+        executor = self.executors.setdefault(event.executor_id, Executor())
+        executor.host, executor.cores = event.info.host, event.info.cores
+        executor.added = event.time
+        self._see_time(event.time)
+
+    def _executor_removed(self, event: ev.ExecutorRemoved) -> None:
+        executor = self.executors.setdefault(event.executor_id, Executor())
+        executor.removed = event.time
+        executor.reason = redact_text(event.reason, MAX_ERROR)
+        self._see_time(event.time)
+
+    def _job_start(self, event: ev.JobStart) -> None:
+        for info in event.stages:
+            self._remember_rdd(info)
+        if not isfinite(event.job_id):
+            return
+        stage_ids = event.stage_ids or [info.stage_id for info in event.stages]
+        job = Job(event.submission, tuple(int(i) for i in stage_ids if isfinite(i)))
+        properties, job.properties = job_properties(event.properties, self.settings, self.bad)
+        job.execution = execution_number(properties.execution)
+        job.root = execution_number(properties.root or properties.databricks_root)
+        job.connect = connect_operation(properties.group, properties.tags)
+        job.tags = connect_tags(properties.tags)
+        job.group = redact_text(properties.group, MAX_NAME)
+        job.description = clean_description(properties.description)
+        job.pool = redact_text(properties.pool, MAX_NAME)
+        owner = connect_owner(properties.group, properties.tags)
+        job.user, job.session = self.thrift_sessions.get(properties.group or "", owner)
+        number = int(event.job_id)
+        self.jobs[number] = job
+        self.jobs_of_stages.start(number, job)
+        execution = self.sql.execution(job.execution, seen=False)
+        if execution is not None and isfinite(job.root) and not isfinite(execution.root):
+            execution.root = job.root
+        self._see_time(event.submission)
+
+    def _connect_started(self, event: ev.ConnectStarted) -> None:
+        words = connect_request(event.statement)
+        if words:
+            self.connect_requests[event.operation] = words
+
+    def _thrift_started(self, event: ev.ThriftStarted) -> None:
+        user, session = redact_text(event.user, MAX_NAME), redact_text(event.session, MAX_NAME)
+        self.thrift_sessions[event.group] = (user, session)
+
+    def _job_end(self, event: ev.JobEnd) -> None:
+        job = self.jobs_of_stages.end(int(event.job_id)) if isfinite(event.job_id) else None
+        if job is not None:
+            job.completion = event.completion
+            job.succeeded = event.result.result == "JobSucceeded"
+        self._see_time(event.completion)
+
+    def _stage_submitted(self, event: ev.StageSubmitted) -> None:
+        stage = self._stage(event.info)
+        if stage is None:
+            return
+        stage.job = self.jobs_of_stages.running(int(event.info.stage_id))
+        properties = event.properties or ev.Properties()
+        job = self.jobs.get(stage.job)
+        stage.pool = redact_text(properties.pool, MAX_NAME) or (job.pool if job else "")
+
+    def _stage_completed(self, event: ev.StageCompleted) -> None:
+        stage = self._stage(event.info)
+        if stage is None:
+            return
+        stage.completed = True
+        stage.completion = event.info.completion
+        stage.failure = redact_text(event.info.failure, MAX_ERROR)
+        if stage.job < 0:
+            stage.job = self.jobs_of_stages.running(int(event.info.stage_id))
+        self.sql.stage(event.info.accumulables)
+        stage.fed = tuple([one.id for one in event.info.accumulables])
+        self._see_time(stage.completion)
+
+    def _stage(self, info: ev.StageInfo) -> Stage | None:
+        """Return the stage attempt that an event is about, brought up to date."""
+        if not (isfinite(info.stage_id) and isfinite(info.attempt)):
+            return None
+        key = (int(info.stage_id), int(info.attempt))
+        stage = self.stages.get(key)
+        if stage is None:
+            stage = self.stages[key] = Stage()
+        if is_connects_own(info.name):
+            stage.name = CONNECT
+        else:
+            stage.name = redact_text(info.name, MAX_NAME) or stage.name
+        stage.tasks = info.tasks
+        stage.parents = tuple([int(parent) for parent in info.parents if isfinite(parent)])
+        if isfinite(info.submission):
+            stage.submission = info.submission
+        if not stage.scopes:
+            stage.python = stage.python or any(runs_python(r.name, r.scope) for r in info.rdds)
+            stage.scopes = tuple({scope_name(rdd.scope) for rdd in info.rdds} - {""})
+        self._remember_rdd(info)
+        self._see_time(info.submission)
+        return stage
+
+    def _remember_rdd(self, info: ev.StageInfo) -> None:
+        last = -1.0
+        for rdd in info.rdds:
+            if rdd.rdd_id > last:
+                last = rdd.rdd_id
+        if last >= 0 and isfinite(info.stage_id):
+            self.last_rdd[int(info.stage_id)] = int(last)

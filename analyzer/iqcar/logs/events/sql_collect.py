@@ -1,0 +1,357 @@
+"""Collecting SQL executions: descriptions, plans, and the metrics that carry waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import repeat
+from math import isfinite, nan
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from iqcar.logs.events.descriptions import clean_description, is_user_named
+from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
+from iqcar.logs.events.known_plans import KnownPlan, KnownPlans, pattern_of
+from iqcar.logs.events.metric_columns import MetricColumns
+from iqcar.logs.events.operators import Operators, operators_of, sources_of
+from iqcar.logs.events.plan_name import plan_name
+from iqcar.logs.events.settings import settings_of
+from iqcar.logs.events.structs import NOT_FITTING, PlanNode, SqlStart
+from iqcar.logs.events.wait_metrics import DeclaredWaits, wait_of
+from iqcar.logs.text.linear import BLANK, END, compiled, encoded
+from iqcar.logs.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from iqcar.logs.events.plan_bytes import CutLine
+    from iqcar.logs.events.structs import (
+        Accumulable,
+        DriverAccumUpdates,
+        SqlAdaptive,
+        SqlEnd,
+        SqlMetricUpdates,
+    )
+
+MAX_ERROR = 2_000
+"""Characters kept of an error message: the rest is a stack trace."""
+
+_NS_PER_MS = 1e6
+_UNITS = {"timing": "ms", "nsTiming": "ms", "size": "bytes", "sum": "count", "count": "count"}
+"""Unit of a metric type in the table; ns are converted."""
+
+MAX_METRIC = 200
+"""Characters kept of a metric's name and of the name of its plan node."""
+
+_WAIT = compiled(
+    r"scan time|metadata time|spill|fetch wait|shuffle write time|remote (?:bytes|reqs|merged)"
+    r"|shuffle bytes written|time to |sort time|peak memory|commit time|python|cloud storage"
+    r"|filesystem read|broadcast|data size|number of tasks|buffer time|(?i:io wait)"
+    r"|part of shuffle file write"
+)
+"""Metrics that are a wait, or what a wait is due to: reading, spilling, shuffling, broadcasting,
+feeding Python."""
+_IN_NAME = compiled(
+    rf"[{BLANK}]*(?:total )?\(min, med, max[^\n]*\){END}|[{BLANK}]*\((ms|bytes)\){END}"
+)
+
+
+@dataclass(slots=True)
+class Execution:
+    """One SQL execution, as far as the events so far tell."""
+
+    root: float = nan
+    description: str = ""
+    plan_hash: str = ""
+    start: float = nan
+    end: float = nan
+    error: str = ""
+    plan_name: str = ""
+    """A name made from the plan, where the description is empty."""
+    tables: str = ""
+    operators: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What its session had set."""
+
+
+ShownMetric = tuple[str, str, str, float]
+"""Node, name, unit and factor of a metric of the table."""
+
+
+class Declared(NamedTuple):
+    """What the name and the type of a metric say of it."""
+
+    name: str
+    unit: str
+    factor: float
+    tells_wait: bool
+
+
+@dataclass
+class SqlCollector:
+    """All SQL executions of one log."""
+
+    executions: dict[int, Execution] = field(default_factory=dict)
+    metrics: MetricColumns = field(default_factory=MetricColumns)
+    seen: set[int] = field(default_factory=set)
+    """Execution ids that SQL events named; jobs may name more."""
+    declared_waits: DeclaredWaits = field(default_factory=DeclaredWaits)
+    operators: Operators = field(default_factory=Operators)
+    plans: KnownPlans = field(default_factory=KnownPlans)
+    _declared: dict[float, int] = field(default_factory=dict)
+    """Accumulators that a plan has declared, and the last execution that did; a plan that was
+    changed declares most again."""
+
+    def execution(self, number: float, *, seen: bool = True) -> Execution | None:
+        """Return the execution of a number, made if new; None if it is no number."""
+        if not isfinite(number) or number < 0:
+            return None
+        key = int(number)
+        if seen:
+            self.seen.add(key)
+        found = self.executions.get(key)
+        if found is None:
+            found = self.executions[key] = Execution()
+        return found
+
+    def start(self, event: SqlStart, cut: CutLine | None = None) -> None:
+        """Take in the start of an execution, and remember its initial plan if its line is given."""
+        execution = self._started(event)
+        if execution is None:
+            return
+        if event.plan is not None and event.plan.name:
+            nodes = nodes_of(event.plan)
+            execution.plan_hash = hash_plan(nodes)
+            if not execution.description:
+                execution.plan_name = plan_name(nodes)
+            execution.tables, execution.operators = sources_of(nodes), operators_of(nodes)
+            pattern = None
+            if cut is not None and self.plans.wants(cut.plan) and self._all_are_new(nodes):
+                pattern = pattern_of(cut, event, nodes)
+            self.operators.add(nodes)
+            metrics = self._add_metrics(int(event.execution), nodes)
+            if cut is not None and pattern is not None:
+                told = self._told(execution, nodes, pattern.accumulators, metrics)
+                self.plans.add(cut.plan, pattern, told)
+        else:
+            text = _text(event.plan_text)
+            if text:
+                execution.plan_hash = hash_plan_text(text)
+
+    def _all_are_new(self, nodes: Iterable[PlanNode]) -> bool:
+        """Tell whether no plan before had any of a plan's accumulators."""
+        return self._declared.keys().isdisjoint(one.id for node in nodes for one in node.metrics)
+
+    def _started(self, event: SqlStart) -> Execution | None:
+        execution = self.execution(event.execution)
+        if execution is not None:
+            execution.description = clean_description(event.description)
+            execution.start = event.time
+            execution.settings = settings_of(event.settings)
+            if event.root is not None and event.root >= 0:
+                execution.root = event.root
+        return execution
+
+    def take_known(
+        self, event: SqlStart | SqlAdaptive, known: KnownPlan, accumulators: list[int]
+    ) -> bool:
+        """Take in an event by what its plan told when it came before.
+
+        Parameters
+        ----------
+        event : SqlStart or SqlAdaptive
+            With an empty plan.
+        known : KnownPlan
+            What the plan told.
+        accumulators : list of int
+            In the order of the plan's text.
+
+        Returns
+        -------
+        bool
+            False, and nothing is taken in, where the plan has to be decoded.
+        """
+        if event.plan != PlanNode() or len(set(accumulators)) < len(accumulators):
+            return False
+        is_new = self._declared.keys().isdisjoint(accumulators)
+        if not (is_new or self.operators.knows_all(accumulators)):
+            return False
+        if isinstance(event, SqlStart):
+            execution = self._started(event)
+        else:
+            execution = self.execution(event.execution)
+        if execution is None:
+            return True
+        number = int(event.execution)
+        self._declared.update(zip(accumulators, repeat(number), strict=False))
+        if is_new:
+            shown = map(accumulators.__getitem__, known.shown)
+            if known.metrics:
+                self.metrics.add(shown, number, *known.metrics)
+            self.operators.add_alike(accumulators, *known.together)
+            waits = self.declared_waits
+            waits.nanoseconds.update(map(accumulators.__getitem__, known.nanoseconds))
+            waits.scans.update(map(accumulators.__getitem__, known.scans))
+        if isinstance(event, SqlStart):
+            execution.plan_hash, execution.tables = known.plan_hash, known.tables
+            execution.operators = known.operators
+            if not execution.description:
+                execution.plan_name = known.plan_name
+        return True
+
+    def _told(
+        self,
+        execution: Execution,
+        nodes: Sequence[PlanNode],
+        accumulators: Sequence[int],
+        metrics: Mapping[int, ShownMetric],
+    ) -> KnownPlan:
+        """Return what an execution's plan told, all accumulators of which were new."""
+        waits, places = self.declared_waits, {one: at for at, one in enumerate(accumulators)}
+        return KnownPlan(
+            execution.plan_hash,
+            plan_name(nodes),
+            execution.tables,
+            execution.operators,
+            [places[one] for one in metrics],
+            tuple(zip(*metrics.values(), strict=True)),
+            self.operators.run_together(accumulators),
+            [at for at, one in enumerate(accumulators) if one in waits.nanoseconds],
+            [at for at, one in enumerate(accumulators) if one in waits.scans],
+        )
+
+    def adapt(self, event: SqlAdaptive) -> None:
+        """Take in the metrics of a plan that was changed while running."""
+        execution = self.execution(event.execution)
+        if execution is not None and event.plan is not None:
+            nodes = nodes_of(event.plan)
+            self._add_metrics(int(event.execution), nodes)
+            self.operators.add(nodes)
+
+    def update_metrics(self, event: SqlMetricUpdates) -> None:
+        """Take in metrics declared without a plan."""
+        execution = self.execution(event.execution)
+        if execution is not None:
+            self._add_metrics(int(event.execution), [PlanNode(metrics=event.metrics)])
+
+    def end(self, event: SqlEnd) -> None:
+        """Take in the end of an execution."""
+        execution = self.execution(event.execution)
+        if execution is not None:
+            execution.end = event.time
+            execution.error = redact_text(event.error, MAX_ERROR)
+
+    def driver(self, event: DriverAccumUpdates) -> None:
+        """Take in values that the driver set."""
+        self.execution(event.execution)
+        for update in event.updates:
+            if _is_pair(update) and int(update[0]) in self.metrics.rows and update[1] >= 0:
+                self.metrics.told_by_driver(int(update[0]), update[1])
+
+    def stage(self, accumulables: Iterable[Accumulable]) -> None:
+        """Take in Spark's sums over all tasks so far, which a completed stage repeats."""
+        for one in accumulables:
+            if isfinite(one.id) and int(one.id) in self.metrics.rows:
+                value = _number(one.value)
+                if value >= 0:
+                    self.metrics.told_by_stage(int(one.id), value)
+
+    def forget(self, executions: Container[int]) -> None:
+        """Drop some executions, and what no other one declared."""
+        for number in [number for number in self.executions if number in executions]:
+            del self.executions[number]
+        self.seen = {number for number in self.seen if number not in executions}
+        gone = {one for one, number in self._declared.items() if number in executions}
+        self._declared = {one: by for one, by in self._declared.items() if one not in gone}
+        self.metrics.forget(gone)
+        self.declared_waits.nanoseconds -= gone
+        self.declared_waits.scans -= gone
+        self.operators.forget(gone)
+
+    def _add_metrics(self, number: int, nodes: Sequence[PlanNode]) -> dict[int, ShownMetric]:
+        """Take in the metrics of a plan; return those that are new in the table."""
+        known = self.metrics.rows
+        accumulators = [metric.id for node in nodes for metric in node.metrics]
+        new = set(accumulators).difference(self._declared)
+        self._declared.update(zip(accumulators, repeat(number), strict=False))
+        added: dict[int, ShownMetric] = {}
+        for node in nodes if new else ():
+            of_node = ""
+            for metric in node.metrics:
+                identity = metric.id
+                if identity not in new:
+                    continue
+                new.remove(identity)
+                wait = declared(metric.name[:MAX_METRIC], metric.type[:MAX_METRIC])
+                if wait is None or not identity >= 0:
+                    continue
+                key = int(identity)
+                if wait.tells_wait:
+                    self.declared_waits.add(key, metric.name, metric.type, node.name)
+                if wait.unit and key not in known and key not in added:
+                    of_node = of_node or redact_text(node.name, MAX_METRIC)
+                    added[key] = (of_node, wait.name, wait.unit, wait.factor)
+        if added:
+            self.metrics.add(added, number, *zip(*added.values(), strict=True))
+        return added
+
+
+@lru_cache(maxsize=1024)
+def declared(metric: str, kind: str) -> Declared | None:
+    """Return what a metric's name and type say; None where it has nothing to do with waits.
+
+    The unit is empty where the type is of none, and where the metric is not for the table.
+    """
+    name, shown = wait_name(metric)
+    tells = wait_of(metric) is not None
+    if not name and not tells:
+        return None
+    unit = _UNITS.get(kind, "") if name else ""
+    factor = 1 / _NS_PER_MS if kind == "nsTiming" else 1.0
+    return Declared(name, unit and (shown or unit), factor, tells)
+
+
+@lru_cache(maxsize=1024)
+def wait_name(metric: str) -> tuple[str, str]:
+    """Return a metric's name without what Spark 2 shows behind it, and the unit it shows there.
+
+    Both are empty where the metric has nothing to do with waits.
+
+    >>> wait_name("scan time total (min, med, max (stageId: taskId))"), wait_name("rows")
+    (('scan time', ''), ('', ''))
+    """
+    stored = encoded(metric)
+    if not _WAIT.search(stored):
+        return "", ""
+    shown = _IN_NAME.search(stored)
+    name = stored[: shown.start()] if shown else stored
+    unit: bytes = (shown and shown[1]) or b""
+    return redact_text(name.decode("utf-8")), unit.decode("ascii")
+
+
+def user_named(execution: Execution) -> bool:
+    """Tell whether a user named the execution."""
+    return _is_user_named(execution.description)
+
+
+_is_user_named = lru_cache(512)(is_user_named)
+
+
+def _is_pair(update: list[float]) -> bool:
+    return len(update) == 2 and isfinite(update[0]) and isfinite(update[1])
+
+
+def _number(raw: msgspec.Raw) -> float:
+    text = bytes(raw).strip(b'"')
+    try:
+        return float(text)
+    except ValueError:
+        return nan
+
+
+def _text(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str) if bytes(raw) else ""
+    except NOT_FITTING:
+        return ""

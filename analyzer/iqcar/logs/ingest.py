@@ -1,0 +1,182 @@
+"""Reading one event log, in this process, from file to finished tables."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from iqcar import tables as tb
+from iqcar.enums import InputStatus
+from iqcar.errors import IqcarError, explain_bug
+from iqcar.logs.assemble.log_tables import application_id, assemble
+from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
+from iqcar.logs.events.lines import LineTally, read_blocks
+from iqcar.logs.input_status import Verdict, judge, nothing_read
+from iqcar.logs.soundness import check_tables
+from iqcar.logs.tasks.block_pool import BlockPool
+from iqcar.logs.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iqcar.logs.find.locate import EventLog
+
+COMPILED_FROM_BYTES = 32 << 20
+"""Decoded size from which compiled code reads the plugin's records (32 MiB): loading it takes as
+long as reading those of as many bytes without it."""
+LARGE_LOG_BYTES = 64 << 20
+"""Decoded size from which other processes help to decode one log (64 MiB): one starts in 60 ms, in
+which this process reads some 20 MB, so two cores gain a tenth there and a quarter at 100 MB."""
+
+_COUNTS = (
+    "events", "skipped_events", "malformed_lines", "tasks", "stages", "jobs", "sql_executions",
+    "hosts", "executors",
+)  # fmt: skip
+
+
+def ingest(
+    log: EventLog, on_progress: Callable[[int], None] | None = None, helpers: int = 0
+) -> tb.Tables:
+    """Read one log; whatever is in it, and whatever goes wrong, costs no other log anything.
+
+    Parameters
+    ----------
+    log : EventLog
+        Where its parts are.
+    on_progress : callable, optional
+        Called with the number of stored bytes read so far.
+    helpers : int
+        Processes that may be started to decode a large log.
+
+    Returns
+    -------
+    Tables
+        With one row of ``inputs``, which says what became of the log; if it failed, all other
+        tables are empty. ``queries`` is empty.
+    """
+    try:
+        return _read(log, on_progress, helpers)
+    except IqcarError as error:
+        return failed(log.path, f"{error.what}; {error.advice}" if error.advice else error.what)
+    except Exception as error:
+        return failed(log.path, f"reading it {explain_bug(error)}")
+
+
+def _read(log: EventLog, on_progress: Callable[[int], None] | None, helpers: int) -> tb.Tables:
+    tally, collector = LineTally(), Collector()
+    text = b""
+    size = sum(part.size_bytes for part in log.parts)
+
+    def is_large(least: int) -> bool:
+        """Tell by how well the first blocks are compressed how large the log is."""
+        return size * tally.bytes_decoded >= least * tally.bytes_stored
+
+    with _no_garbage_collection(), BlockPool(helpers) as pool:
+        try:
+            blocks = read_blocks(log, tally, on_progress)
+            for text, tasks in pool.decoded(blocks, lambda: is_large(LARGE_LOG_BYTES)):
+                collector.add(text, tasks, compiled=is_large(COMPILED_FROM_BYTES))
+        except NotAnEventLogError:
+            return failed(log.path, nothing_read(tally, collector), collector.malformed)
+        if collector.events == 0:
+            return failed(log.path, nothing_read(tally, collector), collector.malformed)
+        return tables_of(log, tally, collector, _last_line(text))
+
+
+def tables_of(log: EventLog, tally: LineTally, collector: Collector, last_line: bytes) -> tb.Tables:
+    """Make the tables of a log that was collected; its tasks are used up.
+
+    Parameters
+    ----------
+    log : EventLog
+        Where it is stored.
+    tally : LineTally
+        What was met while its lines were read.
+    collector : Collector
+        What they say; at least one event.
+    last_line : bytes
+        The last line read.
+
+    Returns
+    -------
+    Tables
+        As of :func:`ingest`.
+    """
+    assembled = assemble(collector, log.path, log.attempt_id)
+    frames = assembled.frames
+    verdict = judge(log, tally, collector, last_line=last_line, bad_times=assembled.bad_times)
+    counts = {
+        "events": collector.events,
+        "skipped_events": collector.skipped,
+        "malformed_lines": collector.malformed,
+        "tasks": collector.task_intake.ends,
+        "stages": len(frames["stages"]),
+        "jobs": len(frames["jobs"]),
+        "sql_executions": len(collector.sql.seen),
+        "hosts": assembled.hosts_of_tasks,
+        "executors": len(frames["executors"]),
+    }
+    application = frames["applications"]
+    frames["inputs"] = _input(
+        log.path,
+        verdict,
+        counts,
+        app=0,
+        application_id=application_id(collector, log.path),
+        application_name=tb.texts(application, "name")[0],
+        spark_version=collector.version,
+    )
+    frames["queries"] = tb.QUERIES.empty()
+    tables = tb.Tables(**frames)
+    check_tables(tables)
+    return tables
+
+
+def _last_line(text: bytes) -> bytes:
+    return text.rstrip().rpartition(b"\n")[2]
+
+
+def failed(path: str, message: str, malformed: int = 0) -> tb.Tables:
+    """Return tables that hold nothing but a failed input."""
+    verdict = Verdict(InputStatus.FAILED, message)
+    counts = {**dict.fromkeys(_COUNTS, 0), "malformed_lines": malformed}
+    return tb.Tables.empty().with_(inputs=_input(path, verdict, counts))
+
+
+def _input(
+    path: str,
+    verdict: Verdict,
+    counts: dict[str, int],
+    *,
+    app: int = tb.NONE,
+    application_id: str = "",
+    application_name: str = "",
+    spark_version: str = "",
+) -> pd.DataFrame:
+    return tb.INPUTS.frame(
+        {
+            "path": [redact_text(path)],
+            "app": [app],
+            "application_id": [application_id],
+            "application_name": [redact_text(application_name, MAX_NAME)],
+            "spark_version": [spark_version],
+            "status": [str(verdict.status)],
+            "message": [redact_text(verdict.message)],
+            **{name: [counts[name]] for name in _COUNTS},
+        }
+    )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nothing made while reading refers to itself; looking for it costs a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

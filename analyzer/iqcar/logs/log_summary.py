@@ -1,0 +1,253 @@
+"""What a log says of its application without being read whole: its first and last lines.
+
+A folder of a History Server holds thousands of logs of up to gigabytes; a list of them needs the
+name, the user and two times of each.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from iqcar.enums import InputStatus
+from iqcar.logs.collect import MAX_NAME
+from iqcar.logs.decode.codecs import HEAD_BYTES as CODEC_BYTES
+from iqcar.logs.decode.codecs import Codec, decoded_pieces, detect
+from iqcar.logs.decode.streams import DamageError
+from iqcar.logs.events import lenient
+from iqcar.logs.events import structs as ev
+from iqcar.logs.events.event_names import plain_name
+from iqcar.logs.find.storage import open_part, open_source
+from iqcar.logs.text.redact import redact_text
+from iqcar.tables import LAST_PLAUSIBLE_MS
+
+if TYPE_CHECKING:
+    from iqcar.logs.find.log_parts import EventLog, LogPart
+
+MAX_HEAD_BYTES = 4 << 20
+"""Decoded bytes looked at for the application's start (4 MiB). The environment before it takes
+some 100 KB; more than a megabyte only where class paths have thousands of entries."""
+
+ENOUGH_LINES = 200
+"""Lines read after the application's start, to learn its first hosts: executors register there."""
+
+TAIL_BYTES = 64 << 10
+"""Bytes looked at for the application's end (64 KiB): it is the last event, a short one, seldom
+followed by a few events that were late."""
+
+WHOLE_BYTES = 1 << 20
+"""Stored size up to which a compressed log is decoded to its end (1 MiB); a larger one's end is
+not known before it is analysed, because its stream can only be read from the front."""
+
+MAX_DECODED_BYTES = 64 << 20
+"""Decoded bytes after which looking for the end of such a log is given up (64 MiB)."""
+
+MAX_HOSTS = 1000
+"""Hosts kept of one log."""
+
+
+class _Named(msgspec.Struct, gc=False):
+    host: str = msgspec.field(default="", name="Host")
+
+
+class _Line(msgspec.Struct, gc=False):
+    """The fields that the wanted events hold; no two of them use one name differently."""
+
+    event: str = msgspec.field(default="", name="Event")
+    version: str = msgspec.field(default="", name="Spark Version")
+    name: str = msgspec.field(default="", name="App Name")
+    id: str | None = msgspec.field(default=None, name="App ID")
+    time: float = msgspec.field(default=nan, name="Timestamp")
+    user: str | None = msgspec.field(default=None, name="User")
+    attempt: str | None = msgspec.field(default=None, name="App Attempt ID")
+    executor: _Named = msgspec.field(default_factory=_Named, name="Executor Info")
+    task: _Named = msgspec.field(default_factory=_Named, name="Task Info")
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_WANTED = re.compile(
+    rb'"(?:[\w.]*\.)?(?:SparkListener(?:LogStart|Application(?:Start|End)|ExecutorAdded|Task(?:Start|End))'
+    rb'|DBCEventLoggingListenerMetadata)"'
+)
+
+
+_TIMES = re.compile(
+    rb'"(?:Timestamp|Launch Time|Finish Time|(?:Submission|Completion) Time|time)":\s?'
+    rb"(\d{1,15}(?:\.\d{1,3})?)[,}]"
+)
+"""Times of the driver in an event; in a text they would stand behind escaped quotes."""
+
+
+@dataclass
+class Peek:
+    """What the first and last lines of a log say.
+
+    Attributes
+    ----------
+    name, application_id, attempt_id, user, spark_version : str
+        As Spark wrote them, without secrets; empty where not recorded.
+    start_ms, end_ms, last_ms : float
+        Since the epoch: its start, its end, and the last event that was seen; NaN where not seen.
+    status : InputStatus
+        As far as it is known without reading the log.
+    message : str
+        Why it cannot be read, or what is doubtful; empty if nothing.
+    hosts : frozenset of str
+        Hosts of the first and last executors and tasks: some of its hosts, not all.
+    """
+
+    name: str = ""
+    application_id: str = ""
+    attempt_id: str = ""
+    user: str = ""
+    spark_version: str = ""
+    start_ms: float = nan
+    end_ms: float = nan
+    last_ms: float = nan
+    status: InputStatus = InputStatus.COMPLETE
+    message: str = ""
+    hosts: frozenset[str] = frozenset()
+
+
+def peek(log: EventLog) -> Peek:
+    """Read the head and the tail of a log; never more, whatever is in it.
+
+    Raises
+    ------
+    IqcarError
+        If a URL needs a package that is not installed. All else that fails is told in the result.
+    """
+    lines = _Lines()
+    damage = _read_head(log.parts[0], lines)
+    if not lines.events:
+        found = Peek(status=InputStatus.FAILED)
+        found.message = damage or "its first lines are no Spark events"
+        return found
+    end_known = lines.ended or _read_tail(log.parts[-1], lines)
+    if lines.ended or not (end_known or log.in_progress_hint):
+        status = InputStatus.COMPLETE
+    else:
+        status = InputStatus.IN_PROGRESS
+    if log.problem:
+        status = InputStatus.TRUNCATED
+    return Peek(
+        lines.name,
+        lines.id,
+        lines.attempt or log.attempt_id,
+        lines.user,
+        lines.version,
+        lines.start,
+        lines.end if lines.end >= lines.start else nan,
+        lines.last if end_known else nan,
+        status,
+        log.problem,
+        frozenset(lines.hosts),
+    )
+
+
+class _Lines:
+    """Gathers what single lines say."""
+
+    def __init__(self) -> None:
+        self.name = self.id = self.attempt = self.user = self.version = ""
+        self.start = self.end = self.last = nan
+        self.started = self.ended = False
+        self.hosts: set[str] = set()
+        self.events = 0
+
+    def add(self, line: bytes) -> None:
+        """Take in a line, if it is a whole event of a wanted kind."""
+        if not line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+            return
+        is_event = b'"Event"' in line[:MAX_NAME]
+        self.events += is_event
+        if is_event:
+            for time in _TIMES.findall(line):
+                seen_ms = sensible(float(time))
+                if isnan(self.last) or seen_ms > self.last:
+                    self.last = seen_ms
+        if _WANTED.search(line, 0, MAX_NAME) is None:
+            return
+        try:
+            seen = _decode(line)
+        except ev.NOT_FITTING:
+            try:
+                seen = lenient.fit(_Line, lenient.parse(line), lenient.BadNumbers())
+            except ValueError:
+                return
+        self._take(plain_name(seen.event), seen)
+
+    def _take(self, event: str, seen: _Line) -> None:
+        if event == "SparkListenerApplicationStart":
+            self.started = True
+            self.name = redact_text(seen.name, MAX_NAME)
+            self.id = redact_text(seen.id, MAX_NAME)
+            self.attempt = redact_text(seen.attempt, MAX_NAME)
+            self.user = redact_text(seen.user, MAX_NAME)
+            self.start = sensible(seen.time)
+        elif event == "SparkListenerApplicationEnd":
+            self.ended, self.end = True, sensible(seen.time)
+        elif host := seen.executor.host or seen.task.host:
+            if len(self.hosts) < MAX_HOSTS:
+                self.hosts.add(redact_text(host, MAX_NAME))
+        elif seen.version:
+            self.version = redact_text(seen.version, MAX_NAME)
+
+
+def sensible(time_ms: float) -> float:
+    """Return a time in ms since the epoch; NaN for one that no clock shows."""
+    return time_ms if isfinite(time_ms) and 0 < time_ms < LAST_PLAUSIBLE_MS else nan
+
+
+def _read_head(part: LogPart, lines: _Lines) -> str:
+    """Read until some lines after the application's start; return why that failed, if it did."""
+    held, size, after = b"", 0, 0
+    try:
+        with open_part(part) as stream:
+            for chunk in decoded_pieces(stream):
+                size += len(chunk)
+                *whole, held = (held + chunk).split(b"\n")
+                for line in whole:
+                    lines.add(line)
+                    after += lines.started
+                    if after > ENOUGH_LINES:
+                        return ""
+                if size >= MAX_HEAD_BYTES:
+                    return ""
+    except DamageError as error:
+        return str(error)
+    lines.add(held)
+    return "" if size else "empty: no event was written yet, or the log is not a Spark event log"
+
+
+def _read_tail(part: LogPart, lines: _Lines) -> bool:
+    """Read the last lines; tell whether the end of the log could be looked at."""
+    try:
+        with open_part(part) as stream:
+            if not part.member and detect(stream.head(CODEC_BYTES)) is Codec.PLAIN:
+                tail = _stored_tail(part)
+            elif part.size_bytes <= WHOLE_BYTES:
+                tail, size = b"", 0
+                for chunk in decoded_pieces(stream):
+                    size += len(chunk)
+                    if size > MAX_DECODED_BYTES:
+                        return False
+                    tail = (tail + chunk)[-TAIL_BYTES:]
+            else:
+                return False
+    except Exception:  # any backend's own error type: what is there was read once already
+        return False
+    for line in tail.split(b"\n")[1:]:
+        lines.add(line)
+    return True
+
+
+def _stored_tail(part: LogPart) -> bytes:
+    with open_source(part.source, part.within) as file:
+        end = file.seek(0, 2)
+        file.seek(max(0, end - TAIL_BYTES))
+        return file.read(TAIL_BYTES)

@@ -1,0 +1,217 @@
+"""What hosts did: samples of the plugin's events, and of files that ``iqcar sample`` wrote.
+
+Both hold the same objects (docs/listener.md): one per second or so, each part of it optional.
+"""
+
+from __future__ import annotations
+
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from iqcar import tables as tb
+from iqcar.logs.events import lenient
+from iqcar.logs.events import structs as ev
+from iqcar.logs.text.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+
+SAMPLES_EVENT = "org.iqcar.spark.IqcarEventSamples"
+MAX_NAME = 500
+"""Characters kept of a host's name."""
+LARGEST = 1e18
+"""A number beyond it is damage: it would be a size or a counter of no machine. Times are bounded
+by :data:`iqcar.tables.LAST_PLAUSIBLE_MS`."""
+
+DISK_READ, DISK_WRITE, DISK_BUSY_MS = 0, 1, 6
+NET_IN, NET_OUT = 0, 1
+PROCESS_KIND, PROCESS_CPU_MS, PROCESS_RSS = 2, 3, 4
+CPU_MODES = {
+    "cpu_user": ("user", "nice"),
+    "cpu_system": ("system", "irq", "softirq"),
+    "cpu_iowait": ("iowait",),
+    "cpu_steal": ("steal",),
+    "cpu_idle": ("idle",),
+}
+"""Column of ``samples`` → modes of the kernel in it; all modes together are all the time."""
+
+_TEXTS = ("host", "executor")
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_samples(lines: Iterable[bytes]) -> dict[str, list[Any]]:
+    """Read the samples in the plugin's events.
+
+    Parameters
+    ----------
+    lines : iterable of bytes
+        Raw lines of an event log; those of other events are passed over, and so is what is
+        damaged.
+
+    Returns
+    -------
+    dict of str to list
+        The columns of :data:`iqcar.tables.SAMPLES` but ``app``; ``host`` and ``executor`` hold
+        names. One element per sample, in the order of the lines.
+    """
+    columns = no_samples()
+    for line in lines:
+        event = parse(line)
+        if event.get("Event") != SAMPLES_EVENT:
+            continue
+        samples = [sample for sample in _list(event.get("samples")) if isinstance(sample, dict)]
+        dropped = _number(event.get("dropped"))
+        for row, sample in enumerate(samples):
+            lost = dropped if row == 0 and isfinite(dropped) else 0
+            add_sample(columns, sample, _text(event, "host"), _text(event, "executor"), lost)
+    return columns
+
+
+def no_samples() -> dict[str, list[Any]]:
+    """Return the columns of no sample, to add some to."""
+    return {name: [] for name in tb.SAMPLES.column_names() if name != "app"}
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Decode one line; empty where it is no JSON object."""
+    try:
+        found = _decode(line)
+    except ev.NOT_FITTING:
+        try:
+            found = lenient.parse(line)
+        except (ValueError, RecursionError):
+            return {}
+    return found if isinstance(found, dict) else {}
+
+
+def add_sample(
+    columns: dict[str, list[Any]],
+    sample: Mapping[str, Any],
+    host: str,
+    executor: str = "",
+    dropped: float = 0,
+) -> None:
+    """Add one sample to the columns, unless it does not say when it was taken."""
+    time = _number(sample.get("t"))
+    duration = _number(sample.get("dt_ms"))
+    if not (0 < time < tb.LAST_PLAUSIBLE_MS and 0 < duration < tb.LAST_PLAUSIBLE_MS):
+        return
+    row: dict[str, Any] = {
+        "host": lenient.encodable(host),
+        "executor": lenient.encodable(executor),
+        "time_ms": time,
+        "duration_ms": duration,
+        **_host(sample, duration),
+        **_processes(sample),
+        "own_cpu_ms": _number(sample.get("own_cpu_ms")),
+        "dropped": int(dropped),
+    }
+    for name, values in columns.items():
+        is_no_time = name.endswith("_ms") and row[name] > tb.LAST_PLAUSIBLE_MS
+        values.append(nan if is_no_time else row[name])
+
+
+def _host(sample: Mapping[str, Any], duration: float) -> dict[str, float]:
+    cpu, memory, cgroup = (_dict(sample, part) for part in ("cpu", "mem", "cgroup"))
+    disks, nets, psi = (_dict(sample, part) for part in ("disks", "nets", "psi"))
+    has_cpu, has_disks, has_nets = bool(cpu), "disks" in sample, "nets" in sample
+    busy = [_item(disk, DISK_BUSY_MS) for disk in disks.values()]
+    return {
+        "cores": float(len(_list(cpu.get("cores")))) if has_cpu else nan,
+        "busiest_core": _most(cpu.get("cores")),
+        **{
+            # A mode that took no time at all is left out of the line.
+            name: sum(_number(cpu.get(mode, 0.0)) for mode in modes) if has_cpu else nan
+            for name, modes in CPU_MODES.items()
+        },
+        "load1": _item(sample.get("load"), 0),
+        "mem_total_bytes": _number(memory.get("total")),
+        "mem_used_bytes": _number(memory.get("used")),
+        "mem_available_bytes": _number(memory.get("available")),
+        "disk_read_bytes": _sum(disks, DISK_READ) if has_disks else nan,
+        "disk_write_bytes": _sum(disks, DISK_WRITE) if has_disks else nan,
+        "disk_busy": min(_most(busy or [0.0]) / duration, 1.0) if has_disks else nan,
+        "net_in_bytes": _sum(nets, NET_IN) if has_nets else nan,
+        "net_out_bytes": _sum(nets, NET_OUT) if has_nets else nan,
+        **{f"psi_{name}": _item(psi.get(name), 0) for name in ("cpu", "io", "memory")},
+        **{f"stalled_{name}_ms": _item(psi.get(name), 1) for name in ("cpu", "io", "memory")},
+        "cgroup_cpus": _number(cgroup.get("cpus")),
+        "cgroup_mem_limit_bytes": _number(cgroup.get("mem_limit")),
+        "cgroup_mem_used_bytes": _number(cgroup.get("mem_used")),
+        "cgroup_throttled_ms": _number(cgroup.get("throttled_ms")),
+    }
+
+
+def _processes(sample: Mapping[str, Any]) -> dict[str, float]:
+    listed = [p for p in _list(sample.get("procs")) if isinstance(p, list)]
+    found = {}
+    for kind in ("jvm", "python"):
+        own = [p for p in listed if len(p) > PROCESS_RSS and p[PROCESS_KIND] == kind]
+        cpu, rss = ([_item(p, place) for p in own] for place in (PROCESS_CPU_MS, PROCESS_RSS))
+        found[f"{kind}_cpu_ms"] = sum(cpu) if own else nan
+        found[f"{kind}_rss_bytes"] = sum(rss) if own else nan
+    return found
+
+
+def _number(value: Any) -> float:
+    """Return a plausible number of zero or more, else NaN."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return nan
+    return float(value) if 0 <= value < LARGEST else nan
+
+
+def _item(values: Any, place: int) -> float:
+    return _number(values[place]) if isinstance(values, list) and len(values) > place else nan
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(sample: Mapping[str, Any], part: str) -> dict[str, Any]:
+    value = sample.get(part)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(event: Mapping[str, Any], name: str) -> str:
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _sum(devices: dict[str, Any], place: int) -> float:
+    return sum(n for n in (_item(d, place) for d in devices.values()) if isfinite(n))
+
+
+def _most(values: Any) -> float:
+    return max((n for n in map(_number, _list(values)) if isfinite(n)), default=nan)
+
+
+def samples_frame(
+    columns: Mapping[str, list[Any]], app: int, hosts: dict[str, int], executors: Mapping[str, int]
+) -> pd.DataFrame:
+    """Build the ``samples`` table of one application.
+
+    Parameters
+    ----------
+    columns : mapping
+        From :func:`decode_samples`.
+    app : int
+        Row of the application; −1 for samples taken outside Spark.
+    hosts : dict of str to int
+        Row of each host; a host that is not in it is added.
+    executors : mapping of str to int
+        Row of each executor id.
+    """
+    names = [redact_text(name, MAX_NAME) for name in columns["host"]]
+    return tb.SAMPLES.frame(
+        {
+            **columns,
+            "app": [app] * len(names),
+            "host": [hosts.setdefault(name, len(hosts)) if name else tb.NONE for name in names],
+            "executor": [executors.get(name, tb.NONE) for name in columns["executor"]],
+        }
+    )

@@ -1,0 +1,128 @@
+"""Reading all the logs a user names: in this process, or in several where it pays."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iqcar.logs.find.locate import EventLog, Unreadable, locate
+from iqcar.logs.ingest import failed, ingest
+from iqcar.logs.log_workers import ingest_in_processes
+from iqcar.logs.merge import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iqcar.tables import Tables
+
+BYTES_WORTH_A_PROCESS = 8_000_000
+"""Stored bytes per process from which several pay: a new process needs half a second to start,
+in which one reads about 8 MB of zstd."""
+
+
+@dataclass(frozen=True)
+class ReadProgress:
+    """How far the reading is."""
+
+    path: str
+    """The log being read."""
+    read_bytes: int
+    """Stored bytes read so far, of all logs."""
+    total_bytes: int
+    """Stored bytes of all logs."""
+
+
+def read_logs(
+    paths: Sequence[str | Path | EventLog],
+    *,
+    processes: int | None = None,
+    progress: Callable[[ReadProgress], None] | None = None,
+) -> Tables:
+    """Read Spark event logs into tables.
+
+    Parameters
+    ----------
+    paths : sequence of path or EventLog
+        Files, directories, globs, rolling directories, zips, or URLs; logs that ``locate`` found
+        before come first and are read where it found them.
+    processes : int, optional
+        Processes to read with; by default as many as there are cores, files and bytes for.
+    progress : callable, optional
+        Called with a :class:`ReadProgress` from time to time, always from the calling thread.
+
+    Returns
+    -------
+    Tables
+        One ``inputs`` row per log found, readable or not. ``queries`` is empty, and so are the
+        columns that later steps fill.
+
+    Raises
+    ------
+    IqcarError
+        If a URL needs a package that is not installed.
+    """
+    found: list[EventLog | Unreadable] = [one for one in paths if isinstance(one, EventLog)]
+    found += locate([one for one in paths if not isinstance(one, EventLog)])
+    logs = [one for one in found if isinstance(one, EventLog)]
+    sizes = [sum(part.size_bytes for part in log.parts) for log in logs]
+    report = _Reporter(sum(sizes), progress)
+    count = _processes(processes, sizes)
+    if count > 1:
+        read = ingest_in_processes(logs, sizes, count, report)
+    else:
+        read = []
+        helpers = (_cores() if processes is None else processes) - 1
+        for log, size in zip(logs, sizes, strict=True):
+            tell = lambda done, path=log.path: report(path, done)  # noqa: E731
+            read.append(ingest(log, tell, helpers))
+            report.finish(log.path, size)
+    tables = iter(read)
+    return merge(
+        [
+            next(tables) if isinstance(one, EventLog) else failed(one.path, one.message)
+            for one in found
+        ]
+    )
+
+
+def _processes(wanted: int | None, sizes: list[int]) -> int:
+    """Return how many processes to use; never more than logs."""
+    if wanted is not None:
+        return max(1, min(wanted, len(sizes)))
+    worth = sum(sizes) // BYTES_WORTH_A_PROCESS
+    # One huge log among small ones is read no faster by several processes.
+    worth = min(worth, sum(sizes) // max(max(sizes, default=1), 1) + 1)
+    return max(1, min(_cores(), len(sizes), worth))
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class _Reporter:
+    """Adds up the progress of all logs."""
+
+    def __init__(self, total: int, progress: Callable[[ReadProgress], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._reading: dict[str, int] = {}
+
+    def __call__(self, path: str, read: int) -> None:
+        self._reading[path] = read
+        self._tell(path)
+
+    def finish(self, path: str, size: int) -> None:
+        self._reading.pop(path, None)
+        self._done += size
+        self._tell(path)
+
+    def _tell(self, path: str) -> None:
+        if self._progress is not None:
+            read = min(self._done + sum(self._reading.values()), self._total)
+            self._progress(ReadProgress(path, read, self._total))

@@ -1,0 +1,165 @@
+"""Columns of the tasks of one log, collected block by block."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.logs.events.wait_metrics import DeclaredWaits
+from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS
+from iqcar.logs.tasks.wait_columns import wait_columns
+from iqcar.tables import LAST_PLAUSIBLE_MS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iqcar.logs.tasks.task_lines import TaskBlock
+
+    Numbers = NDArray[np.float64]
+
+MOST_REASONS = 10_000
+"""Distinct reasons for failure that are kept of one log, 400 characters each; others are empty."""
+QUANTITIES = NUMBERS[NUMBERS.index("deserialize_ms") :]
+"""Those among them that are durations, sizes or counts, and so never negative."""
+_NANOSECONDS = ("deserialize_cpu_ms", "cpu_ms", "shuffle_write_ms")
+"""Spark keeps CPU times and the shuffle write time in ns, everything else in ms."""
+_NS_PER_MS = 1e6
+_TASK_ID = NUMBERS.index("task_id")
+_TIMES = [NUMBERS.index("launch_ms"), NUMBERS.index("finish_ms")]
+_IMPLAUSIBLE = 2.0**63
+"""No size, and no time in ns, reaches this: Spark counts in 64-bit integers."""
+
+
+class Codes(dict[str, int]):
+    """Numbers texts in the order of their first appearance."""
+
+    def __missing__(self, text: str) -> int:
+        """Give a new text the next number."""
+        code = self[text] = len(self)
+        return code
+
+
+class TaskColumns:
+    """Collects tasks as columns.
+
+    Attributes
+    ----------
+    rows : int
+        Tasks so far.
+    bad_numbers : int
+        Numbers that made no sense; known after :meth:`columns`.
+    codes : dict of str to Codes
+        Codes of each column of TEXTS.
+    failures : list of tuple
+        Row of each task whose end is no success, and a position in ``reasons``.
+    reasons : dict of tuple to int
+        Why, in a line, and the id of the executor from which could not be fetched.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bad_numbers = 0
+        self.codes = {name: Codes() for name in TEXTS}
+        self.failures: list[tuple[int, int]] = []
+        self.reasons: dict[tuple[str, str], int] = {("", ""): 0}
+        self._codes_of: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._blocks: deque[tuple[Numbers, NDArray[np.int32]]] = deque()
+        self._waits: list[Numbers] = []
+
+    def add(self, block: TaskBlock) -> Numbers:
+        """Append the tasks of a block; return their numbers."""
+        self.bad_numbers += block.bad_numbers
+        numbers = np.frombuffer(block.rows).reshape(-1, len(NUMBERS) + 1)
+        if not len(numbers):
+            return numbers
+        table = np.array([self._codes_of.get(one) or self._number(one) for one in block.texts])
+        self._blocks.append((numbers, table[numbers[:, -1].astype(np.intp)].astype(np.int32)))
+        for row, *why in block.failures:
+            self.failures.append((self.rows + row, self._reason(*why)))
+        self.rows += len(numbers)
+        return numbers
+
+    def add_waits(self, waits: Numbers, first_row: int) -> None:
+        """Append metrics of waits: row after the first one, kind, accumulator, update of each."""
+        self._waits.append(waits + np.array([first_row, 0.0, 0.0, 0.0]))
+
+    def since(self, time_ms: float) -> TaskColumns:
+        """Return a copy without the tasks that ended before a time.
+
+        The copy shares codes and reasons with this one; this one keeps its tasks.
+        """
+        part = TaskColumns()
+        part.bad_numbers, part.codes, part._codes_of = self.bad_numbers, self.codes, self._codes_of
+        part.reasons = self.reasons
+        numbers = np.concatenate(
+            [np.empty((0, len(NUMBERS) + 1)), *(one for one, _ in self._blocks)]
+        )
+        codes = np.concatenate(
+            [np.empty((0, len(TEXTS)), np.int32), *(one for _, one in self._blocks)]
+        )
+        kept: NDArray[np.bool_] = np.any(numbers[:, _TIMES] >= time_ms, axis=1)
+        part.rows = int(kept.sum())
+        part._blocks.append((numbers[kept], codes[kept]))
+        row = np.cumsum(kept) - 1
+        part.failures = [(int(row[at]), why) for at, why in self.failures if kept[at]]
+        waits = np.concatenate([np.empty((0, 4)), *self._waits])
+        waits = waits[kept[waits[:, 0].astype(np.intp)]]
+        waits[:, 0] = row[waits[:, 0].astype(np.intp)]
+        part._waits = [waits]
+        return part
+
+    def task_ids(self) -> Numbers:
+        """Return the ids of the tasks, in their order."""
+        return np.concatenate([np.empty(0), *(one[:, _TASK_ID] for one, _ in self._blocks)])
+
+    def _reason(self, why: str, source: str) -> int:
+        if len(self.reasons) >= MOST_REASONS:
+            return self.reasons.get((why, source), 0)
+        return self.reasons.setdefault((why, source), len(self.reasons))
+
+    def _number(self, texts: tuple[str, ...]) -> tuple[int, ...]:
+        named = zip(TEXTS, texts, strict=True)
+        codes = self._codes_of[texts] = tuple(self.codes[name][text] for name, text in named)
+        return codes
+
+    def columns(self, declared: DeclaredWaits | None = None) -> dict[str, NDArray[Any]]:
+        """Return all columns: numbers as float64 (times in ms), texts as codes, metrics of waits.
+
+        The collected tasks are used up, so that they are not in memory twice.
+
+        Parameters
+        ----------
+        declared : DeclaredWaits, optional
+            What the plans say of the metrics.
+        """
+        columns: dict[str, NDArray[Any]] = {name: np.empty(self.rows) for name in NUMBERS}
+        columns.update({name: np.empty(self.rows, np.int32) for name in TEXTS})
+        done = 0
+        while self._blocks:
+            block, codes = self._blocks.popleft()
+            to = slice(done, done + len(block))
+            for column, name in enumerate(NUMBERS):
+                columns[name][to] = block[:, column]
+            for column, name in enumerate(TEXTS):
+                columns[name][to] = codes[:, column]
+            done += len(block)
+        found = np.concatenate([np.empty((0, 4)), *self._waits])
+        self._waits = []
+        waits = wait_columns(found, self.rows, declared or DeclaredWaits())
+        columns.update(waits)
+        peak = columns.pop("peak_accumulable")
+        np.copyto(columns["peak_memory_bytes"], peak, where=~np.isnan(peak))
+        for name in (*QUANTITIES, *waits):
+            values = columns[name]
+            in_ms = name.endswith("_ms") and name not in _NANOSECONDS
+            wrong = (values < 0) | (values >= (LAST_PLAUSIBLE_MS if in_ms else _IMPLAUSIBLE))
+            self.bad_numbers += int(wrong.sum())
+            values[wrong] = np.nan
+        for name in _NANOSECONDS:
+            columns[name] /= _NS_PER_MS
+        # Photon writes shuffle files itself, and Spark counts 0.
+        own, vendors = columns["shuffle_write_ms"], columns.pop("vendor_write_ms")
+        np.copyto(own, vendors, where=~(own > 0) & (vendors > 0))
+        return columns

@@ -1,0 +1,245 @@
+"""Keeping secrets out of tables: what users write into descriptions, SQL and error messages.
+
+Text is searched for what looks like a secret, and cut to a bounded length. The Spark plugin does
+the same (Secrets.java), because names that users gave are compared. Of a setting the name decides
+too: where it names a secret, nothing of its value is kept.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from iqcar.logs.text.linear import (
+    BLANK,
+    START,
+    WORD,
+    Replacement,
+    compiled,
+    encoded,
+    replacement,
+)
+from iqcar.logs.text.sealed_keys import without_keys
+from iqcar.logs.text.token_shapes import look_alike, secret_places, token_shapes
+
+REDACTED = "*(redacted)"
+"""What stands in a secret's place; Spark writes `*********(redacted)`."""
+
+MAX_TEXT = 10_000
+"""Characters kept of one text: a generated SQL statement can have millions."""
+
+_REMEMBERED, _SHORT = 4096, 300
+"""So many texts of up to so many characters are remembered with what became of them: the same few
+names stand in thousands of events. 5 MB at most."""
+
+_SETTINGS, _SHORT_SETTING = 1024, 3_000
+"""So many settings of up to so many characters are remembered likewise: each job repeats those of
+its application, the long options of a JVM among them. 6 MB at most."""
+
+_SENSITIVE = (
+    r"(?:secret|pass(?:word|wd|phrase|code)|pwd|token|credential"
+    r"|shared[._\- ]?access[._\- ]?signature"
+    r"|(?:access|account|api|private|client|auth|sas|(?:en|de)cryption|signing|master)[._\- ]?key)"
+)
+"""Spark's own default (spark.redaction.regex: secret, password, token, access key) and more."""
+
+_OPTION = _SENSITIVE.replace(r"[._\- ]?", r"[_\-]?")
+"""Such a word in an option of a command."""
+
+_NAMED = rf"(?i:{_SENSITIVE})[{WORD}.\-]*[\"'`]?"
+"""A name that holds such a word, up to its end."""
+
+_QUOTED = (
+    r"\"(?:[^\"\\]|\\(?s:.))*(?:\"|\\?\z)"
+    r"|'(?:[^'\\]|\\(?s:.)|'')*(?:'|\\?\z)"
+)
+"""Quoted text; its end may have been cut off."""
+
+_NO_LETTER = "(?:^|[^A-Za-z0-9])"
+_BARE = rf"\*\(redacted\)|[^{BLANK},;&)\]}}\"']+"
+_ARGUMENT = rf"{_QUOTED}|[^{BLANK}|;]+"
+_SCHEMES = r"(?i:bearer|basic|negotiate|apikey|authorization[\"']?[ \t]?[:=][ \t]?[\"']?token)"
+
+_BEFORE = (START, "(?i)" + START, _NO_LETTER, rf"(?:^|[^{WORD}+/])")
+"""How patterns begin that look at one character before, which may end what was just replaced."""
+
+_PROSE = frozenset(
+    b"a an the not null no none distinct true false unknown empty blank set unset missing required"
+    b" optional invalid valid wrong incorrect correct expired ok too still now used needed".split()
+)
+"""What follows `is` where it is no secret: `token IS NOT NULL`, `the password is wrong`."""
+
+
+def _sign(pattern: str) -> Replacement:
+    return replacement("", pattern, REDACTED, back=pattern.startswith(_BEFORE))
+
+
+def _unless(pattern: str, harmless: frozenset[bytes] | None) -> Replacement:
+    """Replace what a pattern finds but some words; where none are given, but any plain word."""
+    mark = REDACTED.encode()
+
+    def instead(match: Any) -> bytes:
+        found: bytes = match[1]
+        word = found.rstrip(b".!?").lower()
+        plain = word in harmless if harmless else found.isalpha() and found[1:].islower()
+        return found if plain else mark
+
+    return Replacement(b"", compiled(pattern), instead, back=pattern.startswith(_BEFORE))
+
+
+def _listed(match: Any) -> bytes:
+    """Leave the word `value` that stands behind the name of a secret: what follows it is one."""
+    found: bytes = match[1]
+    return found if found.strip(b"\"'").lower() == b"value" else REDACTED.encode()
+
+
+_RULES = (
+    *(_sign(place) for place in secret_places()),
+    # A PEM block; its end may have been cut off.
+    _sign(
+        r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY"
+        r"(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----|\z))"
+    ),
+    # scheme://user:password@host; a password may hold @
+    _sign(rf"://([^{BLANK}/@:'\"]*:[^{BLANK}@'\"]*(?:@[^{BLANK}'\"/?#,;@]*)*)@"),
+    # Authorization: Bearer x, Basic x
+    _unless(rf"{START}{_SCHEMES}[{BLANK}]+([{WORD}\-.~+/]{{8,}}=*)", None),
+    # Cookie: name=value; name=value
+    _sign(rf"(?i){START}cookie:[{BLANK}]*([{WORD}.\-]+=[^\n'\"]+)"),
+    # "some.password": "value", password = 'value', secret -> value
+    _sign(rf"{_NAMED}[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"),
+    # PASSWORD 'x', option("password", "x")
+    Replacement(
+        b"", compiled(rf"{_NAMED}(?:[{BLANK}]*,[{BLANK}]*|[{BLANK}]+)({_QUOTED})"), _listed
+    ),
+    # the password is x
+    _unless(rf"{_NAMED}[{BLANK}]+(?i:is|was)[{BLANK}]*:?[{BLANK}]+({_QUOTED}|{_BARE})", _PROSE),
+    # IDENTIFIED BY x
+    _sign(rf"(?i:identified[{BLANK}]+by)[{BLANK}]+({_QUOTED}|{_BARE})"),
+    # --password x
+    _sign(
+        rf"(?:^|[^{WORD}\-])-[{WORD}\-]*(?i:{_OPTION})[{WORD}\-]*[{BLANK}]+"
+        rf"([^{BLANK}\-=][^{BLANK}]*)"
+    ),
+    # mysql -px, sshpass -p x, curl -u user:x
+    _sign(rf"{START}(?:mysql|mariadb)[a-z_\-]{{0,20}}[ \t](?:[^\n|;]*?[ \t])?-p({_ARGUMENT})"),
+    _sign(rf"{START}sshpass[{BLANK}]+-p[{BLANK}]*({_ARGUMENT})"),
+    _sign(
+        rf"{START}(?:curl|wget)[ \t](?:[^\n|;]*?[ \t])?(?:-u|--user)[{BLANK}=]?[\"']?"
+        rf"[^{BLANK}:'\"|;]*:([^{BLANK}'\"|;]+)"
+    ),
+    # Oracle: jdbc:oracle:thin:user/password@host, user/password@host:1521/name, sqlplus u/p@name
+    _sign(rf"(?i:jdbc:oracle:[a-z0-9]{{1,10}}:)[A-Za-z0-9_$#]{{0,64}}/([^{BLANK}@'\"]{{1,128}})@"),
+    _sign(
+        rf"(?:^|[{BLANK}'\"=(,])[A-Za-z0-9_$#]{{1,30}}/([^{BLANK}@/'\"]{{1,64}})@"
+        r"(?://|[A-Za-z0-9.\-]{1,100}:[0-9]{2,5}[/:])"
+    ),
+    _sign(
+        rf"{START}(?i:sqlplus|sqlldr|expdp|impdp|rman|connect|conn)(?:[{BLANK}][^{BLANK}]{{1,30}})"
+        rf"{{0,3}}?[{BLANK}][A-Za-z0-9_$#]{{1,30}}/([^{BLANK}@/'\"]{{1,64}})@"
+    ),
+    # user:pa@ss@host without a scheme
+    _sign(
+        rf"(?:^|[{BLANK}'\"=(,])[A-Za-z0-9_.\-]{{1,64}}:"
+        rf"([^{BLANK}@/'\",;:]{{1,64}}@[^{BLANK}@/'\",;:]{{1,64}})@[A-Za-z0-9]"
+    ),
+    # Signed URLs: sig=, X-Amz-Signature=
+    _sign(
+        r"(?i:[?&](?:sig|signature|x-(?:amz|goog)-[A-Za-z0-9\-]{1,40}|se|sp)=)"
+        rf"([^&{BLANK}'\"]+)"
+    ),
+    # Tokens known by their shape
+    _sign(rf"{_NO_LETTER}({token_shapes()})"),
+    # 88 characters of base64 that end in ==: an Azure storage key; 40: an AWS secret key.
+    _sign(rf"(?:^|[^{WORD}+/])([A-Za-z0-9+/]{{86}}==)"),
+    Replacement(
+        b"",
+        compiled(rf"(?:^|[^{WORD}+/=.\-])([A-Za-z0-9+/]{{40}})(?:\z|[^{WORD}+/=.\-])"),
+        lambda match: REDACTED.encode() if _is_mixed(match[1]) else match[1],
+    ),
+)
+
+_SECRET_SETTING = compiled(rf"(?i:{_SENSITIVE}|passwd|\bsas\b|connection.?string)")
+"""Names of settings whose values are kept from tables whatever they are."""
+
+_HINT = compiled(
+    rf"(?i:{_SENSITIVE}|bearer|basic|negotiate|apikey|cookie:|identified|[?&;][a-z_\-]{{2,20}}="
+    r"|passw?d?[\"']?[=:]|-[a-z\-]{0,40}pass|value\\{0,8}[\"']?[ \t]*[:=>]"
+    r"|auth(?:orization)?\\{0,8}[\"']?[ \t]*[:=]|x-auth|bind(?:pw|cred)"
+    r"|pw[\"']?[:=]|(?:root|user)pw|ls0tls1c|:[0-9*]{1,5}:"
+    r"|(?:beeline|mongo[a-z]*|impala-shell|presto|trino|vertica|redis-cli|sqlcmd|bcp|isql|osql|tsql"
+    r"|smbclient|ldap[a-z]+|vsql)[ \t]|(?:https?|git|ssh)://[^/ ]{1,200}@"
+    r"|crypt|sshpass|mysql|mariadb|curl|wget)|-----BEGIN|:[^/@]{0,64}@|/[^@/]{0,200}@|://[^/@:]*:"
+    rf"|[A-Za-z0-9+/]{{40}}|{_NO_LETTER}(?:{token_shapes()})"
+)
+"""Text without any of this holds no secret that the rules know; most text is done here."""
+
+
+def redact_text(text: str | None, limit: int = MAX_TEXT) -> str:
+    """Return a text without its secrets, cut to a length.
+
+    Parameters
+    ----------
+    text : str or None
+        A description, SQL statement or message from the log.
+    limit : int
+        Characters to keep at most; the rest is dropped before the search, never after it.
+
+    >>> redact_text("CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password 'hunter2')")
+    "CREATE TABLE t OPTIONS (url 'jdbc:x://h/db', password *(redacted))"
+    """
+    if not text:
+        return ""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return _remembered(text) if len(text) <= _SHORT else _redacted(text)
+
+
+def redact_setting(key: str, value: str, limit: int) -> tuple[str, str]:
+    """Return name and value of a setting without secrets, both cut to a length.
+
+    >>> redact_setting("spark.ssl.keyPassword", "two words", 99)
+    ('spark.ssl.keyPassword', '*(redacted)')
+    """
+    is_short = len(key) + len(value) <= _SHORT_SETTING
+    return (_remembered_setting if is_short else _redacted_setting)(key, value, limit)
+
+
+def _redacted_setting(key: str, value: str, limit: int) -> tuple[str, str]:
+    if value and _SECRET_SETTING.search(encoded(key)) is not None:
+        return redact_text(key, limit), REDACTED
+    if len(key) + len(value) <= limit and _HINT.search(encoded(f"{key}\n{value}")) is None:
+        return key, value
+    return redact_text(key, limit), redact_text(value, limit)
+
+
+@lru_cache(1)
+def _look_alike() -> Replacement:
+    """Return the rule for names of secrets with letters that look like those of ASCII."""
+    words = (
+        "secret|pass(?:word|wd|phrase|code)|pwd|token|credential|(?:access|api|private)[._\\- ]?key"
+    )
+    return _sign(
+        rf"(?i:{look_alike(words)})[{WORD}.\-]*[\"'`]?"
+        rf"[{BLANK}]*(?:=>|->|===|==|=|:=|::|:)[{BLANK}]*({_QUOTED}|{_BARE})"
+    )
+
+
+def _redacted(text: str) -> str:
+    stored = encoded(text)
+    if not text.isascii():
+        stored = _look_alike().apply(stored)
+    if _HINT.search(stored) is None:
+        return text if text.isascii() else stored.decode("utf-8", "replace")
+    for rule in _RULES:
+        stored = rule.apply(stored)
+    return without_keys(stored, REDACTED.encode()).decode("utf-8", "replace")
+
+
+_remembered = lru_cache(_REMEMBERED)(_redacted)
+_remembered_setting = lru_cache(_SETTINGS)(_redacted_setting)
+
+
+def _is_mixed(key: bytes) -> bool:
+    """Tell whether base64 has small and capital letters and digits: no path and no word has."""
+    return key.lower() != key != key.upper() and any(48 <= each <= 57 for each in key)

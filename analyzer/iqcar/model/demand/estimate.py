@@ -1,0 +1,138 @@
+"""Estimate what every stage could have done in each device, and what its tasks lost there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from iqcar.enums import REQUESTS, Request
+from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, Contention, contention, usable
+from iqcar.model.demand.demand_tables import CAPACITIES, INFERRED, OWN_RATES, PRIOR
+from iqcar.model.demand.device import fit_device
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.model.demand.contention import StageRates
+    from iqcar.model.demand.device import Device
+    from iqcar.model.demand.load import Load
+
+ONE_CORE = 1.0
+"""Highest own rate of a task at the processor."""
+LEAST = {Request.RUN_QUEUE: ENOUGH_MS}
+"""Least data of a task whose speed means something, where that is not bytes."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What tasks could have done in each device, by request; no entry where nothing is known.
+
+    Attributes
+    ----------
+    devices : dict of Request to Device
+    contention : dict of Request to Contention
+        Of all tasks: 0 where nothing is known.
+    rates : dict of Request to StageRates
+    """
+
+    devices: dict[Request, Device] = field(default_factory=dict)
+    contention: dict[Request, Contention] = field(default_factory=dict)
+    rates: dict[Request, StageRates] = field(default_factory=dict)
+
+    def capacities(self) -> pd.DataFrame:
+        """Return what the device of each host can do, as a frame of :data:`CAPACITIES`."""
+        parts = [
+            {
+                "host": np.arange(len(device.slower)),
+                "request": np.full(len(device.slower), REQUESTS.index(request)),
+                "capacity": device.per_host,
+                "identified": np.full(len(device.slower), device.identified),
+                "contended": np.full(len(device.slower), device.contended),
+                "relative_speed": np.exp(device.slower),
+                "noise": np.full(len(device.slower), device.noise),
+                "tasks": np.full(len(device.slower), device.tasks),
+            }
+            for request, device in self.devices.items()
+        ]
+        return CAPACITIES.frame(_stacked(parts)) if parts else CAPACITIES.empty()
+
+    def own_rates(self) -> pd.DataFrame:
+        """Return the own rates of stages, as a frame of :data:`OWN_RATES`."""
+        parts = [
+            {
+                "stage": rates.stage,
+                "request": np.full(len(rates.stage), REQUESTS.index(request)),
+                "tasks": rates.tasks,
+                "own_rate": rates.rate,
+                "low": rates.low,
+                "high": rates.high,
+                "identified": rates.identified,
+                "evidence": np.where(rates.identified, INFERRED, PRIOR),
+            }
+            for request, rates in self.rates.items()
+        ]
+        return OWN_RATES.frame(_stacked(parts)) if parts else OWN_RATES.empty()
+
+
+def _stacked(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
+    """Estimate every device that enough tasks used.
+
+    Parameters
+    ----------
+    loads : dict of Request to Load
+        From :func:`iqcar.causes.blame.loads.find_loads`.
+    n_hosts : int
+    """
+    samples = {
+        request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
+        for request, load in loads.items()
+    }
+    return fit_sampled(samples, n_hosts)
+
+
+def fit_sampled(samples: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
+    """Estimate devices from samples of usable tasks; parameters as of :func:`fit_devices`."""
+    devices = {}
+    # Its products of small matrices take up to ten times as long on several threads.
+    with _libraries().limit(limits=1, user_api="blas"):
+        for request, load in samples.items():
+            most = ONE_CORE if request is Request.RUN_QUEUE else np.inf
+            device = fit_device(load, n_hosts, most)
+            if device is not None:
+                devices[request] = device
+    return devices
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Find NumPy's library of linear algebra; it takes some ms, so once per process."""
+    return ThreadpoolController()
+
+
+def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) -> Demand:
+    """Compute what every task lost in the devices, and the own rates of stages.
+
+    Parameters
+    ----------
+    loads : dict of Request to Load
+        From :func:`iqcar.causes.blame.loads.find_loads`.
+    devices : dict of Request to Device
+        From :func:`fit_devices`, of these tasks or of more on the same hosts.
+    """
+    found = Demand(devices)
+    for request in (one for one in loads if one in devices):
+        device, load = devices[request], loads[request]
+        rows = usable(load, LEAST.get(request, ENOUGH_BYTES))
+        some, found.rates[request] = contention(load, device, rows)
+        whole = np.zeros((len(some), len(load.data)))
+        whole[:, rows] = some
+        found.contention[request] = Contention(*whole)
+    return found

@@ -1,0 +1,151 @@
+"""List gaps in the plugin's records: tasks without a record, unknown waits, load from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.base.limits import LEAST_DOUBT
+from iqcar.enums import Request
+from iqcar.model.demand.outside_load import outside_load
+from iqcar.model.waits import MISSING, evidence_column
+from iqcar.tables import recorded_applications, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats
+
+GONE_MS = 10_000.0
+"""A task was lost with its executor if the executor was removed within this time of its end: Spark
+notices a lost executor by a missed heartbeat, and heartbeats come every 10 s."""
+
+OUTSIDE_SHARE = 0.1
+"""Share of a host's processors used by programs other than the executors above which they are
+mentioned: a tenth of two cores delays a task that needs one core noticeably."""
+
+_SAMPLERS = {
+    "off": "the sampler was switched off (spark.iqcar.sample.period = 0)",
+    "dead": "the sampler had stopped",
+}
+
+
+def has_record(tables: Tables) -> Flags:
+    """Return whether the plugin measured each task: ndarray of shape (n_tasks,), bool."""
+    has = np.zeros(len(tables.tasks), bool)
+    has[tables.task_records["task"].to_numpy(np.int64)] = True
+    return has
+
+
+def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
+    """List what is missing from the records of applications that ran with the plugin.
+
+    Parameters
+    ----------
+    tables : Tables
+    waits : DataFrame of WAITS
+
+    Yields
+    ------
+    str
+        One sentence each; none if no task has a record.
+    """
+    if len(tables.task_records) == 0:
+        return
+    has = has_record(tables)
+    duration = waits["duration_ms"].to_numpy(np.float64)
+    app = tables.tasks["app"].to_numpy(np.int64)
+    running = (tables.tasks["status"] == "running").to_numpy(bool)
+    with_plugin = np.append(recorded_applications(tables), False)
+    recorded = with_plugin[app] & ~running
+    lacking = recorded & ~has
+    if lacking.any():
+        share = float(duration[lacking].sum()) / max(float(duration[recorded].sum()), 1.0)
+        reasons = ", ".join(f"{count} {why}" for why, count in _reasons(tables, lacking))
+        yield (
+            f"{int(lacking.sum())} of {int(recorded.sum())} task ends have no record of the plugin "
+            f"({reasons}): {share:.0%} of the task time there is not measured"
+        )
+    yield from _sampler_doubts(tables, duration)
+    failures = int(tables.task_records["failures"].max())
+    if failures:
+        yield (
+            f"the plugin counted up to {failures} failures of its own code in one executor (see "
+            "the executor's log): records may be missing"
+        )
+    memory = waits[evidence_column(Request.EXECUTION_MEMORY)].to_numpy() == MISSING
+    share = float(duration[memory & ~running].sum()) / max(float(duration.sum()), 1.0)
+    if share >= LEAST_DOUBT:
+        yield (
+            f"waits for memory and locks were not measured for {share:.0%} of all task time: they "
+            "are missing there, not zero"
+        )
+
+
+def _sampler_doubts(tables: Tables, duration: Floats) -> Iterator[str]:
+    sampler = np.array(texts(tables.task_records, "sampler"), dtype=object)
+    rows = tables.task_records["task"].to_numpy(np.int64)
+    for state in sorted({state for state in sampler if state}):
+        mine = rows[sampler == state]
+        share = float(duration[mine].sum()) / max(float(duration.sum()), 1.0)
+        why = _SAMPLERS.get(state, f"the sampler was {state}")
+        yield (
+            f"{why} for {len(mine)} tasks ({share:.0%} of all task time): their waits for locks "
+            "and memory are unknown"
+        )
+
+
+def outside_doubts(tables: Tables) -> Iterator[str]:
+    """List the hosts on which processes other than the executors used the processors.
+
+    Parameters
+    ----------
+    tables : Tables
+        ``samples`` and ``hosts`` are used.
+
+    Yields
+    ------
+    str
+        One sentence per sampled host where they used more than :data:`OUTSIDE_SHARE`: CPU waits
+        that those processes caused stay unattributed.
+    """
+    load = outside_load(tables)
+    names = texts(tables.hosts, "host")
+    for row in np.flatnonzero(load.outside_ms > OUTSIDE_SHARE * load.capacity_ms).tolist():
+        cores = load.outside_ms[row] / load.sampled_ms[row]
+        of = load.capacity_ms[row] / load.sampled_ms[row]
+        yield (
+            f"on {names[row]} processes other than its executors (other programs, and workers of "
+            f"other hosts' names on the same machine) used {cores:.1f} of {of:.0f} processors over "
+            f"the {load.sampled_ms[row] / 1e3:,.0f} s that were sampled: waits for the processor "
+            "that they caused stay unattributed"
+        )
+
+
+def _reasons(tables: Tables, lacking: Flags) -> list[tuple[str, int]]:
+    """Count the tasks without a record by likely reason."""
+    tasks, rows = tables.tasks, np.flatnonzero(lacking)
+    status = tasks["status"].astype(object).to_numpy()[rows]
+    executor, stage = (tasks[name].to_numpy(np.int64)[rows] for name in ("executor", "stage"))
+    finish = tasks["finish_ms"].to_numpy(np.float64)[rows]
+    gone = np.zeros(len(rows), bool)
+    if len(tables.executors):
+        removed = tables.executors["removed_ms"].to_numpy(np.float64)[np.maximum(executor, 0)]
+        gone = (executor >= 0) & (np.abs(removed - finish) <= GONE_MS)
+    failure = texts(tables.stages, "failure_reason")
+    fetch = np.array([s >= 0 and "FetchFailed" in failure[s] for s in stage.tolist()], bool)
+    aborted = np.array([s >= 0 and bool(failure[s]) for s in stage.tolist()], bool)
+    failed, killed, good = (status == name for name in ("failed", "killed", "success"))
+    kinds = (
+        ("lost with their executor", failed & gone),
+        ("in stages that could not fetch their shuffle blocks", failed & ~gone & fetch),
+        ("failed", failed & ~gone & ~fetch),
+        ("killed", killed),
+        ("succeeded after their stage was aborted", good & aborted),
+        ("succeeded, where the plugin was missing or failed", good & ~aborted),
+    )
+    return [(why, int(which.sum())) for why, which in kinds if which.any()]

@@ -1,0 +1,315 @@
+"""Group jobs into queries, and give each query a name and a fingerprint.
+
+A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
+job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
+run of the same recurring query: rules match on it. It holds a name without dates, times, ids and
+numbers of runs (:mod:`iqcar.logs.text.name_family`). Where Spark Connect describes a request,
+which says nothing of the query, the fingerprint is that of the plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from iqcar.enums import QueryBy
+from iqcar.logs.events.connect_requests import CONNECT
+from iqcar.logs.text.name_family import family, tells_apart
+from iqcar.tables import NONE, QUERIES, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import pandas as pd
+
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+NAME_IN_FINGERPRINT = 120
+"""Characters up to which a name stands in a fingerprint as it is; longer ones are hashed."""
+
+_BROADCAST = "broadcast exchange"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+class _Key(NamedTuple):
+    """What jobs of one query have in common."""
+
+    app: int
+    kind: str
+    value: Hashable
+
+
+def identify(tables: Tables, query_by: QueryBy = QueryBy.SQL) -> Tables:
+    """Group jobs into queries.
+
+    Parameters
+    ----------
+    tables : Tables
+        As read; any earlier grouping is replaced.
+    query_by : QueryBy
+        What counts as one query.
+
+    Returns
+    -------
+    Tables
+        With ``query_by`` set, ``queries`` made and the ``query`` column of jobs, stages and tasks
+        set. Stages that belong to no known job become a query of their own per stage id.
+    """
+    jobs, stages, tasks = tables.jobs, tables.stages, tables.tasks
+    rows: dict[_Key, int] = {}
+    job_query = np.full(len(jobs), NONE, np.int32)
+    for row, job in enumerate(_job_keys(tables, query_by)):
+        job_query[row] = rows.setdefault(job, len(rows))
+    stage_job = stages["job"].to_numpy()
+    stage_query = np.full(len(stages), NONE, np.int32)
+    if len(jobs):
+        stage_query = np.where(stage_job >= 0, job_query[np.maximum(stage_job, 0)], NONE)
+    stage_app, stage_id = stages["app"].tolist(), stages["stage_id"].tolist()
+    for row in np.flatnonzero(stage_query == NONE).tolist():
+        key = _Key(stage_app[row], "stage", stage_id[row])
+        if query_by is QueryBy.APP:
+            key = _Key(stage_app[row], "app", "")
+        stage_query[row] = rows.setdefault(key, len(rows))
+    task_stage = tasks["stage"].to_numpy()
+    task_query = np.full(len(tasks), NONE, np.int32)
+    if len(stages):
+        task_query = np.where(task_stage >= 0, stage_query[np.maximum(task_stage, 0)], NONE)
+
+    jobs = jobs.assign(query=job_query)
+    stages = stages.assign(query=stage_query.astype(np.int32))
+    tasks = tasks.assign(query=task_query.astype(np.int32))
+    tables = replace(tables, jobs=jobs, stages=stages, tasks=tasks, query_by=query_by)
+    return tables.with_(queries=_query_table(tables, list(rows)))
+
+
+def _job_keys(tables: Tables, query_by: QueryBy) -> list[_Key]:
+    jobs = tables.jobs
+    app = jobs["app"].to_numpy()
+    job_id = jobs["job_id"].to_numpy()
+    if query_by is QueryBy.APP:
+        return [_Key(int(a), "app", "") for a in app]
+    if query_by is QueryBy.JOB:
+        return [_Key(int(a), "job", int(j)) for a, j in zip(app, job_id, strict=True)]
+    keys: list[_Key] = []
+    last_of: dict[tuple[int, str], _Key] = {}
+    sql = tables.sql_executions
+    root = sql["root_execution_id"].to_numpy() if len(sql) else np.zeros(0, np.int64)
+    for a, j, execution, operation, group, description, pool in zip(
+        app, job_id, jobs["sql_execution"].tolist(), texts(jobs, "connect_operation"),
+        texts(jobs, "job_group"), texts(jobs, "description"), texts(jobs, "pool"), strict=True,
+    ):  # fmt: skip
+        # Spark runs a broadcast in a job group of its own, and where the query is no SQL execution
+        # (a cached DataFrame read through an RDD) nothing else says whose it is.
+        broadcast = execution < 0 and group and description == f"{_BROADCAST} (runId {group})"
+        if broadcast and (int(a), pool) in last_of:
+            keys.append(last_of[int(a), pool])
+            continue
+        if query_by is QueryBy.SQL and execution >= 0:
+            key = _Key(int(a), "sql", int(root[execution]))
+        elif query_by is QueryBy.SQL and operation:
+            key = _Key(int(a), "connect", operation)
+        elif group:
+            key = _Key(int(a), "job-group", group)
+        else:
+            key = _Key(int(a), "job", int(j))
+        keys.append(key)
+        last_of[int(a), pool] = key
+    return keys
+
+
+def _query_table(tables: Tables, keys: list[_Key]) -> pd.DataFrame:
+    """Build one row per key: name, fingerprint, times and counts."""
+    n = len(keys)
+    jobs, stages, tasks, sql = tables.jobs, tables.stages, tables.tasks, tables.sql_executions
+    job_query = jobs["query"].to_numpy()
+    first_job = np.full(n, NONE)
+    first_job[job_query[::-1]] = np.arange(len(jobs))[::-1]
+    start, end, ended = _extent(tables, n)
+    failed = np.zeros(n, bool)
+    job_failed = ~jobs["succeeded"].to_numpy(bool) & jobs["completion_ms"].notna().to_numpy()
+    np.logical_or.at(failed, job_query, job_failed)
+
+    execution = _sql_rows(sql, keys)
+    is_sql = execution >= 0
+    if is_sql.any():
+        row = execution[is_sql]
+        sql_end = sql["end_ms"].to_numpy(np.float64)[row]
+        sql_start = sql["start_ms"].to_numpy(np.float64)[row]
+        start[is_sql] = np.where(np.isnan(sql_start), start[is_sql], sql_start)
+        ended[is_sql] = ~np.isnan(sql_end)
+        end[is_sql] = np.where(np.isnan(sql_end), end[is_sql], sql_end)
+        failed[is_sql] |= (sql["error"].to_numpy() != "")[row]
+    app_end = tables.applications["end_ms"].to_numpy(np.float64)
+    app = np.array([key.app for key in keys], np.int64)
+    end = np.where(ended, end, np.fmax(end, app_end[app])) if n else end
+    end = np.fmax(end, start)
+
+    identities = _Identities(tables)
+    labels = _application_labels(tables.applications)
+    ids = [f"{labels[key.app]}/{_id_of(key)}" for key in keys]
+    named = [
+        identities.of_sql(row) if row >= 0 else identities.of_jobs(key, job)
+        for key, row, job in zip(keys, execution.tolist(), first_job.tolist(), strict=True)
+    ]
+    names = [name or i for (name, _), i in zip(named, ids, strict=True)]
+    fingerprints = [fingerprint for _, fingerprint in named]
+    pool = texts(jobs, "pool")
+    return QUERIES.frame(
+        {
+            "query_id": ids,
+            "app": app,
+            "name": _told_apart(names, fingerprints, keys),
+            "kind": [key.kind for key in keys],
+            "fingerprint": fingerprints,
+            "family": [family(name) for name, _ in named],
+            "pool": [pool[job] if job >= 0 else "" for job in first_job.tolist()],
+            "start_ms": start,
+            "end_ms": end,
+            "duration_ms": end - start,
+            "ended": ended,
+            "failed": failed,
+            "jobs": np.bincount(job_query, minlength=n),
+            "stages": np.bincount(_valid(stages["query"]), minlength=n),
+            "tasks": np.bincount(
+                _valid(tasks["query"][~tasks["status"].isin(("running", "waiting")).to_numpy()]),
+                minlength=n,
+            ),
+        }
+    )
+
+
+def _sql_rows(sql: pd.DataFrame, keys: list[_Key]) -> Ints:
+    """Row of each query's SQL execution, −1 for a query that is none."""
+    row_of = {
+        pair: row
+        for row, pair in enumerate(
+            zip(sql["app"].tolist(), sql["execution_id"].tolist(), strict=True)
+        )
+    }
+    return np.array(
+        [row_of.get((k.app, k.value), NONE) if k.kind == "sql" else NONE for k in keys], np.int64
+    )
+
+
+def _valid(rows: pd.Series[int]) -> Ints:
+    values: Ints = rows.to_numpy(np.int64)
+    return values[values >= 0]
+
+
+def _extent(tables: Tables, n: int) -> tuple[Floats, Floats, Flags]:
+    """First start and last end of each query's jobs, stages and tasks, and whether all ended."""
+    start, end = np.full(n, np.nan), np.full(n, np.nan)
+    ended = np.ones(n, bool)
+    jobs, stages, tasks = tables.jobs, tables.stages, tables.tasks
+    for frame, first, last in (
+        (jobs, "submission_ms", "completion_ms"),
+        (stages, "submission_ms", "completion_ms"),
+        (tasks, "launch_ms", "finish_ms"),
+    ):
+        query = frame["query"].to_numpy(np.int64)
+        has = query >= 0
+        np.fmin.at(start, query[has], frame[first].to_numpy(np.float64)[has])
+        np.fmax.at(end, query[has], frame[last].to_numpy(np.float64)[has])
+    np.logical_and.at(ended, jobs["query"].to_numpy(), jobs["completion_ms"].notna().to_numpy())
+    orphan = np.bincount(_valid(jobs["query"]), minlength=n) == 0
+    stage_query = stages["query"].to_numpy()
+    has = (stage_query >= 0) & orphan[np.maximum(stage_query, 0)] if n else stage_query >= 0
+    np.logical_and.at(ended, stage_query[has], stages["completed"].to_numpy(bool)[has])
+    return start, end, ended
+
+
+def _application_labels(applications: pd.DataFrame) -> list[str]:
+    """Application ids made unique: attempts get their number, repeats a running one."""
+    labels: list[str] = []
+    seen: dict[str, int] = {}
+    for app_id, attempt in zip(
+        texts(applications, "application_id"), texts(applications, "attempt_id"), strict=True
+    ):
+        label = f"{app_id}_{attempt}" if attempt else app_id
+        seen[label] = seen.get(label, 0) + 1
+        labels.append(label if seen[label] == 1 else f"{label}#{seen[label]}")
+    return labels
+
+
+def _told_apart(names: list[str], fingerprints: list[str], keys: list[_Key]) -> list[str]:
+    """Add to a name the id of its query's first run where queries of an application share it.
+
+    Spark names a query after the line that started it (``collect at x.py:25``): several queries
+    have that line. Runs of one query, which have one fingerprint, keep one name.
+    """
+    first: dict[tuple[int, str], dict[str, _Key]] = {}
+    for name, fingerprint, key in zip(names, fingerprints, keys, strict=True):
+        first.setdefault((key.app, name), {}).setdefault(fingerprint, key)
+    return [
+        f"{name} ({_id_of(runs[fingerprint])})" if len(runs) > 1 else name
+        for name, fingerprint, runs in zip(
+            names,
+            fingerprints,
+            (first[key.app, name] for name, key in zip(names, keys, strict=True)),
+            strict=True,
+        )
+    ]
+
+
+def _id_of(key: _Key) -> str:
+    return "app" if key.kind == "app" else f"{key.kind}-{key.value}"
+
+
+def _fingerprint_of(kind: str, text: str) -> str:
+    text = family(text)
+    if len(text) <= NAME_IN_FINGERPRINT:
+        return f"{kind}:{text}"
+    return f"{kind}-sha256:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+class _Identities:
+    """Names and fingerprints of queries."""
+
+    def __init__(self, tables: Tables) -> None:
+        sql, jobs, stages = tables.sql_executions, tables.jobs, tables.stages
+        self._sql_description = texts(sql, "description")
+        self._sql_named: list[bool] = sql["user_named"].tolist()
+        self._plan_hash = texts(sql, "plan_hash")
+        self._job_description = texts(jobs, "description")
+        self._job_group = texts(jobs, "job_group")
+        self._connect_request = texts(jobs, "connect_request")
+        self._app_name = texts(tables.applications, "name")
+        self._call_sites: dict[int, set[str]] = {}
+        self._stage_call_site: dict[tuple[int, int], str] = {}
+        for job, app, stage_id, name in zip(
+            stages["job"].tolist(), stages["app"].tolist(), stages["stage_id"].tolist(),
+            texts(stages, "name"), strict=True,
+        ):  # fmt: skip
+            self._call_sites.setdefault(job, set()).add(name)
+            self._stage_call_site[app, stage_id] = name
+
+    def of_sql(self, row: int) -> tuple[str, str]:
+        name, plan_hash = self._sql_description[row], self._plan_hash[row]
+        if tells_apart(name) and (self._sql_named[row] or not plan_hash):
+            return name, _fingerprint_of("name", name)
+        return name, f"plan:{plan_hash}" if plan_hash else ""
+
+    def of_jobs(self, key: _Key, job: int) -> tuple[str, str]:
+        if key.kind == "app":
+            name = self._app_name[key.app]
+            return name, _fingerprint_of("app", name)
+        if key.kind == "stage":
+            name = self._stage_call_site[key.app, cast("int", key.value)]
+            return name, _fingerprint_of("call", name) if name != CONNECT else ""
+        description, group = self._job_description[job], self._job_group[job]
+        if tells_apart(description):
+            return description, _fingerprint_of("name", description)
+        if key.kind == "job-group" and tells_apart(group) and not _UUID.search(group):
+            return description or group, _fingerprint_of("group", group)
+        # Spark Connect calls all stages and groups alike: they tell no query from another.
+        of_stages = self._call_sites.get(job, set())
+        call_sites = sorted(of_stages - {CONNECT})
+        if not call_sites and (of_stages or key.kind == "connect"):
+            return description or self._connect_request[job], ""
+        name = call_sites[-1] if call_sites else group
+        return description or name, _fingerprint_of("call", " / ".join(call_sites) or name)

@@ -1,0 +1,1 @@
+"""Methods exactly as their papers print them. The main path needs none."""

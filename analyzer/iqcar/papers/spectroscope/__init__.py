@@ -1,0 +1,1 @@
+"""Spectroscope as printed (R. R. Sambasivan et al., NSDI 2011)."""

@@ -1,0 +1,1 @@
+"""The event loop that replays a recorded run, and what it needs of the record."""

@@ -1,0 +1,114 @@
+"""Estimate how much execution memory each task wants, and how much each application has on a host.
+
+A task wants what it held at most (measured by the plugin, else Spark's peak) and what it spilled.
+An executor has what Spark's settings leave: a fraction of the heap less a reserve (Spark's
+UnifiedMemoryManager), or its memory off the heap.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.enums import Request
+from iqcar.model.waits import MEASURED, evidence_column, wait_column
+from iqcar.tables import NONE, texts
+from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats
+
+LEAST_SHARE = 0.01
+"""Share of all tasks' time that tasks waited for memory, from which it is worth a model."""
+RESERVED_BYTES = 300.0 * (1 << 20)
+"""Of a heap that Spark leaves to itself (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
+FRACTION = 0.6
+"""Default of ``spark.memory.fraction``."""
+HEAP = "1g"
+"""Default of ``spark.executor.memory`` and ``spark.driver.memory``."""
+_SIZE = re.compile(r"(\d+)\s*([bkmgtp]?)b?")
+_UNITS = {"b": 1.0, **{unit: 1024.0**power for power, unit in enumerate("kmgtp", start=1)}}
+
+
+@dataclass(frozen=True)
+class MemoryDemands:
+    """Execution memory; rows of tasks and applications as in the tables.
+
+    Attributes
+    ----------
+    wanted : ndarray of shape (n_tasks,), bytes
+    waited : ndarray of shape (n_tasks,), ms
+        Measured waits for it.
+    capacity : ndarray of shape (n_applications, n_hosts), bytes
+    """
+
+    wanted: Floats
+    waited: Floats
+    capacity: Floats
+
+
+def memory_demands(tables: Tables, waits: pd.DataFrame) -> MemoryDemands | None:
+    """Estimate the demands; None where no waits for memory were measured that are worth a model.
+
+    Parameters
+    ----------
+    tables : Tables
+    waits : DataFrame
+        From :func:`iqcar.model.waits.measure_waits`.
+    """
+    request = Request.EXECUTION_MEMORY
+    measured = waits[evidence_column(request)].to_numpy() == MEASURED
+    waited = positive_or_zero(waits[wait_column(request)].to_numpy(np.float64)) * measured
+    lasted = positive_or_zero(waits["duration_ms"].to_numpy(np.float64)).sum()
+    if not waited.sum() > LEAST_SHARE * lasted:
+        return None
+    tasks = tables.tasks
+    held = known_or_zero(tasks["peak_memory_bytes"].to_numpy(np.float64)).copy()
+    records = tables.task_records
+    task, peak = records["task"].to_numpy(np.int64), records["peak_held_bytes"].to_numpy(np.float64)
+    seen = (task >= 0) & np.isfinite(peak)
+    held[task[seen]] = peak[seen]
+    wanted = held + known_or_zero(tasks["memory_spilled_bytes"].to_numpy(np.float64))
+    executors = tables.executors
+    n_hosts, n_apps = len(tables.hosts), len(tables.applications)
+    app, host = (executors[name].to_numpy(np.int64) for name in ("app", "host"))
+    known = (app >= 0) & (host >= 0)
+    added = np.nan_to_num(executors["added_ms"].to_numpy(np.float64), nan=-np.inf)
+    removed = np.nan_to_num(executors["removed_ms"].to_numpy(np.float64), nan=np.inf)
+    at_once = most_at_once(
+        (app * n_hosts + host)[known], added[known], removed[known], np.ones(int(known.sum())),
+        n_apps * n_hosts,
+    ).reshape(n_apps, n_hosts)  # fmt: skip
+    each = np.array([memory_of_executor(tables, row) for row in range(n_apps)])
+    # None held more than there is, whatever the settings seem to say.
+    most = np.zeros(n_apps)
+    np.maximum.at(most, tasks["app"].to_numpy(np.int64), held)
+    return MemoryDemands(wanted, waited, at_once * np.maximum(each, most)[:, None])
+
+
+def memory_of_executor(tables: Tables, app: int) -> float:
+    """Return the bytes of execution memory of an application's executors, by its settings."""
+    conf = tables.conf
+    mine = conf[((conf["app"] == app) & (conf["sql_execution"] == NONE)).to_numpy(bool)]
+    settings = dict(zip(texts(mine, "key"), texts(mine, "value"), strict=True))
+    if settings.get("spark.memory.offHeap.enabled", "").lower() == "true":
+        return _size(settings.get("spark.memory.offHeap.size", "0"), "b")
+    local = settings.get("spark.master", "").startswith("local")
+    heap = settings.get("spark.driver.memory" if local else "spark.executor.memory", HEAP)
+    try:
+        fraction = float(settings.get("spark.memory.fraction", FRACTION))
+    except ValueError:
+        fraction = FRACTION
+    return max(_size(heap, "m") - RESERVED_BYTES, 0.0) * fraction
+
+
+def _size(text: str, unit: str) -> float:
+    """Read a size as Spark does: ``2g``, ``512m``; a number alone is in this unit."""
+    matched = _SIZE.fullmatch(text.strip().lower())
+    return float(matched[1]) * _UNITS[matched[2] or unit] if matched else 0.0

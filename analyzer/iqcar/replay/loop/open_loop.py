@@ -1,0 +1,248 @@
+"""Fit capacities and tasks' demands so that a replay of the recorded launches gives recorded waits.
+
+The loop is open: every task starts when and where it did, only the devices are shared. Hosts are
+then independent of each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay.loop.device_sharing import DEVICES
+from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
+from iqcar.replay.loop.task_demands import (
+    COMPUTE,
+    DISK,
+    FETCH,
+    INFERRED,
+    NETWORK,
+    PROCESSOR,
+    READ,
+    WAIT,
+    WRITE,
+    TaskDemands,
+)
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats, Ints
+
+ROUNDS = 4
+"""Times that a task is taken to go through its phases."""
+MANY_TASKS = 200_000
+"""Tasks from which all go through their phases once: four rounds take four times as long, and
+hardly tell more."""
+SAMPLED = 20_000
+"""About how many tasks capacities are fitted on."""
+FACTORS = np.exp(np.arange(-4, 7) * 0.06)
+"""Capacities that are tried, relative to the estimate: underestimates are more usual."""
+STEPS = 4
+POWER = 0.35
+"""How far each step of the fit goes, in log; more oscillates where devices are nearly full."""
+OUTSIDE_ROUNDS = 3
+"""Times that the waits which no recorded task explains are computed; more change little."""
+LEAST_OUTSIDE = 0.45
+"""Share of the time in processors that tasks must have lost to something else before it is kept
+where nothing else was seen to run: two tasks on the threads of one core, which the replay does not
+know, cost each other up to 0.4."""
+SEEN = 0.1
+"""Processors that something else was seen to use: the waits are its doing, however few."""
+LEAST_MS = 5.0
+"""Time in a phase below which the error of a replay means nothing."""
+PHASES_OF = {DISK: (READ, WRITE), NETWORK: (FETCH,), PROCESSOR: (COMPUTE,)}
+
+
+def open_loop(
+    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rounds: int = ROUNDS
+) -> Floats:
+    """Return the time of each task in each phase if it starts when and where it did.
+
+    Parameters
+    ----------
+    demands : TaskDemands
+        Of these tasks.
+    launch : ndarray of shape (n_tasks,), ms
+    host : ndarray of shape (n_tasks,), int64
+    n_hosts : int
+    rounds : int
+        Times that tasks go through their phases; once where there are many tasks.
+
+    Returns
+    -------
+    ndarray of shape (n_tasks, 5), ms
+    """
+    n = len(launch)
+    order = np.arange(n)
+    zero, one, none = np.zeros(n), np.ones(n, np.int64), np.full(n, -1)
+    places = np.bincount(host, minlength=n_hosts)
+    used = np.flatnonzero(places)
+    steps = Steps(
+        np.zeros(n, np.int64), launch - launch.min(), zero, zero, one, np.arange(n + 1),
+        np.arange(1, n + 1), np.zeros(n + 1, np.int64), np.zeros(0, np.int64), order, launch,
+    )  # fmt: skip
+    work = Work(order, zero, one > 0, none, none > 0, zero, host)
+    slots = Slots(
+        np.zeros(len(used)), places[used], np.zeros(len(used), bool),
+        np.zeros(len(used), np.int64), used, np.zeros(1), n_hosts,
+    )  # fmt: skip
+    nothing = np.zeros(0, np.int64)
+    shares = Shares(
+        np.array([False]), np.zeros(1, np.int64), np.array([0, 1]), np.zeros(n, np.int64),
+        order, order, np.array([False]), np.ones(1), np.zeros(1), np.zeros(1, np.int64), none,
+        nothing, np.zeros(0), np.zeros(0, bool),
+    )  # fmt: skip
+    seats = np.zeros(DEVICES * n_hosts + 1, np.int64)
+    np.cumsum(np.repeat(places + 1, DEVICES), out=seats[1:])
+    rounds = rounds if n <= MANY_TASKS else 1
+    devices = Devices(demands.alone, demands.use, demands.capacity.ravel(), seats, rounds, False)
+    return run(steps, work, slots, shares, devices).spent
+
+
+def fit_demands(
+    tables: Tables, demands: TaskDemands, *, coarse: bool = False
+) -> tuple[TaskDemands, TaskDemands]:
+    """Fit capacities that were inferred, then each task's time alone.
+
+    Parameters
+    ----------
+    tables : Tables
+    demands : TaskDemands
+    coarse : bool
+        Whether no task is fitted by itself, and tasks go through their phases once.
+
+    Returns
+    -------
+    TaskDemands
+        With capacities and times alone fitted.
+    TaskDemands
+        With capacities, and the part of waits for processors that stays, fitted by host only: how
+        well these reproduce the run is a check, the others do so by construction.
+    """
+    tasks = tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    host = tasks["host"].to_numpy(np.int64)
+    n_hosts = len(tables.hosts)
+    rows = _replayable(launch, host, demands)
+    if len(rows) == 0:
+        return demands, demands
+    demands = _fit_capacities(demands, launch, host, n_hosts, rows)
+    rounds, steps = (1, 1) if coarse else (ROUNDS, OUTSIDE_ROUNDS)
+    demands = _keep_outside_queue(demands, launch, host, n_hosts, rows, rounds, steps)
+    return (demands if coarse else fit_tasks(tables, demands)), demands
+
+
+def fit_tasks(tables: Tables, demands: TaskDemands) -> TaskDemands:
+    """Fit the time alone of each task so that devices of these capacities give recorded waits."""
+    tasks = tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    host = tasks["host"].to_numpy(np.int64)
+    n_hosts = len(tables.hosts)
+    rows = _replayable(launch, host, demands)
+    part = _rows(demands, rows)
+    best, least = part, np.inf
+    for step in range(STEPS + 1):
+        spent = open_loop(part, launch[rows], host[rows], n_hosts)
+        off = np.abs(_log_error(spent, part.spent))
+        loss = float((off * part.spent).sum() / max(part.spent.sum(), 1.0))
+        if loss < least:
+            best, least = part, loss
+        if step < STEPS:
+            ratio = np.where(
+                (part.spent > 0) & (spent > 0), share_of(part.spent, np.maximum(spent, 1e-6)), 1.0
+            )
+            ratio[:, WAIT] = 1.0
+            # A task is never alone for longer than it took, nor faster than the device.
+            alone = np.minimum(part.alone * ratio**POWER, part.spent)
+            part = replace(part, alone=alone, use=share_of(part.alone * part.use, alone))
+    alone, use = demands.alone.copy(), demands.use.copy()
+    alone[rows], use[rows] = best.alone, best.use
+    return replace(demands, alone=alone, use=use)
+
+
+def _replayable(launch: Floats, host: Ints, demands: TaskDemands) -> Ints:
+    """Rows of the tasks that started at a known time and place."""
+    found: Ints = np.flatnonzero(
+        np.isfinite(launch) & (host >= 0) & (demands.spent.sum(axis=1) > 0)
+    )
+    return found
+
+
+def _keep_outside_queue(
+    demands: TaskDemands,
+    launch: Floats,
+    host: Ints,
+    n_hosts: int,
+    rows: Ints,
+    rounds: int,
+    steps: int,
+) -> TaskDemands:
+    """Keep the part of measured waits for processors that the recorded tasks do not explain.
+
+    Compilers and collectors of the JVM, the driver and other programs use processors, too. One
+    share for each host says how much of the waits there is theirs; an intervention leaves it.
+    """
+    spent, alone = demands.spent[rows, COMPUTE], demands.alone[rows, COMPUTE]
+    on = host[rows]
+    for _ in range(steps):
+        part = _rows(demands, rows)
+        replayed = open_loop(part, launch[rows], on, n_hosts, rounds)[:, COMPUTE]
+        queue = sum_by(on, spent - alone, n_hosts)
+        missing = sum_by(on, spent - replayed, n_hosts)
+        kept = demands.alone[rows, COMPUTE] - alone
+        outside = np.maximum(missing + sum_by(on, kept, n_hosts), 0.0)
+        share = np.minimum(share_of(outside, queue), 1.0)
+        few = outside < LEAST_OUTSIDE * sum_by(on, spent, n_hosts)
+        share[few & ~(demands.beside >= SEEN)] = 0.0
+        now = alone + share[on] * (spent - alone)
+        ours, use = demands.alone.copy(), demands.use.copy()
+        use[rows, COMPUTE] = share_of(use[rows, COMPUTE] * ours[rows, COMPUTE], now)
+        ours[rows, COMPUTE] = now
+        demands = replace(demands, alone=ours, use=use)
+    return demands
+
+
+def _rows(demands: TaskDemands, rows: Ints) -> TaskDemands:
+    return replace(
+        demands,
+        spent=demands.spent[rows],
+        alone=demands.alone[rows],
+        use=demands.use[rows],
+        gc=demands.gc[rows],
+    )
+
+
+def _log_error(spent: Floats, recorded: Floats) -> Floats:
+    return np.where(
+        recorded >= LEAST_MS, np.log(np.maximum(spent, 0.1) / np.maximum(recorded, 0.1)), 0.0
+    )
+
+
+def _fit_capacities(
+    demands: TaskDemands, launch: Floats, host: Ints, n_hosts: int, rows: Ints
+) -> TaskDemands:
+    """Scale each kind of device so that replayed waits are nearest to the recorded ones."""
+    # Hosts are independent: some of them tell what all can do.
+    sizes = np.bincount(host[rows], minlength=n_hosts)
+    by_size = np.argsort(-sizes, kind="stable")
+    few = by_size[: max(1, int(np.searchsorted(np.cumsum(sizes[by_size]), SAMPLED)))]
+    sample = rows[np.isin(host[rows], few)]
+    sample = sample[np.argsort(launch[sample], kind="stable")][: 2 * SAMPLED]
+    part = _rows(demands, sample)
+    capacity = demands.capacity.copy()
+    for device, phases in PHASES_OF.items():
+        if not (demands.evidence[:, device] == INFERRED).any():
+            continue
+        losses = []
+        for factor in FACTORS:
+            tried = capacity.copy()
+            tried[:, device] *= factor
+            spent = open_loop(replace(part, capacity=tried), launch[sample], host[sample], n_hosts)
+            off = np.abs(_log_error(spent, part.spent))[:, phases]
+            losses.append(float((off * part.spent[:, phases]).sum()))
+        capacity[:, device] *= FACTORS[int(np.argmin(losses))]
+    return replace(demands, capacity=capacity)

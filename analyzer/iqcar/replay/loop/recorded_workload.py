@@ -1,0 +1,200 @@
+"""Lay out one application of a recorded run for the event loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay.loop.cluster import Ran, preparations_of, slots_of
+from iqcar.replay.loop.dependencies import order_of
+from iqcar.replay.loop.loop_input import Slots, Steps, Work
+from iqcar.tables import NONE
+
+if TYPE_CHECKING:
+    from iqcar.replay.loop.dependencies import Order
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What of one application does not depend on shares.
+
+    Attributes
+    ----------
+    app : row of the application.
+    origin : ms since the epoch that its clock counts from.
+    order : its steps; stages as FIFO orders them.
+    task : (tasks,) row of each task of ``work``.
+    steps, work : what the event loop takes.
+    slots : with the hosts that they are on.
+    """
+
+    app: int
+    origin: float
+    order: Order
+    task: Ints
+    steps: Steps
+    work: Work
+    slots: Slots
+
+
+def workload_of(tables: Tables, app: int, task: Ints) -> Workload | None:
+    """Lay one application out; None where it ran no task, or had no slots that are known.
+
+    Parameters
+    ----------
+    tables : Tables
+    app : int
+        Row of the application.
+    task : rows of its tasks, ascending
+        No step looks at the tasks of all applications: there may be thousands of either.
+    """
+    stages, tasks = tables.stages, tables.tasks
+    launch = tasks["launch_ms"].to_numpy(np.float64)
+    finish = tasks["finish_ms"].to_numpy(np.float64)
+    stage_of_task = tasks["stage"].to_numpy()
+    task = task[np.isfinite(launch[task] + finish[task]) & (stage_of_task[task] >= 0)]
+    if len(task) == 0:
+        return None
+    stage = _stages_in_fifo_order(tables, app)
+    order = order_of(tables, _queries(tables, app), _jobs(tables, app, stage), stage)
+    origin = float(min(order.begin.min(initial=np.inf), launch[task].min()))
+
+    place = np.full(len(stages), NONE, np.int64)
+    place[stage] = np.arange(len(stage))
+    task = task[place[stage_of_task[task]] >= 0]
+    step_of_task = place[stage_of_task[task]]
+    first_launch = stages["first_launch_ms"].to_numpy(np.float64)[stage] - origin
+    before, overlaps = _attempts_before(tables, task, step_of_task)
+    late = before >= 0
+    in_order = np.lexsort(
+        (
+            tasks["task_id"].to_numpy()[task],
+            tasks["index"].to_numpy()[task],
+            launch[task],
+            late,
+            step_of_task,
+        )
+    )
+    ran = Ran(
+        step_of_task,
+        tasks["executor"].to_numpy()[task].astype(np.int64),
+        launch[task] - origin,
+        finish[task] - origin,
+        ~late,
+    )
+    slots = slots_of(tables, app, ran, first_launch, origin)
+    if not (slots.change > 0).any():
+        return None
+    begin, end = order.begin[order.stage_step] - origin, order.end[order.stage_step] - origin
+    ready = np.zeros(len(order.begin))
+    ready[order.stage_step] = preparations_of(ran, slots, begin, first_launch)
+
+    position = np.empty(len(task), np.int64)
+    position[in_order] = np.arange(len(task))
+    heir = np.full(len(task), NONE, np.int64)
+    at_launch, wait = np.zeros(len(task), bool), np.zeros(len(task))
+    again = np.flatnonzero(late)
+    ancestor = position[before[again]]
+    heir[ancestor] = position[again]
+    at_launch[ancestor] = overlaps[again]
+    wait[ancestor] = np.where(overlaps[again], (ran.launch[again] - ran.launch[before[again]]), 0.0)
+    duration = np.maximum(ran.finish - ran.launch, 0.0)[in_order]
+    counts = (ran.finish <= end[step_of_task])[in_order]
+    work = Work(
+        order.stage_step[step_of_task[in_order]],
+        duration,
+        counts,
+        heir,
+        at_launch,
+        np.maximum(wait, 0.0),
+        tasks["host"].to_numpy()[task].astype(np.int64)[in_order],
+    )
+    last = np.full(len(order.begin), -np.inf)
+    np.maximum.at(last, work.step[counts], ran.finish[in_order][counts])
+    steps = _steps(order, origin, work, ready, late[in_order], last)
+    return Workload(app, origin, order, task[in_order], steps, work, slots)
+
+
+def _steps(
+    order: Order, origin: float, work: Work, ready: Floats, late: Flags, last: Floats
+) -> Steps:
+    """Lay out the steps; ``last`` is when the last task that counts ended, −inf if none."""
+    n = len(order.begin)
+    begin, end = order.begin - origin, order.end - origin
+    delay = order._replace(begin=begin, end=end).delays()
+    missing = np.bincount(order.later, minlength=n)
+    by_earlier = np.argsort(order.earlier, kind="stable")
+    follower_start = np.searchsorted(order.earlier[by_earlier], np.arange(n + 1))
+    first_task = np.searchsorted(work.step, np.arange(n + 1))
+    first_late = first_task[:-1] + np.bincount(work.step[~late], minlength=n)
+    counted = np.bincount(work.step[work.counts], minlength=n)
+    # What waits for no task takes as long as it took.
+    tail = end - np.where(np.isfinite(last), last, begin)
+    return Steps(
+        missing,
+        delay,
+        ready,
+        np.maximum(tail, 0.0),
+        counted,
+        first_task,
+        first_late,
+        follower_start,
+        order.later[by_earlier],
+        order.job_step,
+        begin,
+    )
+
+
+def _queries(tables: Tables, app: int) -> Ints:
+    """Rows of the queries whose times are known."""
+    queries = tables.queries
+    known = np.isfinite(queries["start_ms"].to_numpy() + queries["end_ms"].to_numpy())
+    return np.flatnonzero(known & (queries["app"] == app).to_numpy())
+
+
+def _jobs(tables: Tables, app: int, stage: Ints) -> Ints:
+    """Rows of the jobs that began, by job id."""
+    began = np.isfinite(tables.jobs["submission_ms"].to_numpy(np.float64))
+    of_stage = tables.stages["job"].to_numpy(np.int64)[stage]
+    began[of_stage[of_stage >= 0]] = True
+    job = np.flatnonzero(began & (tables.jobs["app"] == app).to_numpy())
+    return job[np.argsort(tables.jobs["job_id"].to_numpy(np.int64)[job], kind="stable")]
+
+
+def _stages_in_fifo_order(tables: Tables, app: int) -> Ints:
+    """Rows of the stages that began, by job id, stage id and attempt."""
+    stages = tables.stages
+    began = np.isfinite(
+        np.fmin(stages["submission_ms"].to_numpy(), stages["first_launch_ms"].to_numpy())
+    )
+    stage = np.flatnonzero(began & (stages["app"] == app).to_numpy())
+    job = stages["job"].to_numpy(np.int64)[stage]
+    job_id = np.full(len(stage), NONE, np.int64)
+    if len(tables.jobs):
+        job_id = np.where(
+            job >= 0, tables.jobs["job_id"].to_numpy(np.int64)[np.maximum(job, 0)], NONE
+        )
+    attempt = stages["attempt"].to_numpy(np.int64)[stage]
+    return stage[np.lexsort((attempt, stages["stage_id"].to_numpy(np.int64)[stage], job_id))]
+
+
+def _attempts_before(tables: Tables, task: Ints, stage: Ints) -> tuple[Ints, Flags]:
+    """Position of the attempt before each task, −1 for a first one, and whether the two overlap.
+
+    A retry comes when its predecessor has ended; a speculative copy runs beside it.
+    """
+    tasks = tables.tasks
+    index = tasks["index"].to_numpy()[task].astype(np.int64)
+    attempt = tasks["attempt"].to_numpy()[task].astype(np.int64)
+    launch = tasks["launch_ms"].to_numpy(np.float64)[task]
+    finish = tasks["finish_ms"].to_numpy(np.float64)[task]
+    order = np.lexsort((tasks["task_id"].to_numpy()[task], attempt, index, stage))
+    same = (np.diff(stage[order]) == 0) & (np.diff(index[order]) == 0)
+    before = np.full(len(task), NONE, np.int64)
+    before[order[1:][same]] = order[:-1][same]
+    overlaps = (before >= 0) & (finish[np.maximum(before, 0)] > launch)
+    return before, overlaps

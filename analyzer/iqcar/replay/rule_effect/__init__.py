@@ -1,0 +1,1 @@
+"""What rules would have changed in the recorded run."""

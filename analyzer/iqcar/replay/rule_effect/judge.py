@@ -1,0 +1,189 @@
+"""Hold replays under new shares against one under the recorded shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from iqcar.replay.rule_effect.expected import MAX_FINGERPRINTS, Expected, sentence_of
+from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
+from iqcar.rules.propose_rules import MIN_LOST_MS
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from iqcar.replay.loop.run import Replayed
+    from iqcar.rules import PoolPlan
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+
+class Replays(Protocol):
+    """Replays of one recorded run under plans, by one model."""
+
+    tables: Tables
+
+    @property
+    def model(self) -> str:
+        """What is shared in the replays; stands in JSON."""
+
+    @property
+    def assumptions(self) -> str:
+        """What the replays rest on, in a sentence."""
+
+    @property
+    def most_error(self) -> float:
+        """Error, as a share of a query's duration, from which a prediction counts for nothing."""
+
+    @property
+    def slot_count(self) -> int:
+        """Slots at most, of all applications."""
+
+    def reach(self, plan: PoolPlan) -> set[int]:
+        """Applications whose queries a plan can move."""
+
+    def replay(self, plan: PoolPlan | None = None) -> Replayed:
+        """Replay under the recorded shares, or under a plan."""
+
+    def errors(self) -> Floats:
+        """Error of a replay of the run as it was, as a share of each query's duration."""
+
+
+class Judge:
+    """Judges plans by replays of one model."""
+
+    def __init__(self, replays: Replays) -> None:
+        self.replays = replays
+        queries = replays.tables.queries
+        self.app = queries["app"].to_numpy(np.int64)
+        self.ended = queries["ended"].to_numpy(bool)
+        self.ids = texts(queries, "query_id")
+        self.names = texts(queries, "name")
+        self.fingerprints = texts(queries, "fingerprint")
+        self._after: dict[PoolPlan, Replayed] = {}
+
+    @cached_property
+    def before(self) -> Replayed:
+        """The run as it was."""
+        return self.replays.replay()
+
+    @cached_property
+    def errors(self) -> Floats:
+        """How far replays of the run as it was are off."""
+        return self.replays.errors()
+
+    def after(self, plan: PoolPlan) -> Replayed:
+        """The run under a plan."""
+        if plan not in self._after:
+            self._after[plan] = self.replays.replay(plan)
+        return self._after[plan]
+
+    def reproduces(self, plan: PoolPlan, victims: Ints) -> bool:
+        """Whether the replay of the run as it was is near the record where the plan acts."""
+        off = np.abs(self.errors)
+        known = self.ended & np.isfinite(off)
+        counted = np.flatnonzero(known & self._touched(plan))
+        judged = np.intersect1d(victims, counted)
+        limit = self.replays.most_error
+        return len(judged) > 0 and bool(
+            np.median(off[counted]) <= limit and np.median(off[judged]) <= limit
+        )
+
+    def _touched(self, plan: PoolPlan) -> Flags:
+        touched: Flags = np.isin(self.app, sorted(self.replays.reach(plan)))
+        return touched
+
+    def expected(
+        self,
+        plan: PoolPlan,
+        victims: Ints,
+        called: tuple[str, str],
+        capped: Ints | None = None,
+    ) -> Expected | None:
+        """Judge one plan; None where none of its victims could be replayed to its end.
+
+        Parameters
+        ----------
+        plan : PoolPlan
+        victims : ndarray of int
+            Rows of the queries that are to gain.
+        called : tuple of str
+            What one victim is called in the sentence, and what several are.
+        capped : ndarray of int, optional
+            Rows of the queries that a cap holds back.
+        """
+        before, after = self.before, self.after(plan)
+        old, new = before.duration_ms, after.duration_ms
+        known = self._touched(plan) & self.ended & np.isfinite(old + new)
+        judged = victims[known[victims]]
+        if len(judged) == 0:
+            return None
+        counted = np.flatnonzero(known)
+        change = np.where(old > 0, new / np.where(old > 0, old, 1.0) - 1.0, 0.0)
+        slower = counted[change[counted] > SLOWER_SHARE]
+        worst = int(slower[np.argmax(change[slower])]) if len(slower) else None
+        off = np.abs(self.errors[counted])
+        off = off[np.isfinite(off)]
+        error = float(np.median(off)) if len(off) else None
+        before_ms, after_ms = float(old[judged].sum()), float(new[judged].sum())
+        all_before, all_after = float(old[counted].sum()), float(new[counted].sum())
+        gain, cost = _change(before_ms, after_ms), _change(all_before, all_after)
+        noticed = counted[new[counted] - old[counted] >= MIN_LOST_MS]
+        outlook = outlook_of(gain, cost, error, float(change[noticed].max(initial=0.0)))
+        expected = Expected(
+            outlook=outlook.value,
+            sentence="",
+            victims=len(judged),
+            victim_fingerprints=self._fingerprints(judged),
+            victims_before_ms=before_ms,
+            victims_after_ms=after_ms,
+            victims_change_percent=100 * gain,
+            queries=len(counted),
+            before_ms=all_before,
+            after_ms=all_after,
+            change_percent=100 * cost,
+            slower=len(slower),
+            slowest=None
+            if worst is None
+            else {
+                "query_id": self.ids[worst],
+                "name": self.names[worst],
+                "before_ms": float(old[worst]),
+                "after_ms": float(new[worst]),
+                "change_percent": float(100 * change[worst]),
+            },
+            replay_error_percent=None if error is None else 100 * error,
+            replay_worst_error_percent=float(100 * off.max()) if len(off) else None,
+            assumptions=self.replays.assumptions,
+            model=self.replays.model,
+        )
+        if capped is not None:
+            expected = self._with_price(expected, before, after, capped[known[capped]])
+        return replace(expected, sentence=sentence_of(expected, outlook, called))
+
+    def _with_price(
+        self, expected: Expected, before: Replayed, after: Replayed, capped: Ints
+    ) -> Expected:
+        """Add what a cap costs."""
+        old, new = (float(one.duration_ms[capped].sum()) for one in (before, after))
+        idle = max(after.idle_slot_ms - before.idle_slot_ms, 0.0)
+        lasted = float(np.nanmax(after.end_ms) - np.nanmin(after.start_ms))
+        whole = lasted * self.replays.slot_count
+        return replace(
+            expected,
+            source_before_ms=old,
+            source_after_ms=new,
+            source_change_percent=100 * _change(old, new),
+            idle_slot_ms=idle,
+            idle_slots_percent=100 * idle / whole if whole > 0 else None,
+        )
+
+    def _fingerprints(self, queries: Ints) -> list[str]:
+        found = dict.fromkeys(self.fingerprints[query] for query in queries.tolist())
+        return [fingerprint for fingerprint in found if fingerprint][:MAX_FINGERPRINTS]
+
+
+def _change(before: float, after: float) -> float:
+    return after / before - 1.0 if before > 0 else 0.0

@@ -1,0 +1,227 @@
+"""Interventions on queries and tasks: pure functions that edit what is given, never a duration.
+
+Each cuts the arrows into what it sets (Pearl's *do*): who is there, when queries start, shares, and
+what tasks need. Slots and devices: :mod:`iqcar.replay.whatif.edit_cluster`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.errors import UsageError
+from iqcar.replay.loop.device_sharing import PHASES
+from iqcar.replay.loop.task_demands import FETCH, WAIT
+from iqcar.replay.whatif.query_chains import without_queries
+from iqcar.replay.whatif.scenario import PoolChoice
+from iqcar.tables import NONE
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iqcar.replay.whatif.scenario import Scenario
+    from iqcar.tables.arrays import Flags, Ints
+
+
+MOST_TASKS = 1_000_000
+"""Tasks of a changed run, if the recorded one had fewer: some 0.7 GB, and half a minute."""
+
+
+def remove(scenario: Scenario, queries: Sequence[int]) -> Scenario:
+    """Take queries away: none of their tasks runs; who waited for them takes their place."""
+    delay, start = scenario.steps.delay.copy(), scenario.query_start
+    gone = np.flatnonzero(np.isin(scenario.query, queries)).tolist()
+    follows, delay[start] = without_queries(scenario.follows, delay[start], gone)
+    scenario = replace(scenario, follows=follows, steps=scenario.steps._replace(delay=delay))
+    return _with_tasks(scenario, np.flatnonzero(~np.isin(scenario.query_of_task, queries)))
+
+
+def start_later(scenario: Scenario, later_ms: Mapping[int, float]) -> Scenario:
+    """Start queries some time after they did; earlier where it is negative.
+
+    A start that is set follows nothing.
+    """
+    delay, follows = scenario.steps.delay.copy(), scenario.follows.copy()
+    for at, query in enumerate(scenario.query.tolist()):
+        if query in later_ms:
+            step = scenario.query_start[at]
+            delay[step] = max(delay[step] + later_ms[query], 0.0)
+            follows[at] = NONE
+    return replace(scenario, steps=scenario.steps._replace(delay=delay), follows=follows)
+
+
+def keep_starts(scenario: Scenario) -> Scenario:
+    """Start all queries when they did, whatever they may have waited for."""
+    return replace(scenario, follows=np.full(len(scenario.follows), NONE, np.int64))
+
+
+def cap_tasks(scenario: Scenario, most: Mapping[int, int]) -> Scenario:
+    """Let at most so many tasks of a query run at once."""
+    cap_of, cap = scenario.cap_of.copy(), scenario.cap.tolist()
+    for query, tasks in most.items():
+        cap_of[scenario.query_of_step == query] = len(cap)
+        cap.append(tasks)
+    return replace(scenario, cap_of=cap_of, cap=np.array(cap, np.int64))
+
+
+def own_pools(scenario: Scenario, weights: Mapping[int, int]) -> Scenario:
+    """Give queries FAIR pools of their own with these weights."""
+    pools = scenario.pools
+    return replace(scenario, pools=PoolChoice(pools.fair, {**pools.weights, **weights}))
+
+
+def set_mode(scenario: Scenario, fair: bool) -> Scenario:
+    """Let all applications schedule FAIR or FIFO."""
+    return replace(scenario, pools=PoolChoice(fair, scenario.pools.weights))
+
+
+def scale_work(scenario: Scenario, factors: Mapping[int, float]) -> Scenario:
+    """Multiply what every task of a query needs."""
+    factor = np.ones(len(scenario.gc))
+    for query, by in factors.items():
+        factor[scenario.query_of_task == query] *= by
+    memory = scenario.memory * factor if len(scenario.memory) else scenario.memory
+    return replace(
+        scenario, alone=scenario.alone * factor[:, None], gc=scenario.gc * factor, memory=memory
+    )
+
+
+def without_gc(scenario: Scenario, queries: Sequence[int] | None = None) -> Scenario:
+    """Take garbage collection away, by default of all queries."""
+    off = np.ones(len(scenario.gc), bool)
+    if queries is not None:
+        off = np.isin(scenario.query_of_task, queries)
+    alone = scenario.alone.copy()
+    alone[off, WAIT] = np.maximum(alone[off, WAIT] - scenario.gc[off], 0.0)
+    return replace(scenario, alone=alone, gc=np.where(off, 0.0, scenario.gc))
+
+
+def without_skew(scenario: Scenario, queries: Sequence[int]) -> Scenario:
+    """Give all tasks of a stage of these queries the same work."""
+    step, chosen = scenario.work.step, np.isin(scenario.query_of_task, queries)
+    n = len(scenario.steps.delay)
+    tasks = sum_by(step, np.ones(len(step)), n)
+    alone, use = scenario.alone.copy(), scenario.use.copy()
+    for phase in range(PHASES):
+        time = sum_by(step, alone[:, phase], n)
+        moved = sum_by(step, alone[:, phase] * use[:, phase], n)
+        alone[chosen, phase] = share_of(time, tasks)[step][chosen]
+        use[chosen, phase] = share_of(moved, time)[step][chosen]
+    gc = np.where(chosen, share_of(sum_by(step, scenario.gc, n), tasks)[step], scenario.gc)
+    memory = scenario.memory
+    if len(memory):
+        memory = np.where(chosen, share_of(sum_by(step, memory, n), tasks)[step], memory)
+    return replace(scenario, alone=alone, use=use, gc=gc, memory=memory)
+
+
+def repartition(scenario: Scenario, partitions: Mapping[int, int]) -> Scenario:
+    """Divide the work of stages that read a shuffle among another number of tasks.
+
+    The new tasks differ in size as the old ones do: each is like one of them, all together do what
+    these did.
+
+    Raises
+    ------
+    UsageError
+        If that makes more than :data:`MOST_TASKS` tasks, and more than there are.
+    """
+    step = scenario.work.step
+    n = len(scenario.steps.delay)
+    fetched = sum_by(step, scenario.alone[:, FETCH] * scenario.use[:, FETCH], n)
+    fetches = (fetched > 0) | np.isin(np.arange(n), _readers(scenario))
+    size = scenario.alone.sum(axis=1)
+    tasks = np.diff(scenario.steps.first_task)
+    new = np.array([partitions.get(query, 0) for query in scenario.query_of_step.tolist()], int)
+    new[(tasks == 0) | ~fetches] = 0
+    _check_tasks(tasks, new)
+    source, anew = [], []
+    for at, wanted in enumerate(new.tolist()):
+        first, last = scenario.steps.first_task[at : at + 2].tolist()
+        rows, changed = np.arange(first, last), wanted > 0
+        if changed:
+            old = np.arange(first, int(scenario.steps.first_late[at]))
+            by_size = old[np.argsort(size[old], kind="stable")]
+            rows = np.sort(by_size[(2 * np.arange(wanted) + 1) * len(old) // (2 * wanted)])
+        source.append(rows)
+        anew.append(np.full(len(rows), changed))
+    chosen = np.concatenate(anew)
+    after = _with_tasks(scenario, np.concatenate(source), again=chosen)
+    to = after.work.step
+    alone, use, gc = after.alone.copy(), after.use.copy(), after.gc.copy()
+    for phase in range(PHASES):
+        time, now = sum_by(step, scenario.alone[:, phase], n), sum_by(to, alone[:, phase], n)
+        # What only few tasks did may be done by none of those that the new ones are like.
+        nobody = (now <= 0)[to] & chosen
+        moved = sum_by(step, scenario.alone[:, phase] * scenario.use[:, phase], n)
+        use[nobody, phase] = share_of(moved, time)[to][nobody]
+        alone[nobody, phase] = 1.0
+        by = share_of(time, sum_by(to, alone[:, phase], n))[to]
+        alone[chosen, phase] *= by[chosen]
+    gc[chosen] *= share_of(sum_by(step, scenario.gc, n), sum_by(to, gc, n))[to][chosen]
+    memory = after.memory.copy()
+    if len(memory):
+        memory[chosen] *= share_of(sum_by(step, scenario.memory, n), sum_by(to, memory, n))[to][
+            chosen
+        ]
+    return replace(after, alone=alone, use=use, gc=gc, memory=memory)
+
+
+def _check_tasks(tasks: Ints, new: Ints) -> None:
+    """Refuse more tasks than can be replayed; ``new`` is 0 where a step stays as it is."""
+    stay = int(tasks[new == 0].sum())
+    total, most = stay + int(new.sum()), max(MOST_TASKS, int(tasks.sum()))
+    if total > most:
+        each = (most - stay) // max(int(np.count_nonzero(new)), 1)
+        raise UsageError(
+            f"makes {total:,} tasks, in {np.count_nonzero(new):,} stages; at most {most:,} are "
+            "replayed",
+            "--partitions",
+            f"ask for up to {each:,}" if each else "ask for another query",
+        )
+
+
+def _readers(scenario: Scenario) -> Ints:
+    """Steps of stages that read what other stages wrote."""
+    readers = scenario.tables.stage_parents["stage"].to_numpy(np.int64)
+    found: Ints = np.flatnonzero(np.isin(scenario.stage_of_step, readers))
+    return found
+
+
+def _with_tasks(scenario: Scenario, rows: Ints, again: Flags | None = None) -> Scenario:
+    """Keep some tasks, in the order of their steps; ``again`` marks first attempts made anew."""
+    work, steps = scenario.work, scenario.steps
+    anew = np.zeros(len(rows), bool) if again is None else again
+    late = np.arange(len(work.step)) >= steps.first_late[work.step]
+    position = np.full(len(work.step) + 1, -1, np.int64)
+    position[rows[~anew]] = np.flatnonzero(~anew)
+    step = work.step[rows]
+    n = len(steps.delay)
+    counts = work.counts[rows] | anew
+    kept = work._replace(
+        step=step,
+        duration=work.duration[rows],
+        counts=counts,
+        heir=np.where(anew, -1, position[work.heir[rows]]),
+        heir_at_launch=work.heir_at_launch[rows] & ~anew,
+        heir_wait=work.heir_wait[rows],
+        host=np.where(anew, -1, work.host[rows]),
+    )
+    first_task = np.searchsorted(step, np.arange(n + 1))
+    first = ~(late[rows] & ~anew)
+    new_steps = steps._replace(
+        first_task=first_task,
+        first_late=first_task[:-1] + np.bincount(step[first], minlength=n),
+        counted=np.bincount(step[counts], minlength=n),
+    )
+    return replace(
+        scenario,
+        work=kept,
+        steps=new_steps,
+        alone=scenario.alone[rows],
+        use=scenario.use[rows],
+        gc=scenario.gc[rows],
+        memory=scenario.memory[rows] if len(scenario.memory) else scenario.memory,
+    )

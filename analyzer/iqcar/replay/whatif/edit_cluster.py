@@ -1,0 +1,277 @@
+"""Interventions on the cluster: pure functions that edit hosts, slots and capacities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, NO_DEVICE
+from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, MEASURED, PROCESSOR
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from iqcar.replay.loop.loop_input import Slots
+    from iqcar.replay.whatif.scenario import Scenario
+    from iqcar.tables.arrays import Floats, Ints
+
+FILLS = 0.85
+"""Share of a device's capacity from which a task alone is taken to fill it: it would use more."""
+
+
+def faster_device(scenario: Scenario, device: int, factor: float) -> Scenario:
+    """Multiply the capacity of a device of all hosts; who fills it alone goes faster, too."""
+    if device == PROCESSOR:
+        return _with_cores(scenario, scenario.capacity[:, PROCESSOR] * factor)
+    capacity = scenario.capacity.copy()
+    capacity[:, device] *= factor
+    host = np.maximum(scenario.work.host, 0)
+    alone, use = scenario.alone.copy(), scenario.use.copy()
+    for phase in np.flatnonzero(device == DEVICE):
+        limit = scenario.capacity[host, device]
+        fills = np.isfinite(limit) & (use[:, phase] >= FILLS * limit)
+        if factor < 1:
+            # Nobody alone is faster than the device.
+            slow = np.maximum(use[:, phase] / np.maximum(limit * factor, 1e-9), 1.0)
+            by = np.where(np.isfinite(limit), slow, 1.0)
+        else:
+            by = np.where(fills, 1.0 / factor, 1.0)
+        alone[:, phase] *= by
+        use[:, phase] = share_of(use[:, phase], by)
+    return replace(scenario, capacity=capacity, alone=alone, use=use)
+
+
+def set_cores(scenario: Scenario, cores: float) -> Scenario:
+    """Give every host so many processors."""
+    before = scenario.capacity[:, PROCESSOR]
+    return _with_cores(scenario, np.where(np.isfinite(before), cores, np.inf))
+
+
+def _with_cores(scenario: Scenario, cores: Floats) -> Scenario:
+    """Set the processors of each host.
+
+    Where tasks wait for processors that no other task explains, somebody else takes his share, and
+    the share grows and shrinks with the processors.
+    """
+    before = scenario.capacity[:, PROCESSOR]
+    capacity = scenario.capacity.copy()
+    capacity[:, PROCESSOR] = cores
+    host = np.maximum(scenario.work.host, 0)
+    time = scenario.alone[:, COMPUTE]
+    worked = np.minimum(time * scenario.use[:, COMPUTE], time)
+    shared = _cores_of_a_task(scenario) < FILLS
+    slower = np.ones(len(before))
+    slower[shared] = before[shared] / cores[shared]
+    alone, use = scenario.alone.copy(), scenario.use.copy()
+    alone[:, COMPUTE] = np.maximum(time * slower[host], worked)
+    use[:, COMPUTE] = share_of(time * use[:, COMPUTE], alone[:, COMPUTE])
+    return replace(scenario, capacity=capacity, alone=alone, use=use)
+
+
+def _cores_of_a_task(scenario: Scenario) -> Floats:
+    """Return what a task got of a processor beside others, mean of each host.
+
+    1 where processors were not measured.
+    """
+    capacity = scenario.capacity[:, PROCESSOR]
+    host = np.maximum(scenario.work.host, 0)
+    time = scenario.alone[:, COMPUTE]
+    worked = np.minimum(time * scenario.use[:, COMPUTE], time)
+    got = share_of(sum_by(host, worked, len(capacity)), sum_by(host, time, len(capacity)))
+    known = (scenario.evidence[:, PROCESSOR] == MEASURED) & np.isfinite(capacity)
+    return np.where(known, got, 1.0)
+
+
+def set_slots(scenario: Scenario, total: int) -> Scenario:
+    """Offer so many slots in all from the beginning to the end, spread evenly over the hosts.
+
+    Several applications keep the proportion of their slots, and each at least one.
+    """
+    hosts, each = _most_slots(scenario.slots)
+    return _with_slots(scenario, [_spread(int(part), hosts) for part in _parts(each, total)])
+
+
+def _parts(each: Ints, total: int) -> Ints:
+    """Divide a number in proportion, at least one for each."""
+    share = each / each.sum()
+    parts = np.maximum(np.floor(share * total).astype(np.int64), 1)
+    while parts.sum() < total:
+        parts[np.argmax(share * total - parts)] += 1
+    while parts.sum() > total and parts.max() > 1:
+        parts[np.argmax(parts)] -= 1
+    found: Ints = parts
+    return found
+
+
+def set_executors(scenario: Scenario, count: int) -> Scenario:
+    """Offer the slots of so many executors of the usual size, no more of them per host than usual.
+
+    More than the hosts hold run on further hosts like these. Executors are whole: each has all its
+    slots on one host.
+    """
+    size = executor_size(scenario.slots)
+    hosts, each = _most_slots(scenario.slots)
+    per_host = max(round(int(each.sum()) / size / len(hosts)), 1)
+    more = -(-count // per_host) - len(hosts)
+    if more > 0:
+        scenario = add_hosts(scenario, more)
+    hosts = used_hosts(scenario.slots)
+    shares: list[Ints] = []
+    placed = 0
+    for part in _parts(each, count).tolist():
+        shares.append(size * np.roll(_spread(part, hosts), placed))
+        placed += part
+    return _with_slots(scenario, shares)
+
+
+def executor_size(slots: Slots) -> int:
+    """Return the slots of a usual executor."""
+    return max(int(np.median(slots.change[slots.change > 0])), 1)
+
+
+def add_hosts(scenario: Scenario, count: int) -> Scenario:
+    """Add hosts like the others with as many slots, or take the last ones away."""
+    hosts, each = _most_slots(scenario.slots)
+    if count < 0:
+        for host in hosts[count:].tolist():
+            scenario = lose_host(scenario, host)
+        return scenario
+    n = scenario.slots.hosts
+    new = np.arange(n, n + count)
+    mean = np.mean(scenario.capacity[hosts], axis=0, keepdims=True)
+    per_host = np.maximum(np.rint(each / len(hosts)).astype(np.int64), 1)
+    slots = scenario.slots
+    apps = len(each)
+    added = slots._replace(
+        when=np.append(slots.when, np.zeros(count * apps)),
+        change=np.append(slots.change, np.repeat(per_host, count)),
+        when_idle=np.append(slots.when_idle, np.zeros(count * apps, bool)),
+        app=np.append(slots.app, np.repeat(np.arange(apps), count)),
+        host=np.append(slots.host, np.tile(new, apps)),
+        hosts=n + count,
+    )
+    # Spark spreads tasks: each host gets its part of them.
+    work = scenario.work
+    place = np.arange(len(work.host)) * 2654435761 % (len(hosts) + count)
+    host = np.where(place < count, n + place, work.host)
+    return replace(
+        scenario,
+        slots=_by_time(added),
+        work=work._replace(host=host),
+        capacity=np.concatenate([scenario.capacity, np.repeat(mean, count, axis=0)]),
+        memory_capacity=_like_the_others(scenario.memory_capacity, hosts, count),
+        evidence=np.concatenate(
+            [scenario.evidence, np.full((count, DEVICES), ASSUMED, dtype=object)]
+        ),
+        hosts=(*scenario.hosts, *(f"new host {k + 1}" for k in range(count))),
+    )
+
+
+def _like_the_others(memory: Floats, hosts: Ints, count: int) -> Floats:
+    """Give new hosts the mean of the others' execution memory."""
+    if memory.size == 0:
+        return memory
+    mean = np.mean(memory[:, hosts], axis=1, keepdims=True)
+    return np.concatenate([memory, np.repeat(mean, count, axis=1)], axis=1)
+
+
+def lose_host(scenario: Scenario, host: int) -> Scenario:
+    """Take a host away for the whole run: its slots are not there."""
+    slots = scenario.slots
+    kept = slots.host != host
+    work = scenario.work
+    return replace(
+        scenario,
+        slots=slots._replace(
+            when=slots.when[kept], change=slots.change[kept], when_idle=slots.when_idle[kept],
+            app=slots.app[kept], host=slots.host[kept],
+        ),
+        work=work._replace(host=np.where(work.host == host, -1, work.host)),
+    )  # fmt: skip
+
+
+def used_hosts(slots: Slots) -> Ints:
+    """Return the rows of the hosts that ever had slots."""
+    found: Ints = np.unique(slots.host[slots.change > 0])
+    return found
+
+
+def slots_at_most(slots: Slots) -> int:
+    """Return the sum over applications of the most slots that each was offered at once."""
+    return int(_most_slots(slots)[1].sum())
+
+
+def _most_slots(slots: Slots) -> tuple[Ints, Ints]:
+    """Hosts that had slots, and the most slots of each application at once."""
+    apps = len(slots.handover)
+    most = np.zeros(apps, np.int64)
+    for app in range(apps):
+        mine = slots.app == app
+        most[app] = max(int(np.cumsum(slots.change[mine]).max(initial=0)), 0)
+    return used_hosts(slots), most
+
+
+def _spread(total: int, hosts: Ints) -> Ints:
+    """Slots on each host."""
+    return total // len(hosts) + (np.arange(len(hosts)) < total % len(hosts))
+
+
+def _with_slots(scenario: Scenario, per_host: list[Ints]) -> Scenario:
+    """Offer each application these slots on its hosts from when its first came."""
+    slots, hosts = scenario.slots, used_hosts(scenario.slots)
+    apps = len(per_host)
+    first = np.array([slots.when[slots.app == app].min(initial=np.inf) for app in range(apps)])
+    new = slots._replace(
+        when=np.repeat(first, len(hosts)),
+        change=np.concatenate(per_host),
+        when_idle=np.zeros(apps * len(hosts), bool),
+        app=np.repeat(np.arange(apps), len(hosts)),
+        host=np.tile(hosts, apps),
+    )
+    there = new.change > 0
+    new = new._replace(
+        when=new.when[there], change=new.change[there], when_idle=new.when_idle[there],
+        app=new.app[there], host=new.host[there],
+    )  # fmt: skip
+    return _beside_others(replace(scenario, slots=_by_time(new)), slots)
+
+
+def _beside_others(scenario: Scenario, before: Slots) -> Scenario:
+    """Let more tasks share processors with who used them beside tasks before.
+
+    Where s tasks at once got u of a processor each, and the C processors of a host had time for
+    more, C / u - s other threads had the rest. More tasks, s', leave these their part: all tasks
+    together get C * s' / (s' + C / u - s).
+    """
+    capacity = scenario.capacity.copy()
+    had, has = (_slots_of_hosts(slots, len(capacity)) for slots in (before, scenario.slots))
+    got, cores = _cores_of_a_task(scenario), capacity[:, PROCESSOR]
+    others = share_of(cores, got) - had
+    shared = (got < FILLS) & (got > 0) & (has > had) & (had > 0) & (others > 0)
+    part = has[shared] / (has[shared] + others[shared])
+    capacity[shared, PROCESSOR] *= part
+    return replace(scenario, capacity=capacity)
+
+
+def _slots_of_hosts(slots: Slots, hosts: int) -> Floats:
+    """Return the most slots that each host had at once."""
+    most = np.zeros(hosts)
+    for host in np.unique(slots.host).tolist():
+        most[host] = np.cumsum(slots.change[slots.host == host]).max(initial=0)
+    return most
+
+
+def _by_time(slots: Slots) -> Slots:
+    order = np.argsort(slots.when, kind="stable")
+    return slots._replace(
+        when=slots.when[order], change=slots.change[order], when_idle=slots.when_idle[order],
+        app=slots.app[order], host=slots.host[order],
+    )  # fmt: skip
+
+
+def unshared(scenario: Scenario, device: int) -> bool:
+    """Whether no task uses a device."""
+    phases = np.flatnonzero((device == DEVICE) & (DEVICE != NO_DEVICE))
+    total: Floats = scenario.alone[:, phases].sum()
+    return bool(total <= 0)

@@ -1,0 +1,170 @@
+"""The causal model of a recorded run with its check, replayed once for all questions about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.enums import Request
+from iqcar.model.waits import MISSING, evidence_column
+from iqcar.replay.loop.device_sharing import DEVICES
+from iqcar.replay.loop.memory_demands import memory_demands
+from iqcar.replay.loop.open_loop import MANY_TASKS
+from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.replay.whatif.edit import keep_starts
+from iqcar.replay.whatif.outcome import MEMORY, Member, replay_scenario
+from iqcar.replay.whatif.rerun_spread import rerun_spread
+from iqcar.replay.whatif.scenario import build_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from iqcar.model.demand.estimate import Demand
+    from iqcar.replay.whatif.curves import Curve
+    from iqcar.replay.whatif.outcome import Outcome
+    from iqcar.replay.whatif.scenario import Scenario
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats
+
+REFUSED = 0.15
+"""Error of the check, as a share of the recorded duration, from which a query is not answered; and
+the median from which the run is not."""
+WAYS = ((4, False), (1, False), (4, True))
+"""Rounds, and whether devices are shared in proportion: what nobody knows of tasks and devices."""
+MEMORY_OFF = 2.0
+"""Factor by which replayed waits for execution memory may differ from the measured ones; if they
+differ by more, memory is not shared in the model."""
+WAITED_IN = {
+    DISK: (Request.IO_READ, Request.IO_WRITE),
+    NETWORK: (Request.SHUFFLE_FETCH,),
+    PROCESSOR: (Request.RUN_QUEUE,),
+}
+LUCKS = 3
+FEW_TASKS = 20_000
+"""Tasks up to which all ways and lucks are replayed; up to :data:`MANY_TASKS` all ways are."""
+
+
+@dataclass
+class Model:
+    """A scenario, how well it reproduces the run, and its replays as it was.
+
+    Attributes
+    ----------
+    scenario : Scenario
+    unfitted : Scenario
+        The same with no task fitted by itself, for the check.
+    other : Scenario or None
+        Another explanation of the record; see :func:`iqcar.replay.whatif.scenario.build_scenario`.
+    unrecorded : ndarray of shape (n_queries, 3), bool
+        Devices in which no wait of the query's tasks was recorded: unknown, not zero.
+    no_memory_waits : Scenario or None
+        Where what tasks held does not explain their waits for execution memory: the same without
+        these waits.
+    """
+
+    scenario: Scenario
+    unfitted: Scenario
+    other: Scenario | None = None
+    unrecorded: Flags | None = None
+    no_memory_waits: Scenario | None = None
+    _bases: dict[Member, Outcome] = field(default_factory=dict)
+
+    @cached_property
+    def recorded_ms(self) -> Floats:
+        """Recorded duration of each query; NaN where it did not end."""
+        queries = self.scenario.tables.queries
+        lasted = queries["duration_ms"].to_numpy(np.float64)
+        known = queries["ended"].to_numpy(bool) & (lasted > 0)
+        return np.where(known, lasted, np.nan)
+
+    @cached_property
+    def error(self) -> Floats:
+        """(replayed − recorded) / recorded of each query before tasks were fitted; NaN unknown."""
+        found: Floats = (
+            replay_scenario(self.unfitted, self.members[0]).duration_ms / self.recorded_ms - 1.0
+        )
+        ran = self.scenario.tables.queries["tasks"].to_numpy(np.int64) > 0
+        return np.where(ran, found, np.nan)
+
+    @property
+    def median_error(self) -> float:
+        """Median of the errors without their signs; NaN where no query is known."""
+        known = np.abs(self.error[np.isfinite(self.error)])
+        return float(np.median(known)) if len(known) else float("nan")
+
+    @cached_property
+    def rerun_spread(self) -> Floats:
+        """Return :func:`iqcar.replay.whatif.rerun_spread.rerun_spread` of each query."""
+        return rerun_spread(self.scenario)
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Ways to replay; fewer of a large run."""
+        n = len(self.scenario.work.step)
+        if n > MANY_TASKS:
+            return (Member(rounds=1),)
+        lucks = range(LUCKS) if n <= FEW_TASKS else range(1)
+        return tuple(
+            Member(rounds, proportional, luck) for rounds, proportional in WAYS for luck in lucks
+        )
+
+    @cached_property
+    def with_recorded_starts(self) -> Model:
+        """The same in which all queries start when they did."""
+        return replace(
+            self,
+            scenario=keep_starts(self.scenario),
+            unfitted=keep_starts(self.unfitted),
+            other=None if self.other is None else keep_starts(self.other),
+            no_memory_waits=self.no_memory_waits and keep_starts(self.no_memory_waits),
+            _bases={},
+        )
+
+    def base(self, member: Member) -> Outcome:
+        """Replay the run as it was."""
+        if member not in self._bases:
+            self._bases[member] = replay_scenario(self.scenario, member)
+        return self._bases[member]
+
+
+def build_model(
+    tables: Tables,
+    waits: pd.DataFrame,
+    demand: Demand,
+    curves: Sequence[Curve] = (),
+    *,
+    coarse: bool = False,
+    idle_too: bool = True,
+) -> Model | None:
+    """Build the model of a recorded run, see :func:`iqcar.replay.whatif.scenario.build_scenario`.
+
+    None where nothing can be replayed, or no device can be short and that is not wanted.
+    """
+    memory = memory_demands(tables, waits)
+    built = build_scenario(tables, waits, demand, curves, memory, coarse=coarse, idle_too=idle_too)
+    no_waits = None
+    if memory is not None and built is not None:
+        lacked = float(replay_scenario(built[0]).wait_ms[:, MEMORY].sum())
+        if not 1 / MEMORY_OFF <= lacked / float(memory.waited.sum()) <= MEMORY_OFF:
+            nothing = np.zeros(0)
+            no_waits = replace(built[0], memory=nothing, memory_capacity=nothing.reshape(0, 0))
+            built = build_scenario(tables, waits, demand, curves, coarse=coarse, idle_too=idle_too)
+    if built is None:
+        return None
+    return Model(*built, unrecorded=_unrecorded(tables, waits), no_memory_waits=no_waits)
+
+
+def _unrecorded(tables: Tables, waits: pd.DataFrame) -> Flags:
+    """Mark the devices in which no wait of a query's tasks is known: (n_queries, 3)."""
+    query = tables.tasks["query"].to_numpy(np.int64)
+    found = np.ones((len(tables.queries), DEVICES), bool)
+    for device, requests in WAITED_IN.items():
+        for request in requests:
+            known = waits[evidence_column(request)].to_numpy() != MISSING
+            found[query[known & (query >= 0)], device] = False
+    return found

@@ -1,0 +1,238 @@
+"""Replay a scenario: compute launches, hosts, waits and durations from what is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, PHASES
+from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.idle_slots import idle_slot_ms
+from iqcar.replay.loop.joint_workload import joint_shares, with_caps
+from iqcar.replay.loop.loop_input import Devices
+from iqcar.replay.loop.open_loop import ROUNDS
+from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
+from iqcar.replay.whatif.query_chains import chain_steps
+from iqcar.rules.pool_names import pool_name
+from iqcar.rules.priorities import DEFAULT_POOL
+from iqcar.tables import texts
+from iqcar.tables.arrays import sum_by
+
+if TYPE_CHECKING:
+    from iqcar.replay.loop.event_loop import Run
+    from iqcar.replay.loop.loop_input import Shares, Steps
+    from iqcar.replay.whatif.scenario import Scenario
+    from iqcar.tables.arrays import Floats
+
+MEMORY, SLOTS = DEVICES, DEVICES + 1
+"""Columns of waits after those of the devices."""
+JITTER = 0.01
+"""Log-normal spread of tasks' work between replays of one question: slots are given by luck."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One way to replay: how often tasks go through their phases, and how devices are shared."""
+
+    rounds: int = ROUNDS
+    proportional: bool = False
+    luck: int = 0
+
+
+class DeviceUse(NamedTuple):
+    """Use of each host's disk, network and processors, ndarrays of shape (n_hosts, 3).
+
+    Attributes
+    ----------
+    tasks : tasks that used the device.
+    alone_ms, spent_ms : sums over these of the time that they needed alone, and that they took.
+    utilisation : share of ``lasted_ms`` in which the whole capacity would have been used.
+    lasted_ms : float
+        From the first launch to the last end of a task.
+    """
+
+    tasks: Floats
+    alone_ms: Floats
+    spent_ms: Floats
+    utilisation: Floats
+    lasted_ms: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What followed; rows of queries as in ``tables.queries``, NaN where one was not replayed.
+
+    Attributes
+    ----------
+    start_ms, end_ms : ndarray of shape (n_queries,), ms since the epoch
+    wait_ms : ndarray of shape (n_queries, 5), ms of task time
+        Waited for disk, network, processors, execution memory and slots.
+    task_ms : ndarray of shape (n_queries,), ms
+        Time that tasks of the query ran or waited for a slot.
+    devices : DeviceUse
+    idle_slot_ms : float
+        Time that slots stood free while tasks waited that a cap held back.
+    """
+
+    start_ms: Floats
+    end_ms: Floats
+    wait_ms: Floats
+    task_ms: Floats
+    devices: DeviceUse
+    idle_slot_ms: float = 0.0
+
+    @property
+    def duration_ms(self) -> Floats:
+        """End less start."""
+        lasted: Floats = self.end_ms - self.start_ms
+        return lasted
+
+
+class Replay(NamedTuple):
+    """What happened in a replay.
+
+    Attributes
+    ----------
+    run : Run
+    alone : ndarray of shape (n_tasks, 5), ms
+        What tasks needed in each phase.
+    start_ms, end_ms, idle_slot_ms
+        As in :class:`Outcome`.
+    """
+
+    run: Run
+    alone: Floats
+    start_ms: Floats
+    end_ms: Floats
+    idle_slot_ms: float
+
+
+def run_scenario(
+    scenario: Scenario, member: Member | None = None, shares: Shares | None = None
+) -> Replay:
+    """Compute when queries run.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    member : Member, optional
+        How to replay; by default as :class:`Member` says.
+    shares : Shares, optional
+        Other modes, pools and caps than those of the scenario.
+    """
+    how = member or Member()
+    one = scenario
+    alone = one.alone
+    if how.luck:
+        alone = alone * _luck(one, how.luck)[:, None]
+    came = one.slots.change > 0
+    places = np.bincount(one.slots.host[came], one.slots.change[came], one.slots.hosts)
+    seats = np.zeros(DEVICES * one.slots.hosts + 1, np.int64)
+    np.cumsum(np.repeat(places.astype(np.int64) + 1, DEVICES), out=seats[1:])
+    memory = one.memory, one.memory_capacity.ravel()
+    devices = Devices(
+        alone, one.use, one.capacity.ravel(), seats, how.rounds, how.proportional, *memory
+    )
+    slots = one.slots._replace(luck=how.luck)
+    shares = shares or scenario_shares(one)
+    steps = _steps_in_turn(one)
+    found = run(steps, one.work, slots, shares, devices)
+    n = len(one.tables.queries)
+    start, end = np.full(n, np.nan), np.full(n, np.nan)
+    start[one.query] = found.done[one.query_start] + one.origin
+    end[one.query] = found.done[one.query_end] + one.origin
+    idle = idle_slot_ms(steps, one.work, slots, shares, found)
+    return Replay(found, alone, start, end, idle)
+
+
+def replay_scenario(scenario: Scenario, member: Member | None = None) -> Outcome:
+    """Compute what follows from what is given.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    member : Member, optional
+        How to replay; by default as :class:`Member` says.
+    """
+    found, alone, start, end, idle = run_scenario(scenario, member)
+    one, n = scenario, len(start)
+    query = one.query_of_task
+    ran = np.isfinite(found.ended) & (query >= 0)
+    lost = np.maximum(found.spent - alone, 0.0)
+    ready = (found.released + one.steps.ready)[one.work.step]
+    slot = np.maximum(found.launched - ready, 0.0)
+    wait = np.zeros((n, SLOTS + 1))
+    for phase in range(PHASES):
+        if DEVICE[phase] >= 0:
+            wait[:, DEVICE[phase]] += sum_by(query[ran], lost[ran, phase], n)
+    if len(found.lacked_memory):
+        wait[:, MEMORY] = sum_by(query[ran], found.lacked_memory[ran], n)
+    wait[:, SLOTS] = sum_by(query[ran], slot[ran], n)
+    lasted = found.ended - found.launched + slot
+    use = _device_use(one, found, alone)
+    return Outcome(start, end, wait, sum_by(query[ran], lasted[ran], n), use, idle)
+
+
+def _steps_in_turn(scenario: Scenario) -> Steps:
+    """Steps in which queries start after those that they follow."""
+    later = np.flatnonzero(scenario.follows >= 0)
+    if len(later) == 0:
+        return scenario.steps
+    earlier = scenario.query_end[scenario.follows[later]]
+    return chain_steps(scenario.steps, earlier, scenario.query_start[later], scenario.gap[later])
+
+
+def _device_use(scenario: Scenario, found: Run, alone: Floats) -> DeviceUse:
+    hosts = scenario.slots.hosts
+    tasks, needed, spent, used = (np.zeros((hosts, DEVICES)) for _ in range(4))
+    on = np.flatnonzero((found.host >= 0) & np.isfinite(found.ended))
+    host = found.host[on]
+    for device in range(DEVICES):
+        phases = np.flatnonzero(device == DEVICE)
+        mine = alone[on][:, phases]
+        tasks[:, device] = sum_by(host, np.where((mine > 0).any(axis=1), 1.0, 0.0), hosts)
+        needed[:, device] = sum_by(host, np.sum(mine, axis=1), hosts)
+        spent[:, device] = sum_by(host, found.spent[on][:, phases].sum(axis=1), hosts)
+        used[:, device] = sum_by(host, (mine * scenario.use[on][:, phases]).sum(axis=1), hosts)
+    ends, launches = found.ended, found.launched
+    lasted = max(float(np.nanmax(ends, initial=0.0) - np.nanmin(launches, initial=np.inf)), 1.0)
+    with np.errstate(invalid="ignore"):
+        utilisation = np.nan_to_num(used / scenario.capacity / lasted)
+    return DeviceUse(tasks, needed, spent, utilisation, lasted)
+
+
+def _luck(scenario: Scenario, luck: int) -> Floats:
+    """Factor of each task's work, the same for a task in every question."""
+    place = np.arange(len(scenario.work.step)) - scenario.steps.first_task[scenario.work.step]
+    rng_of = np.random.default_rng([luck, 1])
+    table = rng_of.standard_normal(4096)
+    key = (scenario.stage_of_step[scenario.work.step] * 257 + place * 31) % len(table)
+    luck_of: Floats = np.exp(JITTER * table[key])
+    return luck_of
+
+
+def scenario_shares(scenario: Scenario) -> Shares:
+    """Lay out the scheduler's modes and pools of all applications, and the caps.
+
+    Pools of their own are called as those that rules make: Spark decides ties by name. Runs of one
+    name share a pool.
+    """
+    parts = []
+    called = texts(scenario.tables.queries, "name")
+    recorded = zip(scenario.workloads, scenario.orders, scenario.ran_in, strict=True)
+    for workload, order, names in recorded:
+        fair = is_fair(scenario.tables, workload.app)
+        weights = scenario.pools.weights
+        own = {row: pool_name(called[row], frozenset()) for row in {*order.query} & weights.keys()}
+        pools = names
+        if scenario.pools.fair is not None or own:
+            fair = True if own else bool(scenario.pools.fair)
+            pools = [
+                own.get(query, name or DEFAULT_POOL)
+                for query, name in zip(order.query, names, strict=True)
+            ]
+        new = {name: weights[row] for row, name in own.items()}
+        parts.append(shares_of_pools(workload, order, fair, order.pools, pools, new))
+    return with_caps(joint_shares(parts), scenario.cap_of, scenario.cap)

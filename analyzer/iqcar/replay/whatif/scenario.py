@@ -1,0 +1,294 @@
+"""A recorded run as a causal model: what is given, inferred from the record.
+
+Given are what tasks need, what devices can do, slots, shares, and when queries start. Waits, hosts,
+launches and durations follow (:mod:`iqcar.replay.whatif.outcome`). An intervention edits what is
+given (:mod:`iqcar.replay.whatif.edit`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iqcar.replay import record
+from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
+from iqcar.replay.loop.joint_workload import joint_workload
+from iqcar.replay.loop.open_loop import fit_demands, fit_tasks
+from iqcar.replay.loop.scheduling import ran_in_pools, stage_order
+from iqcar.replay.loop.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, WAIT, task_demands
+from iqcar.replay.whatif.curves import set_own_rates
+from iqcar.replay.whatif.query_chains import queries_in_turn
+from iqcar.tables import NONE
+from iqcar.tables.arrays import share_of, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from iqcar.model.demand.estimate import Demand
+    from iqcar.replay.loop.loop_input import Slots, Steps, Work
+    from iqcar.replay.loop.memory_demands import MemoryDemands
+    from iqcar.replay.loop.recorded_workload import Workload
+    from iqcar.replay.loop.scheduling import StageOrder
+    from iqcar.replay.loop.task_demands import TaskDemands
+    from iqcar.replay.whatif.curves import Curve
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+MUCH_USED = 0.2
+"""Utilisation of a device at its assumed capacity from which it may have been short."""
+
+
+@dataclass(frozen=True)
+class PoolChoice:
+    """Mode and pools of the scheduler; None: as recorded."""
+
+    fair: bool | None = None
+    weights: dict[int, int] = field(default_factory=dict)
+    """Weight of a pool of its own for each of these queries."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is given in a run; rows of tasks as in ``work``.
+
+    Attributes
+    ----------
+    tables : Tables
+        As recorded.
+    workloads : tuple of Workload
+        Of the applications that can be replayed.
+    orders : tuple of StageOrder, one per workload
+    ran_in : tuple of lists of str, one per workload
+        Pool that each stage's tasks ran in, as recorded.
+    query, query_start, query_end : ndarray of shape (n_queries,)
+        Rows of the queries, and their steps.
+    query_of_step : ndarray of shape (n_steps,)
+        Row of the query of each stage; −1 for a moment.
+    stage_of_step : ndarray of shape (n_steps,)
+    steps, work, slots : what the event loop takes.
+    alone, use : ndarray of shape (n_tasks, 5)
+        As in :class:`iqcar.replay.loop.task_demands.TaskDemands`.
+    gc : ndarray of shape (n_tasks,), ms
+    capacity : ndarray of shape (n_hosts, 3)
+    evidence : ndarray of shape (n_hosts, 3)
+    hosts : tuple of str
+    pools : PoolChoice
+    follows : ndarray of shape (n_queries,), int64
+        Position of the query that each one starts after; −1 if it starts when it did.
+    gap : ndarray of shape (n_queries,), ms
+        From that one's end to its start.
+    cap_of : ndarray of shape (n_steps,)
+    cap : ndarray of shape (n_caps,)
+    """
+
+    tables: Tables
+    workloads: tuple[Workload, ...]
+    orders: tuple[StageOrder, ...]
+    ran_in: tuple[list[str], ...]
+    origin: float
+    query: Ints
+    query_start: Ints
+    query_end: Ints
+    follows: Ints
+    gap: Floats
+    query_of_step: Ints
+    stage_of_step: Ints
+    steps: Steps
+    work: Work
+    slots: Slots
+    alone: Floats
+    use: Floats
+    gc: Floats
+    capacity: Floats
+    evidence: np.ndarray
+    hosts: tuple[str, ...]
+    pools: PoolChoice
+    cap_of: Ints
+    cap: Ints
+    doubts: tuple[str, ...]
+    own_rates: str = ""
+    """What was measured of stages' own rates, as a sentence."""
+    memory: Floats = field(default_factory=lambda: np.zeros(0))
+    """(n_tasks,) bytes of execution memory that each task wants; no rows: it is not shared."""
+    memory_capacity: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """(n_apps, n_hosts) bytes of execution memory."""
+
+    @property
+    def query_of_task(self) -> Ints:
+        """Row of the query of each task."""
+        return self.query_of_step[self.work.step]
+
+
+def build_scenario(
+    tables: Tables,
+    waits: pd.DataFrame,
+    demand: Demand,
+    curves: Sequence[Curve] = (),
+    memory: MemoryDemands | None = None,
+    *,
+    coarse: bool = False,
+    idle_too: bool = True,
+) -> tuple[Scenario, Scenario, Scenario | None] | None:
+    """Build the causal model of a recorded run; None where nothing can be replayed.
+
+    The second one is for the check: in it no task was fitted by itself. The third, where there is
+    one, explains the record otherwise: devices whose capacity is only assumed can do no more than
+    the most that was seen, so that tasks waited for each other there.
+
+    Parameters
+    ----------
+    tables : Tables
+    waits : DataFrame
+        From :func:`iqcar.model.waits.measure_waits`.
+    demand : Demand
+        From :func:`iqcar.causes.blame.attribute.attribute`.
+    curves : sequence of Curve
+        Own rates that were measured.
+    memory : MemoryDemands, optional
+        Execution memory is shared; by default tasks wait for it as long as they did.
+    coarse : bool
+        Whether no task is fitted by itself and no other explanation is sought: a tenth of the time.
+    idle_too : bool
+        Whether to build it also where no device can ever be short: slots alone tell all then.
+    """
+    recording = record(tables)
+    workloads = tuple(recording.workloads.values())
+    if not workloads:
+        return None
+    needs = task_demands(tables, waits, demand)
+    joint = joint_workload(workloads)
+    plenty = never_short(joint.slots, needs.alone, needs.use, needs.capacity)
+    if plenty.all() and not idle_too:
+        return None
+    demands, unfitted = fit_demands(tables, needs, coarse=coarse)
+    if memory is not None:
+        demands, unfitted = (_without_memory_waits(one, memory) for one in (demands, unfitted))
+    demands, own_rates = set_own_rates(demands, tables, curves)
+    unfitted, _ = set_own_rates(unfitted, tables, curves)
+    follows, gap = _chained(tables, joint.query)
+    stages = tables.stages["query"].to_numpy(np.int64)
+    n_steps = len(joint.steps.delay)
+    query = np.full(n_steps, -1, np.int64)
+    is_stage = joint.stage >= 0
+    query[is_stage] = stages[joint.stage[is_stage]]
+    fitted = Scenario(
+        tables=tables,
+        workloads=workloads,
+        orders=tuple(stage_order(tables, one) for one in workloads),
+        ran_in=tuple(ran_in_pools(tables, one.order.stage) for one in workloads),
+        origin=joint.origin,
+        query=joint.query,
+        query_start=joint.query_start,
+        query_end=joint.query_end,
+        follows=follows,
+        gap=gap,
+        query_of_step=query,
+        stage_of_step=joint.stage,
+        steps=joint.steps,
+        work=joint.work,
+        slots=joint.slots,
+        alone=demands.alone[joint.task],
+        use=demands.use[joint.task],
+        gc=demands.gc[joint.task],
+        capacity=demands.capacity,
+        evidence=demands.evidence,
+        hosts=tuple(tables.hosts["host"].astype(str)),
+        pools=PoolChoice(),
+        cap_of=np.full(n_steps, -1, np.int64),
+        cap=np.zeros(0, np.int64),
+        doubts=recording.doubts,
+        own_rates=own_rates,
+    )
+    if memory is not None:
+        fitted = replace(
+            fitted,
+            memory=memory.wanted[joint.task],
+            memory_capacity=memory.capacity[joint.app],
+        )
+    if coarse:
+        return fitted, fitted, None
+    check = replace(fitted, alone=unfitted.alone[joint.task], use=unfitted.use[joint.task])
+    doubted = _might_be_short(tables, demands)
+    if not doubted.any():
+        return fitted, check, None
+    capacity = np.where(doubted, demands.capacity / HEADROOM, demands.capacity)
+    short = fit_tasks(tables, _as_fast_as_devices(tables, demands, doubted, capacity))
+    other = replace(
+        fitted, alone=short.alone[joint.task], use=short.use[joint.task], capacity=capacity
+    )
+    return fitted, check, other
+
+
+def _chained(tables: Tables, query: Ints) -> tuple[Ints, Floats]:
+    """Position of the query that each one starts after, and the time between, ms."""
+    position = np.full(len(tables.queries) + 1, NONE, np.int64)
+    position[query] = np.arange(len(query))
+    row = queries_in_turn(tables)[query]
+    begin, end = (tables.queries[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
+    follows = position[row]
+    gap = np.where(follows >= 0, np.maximum(begin[query] - end[row], 0.0), 0.0)
+    return follows, gap
+
+
+def never_short(slots: Slots, alone: Floats, use: Floats, capacity: Floats) -> Flags:
+    """Tell which devices can do what the most demanding task asks, in all slots at once.
+
+    Returns
+    -------
+    ndarray of shape (3,), bool
+        Of disks, networks and processors: on all hosts.
+    """
+    came = slots.change > 0
+    at_once = np.bincount(slots.host[came], slots.change[came], len(capacity))
+    found = np.ones(DEVICES, bool)
+    for phase in np.flatnonzero(DEVICE >= 0):
+        most = use[alone[:, phase] > 0, phase].max(initial=0.0)
+        found[DEVICE[phase]] &= bool((at_once * most <= capacity[:, DEVICE[phase]]).all())
+    return found
+
+
+def _without_memory_waits(demands: TaskDemands, memory: MemoryDemands) -> TaskDemands:
+    """Take the waits for memory out of the time that stays: they follow from who holds it."""
+    alone = demands.alone.copy()
+    alone[:, WAIT] = np.maximum(alone[:, WAIT] - memory.waited, 0.0)
+    return replace(demands, alone=alone)
+
+
+def _as_fast_as_devices(
+    tables: Tables, demands: TaskDemands, doubted: Flags, capacity: Floats
+) -> TaskDemands:
+    """Let tasks alone fill the doubted devices: all that they took longer, they waited there."""
+    host = np.maximum(tables.tasks["host"].to_numpy(np.int64), 0)
+    alone = demands.alone.copy()
+    moved = demands.alone * demands.use
+    for phase in np.flatnonzero(DEVICE >= 0):
+        device = DEVICE[phase]
+        least = np.minimum(share_of(moved[:, phase], capacity[host, device]), alone[:, phase])
+        alone[:, phase] = np.where(doubted[host, device], least, alone[:, phase])
+    return replace(demands, alone=alone, use=share_of(moved, alone), capacity=capacity)
+
+
+def _might_be_short(tables: Tables, demands: TaskDemands) -> Flags:
+    """Mark capacities of disks and networks that are assumed and were in use much of the time."""
+    launch, finish = (
+        tables.tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms")
+    )
+    host = tables.tasks["host"].to_numpy(np.int64)
+    ran = np.flatnonzero((host >= 0) & np.isfinite(launch + finish))
+    n_hosts = len(tables.hosts)
+    first, last = np.full(n_hosts, np.inf), np.full(n_hosts, -np.inf)
+    np.minimum.at(first, host[ran], launch[ran])
+    np.maximum.at(last, host[ran], finish[ran])
+    lasted = np.maximum(last - first, 1.0)
+    moved = demands.alone[ran] * demands.use[ran]
+    doubted = np.zeros(demands.capacity.shape, bool)
+    for device in (DISK, NETWORK):
+        in_it = np.sum(moved[:, device == DEVICE], axis=1)
+        used = sum_by(host[ran], in_it, n_hosts) / lasted / demands.capacity[:, device]
+        if used.max(initial=0.0) >= MUCH_USED:
+            doubted[:, device] = demands.evidence[:, device] == ASSUMED
+    return doubted

@@ -1,5 +1,0 @@
-"""The report as one HTML file: what ``iqcar report`` writes and ``iqcar serve`` shows."""
-
-from iqcar.report.html.page import page_policy, render_page
-
-__all__ = ["page_policy", "render_page"]

@@ -1,0 +1,220 @@
+"""Who a query's lost time is attributed to, one line each, with the names of all reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from iqcar.base.formatting import short
+from iqcar.base.limits import MOST_BLAMED, fold
+from iqcar.enums import BlameKind, Resource
+from iqcar.rules.vocabulary.lost_time import cause_of, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from iqcar.causes.graph import IQCGraph
+    from iqcar.say.query_names import QueryNames
+
+Key = TypeVar("Key")
+
+NAME_WIDTH = 32
+"""Characters of a name among others in one line."""
+OTHER_QUERIES = "other queries"
+"""Name of queries that are summed because each took little."""
+
+
+@dataclass(frozen=True)
+class Blamed:
+    """One line of whom a query's lost time is attributed to.
+
+    Attributes
+    ----------
+    kind : BlameKind
+    query : int
+        Row of the query that is blamed; −1 for everything else.
+    queries : int
+        How many queries the line stands for; 0 for causes, and where nobody knows.
+    name : str
+        What a reader sees: the query's name, or that of the cause.
+    number : str
+        What tells runs of one query apart, such as ``sql-14``; empty for causes.
+    meaning : str
+        What a cause means, in a sentence; empty for queries.
+    lost_ms, share, share_of_run : float
+        Elapsed time, as a share of the query's loss, and of its run (0 where that is unknown).
+    by_resource, by_host : mapping
+        The same time in ms by what was waited for and by host, the largest first.
+    idle_ms : float
+        The part of the time in which executors that it held had no tasks.
+    """
+
+    kind: BlameKind
+    query: int
+    queries: int
+    name: str
+    number: str
+    meaning: str
+    lost_ms: float
+    share: float
+    share_of_run: float
+    by_resource: Mapping[Resource, float]
+    by_host: Mapping[str, float]
+    idle_ms: float = 0.0
+
+
+def cause_name(kind: BlameKind | str, resource: Resource | str | None = None) -> str:
+    """Name whom time is attributed to where it is no query that can be named.
+
+    Parameters
+    ----------
+    kind : BlameKind
+        Not ``query``.
+    resource : Resource, optional
+        What was waited for: it tells known causes apart. Without it their sum is named.
+    """
+    kind = BlameKind(kind)
+    if kind is BlameKind.REST:
+        return OTHER_QUERIES
+    causes = vocabulary()
+    if kind is BlameKind.KNOWN and resource is None:
+        first, other = (cause_of(kind, one) for one in (Resource.CPU, Resource.SLOTS))
+        return f"{causes[first].name} or {causes[other].name.removesuffix(' yet')}"
+    return causes[cause_of(kind, resource or Resource.CPU)].name
+
+
+def cause_meaning(kind: BlameKind | str, resource: Resource | str | None = None) -> str:
+    """Say what a cause means in a sentence; empty for other queries."""
+    kind = BlameKind(kind)
+    if kind in (BlameKind.QUERY, BlameKind.REST):
+        return ""
+    if kind is BlameKind.KNOWN and resource is None:
+        return kind.sentence
+    return vocabulary()[cause_of(kind, resource or Resource.CPU)].sentence
+
+
+def blamed_name(kind: BlameKind | str, query_name: str, width: int = NAME_WIDTH) -> str:
+    """Name whom something is attributed to, in one short line: a query by its name, or a cause."""
+    if BlameKind(kind) is BlameKind.QUERY:
+        return short(query_name or "a stage", width)
+    return cause_name(kind)
+
+
+def find_blamed(graph: IQCGraph, query: int, names: QueryNames) -> tuple[Blamed, ...]:
+    """Split what one query lost by whom it is attributed to.
+
+    Parameters
+    ----------
+    graph : IQCGraph
+    query : int
+        Row of a target of the graph.
+    names : QueryNames
+
+    Returns
+    -------
+    tuple of Blamed
+        The largest first; empty where nothing was lost. Known causes have a line each, because
+        they have nothing in common but that nobody is to blame. Lost times sum to the query's.
+    """
+    parts: list[Blamed] = []
+    for row in graph.blame_rows(query):
+        if row["lost_ms"] > 0:
+            parts += _lines(row, graph, query, names)
+    return tuple(sorted(parts, key=lambda one: -one.lost_ms))
+
+
+def _lines(row: dict[str, Any], graph: IQCGraph, query: int, names: QueryNames) -> Iterator[Blamed]:
+    """One row of the graph's blame as one line, or as one line per known cause."""
+    kind = BlameKind(row["kind"])
+    whole = Blamed(
+        kind=kind,
+        query=-1,
+        queries=0,
+        name="",
+        number="",
+        meaning="",
+        lost_ms=float(row["lost_ms"]),
+        share=float(row["share"]),
+        share_of_run=float(row["share_of_duration"]),
+        by_resource={Resource(key): float(ms) for key, ms in row["by_resource"].items()},
+        by_host=row["by_host"],
+        idle_ms=float(row["idle_ms"]),
+    )
+    if kind is BlameKind.QUERY:
+        source = names.row_of(row["source_query_id"])
+        yield replace(
+            whole, query=source, queries=1, name=names.name(source), number=names.number(source)
+        )
+    elif kind is BlameKind.REST:
+        folded = graph.contents.folded["sources"]
+        hidden = int(folded.iloc[query]) if len(folded) else 0
+        yield replace(whole, queries=hidden, name=_counted(hidden))
+    elif kind is BlameKind.KNOWN:
+        for resource, ms in whole.by_resource.items():
+            yield replace(
+                _part(whole, ms / whole.lost_ms),
+                name=cause_name(kind, resource),
+                meaning=cause_meaning(kind, resource),
+                by_resource={resource: ms},
+            )
+    else:
+        yield replace(whole, name=cause_name(kind), meaning=cause_meaning(kind))
+
+
+def _part(whole: Blamed, share: float) -> Blamed:
+    return replace(
+        whole,
+        lost_ms=whole.lost_ms * share,
+        share=whole.share * share,
+        share_of_run=whole.share_of_run * share,
+        by_host={host: ms * share for host, ms in whole.by_host.items()},
+    )
+
+
+def fold_blamed(blamed: Sequence[Blamed], most: int = MOST_BLAMED) -> tuple[Blamed, ...]:
+    """Sum the smallest queries in one line, so that at most so many lines are queries.
+
+    Causes that are no query keep their lines. The largest line stays first.
+    """
+    queries = [one for one in blamed if one.kind is BlameKind.QUERY]
+    hidden = [one for one in blamed if one.kind is BlameKind.REST]
+    kept, rest = fold([one.lost_ms for one in queries], most)
+    if hidden and len(kept) >= most:
+        kept, rest = kept[:-1], kept[-1:]
+    folded = [*(queries[at] for at in rest), *hidden]
+    if not folded:
+        return tuple(blamed)
+    count = sum(one.queries for one in folded)
+    line = Blamed(
+        kind=BlameKind.REST,
+        query=-1,
+        queries=count,
+        name=_counted(count if all(one.queries for one in folded) else 0),
+        number="",
+        meaning="",
+        lost_ms=sum(one.lost_ms for one in folded),
+        share=sum(one.share for one in folded),
+        share_of_run=sum(one.share_of_run for one in folded),
+        by_resource=_summed(one.by_resource for one in folded),
+        by_host=_summed(one.by_host for one in folded),
+        idle_ms=sum(one.idle_ms for one in folded),
+    )
+    shown = {id(queries[at]) for at in kept}
+    others = [one for one in blamed if one.queries == 0 or id(one) in shown]
+    others = [one for one in others if one.kind is not BlameKind.REST]
+    return tuple(sorted([*others, line], key=lambda one: -one.lost_ms))
+
+
+def _counted(queries: int) -> str:
+    """Name of several queries that are summed; 0 where nobody knows how many there are."""
+    if queries == 1:
+        return "1 other query"
+    return f"{queries:,} {OTHER_QUERIES}" if queries else OTHER_QUERIES
+
+
+def _summed(parts: Iterable[Mapping[Key, float]]) -> dict[Key, float]:
+    total: dict[Key, float] = {}
+    for part in parts:
+        for key, ms in part.items():
+            total[key] = total.get(key, 0.0) + ms
+    return dict(sorted(total.items(), key=lambda item: -item[1]))

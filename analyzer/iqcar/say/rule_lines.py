@@ -1,0 +1,162 @@
+"""Scheduler rules in words: what each does, why, and what is expected of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iqcar.base.formatting import percent, printable, resource_name, short
+from iqcar.enums import Resource
+from iqcar.rules import QueryType, RuleType, scheduler_rules
+from iqcar.rules.outlook import Outlook
+from iqcar.rules.rule_sentences import called
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iqcar.replay import Expected
+    from iqcar.rules import RejectedRule, Rule
+    from iqcar.say.diagnosed import Diagnosed
+
+NAME_WIDTH = 80
+
+_NO_POOLS = "Scheduler pools will not help: they share"
+
+_DOES = {
+    ("AGG", "source"): "Give {name} a pool of its own, with {share} of the slots.",
+    ("CAP", "source"): "Let tasks of {name} take at most {share} of the slots{idle}.",
+    ("DYNP", "target"): "Raise the priority of {name} to {value:.3g} times that of other queries.",
+    ("DYNP", "source"): "Lower the priority of {name} to {value:.3g} times that of other queries.",
+}
+_OUTLOOKS = {
+    Outlook.HELPS: ("good", "expected to help"),
+    Outlook.UNSURE: ("unsure", "may help: within the prediction's own error"),
+    Outlook.NO_GAIN: ("unsure", "no gain expected"),
+    Outlook.HARMS: ("bad", "expected to do more harm than good"),
+}
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """One scheduler rule in words; every text is printable.
+
+    Attributes
+    ----------
+    id, type, name : str
+        ``AGG-1``, ``AGG``, and the query that it is about.
+    value : float
+        Share of the slots (AGG, CAP) or priority (DYNP).
+    does, reason : str
+        What it asks the scheduler for, and the evidence; sentences.
+    expected : str
+        The predicted effect without a full stop; empty where none was computed.
+    tone, outlook : str
+        ``good``, ``unsure`` or ``bad``, and the same in words; empty likewise.
+    instead : str
+        What would help where scheduler pools do not; else empty.
+    besides : str
+        What would help besides its pool; empty where an earlier line says the same.
+    """
+
+    id: str
+    type: str
+    name: str
+    value: float
+    does: str
+    reason: str
+    expected: str
+    tone: str
+    outlook: str
+    instead: str
+    besides: str
+
+
+def rule_lines(rules: Iterable[Rule]) -> list[RuleLine]:
+    """Put the rules that a scheduler can act on into words, in their order."""
+    of_source: dict[str, Rule] = {}
+    lines = []
+    shown = scheduler_rules(rules)
+    for rule, besides in zip(shown, _besides(shown), strict=True):
+        first = rule
+        if rule.query_type is QueryType.SOURCE:
+            first = of_source.setdefault(rule.fingerprint, rule)
+        lines.append(_line(rule, first, besides))
+    return lines
+
+
+def _besides(rules: Iterable[Rule]) -> list[str]:
+    """Say for each rule what would help besides its pool, each sentence once."""
+    said = {""}
+    texts = []
+    for rule in rules:
+        text = printable(rule.advice) if rule.helps_pools else ""
+        texts.append("" if text in said else text)
+        said.add(text)
+    return texts
+
+
+def _line(rule: Rule, first: Rule, besides: str) -> RuleLine:
+    name = short(rule.query_name, NAME_WIDTH)
+    does = _DOES.get((str(rule.rule_type), str(rule.query_type)), "{name}: {value:.3g}.")
+    tone = outlook = expected = instead = ""
+    if rule.expected:
+        tone, outlook = _OUTLOOKS[Outlook(rule.expected["outlook"])]
+        expected = printable(rule.expected["sentence"])
+        same = first is not rule and first.expected == rule.expected
+        if same and rule.rule_type is not RuleType.CAP:
+            expected = f"as for {first.id}; a query has one pool, so only one of the two acts"
+    if not rule.helps_pools:
+        resource = resource_name(Resource(rule.resource))
+        what = "Its weight will not help: it shares" if rule.is_in_vain else _NO_POOLS
+        instead = f"{what} out slots, not {resource}. What would: {printable(rule.advice)}"
+    return RuleLine(
+        id=rule.id,
+        type=str(rule.rule_type),
+        name=name,
+        value=rule.rule_value,
+        does=does.format(
+            name=name,
+            value=rule.rule_value,
+            share=percent(rule.rule_value),
+            idle="" if rule.strict else " while others want some",
+        ),
+        reason=printable(rule.reason),
+        expected=expected,
+        tone=tone,
+        outlook=outlook,
+        instead=instead,
+        besides=besides,
+    )
+
+
+def rejected_lines(rejected: Iterable[RejectedRule]) -> list[str]:
+    """Say of each rejected rule, in one line, what it would do, and what would help instead."""
+    listed = list(rejected)
+    return [
+        printable(f"{called(one.rule)} is rejected. Expected: {one.why}. {besides}").rstrip()
+        for one, besides in zip(listed, _besides(one.rule for one in listed), strict=True)
+    ]
+
+
+def do_not_apply(diagnosis: Diagnosed) -> str:
+    """Warn of scheduler rules that are predicted to harm together; empty if they do not."""
+    together = diagnosis.rules_together
+    if together is not None and together.harms:
+        return f"Do not apply these scheduler rules: {printable(together.sentence)}."
+    rejected = diagnosis.rejected_rules
+    if not rejected or any(rule.helps_pools for rule in scheduler_rules(diagnosis.rules)):
+        return ""
+    ids = ", ".join(one.rule.id for one in rejected)
+    return f"Do not apply scheduler rules: all that were found ({ids}) are expected to harm."
+
+
+def together_words(expected: Expected) -> str:
+    """Say what all rules come to, and how good the replay is that says so."""
+    words = f"{printable(expected.sentence)}."
+    error, worst = expected.replay_error_percent, expected.replay_worst_error_percent
+    if error is not None and worst is not None:
+        words += (
+            f" A replay of the run as it was is {error:.1f} % off (the median query; "
+            f"the worst {worst:.1f} %)."
+        )
+    return words

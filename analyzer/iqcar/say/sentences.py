@@ -1,0 +1,180 @@
+"""What a query lost in words: of what, to whom, on which hosts; and what its tasks waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.base.formatting import duration, percent, printable, resource_name
+from iqcar.base.limits import LEAST_MISSING
+from iqcar.enums import BlameKind, Resource
+from iqcar.say.blamed import cause_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iqcar.say.blamed import Blamed
+    from iqcar.say.diagnosed import Diagnosed
+    from iqcar.say.query_names import QueryNames
+    from iqcar.tables import Tables
+
+WORTH_NAMING = 0.1
+"""A part of the loss from a tenth on is named in the sentence."""
+MOST_PARTS = 3
+"""Parts named in one sentence; the bar or table below it shows all."""
+MOSTLY = 0.75
+"""Share of a part from which one host, or one resource, stands for it."""
+LEAST_IDLE = 0.1
+"""Share of the time in which executors were held from which on idle ones are mentioned."""
+
+_HELD = {
+    Resource.SLOTS: "waiting for slots held by",
+    Resource.EXECUTORS: "waiting for executors held by",
+    Resource.CPU: "waiting for CPU used by",
+    Resource.MEMORY: "waiting for memory held by",
+    Resource.NETWORK: "waiting for the network used by",
+    Resource.IO: "waiting for disks used by",
+}
+_KNOWN = {
+    Resource.SLOTS: "while it had no executors yet",
+    Resource.CPU: "for garbage collection",
+    Resource.NETWORK: "to hosts whose network is slow for everybody",
+    Resource.IO: "to hosts whose disks are slow for everybody",
+}
+
+
+class Part(NamedTuple):
+    """A part of what a query lost: one line of blame, by resource where that is a query."""
+
+    blamed: Blamed
+    resource: Resource | None
+    lost_ms: float
+    share: float
+
+
+def parts_of(blamed: Sequence[Blamed]) -> list[Part]:
+    """Split the time lost to queries by what was waited for.
+
+    Returns
+    -------
+    list of Part
+        The largest first. ``resource`` is None for what is no query. Lost times sum to the query's.
+    """
+    parts: list[Part] = []
+    for one in blamed:
+        if one.kind in (BlameKind.QUERY, BlameKind.REST):
+            parts += [
+                Part(one, resource, ms, one.share * ms / one.lost_ms)
+                for resource, ms in one.by_resource.items()
+            ]
+        else:
+            parts.append(Part(one, None, one.lost_ms, one.share))
+    return sorted(parts, key=lambda part: -part.lost_ms)
+
+
+def loss_sentence(
+    name: str, ran_ms: float, lost_ms: float, parts: Sequence[Part], names: QueryNames
+) -> str:
+    """Say what one query lost of its run, and where the largest parts went."""
+    if not lost_ms > 0:
+        return f"{name} lost no time that could be measured."
+    of_run = f" of its {duration(ran_ms)}" if np.isfinite(ran_ms) else ""
+    everywhere = {host for part in parts for host, ms in part.blamed.by_host.items() if ms > 0}
+    large = [part for part in parts if part.share >= WORTH_NAMING]
+    named = [
+        part for part in large if part.blamed.kind not in (BlameKind.UNATTRIBUTED, BlameKind.REST)
+    ][:MOST_PARTS]
+    said = [f"{percent(part.share)} {_part_words(part, names, len(everywhere))}" for part in named]
+    unattributed = sum(p.share for p in parts if p.blamed.kind is BlameKind.UNATTRIBUTED)
+    rest = 1 - unattributed - sum(part.share for part in named)
+    if rest >= WORTH_NAMING:
+        others = "in smaller parts" if said else "in parts, none larger than a tenth"
+        said.append(f"{percent(rest)} {others}")
+    if unattributed > 0:
+        said.append(f"{percent(unattributed)} {cause_name(BlameKind.UNATTRIBUTED)}")
+    return f"{name} lost {duration(lost_ms)}{of_run}: {'; '.join(said)}."
+
+
+def _part_words(part: Part, names: QueryNames, hosts: int) -> str:
+    one = part.blamed
+    if part.resource is not None:
+        who = names.called(one.query)
+        if part.resource is Resource.EXECUTORS:
+            return f"{_HELD[part.resource]} {who}{names.of_application(one.query)}{_idle(part)}"
+        return f"{_HELD[part.resource]} {who} {_where(one.by_host, hosts)}".rstrip()
+    resource, ms = next(iter(one.by_resource.items()))
+    if one.kind is BlameKind.KNOWN:
+        return _KNOWN.get(resource, f"for {one.name}")
+    if ms >= MOSTLY * one.lost_ms:
+        return f"{_HELD[resource]} its own tasks"
+    return "by its own tasks in each other's way"
+
+
+def _idle(part: Part) -> str:
+    """Say that executors were held without tasks: those are the cheapest to give back."""
+    share = part.blamed.idle_ms / part.lost_ms
+    if share >= 1 - LEAST_IDLE:
+        return ", idle"
+    return f", idle for {percent(share)} of it" if share >= LEAST_IDLE else ""
+
+
+def _where(by_host: Mapping[str, float], everywhere: int) -> str:
+    """Hosts in words: one, mostly one, all, or so many of them."""
+    lost = {printable(host): ms for host, ms in by_host.items() if ms > 0}
+    if not lost:
+        return ""
+    name, most = next(iter(lost.items()))
+    if len(lost) == 1:
+        return f"on {name}"
+    if most >= MOSTLY * sum(lost.values()):
+        return f"mostly on {name}"
+    if len(lost) == everywhere:
+        return "on both hosts" if len(lost) == 2 else f"on all {len(lost)} hosts"
+    return f"on {len(lost)} of {everywhere} hosts"
+
+
+def amount(part_ms: float, whole_ms: float) -> str:
+    """Write a duration with its share of a whole: ``12.0 s (86 %)``."""
+    share = f" ({percent(part_ms / whole_ms)})" if whole_ms > 0 and part_ms > 0 else ""
+    return duration(part_ms) + share
+
+
+def run_words(ran_ms: float, lost_ms: float, to_others_ms: float, ended: bool) -> str:
+    """Say how long a query ran, what it lost, and what of that to other queries."""
+    words = f"ran {duration(ran_ms)} and lost {amount(lost_ms, ran_ms)}"
+    if to_others_ms > 0:
+        words += f", {amount(to_others_ms, ran_ms)} of it to other queries"
+    elif lost_ms > 0:
+        words += ", none of it to other queries in these logs"
+    return words if ended else f"{words}; it had not ended when the log was read"
+
+
+def wait_words(diagnosis: Diagnosed, query: int) -> str:
+    """List a query's task waits by resource, each with its evidence."""
+    size = len(Resource)
+    rows = diagnosis.query_waits.iloc[query * size : (query + 1) * size]
+    parts = []
+    for wait in rows.to_dict("records"):
+        if wait["resource"] == Resource.EXECUTORS.value and not wait["wait_ms"] > 0:
+            continue  # no other application was in the way: most inputs have one only
+        name = resource_name(wait["resource"])
+        if np.isnan(wait["wait_ms"]):
+            parts.append(f"{name} not recorded")
+            continue
+        doubt = wait["evidence"]
+        if wait["missing_share"] > LEAST_MISSING:
+            doubt += f", unknown for {percent(wait['missing_share'])} of task time"
+        parts.append(f"{name} {duration(wait['wait_ms'])} ({doubt})")
+    return " · ".join(parts)
+
+
+def counts(tables: Tables) -> list[str]:
+    """Count what was read: ``1 application``, ``12 queries``, ``3,400 tasks``, ``4 hosts``."""
+    numbers = (
+        (len(tables.applications), "application", "applications"),
+        (len(tables.queries), "query", "queries"),
+        (int(tables.inputs["tasks"].sum()), "task", "tasks"),
+        (len(set(tables.tasks["host"].tolist()) - {-1}), "host", "hosts"),
+    )
+    return [f"{n:,} {one if n == 1 else several}" for n, one, several in numbers]

@@ -1,0 +1,156 @@
+"""What an answer to a what-if question says: sentences for terminal, page and notebook."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iqcar.base.formatting import duration, percent, run_numbers, short, signed, size
+from iqcar.replay.whatif.what_if import RESOURCES, SLOWER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from iqcar.replay.whatif.plan_capacity import Plan
+    from iqcar.replay.whatif.removal_blame import RemovalBlame
+    from iqcar.replay.whatif.what_if import WhatIf
+
+NOTICED = 0.01
+"""Share of a query's duration from which a change of a wait is named."""
+MOST_WAITS = 3
+
+
+def most_changed(answer: WhatIf, most: int) -> pd.DataFrame:
+    """Return the queries that are predicted, those first that change most."""
+    said = answer.queries[answer.queries["refused"] == ""]
+    change = (said["predicted_ms"] - said["recorded_ms"]).abs()
+    return said.loc[change.sort_values(ascending=False, kind="stable").index[:most]]
+
+
+def told_apart(queries: pd.DataFrame) -> Callable[[dict[str, Any]], str]:
+    """Return how queries are called: by name, with the id before it where several share one."""
+    ids, names = queries["query_id"].tolist(), queries["name"].tolist()
+    times = Counter(names)
+    numbers = dict(zip(ids, run_numbers(ids, names), strict=True))
+
+    def called(row: dict[str, Any]) -> str:
+        name = str(row["name"])
+        return f"{numbers[row['query_id']]} {name}" if times[name] > 1 else name
+
+    return called
+
+
+def plan_note(plan: Plan, value: int) -> str:
+    """Say what is special about a value of a plan: the knee, or the recorded run's."""
+    notes = []
+    if value == plan.knee:
+        notes.append("knee: more gains little")
+    if value == plan.recorded:
+        notes.append("as recorded")
+    return ", ".join(notes)
+
+
+def plan_sentence(plan: Plan) -> str:
+    """Say where more gains little, and what the run had."""
+    gain = (
+        f"above {plan.knee} more gain little" if plan.knee else f"more {plan.of_what} gain nothing"
+    )
+    return f"{gain}; recorded with {plan.recorded} {plan.of_what} at most"
+
+
+def removal_sentence(blame: RemovalBlame) -> str:
+    """Say what the others cost a query."""
+    return (
+        f"{short(blame.target)}: {duration(blame.duration_ms)}, without the others "
+        f"{duration(blame.alone_ms)}; they cost {signed(blame.duration_ms - blame.alone_ms)}"
+    )
+
+
+def check_sentence(check: dict[str, Any]) -> str:
+    """Say how well the replay of the run as it was reproduces it."""
+    if check["median"] is None:
+        return "self-check: no query ended, so nothing can be held against the replay"
+    worst = ""
+    if check["worst"] > 2 * check["median"]:
+        worst = f", {percent(check['worst'])} at worst ({short(check['query'])})"
+    return (
+        "self-check: the replay of the run as it was is off by "
+        f"{_share(check['median'])} (median){worst}"
+    )
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else percent(share)
+
+
+def capacity_words(answer: WhatIf) -> str:
+    """List what devices can do, how that is known, and how busy they were and would be."""
+    found = []
+    for row in answer.capacities.to_dict("records"):
+        value, unit = row["value"], row["unit"]
+        text = f"{size(value)}/s" if unit == "bytes/s" else f"{value:g}"
+        busy = f"{percent(row['busy_before'])} → {percent(row['busy_after'])} busy"
+        found.append(f"{row['resource']} {text} per host ({row['evidence']}, {busy})")
+    return ", ".join(found) or "no device was used"
+
+
+def waits_of(row: dict[str, float]) -> str:
+    """Name the waits of a query that change most, before and after."""
+    found = []
+    for resource in RESOURCES:
+        before, after = row[f"{resource}_wait_before_ms"], row[f"{resource}_wait_after_ms"]
+        change = abs(after - before)
+        if np.isfinite(change) and change >= NOTICED * row["recorded_ms"]:
+            found.append((change, f"{resource} {duration(before)} → {duration(after)}"))
+    return ", ".join(text for _, text in sorted(found, reverse=True)[:MOST_WAITS])
+
+
+def change_words(percent: float) -> str:
+    """Write a change: ``-12 %``; nothing has no sign."""
+    return f"{percent:+.0f} %" if abs(percent) >= 0.5 else "0 %"
+
+
+def total_lines(answer: WhatIf) -> list[str]:
+    """Say what it comes to for all queries, who gets slower, and the new bottleneck."""
+    total = answer.total
+    lines = [
+        f"all {total['queries']} queries: {duration(total['recorded_ms'])} → "
+        f"{duration(total['predicted_ms'])} ({duration(total['low_ms'])} … "
+        f"{duration(total['high_ms'])})  {change_words(total['change_percent'])}; "
+        f"from first to last {duration(total['makespan_before_ms'])} → "
+        f"{duration(total['makespan_after_ms'])}"
+    ]
+    slower = slower_queries(answer.queries)
+    if len(slower):
+        worst = slower.iloc[0]
+        count = f"{len(slower)} quer{'y gets' if len(slower) == 1 else 'ies get'}"
+        lines.append(
+            f"{count} slower by more than {SLOWER:.0%}, most {short(worst['name'])} "
+            f"({change_words(worst['change_percent'])})".replace("5%", "5 %")
+        )
+    busiest = bottleneck(answer)
+    if busiest:
+        lines.append(busiest)
+    return lines
+
+
+def slower_queries(queries: pd.DataFrame) -> pd.DataFrame:
+    """Return the queries that get slower, the one that loses most first."""
+    slower = queries[queries["change_percent"] > 100 * SLOWER]
+    return slower.sort_values("change_percent", ascending=False)
+
+
+def bottleneck(answer: WhatIf) -> str:
+    """Say which device is busiest afterwards, where it is another one than before."""
+    devices = answer.capacities
+    if devices.empty:
+        return ""
+    before = devices["resource"].iloc[int(devices["busy_before"].argmax())]
+    after = devices["resource"].iloc[int(devices["busy_after"].argmax())]
+    if before == after:
+        return ""
+    return f"the busiest device is then {after}, not {before}"

@@ -1,0 +1,29 @@
+"""Whose queries lost time to whose, on the page: a table per grouping that tells queries apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iqcar.base import limits
+from iqcar.say.owner_losses import KIND_WORDS, groupings_that_tell, owner_lines
+
+if TYPE_CHECKING:
+    from iqcar.diagnosis import Diagnosis
+
+
+def owners_part(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Lay out what owners lost to whom.
+
+    Returns
+    -------
+    list of dict
+        One per grouping, that of ``--by`` first: by; rows: the largest pairs, with the sum of the
+        others last. Empty where no query lost time or nothing tells queries apart.
+    """
+    found = []
+    for by in groupings_that_tell(diagnosis.tables, diagnosis.settings.by):
+        lines, rest = owner_lines(diagnosis.by(by), limits.MOST_GROUPS)
+        if lines:
+            rows = [*lines, rest] if rest else list(lines)
+            found.append({"by": by, "rows": rows, "words": KIND_WORDS})
+    return found

@@ -1,0 +1,192 @@
+"""One HTML file that shows a diagnosis and needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from iqcar.base import limits
+from iqcar.base.formatting import breakdown, duration, percent, printable, short
+from iqcar.causes.blame.attribute import QUERY
+from iqcar.logs.text.redact import redact_text
+from iqcar.say import find_verdict, meanings
+from iqcar.say.sentences import counts
+from iqcar.show.html import files
+from iqcar.show.html.blame_rows import lay_out_blame
+from iqcar.show.html.environment import escaping_environment
+from iqcar.show.html.hosts import hosts_section
+from iqcar.show.html.inputs import inputs_section
+from iqcar.show.html.owners_part import owners_part
+from iqcar.show.html.payload import page_payload
+from iqcar.show.html.rules import rules_section
+from iqcar.show.html.stragglers import stragglers_section, topics_section
+from iqcar.show.html.timeline_sentences import timeline_sentence
+from iqcar.show.html.wasted import wasted_part
+from iqcar.show.html.whatif import what_if_section
+from iqcar.show.pictures.blame_bar import blame_bar
+from iqcar.show.pictures.embed import json_for_html, source_hash
+from iqcar.show.pictures.palette import query_colours
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from iqcar.diagnosis import Diagnosis
+
+TITLE_CHARACTERS = 80
+
+
+def render_page(diagnosis: Diagnosis, *, title: str = "", assets: str = "", home: str = "") -> str:
+    """Render a diagnosis as one HTML page.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    title : str
+        Heading; the applications' names by default.
+    assets : str
+        URL of the folder that serves ``plotly.js`` (:func:`iqcar.show.html.files.plotly`), with
+        a slash at its end. By default the page holds everything and opens from a disk.
+    home : str
+        URL of a list of applications to lead back to; none by default.
+
+    Returns
+    -------
+    str
+        Names from logs are text in it, never markup or program.
+    """
+    blame_rows = lay_out_blame(diagnosis.graph, len(diagnosis.tables.queries))
+    verdict = find_verdict(diagnosis, limits.MOST_FINDINGS)
+    colours = query_colours(diagnosis.tables.queries)
+    payload = page_payload(diagnosis, blame_rows)
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=printable(title) if title else page_title(diagnosis),
+            home=home,
+            assets=assets,
+            policy=page_policy(assets),
+            style=files.style(),
+            plotly="" if assets else files.plotly(),
+            program=files.program(),
+            payload=json_for_html(payload),
+            version=__version__,
+            counts=counts(diagnosis.tables),
+            verdict=verdict,
+            bars={one.query: blame_bar(one, colours) for one in verdict.findings},
+            owners=owners_part(diagnosis),
+            hosts=hosts_section(diagnosis),
+            wasted=wasted_part(diagnosis, verdict.wasted),
+            stragglers=stragglers_section(diagnosis),
+            topics=topics_section(diagnosis),
+            rules=rules_section(diagnosis),
+            whatif=what_if_section(diagnosis),
+            inputs=inputs_section(diagnosis),
+            meanings=meanings(verdict),
+            doubts=verdict.doubts[: limits.MOST_DOUBTS],
+            doubts_left_out=max(0, len(verdict.doubts) - limits.MOST_DOUBTS),
+            **_explored(payload),
+            **_matrix(payload),
+            payload_resources=payload["resources"],
+            boxes=payload["fixed"]["boxes"],
+            timeline_sentence=timeline_sentence(diagnosis.tables),
+        )
+    )
+
+
+def page_policy(assets: str = "") -> str:
+    """Content Security Policy of the page: nothing but what stands in it, by hash.
+
+    Plotly sets style attributes on what it draws, hence ``style-src-attr``; nothing of a log can
+    become an attribute. It also makes an empty style element, hence the hash of no text.
+    """
+    scripts = ["'self'"] if assets else [source_hash(files.plotly())]
+    scripts.append(source_hash(files.program()))
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(scripts)}",
+            f"style-src {source_hash(files.style())} {source_hash('')}",
+            "style-src-attr 'unsafe-inline'",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def page_title(diagnosis: Diagnosis) -> str:
+    """What the page is called: the applications' names."""
+    names = [name for name in diagnosis.tables.applications["name"].tolist() if name]
+    distinct = list(dict.fromkeys(names))
+    if not distinct:
+        return "iqcar report"
+    more = len(distinct) - 1
+    first = short(redact_text(str(distinct[0])), TITLE_CHARACTERS)
+    return first if not more else f"{first} and {more} more"
+
+
+def _explored(payload: dict[str, Any]) -> dict[str, Any]:
+    """Options of the list of queries, and what is not in it."""
+    queries = payload["people"]["queries"]
+    options = []
+    for one in payload["explore"]["targets"]:
+        query = queries[one["query"]]
+        ran, lost = query["ran"], query["lost"]
+        of = f" of {duration(ran)} ({percent(lost / ran)})" if ran else ""
+        label = f"{short(query['name'], 60)} ({query['number']}) lost {duration(lost)}{of}"
+        options.append({"id": query["id"], "label": label})
+    left = payload["explore"]["left_out"]
+    said = []
+    if left:
+        said.append(f"{left:,} more queries lost less; name one with --target to see it here.")
+    if payload["explore"]["folded"]:
+        said.append("Small parts are joined (other stages, other hosts); every sum is whole.")
+    return {"explored": options, "explored_left_out": " ".join(said)}
+
+
+def _matrix(payload: dict[str, Any]) -> dict[str, str]:
+    """What the matrix shows in a sentence, and what was folded in it."""
+    matrix, queries = payload["matrix"], payload["people"]["queries"]
+    pairs: dict[tuple[int, int], float] = {}
+    cells = matrix["cells"]
+    for source, kind, target, lost in zip(*cells.values(), strict=True):
+        if kind == QUERY and source >= 0 and target >= 0:
+            pairs[source, target] = pairs.get((source, target), 0.0) + sum(lost)
+    left = matrix["left_out"]
+    folded = ", ".join(
+        f"{left[key]:,} {word}"
+        for key, word in (("sources", "that were in the way"), ("targets", "that lost time"))
+        if left[key]
+    )
+    said = f"Queries joined under “other queries”: {folded}." if folded else ""
+    if not pairs:
+        return {
+            "matrix_sentence": "No query lost time to another query.",
+            "matrix_left_out": said,
+        }
+    (source, target), ms = max(pairs.items(), key=lambda item: item[1])
+    hurt = queries[matrix["targets"][target]]["name"]
+    by = queries[matrix["sources"][source]]["name"]
+    sentence = (
+        f"A row was in the way, a column lost the time. Most was lost by {short(hurt, 60)} to "
+        f"{short(by, 60)}: {duration(ms)}. Choose a cell to see where and for what."
+    )
+    return {"matrix_sentence": sentence, "matrix_left_out": said}
+
+
+@cache
+def _environment() -> Environment:
+    filters: dict[str, Any] = {
+        "duration": duration,
+        "percent": percent,
+        "bytes": _rate,
+        "breakdown": breakdown,
+        "printable": printable,
+    }
+    return escaping_environment("iqcar.show.html", **filters)
+
+
+def _rate(bytes_per_second: float) -> str:
+    return f"{bytes_per_second / 1e6:.1f} MB/s"

@@ -1,0 +1,51 @@
+// Making elements. Text from logs becomes text nodes and nothing else: no markup is ever parsed.
+const page = JSON.parse(document.getElementById('payload').textContent);
+
+// Key in page.causes of what is no query: known causes are told apart by what was waited for.
+const causeKey = (kind, resource) => (page.kinds[kind].key === 'known' ? `known-${resource}` : page.kinds[kind].key);
+
+// What a list of at most so many rows shows, and what its last row sums: iqcar.base.limits.fold.
+const fold = (list, most) => (list.length > most ? [list.slice(0, most - 1), list.slice(most - 1)] : [list, []]);
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name === 'onclick') element.addEventListener('click', value);
+    else element.setAttribute(name, value === true ? '' : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+// A name from a log: kept to itself, so that right-to-left text does not reorder what follows.
+const name = (text) => make('bdi', {}, text);
+
+const byId = (id) => document.getElementById(id);
+
+function say(text) {
+  byId('said').textContent = text;
+}
+
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without permission, or where a page from a disk counts as insecure.
+    const area = make('textarea', { class: 'unseen', 'aria-hidden': 'true' });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    if (!done) {
+      say(`${what} could not be copied: the browser does not allow it.`);
+      return;
+    }
+  }
+  say(`${what} copied.`);
+}
+
+function copyButton(label, text, what) {
+  return make('button', { type: 'button', class: 'copy', onclick: () => copy(text(), what) }, label);
+}

@@ -1,0 +1,81 @@
+// Drawing with Plotly in the page's look; every picture says in words what it shows.
+const pictures = (() => {
+  const drawn = new Map();
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const paper = matchMedia('print');
+  const PAPER_PX = 700; // an A4 or letter page between its margins
+  let printing = false;
+
+  function chosen() {
+    const asked = document.documentElement.dataset.theme;
+    if (printing || paper.matches) return 'light';
+    return asked === 'light' || asked === 'dark' ? asked : dark.matches ? 'dark' : 'light';
+  }
+
+  const look = () => page.figures.looks[chosen()];
+
+  // Traces and layout of a figure that iqcar.show.pictures drew, to be filled with other numbers.
+  const pattern = (kind) => structuredClone(page.figures.patterns[kind]);
+
+  // What Plotly would take for markup is shown as it is written.
+  const safe = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/\$/g, '&#36;');
+
+  // paint() returns { traces, layout }; it is asked again when the look changes.
+  function draw(place, label, paint, onClick) {
+    drawn.set(place, { label, paint, onClick });
+    redraw(place);
+  }
+
+  function redraw(place) {
+    const { label, paint, onClick } = drawn.get(place);
+    const { traces, layout } = paint(look());
+    place.setAttribute('role', 'img');
+    place.setAttribute('aria-label', label);
+    const whole = {
+      template: look().template,
+      paper_bgcolor: 'rgba(0,0,0,0)',
+      plot_bgcolor: 'rgba(0,0,0,0)',
+      dragmode: false,
+      ...layout,
+      margin: { l: 8, r: 16, t: 8, b: 40, ...layout.margin },
+    };
+    if (printing) whole.width = Math.min(place.clientWidth, PAPER_PX);
+    const options = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false };
+    Plotly.react(place, traces, whole, options).then(() => {
+      place.removeAllListeners?.('plotly_click');
+      if (onClick) place.on('plotly_click', (event) => onClick(event.points[0]));
+      place.dataset.drawn = chosen();
+    });
+  }
+
+  function clear(place, sentence) {
+    drawn.delete(place);
+    if (place.data) Plotly.purge(place);
+    place.removeAttribute('role');
+    place.removeAttribute('aria-label');
+    place.replaceChildren(make('p', { class: 'empty' }, sentence));
+  }
+
+  // Others that paint with the page's colours, and are asked to when the look changes.
+  const painters = [];
+  const again = () => {
+    drawn.forEach((_, place) => redraw(place));
+    painters.forEach((paint) => paint());
+  };
+  dark.addEventListener('change', again);
+  // A browser lays a page out for paper without telling the pictures in it how wide they are now.
+  for (const [event, now] of [['beforeprint', true], ['afterprint', false]]) {
+    addEventListener(event, () => {
+      printing = now;
+      again();
+      // The page has its own width again only some time after the event.
+      if (!now) setTimeout(() => drawn.forEach((_, place) => Plotly.Plots.resize(place)), 300);
+    });
+  }
+  paper.addEventListener('change', again);
+
+  // Rows of bars: as high as their number asks for.
+  const rowsHigh = (rows) => 64 + 28 * Math.max(rows, 2);
+
+  return { painters, draw, clear, again, safe, chosen, look, pattern, rowsHigh };
+})();

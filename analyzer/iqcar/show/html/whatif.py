@@ -1,0 +1,269 @@
+"""What-if questions that the page answers: computed beforehand, so that it needs no server."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from iqcar.base import limits
+from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.errors import IqcarError, UsageError
+from iqcar.replay.whatif.edit_cluster import slots_at_most
+from iqcar.replay.whatif.model import REFUSED
+from iqcar.replay.whatif.plan_capacity import plan_of_answers
+from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.usual_questions import MOST_TASKS, usual_questions
+from iqcar.replay.whatif.what_if import self_check
+from iqcar.say.what_if_sentences import (
+    capacity_words,
+    change_words,
+    check_sentence,
+    most_changed,
+    plan_note,
+    plan_sentence,
+    removal_sentence,
+    told_apart,
+    total_lines,
+    waits_of,
+)
+from iqcar.show.html.environment import escaping_environment
+from iqcar.show.pictures.capacity_plan import capacity_plan
+from iqcar.show.pictures.what_if_pictures import device_use, predicted_durations, waits_before_after
+from iqcar.tables import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jinja2 import Environment
+
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.replay.whatif.plan_capacity import Plan
+    from iqcar.replay.whatif.removal_blame import RemovalBlame
+    from iqcar.replay.whatif.usual_questions import Usual
+    from iqcar.replay.whatif.what_if import WhatIf
+
+KINDS = {
+    "remove": "without a query",
+    "slots": "number of slots",
+    "disk": "disks",
+    "network": "network",
+    "cpu": "processors",
+    "other": "something else",
+}
+"""Kinds of change as the page calls them."""
+LEAST_SLOTS = 3
+"""Numbers of slots that make a curve."""
+SLIDERS = ("slots", "disk", "network", "cpu")
+"""Kinds whose steps have an order."""
+
+
+def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Answer the usual questions, and lay the answers out.
+
+    Returns
+    -------
+    dict
+        sentence; kinds: what can be chosen, each with its steps; answers: one per question;
+        without answers both are empty and the sentence says why.
+    """
+    tasks = len(diagnosis.tables.tasks)
+    if tasks > MOST_TASKS:
+        said = f"With {tasks:,} tasks nothing is predicted here: ask iqcar whatif."
+        return _nothing(said)
+    try:
+        model = diagnosis.what_if_model
+    except IqcarError as error:
+        return _nothing(f"Nothing can be predicted: {error.what}.")
+    check = check_sentence(self_check(model))
+    if not model.median_error <= REFUSED:
+        return _nothing(f"Nothing is predicted: {check}, so nothing that it says can be trusted.")
+    chosen, left_out = usual_questions(model, _most_blamed(diagnosis))
+    found: list[tuple[Usual, WhatIf]] = []
+    for usual in chosen:
+        try:
+            answer = diagnosis.what_if(usual.question)
+        except UsageError:  # such as taking away all that ran
+            continue
+        if answer.total["change_percent"] is not None:
+            found.append((usual, answer))
+    if not found:
+        return _nothing("No question is answered here: nothing that could be changed is known.")
+    said = (
+        "What each query would have taken if one thing had been different, by replays of this run."
+    )
+    if left_out:
+        said += f" {left_out} more question{'s' * (left_out != 1)} would have taken too long here."
+    return {
+        "sentence": said,
+        "check": check,
+        "plan": _plan(diagnosis, found),
+        "kinds": _kinds([usual for usual, _ in found]),
+        "answers": [
+            {
+                "label": _label(usual),
+                "total": answer.total,
+                "change": change_words(answer.total["change_percent"]),
+                "html": answer_html(answer),
+            }
+            for usual, answer in found
+        ],
+    }
+
+
+def answer_html(answer: WhatIf, level: int = 3) -> str:
+    """Lay an answer out as HTML: totals, picture, queries, waits, devices, what it rests on.
+
+    Parameters
+    ----------
+    answer : WhatIf
+    level : int
+        Of its heading.
+    """
+    called = told_apart(answer.queries)
+    rows = [
+        {
+            **row,
+            "name": printable(short(called(row), limits.NAME_CHARACTERS)),
+            "waits": waits_of(row),
+        }
+        for row in most_changed(answer, limits.MOST_PREDICTED).to_dict("records")
+    ]
+    return (
+        _templates()
+        .get_template("whatif_answer.html.j2")
+        .render(
+            level=level,
+            sentence=printable(short(answer.question.sentence(), 2 * limits.NAME_CHARACTERS)),
+            check=check_sentence(answer.self_check),
+            lines=[printable(line) for line in total_lines(answer)]
+            if answer.total["change_percent"] is not None
+            else [],
+            capacities=capacity_words(answer),
+            rows=rows,
+            left_out=answer.total["queries"] - len(rows),
+            refused=answer.refused,
+            assumptions=answer.assumptions,
+            durations=predicted_durations(answer, limits.MOST_PREDICTED_DRAWN),
+            waits=waits_before_after(answer),
+            devices=device_use(answer),
+        )
+    )
+
+
+def plan_html(plan: Plan, level: int = 3) -> str:
+    """Lay a capacity plan out as HTML: picture, table, what it rests on.
+
+    Parameters
+    ----------
+    plan : Plan
+    level : int
+        Of its heading.
+    """
+    return (
+        _templates()
+        .get_template("whatif_plan.html.j2")
+        .render(
+            level=level,
+            plan=plan,
+            sentence=plan_sentence(plan),
+            check=check_sentence(plan.self_check),
+            picture=capacity_plan(plan),
+            rows=[
+                {**row, "note": plan_note(plan, row["value"])}
+                for row in plan.values.to_dict("records")
+            ],
+        )
+    )
+
+
+def removal_blame_html(blame: RemovalBlame, level: int = 3) -> str:
+    """Lay blame by removal out as HTML: who made a query wait, by replay and by attribution.
+
+    Parameters
+    ----------
+    blame : RemovalBlame
+    level : int
+        Of its heading.
+    """
+    called = told_apart(blame.sources)
+    return (
+        _templates()
+        .get_template("whatif_blame.html.j2")
+        .render(
+            level=level,
+            sentence=printable(removal_sentence(blame)),
+            rows=[
+                {**row, "name": printable(short(called(row), limits.NAME_CHARACTERS))}
+                for row in blame.sources.to_dict("records")
+            ],
+            doubts=blame.doubts,
+        )
+    )
+
+
+def _nothing(sentence: str) -> dict[str, Any]:
+    return {"sentence": sentence, "check": "", "plan": None, "kinds": [], "answers": []}
+
+
+def _plan(diagnosis: Diagnosis, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, str] | None:
+    """A picture of what numbers of slots would take; None where fewer than three are known."""
+    answers = {
+        usual.question.slots_in_all: said
+        for usual, said in found
+        if usual.question.slots_in_all is not None
+    }
+    model = diagnosis.what_if_model
+    if len(answers) < LEAST_SLOTS - 1:
+        return None
+    answers[slots_at_most(model.scenario.slots)] = diagnosis.what_if(Question())
+    plan = plan_of_answers(model, "slots", answers)
+    said = "more slots gain nothing" if plan.knee is None else f"above {plan.knee} more gain little"
+    return {"picture": str(capacity_plan(plan)), "sentence": f"Number of slots: {said}."}
+
+
+def _most_blamed(diagnosis: Diagnosis) -> Sequence[str]:
+    """Names of the queries that others lost most to."""
+    hurts = diagnosis.graph.who_hurts_whom()
+    hurts = hurts[(hurts["source_query"] >= 0) & (hurts["source_query"] != hurts["target_query"])]
+    queries = diagnosis.tables.queries
+    names, ids = texts(queries, "name"), texts(queries, "query_id")
+    named = [names[row] or ids[row] for row in hurts["source_query"].tolist()]
+    lost = hurts.groupby(named)["lost_ms"].sum().sort_values(ascending=False, kind="stable")
+    return [str(name) for name, ms in lost.items() if ms > 0]
+
+
+def _label(usual: Usual) -> str:
+    if usual.kind == "remove":
+        return f"without {printable(short(usual.label, limits.NAME_CHARACTERS))}"
+    return usual.label if usual.kind in ("slots", "other") else f"{KINDS[usual.kind]} {usual.label}"
+
+
+def _kinds(chosen: Sequence[Usual]) -> list[dict[str, Any]]:
+    """What can be chosen; sliders have a step for the run as it was, which has no answer."""
+    kinds = []
+    for kind in dict.fromkeys(usual.kind for usual in chosen):
+        steps: list[tuple[float, str, int | None]] = [
+            (usual.step, printable(short(usual.label, limits.NAME_CHARACTERS)), at)
+            for at, usual in enumerate(chosen)
+            if usual.kind == kind
+        ]
+        slider = kind in SLIDERS
+        if slider:
+            steps = sorted([*steps, (1.0, "as it was", None)])
+        kinds.append(
+            {
+                "key": kind,
+                "name": KINDS[kind],
+                "slider": slider,
+                "steps": [{"label": label, "answer": at} for _, label, at in steps],
+                "first": next(at for at, (_, _, answer) in enumerate(steps) if answer is not None),
+            }
+        )
+    return kinds
+
+
+@cache
+def _templates() -> Environment:
+    return escaping_environment(
+        "iqcar.show.html", duration=duration, change=change_words, signed=signed, percent=percent
+    )

@@ -1,0 +1,282 @@
+"""The result as JSON: versioned, described by ``result.schema.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iqcar.base.files.json_text import json_bytes
+from iqcar.enums import Resource
+from iqcar.say.rule_lines import do_not_apply
+from iqcar.show.json.acting_rules import acting_rules_to_dict
+from iqcar.show.json.demand import demand_to_dict
+from iqcar.show.json.plain import plain
+from iqcar.show.json.straggler_links import links_to_dict
+from iqcar.show.json.stragglers import stragglers_to_dict
+from iqcar.show.json.topics import topics_to_dict
+from iqcar.show.json.wasted import wasted_to_dict
+from iqcar.tables import INPUTS
+from iqcar.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pandas as pd
+
+    from iqcar.causes.stragglers import Stragglers
+    from iqcar.causes.topics import Topics
+    from iqcar.comparison.check_rules import Check
+    from iqcar.diagnosis import Diagnosis
+    from iqcar.tables import Tables
+
+SCHEMA_VERSION = "1"
+"""Changes when a reader of the JSON would have to change."""
+
+AT_ONCE = 20
+"""Values of a long list that are laid out and encoded together."""
+
+
+def result_schema() -> str:
+    """Return the JSON Schema of the result as text."""
+    return Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8")
+
+
+def to_json(diagnosis: Diagnosis) -> bytes:
+    """Encode a diagnosis; numbers nobody knows become null."""
+    return b"".join(json_chunks(diagnosis))
+
+
+def json_chunks(diagnosis: Diagnosis) -> Iterator[bytes]:
+    """Encode a diagnosis piece by piece, a query at a time: never the whole in memory."""
+    return _chunks(_fields(diagnosis))
+
+
+def queries_to_json(diagnosis: Diagnosis) -> bytes:
+    """Encode only inputs, queries and doubts: what ``iqcar queries`` shows."""
+    kept = ("schema_version", "iqcar_version", "inputs", "queries", "doubts")
+    fields = _fields(diagnosis)
+    return b"".join(_chunks({key: fields[key] for key in kept}))
+
+
+def check_schema() -> str:
+    """Return the JSON Schema of what ``iqcar rules check`` writes, as text."""
+    return Path(__file__).with_name("check.schema.json").read_text(encoding="utf-8")
+
+
+def check_to_json(check: Check) -> bytes:
+    """Encode what two runs say about rules."""
+    head = {"schema_version": SCHEMA_VERSION, "iqcar_version": __version__}
+    return _encode({**head, **check.to_dict()})
+
+
+def stragglers_to_json(tables: Tables | None, found: Sequence[Stragglers]) -> bytes:
+    """Encode the stragglers of event logs and of traces: what ``iqcar stragglers`` finds."""
+    return _encode(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "iqcar_version": __version__,
+            "inputs": [] if tables is None else _inputs(tables.inputs),
+            "stragglers": [stragglers_to_dict(one, most=None) for one in found],
+        }
+    )
+
+
+def topics_to_json(tables: Tables | None, found: Sequence[Topics], names: str = "") -> bytes:
+    """Encode the topics of event logs and of traces: what ``iqcar topics`` finds."""
+    return _encode(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "iqcar_version": __version__,
+            "inputs": [] if tables is None else _inputs(tables.inputs),
+            "topics": [topics_to_dict(one, names) for one in found],
+        }
+    )
+
+
+def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Lay a diagnosis out as the result's JSON object."""
+    return {name: _with_lists(make()) for name, make in _fields(diagnosis).items()}
+
+
+def _with_lists(value: Any) -> Any:
+    """Replace the iterators that :func:`_object` would write by the lists that they stand for."""
+    if isinstance(value, dict):
+        return {name: _with_lists(field) for name, field in value.items()}
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
+    """Functions that make the fields of the result, in order; an iterator stands for a list."""
+    graph, settings, together = diagnosis.graph, diagnosis.settings, diagnosis.rules_together
+    topics = diagnosis.topics
+    return {
+        "schema_version": lambda: SCHEMA_VERSION,
+        "iqcar_version": lambda: __version__,
+        "settings": lambda: {
+            "query_by": str(settings.query_by),
+            "impact": str(settings.impact),
+            "source_usage": str(settings.source_usage),
+            "critical_path": settings.critical_path,
+            "top": settings.top,
+            "by": settings.by,
+        },
+        "inputs": lambda: _inputs(diagnosis.tables.inputs),
+        "queries": lambda: _queries(diagnosis),
+        "graph": lambda: _graph(diagnosis),
+        "hot_resources": lambda: _records(graph.hot_resources()),
+        "slow_nodes": lambda: _records(graph.slow_nodes()),
+        "demand": lambda: demand_to_dict(diagnosis),
+        "aggressive_queries": lambda: _aggressive(diagnosis),
+        "lost_by_owner": lambda: iter(
+            _each_record(diagnosis.by(settings.by)) if settings.by else ()
+        ),
+        "paths": lambda: _paths(diagnosis),
+        "wasted_work": lambda: wasted_to_dict(diagnosis),
+        "stragglers": lambda: stragglers_to_dict(diagnosis.stragglers),
+        "topics": lambda: None if topics is None else topics_to_dict(topics),
+        "rules": lambda: [rule.to_dict() for rule in diagnosis.rules],
+        "rules_together": lambda: together.to_dict() if together is not None else None,
+        "rejected_rules": lambda: [one.to_dict() for one in diagnosis.rejected_rules],
+        "earlier_round": lambda: list(diagnosis.earlier.notes),
+        "acting_rules": lambda: acting_rules_to_dict(diagnosis.tables),
+        "do_not_apply": lambda: do_not_apply(diagnosis),
+        "doubts": lambda: list(diagnosis.doubts),
+    }
+
+
+def _chunks(fields: Mapping[str, Callable[[], Any]]) -> Iterator[bytes]:
+    """Write an object as :func:`_encode` does, each field when its turn comes."""
+    yield from _object(((name, make()) for name, make in fields.items()), 0)
+    yield b"\n"
+
+
+def _object(fields: Iterable[tuple[str, Any]], depth: int) -> Iterator[bytes]:
+    """Write an object of at least one field; values may be iterators, which become lists."""
+    line = b"\n" + b" " * depth
+    start = b"{"
+    for name, value in fields:
+        yield start + line + b" " + json_bytes(name) + b": "
+        start = b","
+        if isinstance(value, Iterator):
+            yield from _list(value, depth + 1)
+        elif isinstance(value, dict) and any(isinstance(v, Iterator) for v in value.values()):
+            yield from _object(value.items(), depth + 1)
+        else:
+            yield _indented(value, depth + 1)
+    yield line + b"}"
+
+
+def _list(values: Iterator[Any], depth: int) -> Iterator[bytes]:
+    """Write a list, some values at a time."""
+    start = b"["
+    while some := list(islice(values, AT_ONCE)):
+        # "[", lines, and a line with "]".
+        yield start + _indented(some, depth)[1:].rpartition(b"\n")[0]
+        start = b","
+    yield b"[]" if start == b"[" else b"\n" + b" " * depth + b"]"
+
+
+def _indented(value: Any, depth: int) -> bytes:
+    text = json_bytes(value, indent=1)
+    # Line breaks inside strings are escaped, so every one here is between values.
+    return text.replace(b"\n", b"\n" + b" " * depth)
+
+
+def _encode(result: dict[str, Any]) -> bytes:
+    return json_bytes(result, indent=1) + b"\n"
+
+
+def _each_record(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows as :func:`_records`, made when their turn comes."""
+    for start in range(0, len(frame), AT_ONCE):
+        yield from _records(frame.iloc[start : start + AT_ONCE])
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain dicts: Python numbers, None for NaN."""
+    columns = [frame[name].astype(object).tolist() for name in frame.columns]
+    names = [str(name) for name in frame.columns]
+    return [
+        {name: plain(value) for name, value in zip(names, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _inputs(inputs: pd.DataFrame) -> list[dict[str, Any]]:
+    names = [name for name in INPUTS.column_names() if name != "app"]
+    return _records(inputs[names])
+
+
+def _queries(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    queries = diagnosis.tables.queries
+    application_ids = diagnosis.tables.applications["application_id"].tolist()
+    lost = diagnosis.lost_ms().tolist()
+    to_others = diagnosis.lost_to_others_ms().tolist()
+    waits = _each_record(diagnosis.query_waits)
+    wasted = diagnosis.wasted.of_queries(len(queries))
+    targets = set(diagnosis.targets)
+    for row, query in enumerate(_each_record(queries.drop(columns="family"))):
+        app = query.pop("app")
+        duration = query["duration_ms"] or 0.0
+        # Rounding of summed times can lift the loss over the duration by a hair.
+        lost_ms = min(lost[row], duration) if duration else lost[row]
+        yield {
+            "query_id": query.pop("query_id"),
+            "application_id": application_ids[app],
+            **query,
+            "target": row in targets,
+            "waits": {
+                w["resource"]: {
+                    "ms": w["wait_ms"],
+                    "evidence": w["evidence"],
+                    "missing_share": w["missing_share"],
+                }
+                for w in islice(waits, len(Resource))
+            },
+            "lost_ms": lost_ms,
+            "lost_to_others_ms": min(to_others[row], lost_ms),
+            "share_of_duration": lost_ms / duration if duration else 0.0,
+            "slowdown": _slowdown(duration, lost_ms),
+            **{name: values[row].item() for name, values in wasted.items()},
+            "blame": [
+                {name: plain(value) for name, value in one.items()}
+                for one in diagnosis.graph.blame_rows(row)
+            ],
+            "stragglers": links_to_dict(diagnosis.stragglers, diagnosis.topics, row)
+            if row in targets
+            else None,
+        }
+
+
+def _slowdown(duration_ms: float, lost_ms: float) -> float | None:
+    left = duration_ms - lost_ms
+    return duration_ms / left - 1 if left > 0 else None
+
+
+def _aggressive(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    ids = diagnosis.tables.queries["query_id"].tolist()
+    rows = _records(diagnosis.graph.aggressive_queries(diagnosis.settings.top))
+    for row in rows:
+        row.pop("query")
+        worst = row.pop("worst_victim")
+        row["worst_victim_query_id"] = ids[worst] if worst >= 0 else None
+    return rows
+
+
+def _paths(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    if not diagnosis.targets:
+        return []
+    paths = diagnosis.graph.paths(diagnosis.settings.top, list(diagnosis.targets))
+    return _records(paths.drop(columns="positions"))
+
+
+def _graph(diagnosis: Diagnosis) -> dict[str, Any]:
+    exported = diagnosis.graph.export(list(diagnosis.targets))
+    return {
+        "impact": str(diagnosis.settings.impact),
+        "folded": exported.folded,
+        "nodes": ({key: plain(value) for key, value in node.items()} for node in exported.nodes),
+        "edges": iter(exported.edges),
+    }

@@ -1,0 +1,198 @@
+"""Who held the slots of a cluster over time: each application's, running tasks or idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iqcar.base.formatting import printable
+from iqcar.base.limits import fold
+from iqcar.causes.blame.ratp import TaskColumns
+from iqcar.causes.blame.slot_holders import held_slots
+from iqcar.model.waits.shared_cluster import clusters_of
+from iqcar.show.pictures.bins import Bins
+from iqcar.show.pictures.labels import distinct
+from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
+from iqcar.show.pictures.theme import FRAME_PX, figure, legend_above, nothing, theme
+from iqcar.tables import texts
+from iqcar.tables.arrays import sum_by
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from iqcar.tables import Tables
+    from iqcar.tables.arrays import Floats
+
+MOST_APPLICATIONS = 10
+"""Applications with a colour of their own in one cluster."""
+MOST_CLUSTERS = 4
+"""Clusters that are drawn, those with most slots held."""
+BINS = 240
+CLUSTER_PX = 240
+IDLE_OPACITY = 0.3
+
+
+class ClusterSlots(NamedTuple):
+    """Slots of one cluster over time.
+
+    Attributes
+    ----------
+    bins : Bins
+    names, plain_names, colours : list of str
+        Of the applications shown, those that held most first; the last may sum the others. Names
+        are safe in a picture, plain names are not.
+    busy, idle : ndarray of shape (n_applications, n_bins), slots
+        Mean number of slots that ran tasks, and that did not.
+    missing : ndarray of shape (n_bins,), slots
+        Slots that applications lacked because others held them.
+    """
+
+    bins: Bins
+    names: list[str]
+    plain_names: list[str]
+    colours: list[str]
+    busy: Floats
+    idle: Floats
+    missing: Floats
+
+
+def shared_clusters(tables: Tables) -> list[int]:
+    """Return the numbers of the clusters that two or more applications got executors of."""
+    cluster = clusters_of(tables)
+    counts = np.bincount(cluster[cluster >= 0])
+    return [int(number) for number in np.flatnonzero(counts > 1)]
+
+
+def cluster_slots(
+    tables: Tables, task_waits: pd.DataFrame, count: int = BINS
+) -> list[ClusterSlots]:
+    """Sum the slots of every cluster that applications share, over bins of time.
+
+    Returns
+    -------
+    list of ClusterSlots
+        The cluster with most slots held first.
+    """
+    numbers = shared_clusters(tables)
+    if not numbers:
+        return []
+    cluster = clusters_of(tables)
+    columns = TaskColumns.from_tables(tables, task_waits)
+    held = held_slots(
+        tables,
+        np.flatnonzero(np.isin(cluster, numbers)),
+        columns.launch,
+        columns.finish,
+        columns.slots.held,
+    )
+    ids, names = (texts(tables.applications, name) for name in ("application_id", "name"))
+    colours = stable_colours(ids)
+    found = []
+    for number in numbers:
+        mine = cluster[held.app] == number
+        if not mine.any():
+            continue
+        bins = Bins.over(float(held.since[mine].min()), float(held.until[mine].max()), count)
+        apps, member = np.unique(held.app[mine], return_inverse=True)
+        amounts = sum_by(member, (held.slots * (held.until - held.since))[mine], len(apps))
+        kept, rest = fold(amounts, MOST_APPLICATIONS)
+        place = np.full(len(apps), len(kept))
+        place[kept] = np.arange(len(kept))
+        shown = [int(apps[at]) for at in kept]
+        size = len(kept) + bool(len(rest))
+        busy, idle = (
+            bins.amounts(
+                np.where(part, place[member], -1),
+                size,
+                held.since[mine],
+                held.until[mine],
+                held.slots[mine],
+            )
+            / bins.width_ms
+            for part in (~held.idle[mine], held.idle[mine])
+        )
+        plain = [names[app] or ids[app] for app in shown]
+        others = [f"{len(rest)} other applications"] * bool(len(rest))
+        missing = np.zeros(count)
+        for app, shortage in columns.shortages.items():
+            if cluster[app] == number:
+                one = np.zeros(len(shortage.when) - 1, np.int64)
+                spans = shortage.when[:-1], shortage.when[1:], shortage.missing[:-1]
+                missing += bins.amounts(one, 1, *spans)[0] / bins.width_ms
+        found.append(
+            ClusterSlots(
+                bins,
+                distinct(plain, [ids[app] for app in shown]) + others,
+                [printable(name) for name in plain] + others,
+                [colours[app] for app in shown] + [OTHERS] * bool(len(rest)),
+                busy,
+                idle,
+                missing,
+            )
+        )
+    return sorted(found, key=lambda one: -float((one.busy + one.idle).sum() * one.bins.width_ms))
+
+
+def executors(tables: Tables, task_waits: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+    """Draw who held the slots of each cluster that applications shared, and what was lacking."""
+    clusters = cluster_slots(tables, task_waits)
+    if not clusters:
+        return nothing("No two applications of this input shared a cluster.", dark=dark)
+    from plotly.subplots import make_subplots
+
+    shown = clusters[:MOST_CLUSTERS]
+    traces = [_traces(cluster, row, dark) for row, cluster in enumerate(shown, 1)]
+    named = [trace.name for of_row in traces for trace in of_row if trace.showlegend is not False]
+    left = len(clusters) - len(shown)
+    empty = figure(
+        [],
+        "Who held the cluster's slots" + (f" ({left} smaller clusters left out)" if left else ""),
+        dark=dark,
+        height=FRAME_PX + CLUSTER_PX * len(shown),
+        hovermode="x",
+        **legend_above(named),
+    )
+    made = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.4 / len(shown), figure=empty)
+    for row, of_row in enumerate(traces, 1):
+        for trace in of_row:
+            made.add_trace(trace, row=row, col=1)
+    made.update_xaxes(type="date")
+    made.update_yaxes(rangemode="tozero", nticks=5, title_text="slots")
+    return made
+
+
+def _traces(cluster: ClusterSlots, row: int, dark: bool) -> list[Any]:
+    """Areas on top of each other: of each application the slots that ran tasks, then idle ones."""
+    import plotly.graph_objects as go
+
+    bins = cluster.bins
+    at = (bins.edges()[:-1] + bins.width_ms / 2).tolist()
+    areas = []
+    for name, colour, busy, idle in zip(
+        cluster.names, cluster.colours, cluster.busy, cluster.idle, strict=True
+    ):
+        for slots, said, fill in (
+            (busy, name, colour),
+            (idle, f"{name}, idle", rgba(colour, IDLE_OPACITY)),
+        ):
+            areas.append(
+                go.Scatter(
+                    x=at, y=slots.tolist(), name=said, mode="lines", stackgroup=f"held{row}",
+                    line={"width": 0, "color": colour, "shape": "hvh"}, fillcolor=fill,
+                    hovertemplate=f"{said}: %{{y:.1f}} slots<extra></extra>",
+                    showlegend=bool(slots.max(initial=0.0) > 0),
+                )
+            )  # fmt: skip
+    if cluster.missing.max(initial=0.0) > 0:
+        wanted = (cluster.busy + cluster.idle).sum(axis=0) + cluster.missing
+        areas.append(
+            go.Scatter(
+                x=at, y=wanted.tolist(), customdata=cluster.missing.tolist(), mode="lines",
+                name="lacking because others held them", connectgaps=False,
+                line={"width": 1.6, "dash": "dot", "color": theme(dark).ink, "shape": "hvh"},
+                hovertemplate="%{customdata:.1f} slots lacking<extra></extra>",
+            )
+        )  # fmt: skip
+    return areas

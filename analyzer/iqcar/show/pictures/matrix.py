@@ -1,0 +1,253 @@
+"""Who hurts whom: source queries × target queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.base.formatting import RESOURCE_NAMES, duration, short
+from iqcar.base.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
+from iqcar.enums import BlameKind
+from iqcar.errors import UsageError
+from iqcar.say.blamed import OTHER_QUERIES, cause_name
+from iqcar.show.pictures.labels import distinct, percent_text, safe
+from iqcar.show.pictures.palette import BLAME_COLOURS
+from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, nothing, scale
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from iqcar.causes.graph import IQCGraph
+    from iqcar.enums import Resource
+    from iqcar.tables.arrays import Flags, Floats, Ints
+
+MEASURES = {
+    "lost_ms": "elapsed time lost",
+    "share_of_duration": "share of the run that was lost",
+    "dor": "degree of responsibility",
+}
+OTHERS_ROW = -2
+"""Stands for all queries that were folded."""
+_CAUSES = {BlameKind.KNOWN: -3, BlameKind.UNATTRIBUTED: -4}
+
+
+class Cells(NamedTuple):
+    """The matrix before it is drawn.
+
+    Attributes
+    ----------
+    sources : rows of queries, most harmful first; then −2 for all others, −3 for known causes and
+        −4 for what is unattributed, where there is any
+    targets : rows of queries, worst hit first; then −2 for all others, if any
+    value : (sources, targets)
+    folded_sources, folded_targets : how many queries −2 stands for, beside those that the graph
+        itself has folded
+    """
+
+    sources: list[int]
+    targets: list[int]
+    value: Floats
+    folded_sources: int
+    folded_targets: int
+
+
+def matrix_cells(
+    graph: IQCGraph,
+    measure: str = "lost_ms",
+    resource: Resource | None = None,
+    most: int = MOST_IN_MATRIX,
+) -> Cells:
+    """Sum who hurts whom; sums of folded queries are sums of ms or DOR, and means of shares.
+
+    Raises
+    ------
+    UsageError
+        If there is no such measure.
+    """
+    if measure not in MEASURES:
+        raise UsageError(
+            f"no measure is called {measure!r}", "matrix", f"take {', '.join(MEASURES)}"
+        )
+    hurts = graph.who_hurts_whom(resource)
+    lost = hurts["lost_ms"].to_numpy(np.float64)
+    value = hurts[measure].to_numpy(np.float64)
+    source = _sources(hurts)
+    target = hurts["target_query"].to_numpy(np.int64)
+    some = (lost > 0) | (value > 0)
+    source, target, lost, value = source[some], target[some], lost[some], value[some]
+    between = ((source >= 0) | (source == OTHERS_ROW)) & (source != target)
+    sources, folded_sources = _largest(
+        source[source >= 0], lost[source >= 0], between[source >= 0], most
+    )
+    targets, folded_targets = _largest(target, lost, between, most)
+    others = bool(folded_sources) or bool((source == OTHERS_ROW).any())
+    rows = [*sources, *([OTHERS_ROW] if others else [])]
+    rows += [code for code in _CAUSES.values() if (source == code).any()]
+    columns = [*targets, *([OTHERS_ROW] if folded_targets else [])]
+    at_row = {row: i for i, row in enumerate(rows)}
+    at_column = {row: i for i, row in enumerate(columns)}
+    i = np.array([at_row.get(s, at_row.get(OTHERS_ROW, 0)) for s in source.tolist()], np.int64)
+    j = np.array(
+        [at_column.get(t, at_column.get(OTHERS_ROW, 0)) for t in target.tolist()], np.int64
+    )
+    summed = np.zeros((len(rows), len(columns)))
+    np.add.at(summed, (i, j), value)
+    if measure == "share_of_duration" and folded_targets:
+        summed[:, -1] /= folded_targets
+    return Cells(rows, columns, summed, folded_sources, folded_targets)
+
+
+def matrix(
+    graph: IQCGraph,
+    measure: str = "lost_ms",
+    *,
+    resource: Resource | None = None,
+    most: int = MOST_IN_MATRIX,
+    dark: bool = False,
+) -> go.Figure:
+    """Draw who hurts whom: a row is in the way, a column lost the time.
+
+    Parameters
+    ----------
+    measure : str
+        ``lost_ms``, ``share_of_duration`` or ``dor``.
+    resource : Resource, optional
+        Only what was lost to this resource.
+    most : int
+        Sources and targets at most; the others are summed in one row and one column.
+    """
+    cells = matrix_cells(graph, measure, resource, most)
+    of = f" to {RESOURCE_NAMES[resource]}" if resource is not None else ""
+    if not cells.value.size or not cells.value.any():
+        return nothing(f"No query lost time{of} that could be measured.", dark=dark)
+    rows = _named(graph, cells.sources, cells.folded_sources)
+    columns = _named(graph, cells.targets, cells.folded_targets)
+    full_rows = _full(graph, cells.sources, cells.folded_sources)
+    full_columns = _full(graph, cells.targets, cells.folded_targets)
+
+    import plotly.graph_objects as go
+
+    trace = go.Heatmap(
+        z=cells.value.tolist(),
+        zmin=0,
+        zmax=float(cells.value.max()),
+        colorscale=scale(dark),
+        text=[[_amount(v, measure) for v in row] for row in cells.value.tolist()],
+        texttemplate="%{text}" if len(columns) <= MOST_WITH_TEXT else "",
+        hovertext=[
+            [
+                _sentence(
+                    full_rows[i], full_columns[j], v, measure, cells.sources[i] == cells.targets[j]
+                )
+                for j, v in enumerate(row)
+            ]
+            for i, row in enumerate(cells.value.tolist())
+        ],
+        hoverinfo="text",
+        xgap=2,
+        ygap=2,
+        showscale=False,
+    )
+    made = figure(
+        [trace],
+        f"Who hurts whom: {MEASURES[measure]}{of}",
+        dark=dark,
+        height=FRAME_PX + 60 + ROW_PX * len(rows),
+    )
+    for column, row in _itself(cells):
+        made.add_shape(
+            type="rect", x0=column - 0.47, x1=column + 0.47, y0=row - 0.44, y1=row + 0.44,
+            line={"color": BLAME_COLOURS[BlameKind.OWN], "width": 1.5, "dash": "dot"},
+        )  # fmt: skip
+    plain = {"showgrid": False, "zeroline": False, "tickmode": "array"}
+    made.update_xaxes(
+        tickvals=list(range(len(columns))),
+        ticktext=columns,
+        range=[-0.5, len(columns) - 0.5],
+        title={"text": "who lost the time"},
+        **plain,
+    )
+    made.update_yaxes(
+        tickvals=list(range(len(rows))),
+        ticktext=rows,
+        range=[len(rows) - 0.5, -0.5],
+        title={"text": "who was in the way"},
+        **plain,
+    )
+    return made
+
+
+def _itself(cells: Cells) -> list[tuple[int, int]]:
+    """Cells of queries in their own way, as (column, row)."""
+    return [
+        (j, i)
+        for i, source in enumerate(cells.sources)
+        for j, target in enumerate(cells.targets)
+        if source == target >= 0
+    ]
+
+
+def _sources(hurts: pd.DataFrame) -> Ints:
+    source: Ints = hurts["source_query"].to_numpy(np.int64).copy()
+    kind = hurts["kind"].to_numpy(object)
+    for cause, code in _CAUSES.items():
+        source[(source < 0) & (kind == cause.value)] = code
+    source[kind == BlameKind.REST.value] = OTHERS_ROW
+    return source
+
+
+def _largest(rows: Ints, lost: Floats, between: Flags, most: int) -> tuple[list[int], int]:
+    """Rows with the largest sums between queries, then of anything; and how many are left."""
+    if len(rows) == 0:
+        return [], 0
+    every, of = np.unique(rows, return_inverse=True)
+    others = np.bincount(of, np.where(between, lost, 0.0), minlength=len(every))
+    total = np.bincount(of, lost, minlength=len(every))
+    order = every[np.lexsort((every, -total, -others))]
+    kept, rest = fold(np.zeros(len(order)), most)
+    return order[kept].tolist(), len(rest)
+
+
+def _words(row: int, folded: int) -> str | None:
+    if row == OTHERS_ROW and not folded:
+        return OTHER_QUERIES
+    if row == OTHERS_ROW:
+        return f"{folded} other {'query' if folded == 1 else 'queries'}"
+    return next((cause_name(kind) for kind, code in _CAUSES.items() if code == row), None)
+
+
+def _named(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
+    names = graph.contents.names
+    real = [row for row in rows if row >= 0]
+    labels = distinct([names.query_names[r] for r in real], [names.query_ids[r] for r in real], 28)
+    called = dict(zip(real, labels, strict=True))
+    return [_words(row, folded) or called[row] for row in rows]
+
+
+def _full(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
+    names = graph.contents.names
+    return [
+        _words(row, folded)
+        or f"{safe(short(names.query_names[row], 90))} ({safe(names.query_ids[row])})"
+        for row in rows
+    ]
+
+
+def _amount(value: float, measure: str) -> str:
+    if value <= 0:
+        return ""
+    return duration(value) if measure == "lost_ms" else percent_text(value)
+
+
+def _sentence(source: str, target: str, value: float, measure: str, own: bool) -> str:
+    if value <= 0:
+        return f"{target}<br>lost nothing to {source}"
+    what = {
+        "lost_ms": "of its elapsed time",
+        "share_of_duration": "of its run",
+        "dor": "of the responsibility for what it lost",
+    }[measure]
+    to = cause_name(BlameKind.OWN) if own else source
+    return f"<b>{target}</b><br>lost {_amount(value, measure)} {what}<br>to {to}"

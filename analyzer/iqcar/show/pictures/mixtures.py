@@ -1,0 +1,146 @@
+"""Which topics explain the stragglers of each query, or stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
+from iqcar.errors import UsageError
+from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.show.pictures.labels import distinct, label, percent_text, safe
+from iqcar.show.pictures.palette import stable_colours
+from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, legend_above, nothing
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from iqcar.causes.topics import Topics
+    from iqcar.tables.arrays import Floats
+
+MOST_ROWS = 20
+"""Queries or stages: those with most stragglers."""
+BY = ("query", "stage")
+
+
+class Mixtures(NamedTuple):
+    """Mixtures before they are drawn.
+
+    Attributes
+    ----------
+    rows : rows of queries or stages, most stragglers first
+    causes : names of topics, those of one name as one cause
+    share : (rows, causes); each row sums to 1
+    stragglers : (rows,) how many
+    """
+
+    rows: list[int]
+    causes: list[str]
+    share: Floats
+    stragglers: list[int]
+
+
+def topic_mixtures(topics: Topics, by: str = "query", names: str = "") -> Mixtures:
+    """Sum mixtures by cause, for queries or for stages.
+
+    Raises
+    ------
+    UsageError
+        If ``by`` is neither query nor stage.
+    """
+    if by not in BY:
+        raise UsageError(f"mixtures are not known by {by!r}", "mixtures", "take query or stage")
+    named = [topic_name(topics.words_of(t), names).name for t in range(len(topics.topics))]
+    causes = list(dict.fromkeys(named))
+    of_topic = np.array([causes.index(name) for name in named], np.int64)
+    if by == "stage":
+        whole = mixture_matrix(topics)
+        order = np.argsort(-topics.jobs["stragglers"].to_numpy(np.int64), kind="stable")
+        kept = [int(job) for job in order if whole[job].any()]
+        rows = topics.jobs["stage"].to_numpy(np.int64)[kept].tolist()
+        stragglers = topics.jobs["stragglers"].to_numpy(np.int64)[kept].tolist()
+        of_row = whole[kept]
+    else:
+        frame = query_mixtures(topics)
+        rows = list(dict.fromkeys(frame["query"].tolist()))
+        place = {row: i for i, row in enumerate(rows)}
+        of_row = np.zeros((len(rows), len(named)))
+        at = np.array([place[q] for q in frame["query"].tolist()], np.int64)
+        of_row[at, frame["topic"].to_numpy(np.int64)] = frame["share"].to_numpy(np.float64)
+        first = dict(zip(frame["query"].tolist(), frame["stragglers"].tolist(), strict=True))
+        stragglers = [int(first[row]) for row in rows]
+    share = np.zeros((len(rows), len(causes)))
+    np.add.at(share.T, of_topic, of_row.T)
+    return Mixtures(rows, causes, share, stragglers)
+
+
+def mixtures(
+    topics: Topics | None, by: str = "query", *, names: str = "", dark: bool = False
+) -> go.Figure:
+    """Draw which part of the stragglers of each query, or stage, each topic explains.
+
+    Parameters
+    ----------
+    topics : Topics or None
+        None where nobody asked for them.
+    by : str
+        ``query`` or ``stage``.
+    names : str
+        File with names of topics; ours by default.
+    """
+    if topics is None:
+        return nothing("Nobody asked for topics: iqcar.diagnose(tables, topics=True).", dark=dark)
+    found = topic_mixtures(topics, by, names)
+    if not found.rows:
+        why = safe(topics.reason) or "No stage has stragglers that a topic explains."
+        return nothing(why, dark=dark)
+    rows, stragglers = found.rows[:MOST_ROWS], found.stragglers[:MOST_ROWS]
+    labels = topics.labels
+    if by == "query":
+        called = distinct([labels.query(r) for r in rows], [labels.query_id(r) for r in rows], 30)
+    else:
+        called = [label(f"stage {labels.stage(r)}", 34) for r in rows]
+    ticks = [f"{name} ({n})" for name, n in zip(called, stragglers, strict=True)]
+    import plotly.graph_objects as go
+
+    traces = [
+        go.Bar(
+            orientation="h",
+            y=list(range(len(rows))),
+            x=(100 * found.share[: len(rows), c]).tolist(),
+            name=label(cause, 40),
+            marker={"color": colour},
+            hovertext=[
+                f"{name}<br>{percent_text(found.share[i, c])} of its stragglers: {label(cause, 60)}"
+                for i, name in enumerate(called)
+            ],
+            hoverinfo="text",
+        )
+        for c, (cause, colour) in enumerate(
+            zip(found.causes, stable_colours(found.causes), strict=True)
+        )
+        if found.share[: len(rows), c].any()
+    ]
+    left = len(found.rows) - len(rows)
+    plural = {"query": "queries", "stage": "stages"}[by]
+    more = f", {left} more {plural} left out" if left else ""
+    made = figure(
+        traces,
+        f"What made tasks of each {by} slow (stragglers in brackets{more})",
+        dark=dark,
+        height=FRAME_PX + 30 + ROW_PX * max(len(rows), 3),
+        barmode="stack",
+        bargap=0.3,
+        **legend_above([trace.name for trace in traces]),
+    )
+    made.update_xaxes(range=[0, 100], ticksuffix=" %", title={"text": "of its stragglers"})
+    made.update_yaxes(
+        tickmode="array",
+        tickvals=list(range(len(rows))),
+        ticktext=ticks,
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
+        zeroline=False,
+    )
+    return made

@@ -1,0 +1,254 @@
+"""Stragglers beside the other tasks of their stage, feature by feature (Hound figure 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iqcar.base.formatting import short
+from iqcar.enums import BlameKind, FeatureKind
+from iqcar.show.pictures.labels import label, safe
+from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING
+from iqcar.show.pictures.theme import FRAME_PX, figure, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import plotly.graph_objects as go
+
+    from iqcar.causes.stragglers import Stragglers, TaskFeatures
+    from iqcar.tables.arrays import Floats, Ints
+
+MOST_FEATURES = 8
+"""Features with boxes: two rows of four."""
+PER_ROW = 4
+PANEL_PX = 210
+GAP, GAP_BELOW = 0.07, 0.34
+"""Shares of the picture between two columns, and between lines with their headings."""
+LEAST_KNOWN = 0.5
+"""Share of a stage's tasks that must have a feature for it to be compared."""
+SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "ms": ((1.0, "ms"), (1e3, "s"), (6e4, "min")),
+    "bytes": ((1.0, "bytes"), (1e3, "KB"), (1e6, "MB"), (1e9, "GB")),
+    "bytes/s": ((1.0, "bytes/s"), (1e3, "KB/s"), (1e6, "MB/s"), (1e9, "GB/s")),
+    "share": ((0.01, "%"),),
+    "count": ((1.0, ""), (1e3, "thousand"), (1e6, "million")),
+}
+"""What a unit is divided by for people, and what it is called then; the largest that fits."""
+
+
+class Compared(NamedTuple):
+    """One feature of a stage's stragglers and of its other tasks.
+
+    Attributes
+    ----------
+    phrase, unit : what to call it, and its unit
+    slow, normal : values of stragglers and of the others, in that unit
+    p : two-sided p of the Wilcoxon rank-sum test
+    difference : MQD in interquartile ranges of the stage; the standard deviation where that is 0
+    """
+
+    phrase: str
+    unit: str
+    slow: Floats
+    normal: Floats
+    p: float
+    difference: float
+
+
+def compare_stragglers(features: TaskFeatures, slow_tasks: Ints, stage: int) -> list[Compared]:
+    """Compare a stage's stragglers with its other tasks in every feature that varies.
+
+    Parameters
+    ----------
+    features : TaskFeatures
+    slow_tasks : rows of stragglers
+    stage : int
+        Row of the stage.
+
+    Returns
+    -------
+    list of Compared
+        The least likely to be chance first.
+    """
+    from iqcar.causes.topics.kernels.ranks import Ranks  # these load numba
+    from iqcar.causes.topics.validate import differences
+
+    frame = features.frame
+    mine = ((frame["stage"] == stage) & frame["compared"]).to_numpy(bool)
+    slow = np.isin(frame["task"].to_numpy(np.int64)[mine], slow_tasks)
+    if not slow.any() or slow.all():
+        return []
+    found = []
+    for feature in features.features:
+        values = features.column(feature.name)[mine]
+        known = np.isfinite(values)
+        if known.mean() < LEAST_KNOWN or not (known & slow).any() or not (known & ~slow).any():
+            continue
+        values, chosen = values[known], slow[known]
+        if values.min() == values.max():
+            continue
+        ranks = Ranks.from_metrics(values[:, None])
+        p, difference = differences(ranks.order, ranks.ordered, chosen)[:, 0].tolist()
+        phrase = feature.phrase
+        if feature.kind is FeatureKind.WAIT:
+            phrase = f"measured wait for {phrase}"
+        found.append(
+            Compared(
+                phrase,
+                feature.unit,
+                values[chosen],
+                values[~chosen],
+                p,
+                difference,
+            )
+        )
+    return sorted(found, key=lambda one: (one.p, -abs(one.difference)))
+
+
+def worst_stage(stragglers: Stragglers, query: int | None = None) -> int | None:
+    """Row of the stage, of a query or of all, whose stragglers were delayed most; None if none."""
+    rows = stragglers.stragglers
+    if query is not None:
+        rows = rows[(rows["query"] == query).to_numpy(bool)]
+    if len(rows) == 0:
+        return None
+    return int(rows.groupby("stage")["delay_ms"].sum().idxmax())
+
+
+def straggler_boxes(
+    features: TaskFeatures,
+    stragglers: Stragglers,
+    stage: int | None = None,
+    *,
+    most: int = MOST_FEATURES,
+    dark: bool = False,
+) -> go.Figure:
+    """Draw a stage's stragglers beside its other tasks, with p and MQD.
+
+    Parameters
+    ----------
+    stage : int, optional
+        Row of the stage; by default the one whose stragglers were delayed most.
+    most : int
+        Features at most, the least likely to differ by chance first.
+    """
+    chosen = worst_stage(stragglers) if stage is None else stage
+    if chosen is None:
+        return nothing("No task was a straggler.", dark=dark)
+    name = features.labels.stage(chosen)
+    rows = stragglers.stragglers
+    slow = rows["task"].to_numpy(np.int64)[(rows["stage"] == chosen).to_numpy(bool)]
+    if len(slow) == 0:
+        return nothing(f"Stage {_shown(name)} has no straggler.", dark=dark)
+    found = compare_stragglers(features, slow, chosen)
+    if not found:
+        sentence = f"Nothing that was recorded tells stage {_shown(name)}'s tasks apart."
+        return nothing(sentence, dark=dark)
+    return draw_boxes(found, name, len(slow), most=most, dark=dark)
+
+
+def draw_boxes(
+    found: Sequence[Compared], stage: str, n: int, *, most: int = MOST_FEATURES, dark: bool = False
+) -> go.Figure:
+    """Draw what :func:`compare_stragglers` found, at least one feature.
+
+    Parameters
+    ----------
+    found : sequence of Compared
+    stage : str
+        What the stage is called.
+    n : int
+        Number of its stragglers.
+    most, dark
+        As of :func:`straggler_boxes`; without its template the figure is the same in both looks.
+    """
+    found = found[:most]
+    columns = min(PER_ROW, len(found))
+    lines = -(-len(found) // columns)
+    width = (1 - GAP * (columns - 1)) / columns
+    gap = GAP_BELOW / lines
+    height = (1 - gap * (lines - 1)) / lines
+    traces: list[Any] = []
+    layout: dict[str, Any] = {"annotations": []}
+    for number, one in enumerate(found):
+        line, column = divmod(number, columns)
+        left, top = column * (width + GAP), 1 - line * (height + gap)
+        of = str(number + 1) if number else ""
+        traces += _boxes(one, of)
+        layout[f"xaxis{of}"] = {
+            "anchor": f"y{of}",
+            "domain": [left, min(left + width, 1.0)],
+            "showticklabels": False,
+        }
+        layout[f"yaxis{of}"] = {
+            "anchor": f"x{of}",
+            "domain": [max(top - height, 0.0), top],
+            "title": {"text": _unit(one)[1]},
+            "rangemode": "tozero",
+        }
+        layout["annotations"].append(
+            {
+                "text": _heading(one), "font": {"size": 12}, "showarrow": False,
+                "x": left + width / 2, "xanchor": "center", "xref": "paper",
+                "y": top, "yanchor": "bottom", "yref": "paper",
+            }
+        )  # fmt: skip
+    return figure(
+        traces,
+        f"{n} stragglers of stage {_shown(stage)} beside its other tasks",
+        dark=dark,
+        height=FRAME_PX + PANEL_PX * lines,
+        legend={"orientation": "h", "y": -0.04, "yanchor": "top", "x": 0},
+        boxmode="group",
+        margin={"l": 8, "r": 16, "t": 104, "b": 40},
+        **layout,
+    )
+
+
+def _shown(stage: str) -> str:
+    return label(stage, 48)
+
+
+def _heading(one: Compared) -> str:
+    p = "p &lt; 0.001" if one.p < 0.001 else f"p = {one.p:.3f}"
+    return f"{safe(short(one.phrase, 30))}<br>{p}, MQD {one.difference:+.1f}"
+
+
+def _unit(one: Compared) -> tuple[float, str]:
+    most = float(max(one.slow.max(), one.normal.max()))
+    steps = SCALES.get(one.unit, ((1.0, one.unit),))
+    return next((step for step in reversed(steps) if most >= step[0]), steps[0])
+
+
+def _boxes(one: Compared, axes: str) -> list[Any]:
+    import plotly.graph_objects as go
+
+    by, _ = _unit(one)
+    traces = []
+    for name, values, colour in (
+        ("stragglers", one.slow, BLAME_COLOURS[BlameKind.QUERY]),
+        ("other tasks", one.normal, COMPUTING),
+    ):
+        low, first, median, third, high = whiskers(values / by)
+        traces.append(
+            go.Box(
+                x=[name], q1=[first], median=[median], q3=[third], lowerfence=[low],
+                upperfence=[high], mean=[float(values.mean() / by)], boxmean=False, name=name,
+                legendgroup=name, showlegend=not axes, xaxis=f"x{axes}", yaxis=f"y{axes}",
+                marker={"color": colour}, line={"width": 1.5},
+                hoveron="boxes", width=0.5, xhoverformat=" ", yhoverformat=".3~g",
+                hoverlabel={"namelength": -1}, offsetgroup=name,
+            )
+        )  # fmt: skip
+    return traces
+
+
+def whiskers(values: Floats) -> tuple[float, float, float, float, float]:
+    """Whiskers and quartiles: whiskers end at the last value within 1.5 interquartile ranges."""
+    first, median, third = (float(q) for q in np.percentile(values, (25, 50, 75)))
+    reach = 1.5 * (third - first)
+    low = float(values[values >= first - reach].min())
+    high = float(values[values <= third + reach].max())
+    return min(low, first), first, median, third, max(high, third)

@@ -1,0 +1,122 @@
+"""Draw an answer to a what-if question: durations, waits and devices, recorded and predicted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iqcar.base.formatting import duration, percent
+from iqcar.base.limits import MOST_DRAWN_CHANGES
+from iqcar.replay.whatif.what_if import RESOURCES
+from iqcar.say.what_if_sentences import change_words, most_changed
+from iqcar.show.pictures.drawing import (
+    LABEL_PX,
+    ROW_PX,
+    bar,
+    drawing,
+    escape,
+    label,
+    line,
+    text,
+    time_axis,
+)
+from iqcar.show.pictures.paired_bars import BAR_PX, PAIR_PX, paired_bars
+from iqcar.show.pictures.palette import AFTER, BEFORE
+
+if TYPE_CHECKING:
+    from iqcar.replay.whatif.what_if import WhatIf
+    from iqcar.show.pictures.drawing import Drawing
+
+WIDTH, PLANE = 980, 430
+KEY_PX = 24
+"""Height of the line that says what the marks are."""
+
+
+def predicted_durations(answer: WhatIf, most: int = MOST_DRAWN_CHANGES) -> Drawing:
+    """Draw each query's recorded duration, the predicted one, and its range (80 %).
+
+    Parameters
+    ----------
+    answer : WhatIf
+    most : int
+        Queries at most, those that change most.
+    """
+    rows = most_changed(answer, most).to_dict("records")
+    high = max((max(row["recorded_ms"], row["high_ms"]) for row in rows), default=0.0) or 1.0
+    end = KEY_PX + ROW_PX * max(len(rows), 1)
+    found = [_key(), time_axis(0.0, high, LABEL_PX, PLANE, KEY_PX, end)]
+    for place, row in enumerate(rows):
+        y = KEY_PX + ROW_PX * place + ROW_PX / 2
+        recorded, predicted, low, above = (
+            LABEL_PX + PLANE * row[name] / high
+            for name in ("recorded_ms", "predicted_ms", "low_ms", "high_ms")
+        )
+        words = f"{duration(row['recorded_ms'])} → {duration(row['predicted_ms'])}"
+        within = f"{duration(row['low_ms'])} … {duration(row['high_ms'])}"
+        said = f"{row['name']}: recorded {words.replace('→', ', predicted')} ({within})"
+        found += [
+            label(y + 4, row["name"]),
+            f"<g><title>{escape(said)}</title>{line(recorded, y, predicted, y)}"
+            f'<rect x="{low:.1f}" y="{y - 4:.1f}" width="{max(above - low, 1.0):.1f}" height="8" '
+            f'rx="4" fill="{AFTER}" fill-opacity="0.35"/>{_dot(recorded, y, BEFORE)}'
+            f"{_dot(predicted, y, AFTER)}</g>",
+            text(LABEL_PX + PLANE + 14, y + 4, f"{words} ({change_words(row['change_percent'])})"),
+        ]
+    said = f"Recorded and predicted duration of {len(rows)} queries, {answer.question.sentence()}"
+    return drawing(said, WIDTH, end + 22, found)
+
+
+def waits_before_after(answer: WhatIf) -> Drawing:
+    """Draw what all queries waited for, recorded and predicted, by resource; sums over queries.
+
+    A resource for which no query's waits are known is left out.
+    """
+    said = answer.queries[answer.queries["refused"] == ""]
+    rows = [
+        (
+            resource,
+            float(said[f"{resource}_wait_before_ms"].sum()),
+            float(said[f"{resource}_wait_after_ms"].sum()),
+        )
+        for resource in RESOURCES
+        if said[f"{resource}_wait_before_ms"].notna().any()
+    ]
+    return paired_bars(rows, f"Waits of all queries by resource, {answer.question.sentence()}")
+
+
+def device_use(answer: WhatIf) -> Drawing:
+    """Draw how much of the time the busiest host's devices were in use, recorded and predicted."""
+    rows = answer.capacities.to_dict("records")
+    end = PAIR_PX * max(len(rows), 1)
+    found = []
+    for part in (0.0, 0.5, 1.0):
+        x = LABEL_PX + PLANE * part
+        found += [line(x, 0, x, end), text(x, end + 15, percent(part), anchor="middle")]
+    for place, row in enumerate(rows):
+        top = PAIR_PX * place + 4
+        found.append(label(top + 17, row["resource"]))
+        shares = (row["busy_before"], row["busy_after"])
+        for number, (share, colour, word) in enumerate(
+            zip(shares, (BEFORE, AFTER), ("recorded", "predicted"), strict=True)
+        ):
+            said = f"{row['resource']} {word}: {percent(share)} busy"
+            width = PLANE * min(share, 1.0)
+            found.append(bar(LABEL_PX, top + number * (BAR_PX + 1), width, BAR_PX, colour, said))
+        words = f"{percent(shares[0])} → {percent(shares[1])}"
+        found.append(text(LABEL_PX + PLANE + 14, top + 17, words))
+    said = f"Use of the busiest host's devices, {answer.question.sentence()}"
+    return drawing(said, WIDTH, end + 22, found)
+
+
+def _dot(x: float, y: float, colour: str) -> str:
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>'
+
+
+def _key() -> str:
+    """What the marks are."""
+    left = LABEL_PX
+    return (
+        f"{_dot(left + 5, 9, BEFORE)}{text(left + 16, 13, 'recorded')}"
+        f'<rect x="{left + 94}" y="5" width="26" height="8" rx="4" fill="{AFTER}" '
+        f'fill-opacity="0.35"/>{_dot(left + 107, 9, AFTER)}'
+        f"{text(left + 128, 13, 'predicted, with its range (80 %)')}"
+    )

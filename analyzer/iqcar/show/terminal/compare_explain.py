@@ -1,0 +1,76 @@
+"""The tree that explains one change, and the printed method's findings, as text on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from iqcar.base.formatting import duration, printable, short
+from iqcar.show.terminal.layout import indented, plain_table, terminal
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from iqcar.comparison.comparison import Comparison
+    from iqcar.comparison.run_parameters import Explanation
+
+MOST_ALIKE = 6
+"""Parameters named that tell as much as the one asked for; the rest is counted."""
+
+
+def print_explanation(
+    comparison: Comparison, explained: Explanation, console: Console | None = None
+) -> None:
+    """Print what tells the runs after from those before, and what else would."""
+    console = console or terminal()
+    tree = explained.tree
+    root = int(comparison.categories["query_category"].iloc[explained.category])
+    name = comparison.name(explained.category)
+    of = "" if root == explained.category else f" of {comparison.name(root)}"
+    effect = comparison.effects.iloc[explained.category]
+    times = f"{duration(effect['before_ms'])} → {duration(effect['after_ms'])}"
+    console.print(Text(printable(f"{name}{of}: {times}"), style="bold"))
+    paths = tree.explanations()
+    if not paths:
+        console.print("No parameter tells the runs after from those before.")
+    for number, path in enumerate(paths, 1):
+        console.print(indented(f"{number}. {'; and '.join(path)}"))
+    if tree.equally_good:
+        named = ", ".join(tree.equally_good[:MOST_ALIKE])
+        more = len(tree.equally_good) - MOST_ALIKE
+        console.print(
+            Text(
+                printable(
+                    f"These tell as much: {named}{f' and {more} more' if more > 0 else ''}. "
+                    f"--without {tree.parameter} asks for the next."
+                )
+            )
+        )
+
+
+def print_printed(
+    comparison: Comparison, printed: pd.DataFrame, top: int, console: Console | None = None
+) -> None:
+    """Print the findings of Spectroscope as printed."""
+    console = console or terminal()
+    console.print("Spectroscope as printed: no margin, no correction for many tests.")
+    if printed.empty:
+        console.print(Text("No mutation was found.", style="bold"))
+        return
+    table = plain_table("", "query", "mutation", ">runs", ">before", ">after", "stages")
+    for number, row in enumerate(printed.head(top).to_dict("records"), 1):
+        stages = [short(comparison.name(int(of)), 30) for of in row["stages"].split(", ") if of]
+        table.add_row(
+            f"{number}.",
+            short(comparison.name(row["category"]), 40),
+            row["kind"],
+            f"{row['runs_before']}/{row['runs_after']}",
+            duration(row["before_ms"]),
+            duration(row["after_ms"]),
+            Text(printable(", ".join(stages))),
+        )
+    console.print(table)
+    if len(printed) > top:
+        console.print(indented(f"and {len(printed) - top} more (--top)"))

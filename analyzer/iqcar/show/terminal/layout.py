@@ -1,0 +1,71 @@
+"""Layout of all reports on a terminal: console, plain tables, indented sections, doubts."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from iqcar.base.formatting import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+WIDTH_WITHOUT_TERMINAL = 118
+"""Characters per line when the output goes to a file or a pipe."""
+
+
+def terminal(file: IO[str] | None = None) -> Console:
+    """Return a console on standard output or a file, wide enough for tables off a terminal.
+
+    Names come from logs: nothing in them is taken for markup.
+    """
+    plain = {"highlight": False, "markup": False, "emoji": False, "file": file}
+    console = Console(**plain)  # type: ignore[arg-type]
+    if not console.is_terminal:
+        console = Console(width=WIDTH_WITHOUT_TERMINAL, **plain)  # type: ignore[arg-type]
+    return console
+
+
+def plain_table(*titles: str) -> Table:
+    """Make a plain table; titles that start with ``>`` are right-aligned."""
+    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+    for title in titles:
+        right = title.startswith(">")
+        table.add_column(title.lstrip(">"), justify="right" if right else "left", overflow="fold")
+    return table
+
+
+def indented(what: RenderableType, by: int = 3) -> RenderableType:
+    """Indent a block; a text is made printable, because it may hold names from logs."""
+    return Padding(Text(printable(what)) if isinstance(what, str) else what, (0, 0, 0, by))
+
+
+def print_section(console: Console, title: str, content: RenderableType | None) -> None:
+    """Print a title and its content indented; nothing where there is no content."""
+    if content is not None:
+        console.print()
+        console.print(Text(title, style="bold"))
+        console.print(indented(content))
+
+
+def print_part(console: Console, title: str, content: RenderableType) -> None:
+    """Print a part of a section: title and content indented."""
+    console.print()
+    console.print(indented(Text(title, style="italic")))
+    console.print(indented(content))
+
+
+def print_doubts(doubts: Iterable[str], console: Console) -> None:
+    """Print what is doubtful, a sentence a line; nothing where there is no doubt."""
+    doubts = list(doubts)
+    if doubts:
+        console.print()
+        console.print(Text("What is doubtful", style="bold"))
+    for doubt in doubts:
+        console.print(indented(f"- {doubt}"))

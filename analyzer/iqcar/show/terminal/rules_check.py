@@ -1,0 +1,66 @@
+"""Two runs and their rules as text on a terminal: what ``iqcar rules check`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from iqcar.base.formatting import duration, printable, short
+from iqcar.show.terminal.layout import plain_table, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from iqcar.comparison.check_rules import Check
+
+MAX_NAMES = 10
+"""Names of queries without a partner that are shown; the rest is counted."""
+
+
+def print_check(check: Check, console: Console | None = None) -> None:
+    """Print each rule's sentence, then one row per recurring query, the total, and the rest."""
+    console = console or terminal()
+    for rule in check.rules:
+        console.print(Text(printable(f"{rule.sentence}.")))
+    if check.rules:
+        console.print()
+    if check.total is not None:
+        table = plain_table("query", ">runs", ">before", ">after", ">change", ">predicted", ">off")
+        for row in check.queries:
+            table.add_row(
+                short(row.name, 40),
+                f"{row.runs_before}, {row.runs_after}",
+                duration(row.before_ms),
+                duration(row.after_ms),
+                *map(_percent, (row.change_percent, row.predicted_percent, row.off_percent)),
+            )
+        total = check.total
+        table.add_row(
+            Text("all together", style="italic"),
+            "",
+            duration(total.before_ms),
+            duration(total.after_ms),
+            *map(_percent, (total.change_percent, total.predicted_percent, total.off_percent)),
+        )
+        console.print(table)
+        console.print(
+            "Durations are means over runs, before and after; off is predicted less actual change."
+        )
+    for names, side in ((check.only_before, "before"), (check.only_after, "after")):
+        if names:
+            console.print(Text(printable(f"Only {side}: {_listed(names)}.")))
+    for doubt in check.doubts:
+        console.print(Text(printable(f"Doubtful: {doubt}.")))
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:+.0f} %"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(short(name, 40) for name in names[:MAX_NAMES])
+    more = len(names) - MAX_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,46 @@
+"""Pools that rules were compiled to, as text on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from iqcar.base.formatting import printable, short
+from iqcar.rules.rule_sentences import cap_words
+from iqcar.show.terminal.layout import plain_table, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from iqcar.rules import PoolPlan
+
+
+def print_plan(plan: PoolPlan, harmful: Sequence[str] = (), console: Console | None = None) -> None:
+    """Print a row per pool, then what was decided and why; first of all the ids of what harms."""
+    console = console or terminal()
+    if harmful:
+        ids = printable(", ".join(harmful))
+        console.print(Text(f"Do not apply these pools: {ids} are expected to harm.", style="bold"))
+    if plan.pools:
+        capped = any(pool.is_capped for pool in plan.pools)
+        cap = ["cap"] if capped else []
+        table = plain_table("pool", ">weight", ">minShare", "mode", *cap, "for queries like")
+        matches = {a.pool: a.fingerprint or a.description or a.job_group for a in plan.assignments}
+        for pool in plan.pools:
+            match = matches.get(pool.name, "")
+            table.add_row(
+                Text(short(pool.name)),
+                str(pool.weight),
+                str(pool.min_share),
+                pool.mode,
+                *([cap_words(pool)] if capped else []),
+                Text(short(match)) if match else Text("any other", style="dim"),
+            )
+        console.print(table)
+    else:
+        console.print("No rule acts through pools: there is nothing to apply.")
+    for note in plan.notes:
+        console.print(Text(f"- {printable(note)}"))

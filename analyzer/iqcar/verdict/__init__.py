@@ -1,6 +1,0 @@
-"""The verdict on a diagnosis as data: what slowed each query, by how much, by whom, how surely."""
-
-from iqcar.verdict.blamed import Blamed
-from iqcar.verdict.findings import Finding, Verdict, all_doubts, find_verdict, meanings
-
-__all__ = ["Blamed", "Finding", "Verdict", "all_doubts", "find_verdict", "meanings"]

@@ -1,0 +1,256 @@
+"""Topics of traces with planted causes: are they found, by which learners, and how well."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from iqcar.causes.stragglers import TaskFeatures
+from iqcar.causes.topics import Topics, TopicSettings, find_topics
+from iqcar.causes.topics.jobs import Jobs
+from iqcar.causes.topics.topic_counts import mixture_matrix
+from iqcar.enums import LearnerSet
+from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
+from tests.support.topic_truth import Nearness, causes_found, nearness
+
+pytestmark = pytest.mark.slow
+
+JOBS = 240
+SEED = 11
+UNSEEN = (SEED, 12, 13)
+"""Thresholds, and the constants of `shares`, were chosen on other seeds (101 to 106); those of the
+benchmark (1, 2) and of docs/topics.md (201 and on) were not used for it either."""
+LARGEST_VARIATION, SMALLEST_F1 = 0.22, 0.85
+"""What mixtures have to reach on average over the unseen seeds."""
+
+
+@pytest.fixture(scope="module")
+def planted() -> Planted:
+    return plant(JOBS, SEED)
+
+
+@pytest.fixture(scope="module")
+def topics(planted: Planted) -> dict[LearnerSet, Topics]:
+    return {
+        chosen: find_topics(planted.features, TopicSettings(learners=chosen))
+        for chosen in LearnerSet
+    }
+
+
+@pytest.fixture(scope="module")
+def recommended(topics: dict[LearnerSet, Topics]) -> Topics:
+    return topics[LearnerSet.RECOMMENDED]
+
+
+def test_every_planted_cause_is_a_topic(recommended: Topics) -> None:
+    assert set(causes_found(recommended)) - {None} == set(CAUSES)
+
+
+def test_what_is_no_cause_weighs_next_to_nothing(recommended: Topics) -> None:
+    unknown = [cause is None for cause in causes_found(recommended)]
+    assert recommended.topics["mean_share"].to_numpy()[unknown].sum() < 0.08
+    noise = recommended.words["feature"].isin(NOISE)
+    heavy = recommended.topics["mean_share"].to_numpy()[recommended.words["topic"]] > 0.05
+    assert not (noise & heavy).any()
+
+
+@pytest.fixture(scope="module")
+def unseen(planted, topics) -> dict[LearnerSet, list[Nearness]]:
+    """How near mixtures of recommended and paper learners are to the truth of the same traces."""
+    near = {
+        chosen: [nearness(planted, topics[chosen])]
+        for chosen in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
+    }
+    for seed in UNSEEN[1:]:
+        trace = plant(JOBS, seed)
+        for chosen, found in near.items():
+            settings = TopicSettings(learners=chosen)
+            found.append(nearness(trace, find_topics(trace.features, settings)))
+    return near
+
+
+def test_mixtures_are_near_the_planted_ones(unseen) -> None:
+    # Eight other seeds of 300 jobs: .082 to .099, .922 to .944, .936 to .983.
+    near = np.array(unseen[LearnerSet.RECOMMENDED])
+    variation, f1, _ = near.mean(axis=0)
+    assert variation <= LARGEST_VARIATION
+    assert f1 >= SMALLEST_F1
+    # No seed may be saved by the others.
+    assert near[:, 0].max() < 0.14
+    assert near[:, 1].min() > 0.88
+    assert near[:, 2].min() > 0.9
+
+
+def test_the_dominant_cause_is_right_at_least_as_often_as_with_the_papers_learners(unseen) -> None:
+    best, paper = (
+        np.array(unseen[one])[:, 2] for one in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
+    )
+    assert (best >= paper).all()
+    assert (best - paper).mean() > 0.03  # measured .14, standard error .01
+
+
+@pytest.mark.parametrize("other", [LearnerSet.PAPER, LearnerSet.SIMPLE])
+def test_the_recommended_learners_are_nearer_than_others(planted, topics, other) -> None:
+    best = nearness(planted, topics[LearnerSet.RECOMMENDED])
+    rest = nearness(planted, topics[other])
+    assert best.variation < rest.variation - 0.1
+    assert best.f1 > rest.f1 + 0.1
+
+
+@pytest.mark.parametrize(
+    "harder",
+    [{"entangled": 0.6}, {"outliers": 0.02, "missing": 0.15}, {"skewed": 0.0, "shift": 0.8}],
+)
+def test_the_gain_on_the_papers_learners_is_not_of_one_kind_of_trace(harder: dict) -> None:
+    # Each kind by itself gained .11 to .21 in both on two other seeds.
+    trace = plant(100, 14, **harder)
+    best, rest = (
+        nearness(trace, find_topics(trace.features, TopicSettings(learners=chosen)))
+        for chosen in (LearnerSet.RECOMMENDED, LearnerSet.PAPER)
+    )
+    assert best.variation < rest.variation - 0.07
+    assert best.f1 > rest.f1 + 0.07
+
+
+def test_larger_jobs_are_nearer_and_models_agree_where_they_are_right(planted, recommended):
+    truth = planted.mixtures[recommended.jobs["stage"].to_numpy()]
+    of = causes_found(recommended)
+    mixtures = mixture_matrix(recommended)
+    estimate = np.zeros_like(truth)
+    for topic, cause in enumerate(of):
+        if cause is not None:
+            estimate[:, planted.causes.index(cause)] += mixtures[:, topic]
+    wrong = np.abs(truth - estimate).sum(axis=1) / 2
+    tasks = recommended.jobs["tasks"].to_numpy()
+    assert wrong[tasks >= 300].mean() < 0.8 * wrong[tasks < 40].mean()
+    agreement = recommended.jobs["agreement"].to_numpy()
+    agreed = agreement > np.nanmedian(agreement)
+    assert wrong[agreed].mean() < wrong[~agreed].mean()
+
+
+def test_shares_and_weights_sum_to_one(topics: dict[LearnerSet, Topics]) -> None:
+    for found in topics.values():
+        assert found.mixtures.groupby("job")["share"].sum().to_numpy() == pytest.approx(1)
+        assert found.words.groupby("topic")["weight"].sum().to_numpy() == pytest.approx(1)
+        assert (found.topics["dominant_coverage"] <= found.topics["coverage"]).all()
+        assert (found.mixtures["share"] >= 0.1 - 1e-9).all()
+
+
+def test_keywords_are_borne_out_by_the_tasks(recommended: Topics) -> None:
+    """§5.2 and appendix E: keywords tell of latency and of each other, other metrics do not."""
+    told = recommended.information
+    assert told["metrics_latency"] > 1.3 * told["others_latency"]
+    assert told["metrics_metrics"] > 2 * told["metrics_others"]
+    large = recommended.jobs["tasks"].to_numpy()[recommended.validation["job"]] >= 100
+    major = recommended.validation[large]
+    assert major["agrees"].mean() > 0.5
+
+
+def small() -> Planted:
+    return plant(40, 3, tasks=(20, 120))
+
+
+def test_the_same_seed_gives_the_same_topics() -> None:
+    first, again = (find_topics(small().features) for _ in range(2))
+    for name in ("topics", "words", "jobs", "mixtures", "validation"):
+        pd.testing.assert_frame_equal(getattr(first, name), getattr(again, name))
+
+
+def test_the_order_of_tasks_metrics_and_jobs_changes_nothing_but_order() -> None:
+    features = small().features
+    rng = np.random.default_rng(0)
+    frame = features.frame.iloc[rng.permutation(len(features.frame))].reset_index(drop=True)
+    relabelled = rng.permutation(40)
+    frame = frame.assign(stage=relabelled[frame["stage"]].astype(np.int32))
+    shuffled = TaskFeatures(frame, features.features[::-1], features.labels)
+    first, other = find_topics(features), find_topics(shuffled)
+    assert other.words["word"].tolist() == first.words["word"].tolist()
+    assert other.words["weight"].to_numpy() == pytest.approx(first.words["weight"].to_numpy())
+    mine, theirs = mixture_matrix(first), mixture_matrix(other)
+    place = {int(stage): job for job, stage in enumerate(other.jobs["stage"])}
+    rows = [place[int(relabelled[stage])] for stage in first.jobs["stage"]]
+    assert theirs[rows] == pytest.approx(mine, abs=1e-6)
+
+
+def table(stages: int, tasks: int, *, slow: float = 5.0, **metrics: np.ndarray) -> TaskFeatures:
+    rng = np.random.default_rng(0)
+    n = stages * tasks
+    latency = rng.lognormal(0, 0.05, n) * 1000
+    latency[:: max(tasks, 1)] *= slow
+    columns = {"stage": np.repeat(np.arange(stages), tasks), "duration_ms": latency}
+    return features_from(pd.DataFrame({**columns, **metrics}))
+
+
+@pytest.mark.parametrize(
+    ("features", "reason"),
+    [
+        (table(0, 0, m=np.zeros(0)), "No task has a known duration."),
+        (table(3, 10, m=np.arange(30.0)), "3 have too few tasks"),
+        (table(3, 30, slow=1.0, m=np.arange(90.0)), "3 have no stragglers"),
+        (table(3, 30), "No metric"),
+        (table(3, 30, m=np.ones(90), n=np.full(90, np.nan)), "No two kinds of learners agree"),
+    ],
+)
+def test_nothing_to_find_is_said_with_its_reason(features: TaskFeatures, reason: str) -> None:
+    found = find_topics(features)
+    assert reason in found.reason
+    assert not len(found.topics) and not len(found.mixtures)
+
+
+def test_one_job_has_a_topic_and_a_doubt() -> None:
+    features = table(1, 100, m=np.where(np.arange(100) == 0, 9.0, np.arange(100) % 7 / 7))
+    latency = features.frame["m"].to_numpy() * 1000 + 1000
+    found = find_topics(TaskFeatures(features.frame.assign(duration_ms=latency), features.features,
+                                     features.labels))  # fmt: skip
+    assert found.words["word"].tolist() == ["m(+)"]
+    assert found.mixtures["share"].tolist() == [1.0]
+    assert any("nothing is known to recur" in doubt for doubt in found.doubts)
+
+
+@pytest.mark.parametrize("learners", LearnerSet)
+def test_thousands_of_identical_jobs_have_one_mixture(learners: LearnerSet) -> None:
+    rng = np.random.default_rng(0)
+    slow = np.arange(20) < 3
+    job = pd.DataFrame(
+        {
+            "duration_ms": np.where(slow, 3000.0, 1000.0) * rng.uniform(0.95, 1.05, 20),
+            "m": np.where(slow, 9.0, 1.0) * rng.uniform(0.9, 1.1, 20), "n": rng.random(20),
+        }
+    )  # fmt: skip
+    trace = pd.concat([job] * 2000, ignore_index=True)
+    trace["stage"] = np.repeat(np.arange(2000), 20)
+    found = find_topics(features_from(trace), TopicSettings(learners=learners))
+    mixtures = mixture_matrix(found)
+    assert len(mixtures) == 2000 and (mixtures == mixtures[0]).all()
+    assert mixtures[0].sum() == pytest.approx(1)
+    assert found.words_of(int(mixtures[0].argmax()))["m(+)"] > 0.5
+
+
+def test_bad_latencies_and_metrics_are_left_out() -> None:
+    features = small().features
+    frame = features.frame.copy()
+    expected = find_topics(features).words
+    rows = pd.DataFrame([frame.iloc[0]] * 4).assign(
+        duration_ms=[np.nan, np.inf, -1.0, 0.0], stage=np.int32(0)
+    )
+    bad = pd.concat([frame, rows], ignore_index=True)
+    bad.loc[5:7, "CPI"] = np.inf
+    frame.loc[5:7, "CPI"] = np.nan
+    whole = find_topics(TaskFeatures(bad, features.features, features.labels))
+    clean = find_topics(TaskFeatures(frame, features.features, features.labels))
+    pd.testing.assert_frame_equal(whole.words, clean.words)
+    assert set(expected["word"]) & set(clean.words["word"])
+
+
+def test_unknown_readings_take_the_median_and_unknown_metrics_are_none() -> None:
+    values = np.arange(60.0)
+    values[:30] = np.nan
+    values[3] = 100.0
+    features = table(2, 30, m=values, slow=9.0)
+    jobs = Jobs.from_tasks(features, TopicSettings())
+    assert not jobs.known(0)[0].any()  # one of 30 is known
+    assert not np.isnan(jobs.known(1)[0]).any()
+    values[40] = np.nan
+    jobs = Jobs.from_tasks(table(2, 30, m=values, slow=9.0), TopicSettings())
+    assert np.isin(45.0, jobs.known(1)[0]) and len(np.unique(jobs.known(1)[0])) == 29

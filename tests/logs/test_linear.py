@@ -1,0 +1,139 @@
+"""What reads texts from logs needs time in proportion to their length, whatever they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iqcar.fleet import session
+from iqcar.logs import log_summary
+from iqcar.logs.events import (
+    connect_requests,
+    descriptions,
+    fingerprint,
+    lenient,
+    sql_collect,
+    wait_metrics,
+)
+from iqcar.logs.find import storage
+from iqcar.logs.tasks import task_lines
+from iqcar.logs.text import redact as redacting
+from iqcar.model.queries import identify
+from iqcar.rules import pool_names
+from tests.support.hostile_texts import hostile, least_cost
+
+PACKAGE = Path(__file__).resolve().parents[2] / "analyzer" / "iqcar"
+
+BACKTRACKING = {
+    "attach/host_sampler.py": "what the user typed",
+    "attach/spark_conf.py": "paths that the user gave",
+    "demo/workload.py": "our own SQL",
+    "eventlog/events/fingerprint.py": "one class of letters, behind a start that is not in it",
+    "eventlog/events/wait_metrics.py": "anchored, or fixed words",
+    "eventlog/events/lenient.py": "every start of a token is one",
+    "eventlog/find/folders.py": "names of files, which are short",
+    "eventlog/events/nesting.py": "two letters",
+    "eventlog/find/layouts.py": "names of files, which are short",
+    "eventlog/find/remote.py": "paths that the user gave",
+    "eventlog/find/storage.py": "at most 1,000 places",
+    "eventlog/tasks/task_lines.py": "anchored, and nothing repeated overlaps",
+    "files/derived.py": "paths that the user gave",
+    "experiment/experiment_plan.py": "the user's own plan",
+    "experiment/stage_times.py": "with a bounded count",
+    "files/json_text.py": "a few bytes at each place",
+    "fleet/session.py": "20,000 characters, one start a line",
+    "history/cluster_name.py": "anchored, and nothing repeated overlaps",
+    "history/file_names.py": "names of our own files",
+    "history/replaced_files.py": "anchored, with fixed counts",
+    "history/store_views.py": "anchored, with fixed counts",
+    "history/stored_files.py": "anchored",
+    "inject/parsing.py": "what the user typed",
+    "queries/identify.py": "36 characters at each place",
+    "report/html/output_name.py": "paths that the user gave",
+    "replay/memory_demands.py": "anchored, and nothing repeated overlaps",
+    "rules/executor_advice.py": "anchored, and nothing repeated overlaps",
+    "rules/pool_names.py": "one class of letters",
+    "rules/vocabulary/advice_kinds.py": "anchored, with bounded counts",
+    "serve/cache.py": "names of our own files",
+    "serve/endpoints.py": "our own schema",
+    "eventlog/log_summary.py": "500 bytes",
+    "serve/report_banner.py": "our own page",
+    "stragglers/trace_columns.py": "one class of letters",
+    "waits/shared_cluster.py": "anchored, and nothing repeated overlaps",
+    "whatif/plan_capacity.py": "what the user typed",
+    "whatif/question.py": "what the user typed",
+}
+"""Modules that may use Python's `re`, and why it costs no more there than the text's length."""
+
+SLACK = 10
+"""A text of four times the length may cost so many times as much: its square is 16 times, and what
+is in proportion 4 times, give or take the neighbours on the machine."""
+
+SHORT, LONG = 4_000, 16_000
+"""Characters; redacting looks at 10,000, so its own shorter one is 2,500."""
+
+
+def test_no_other_module_matches_with_backtracking() -> None:
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(r"^\s*(?:import re\b|from re import)", file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert found == set(BACKTRACKING)
+
+
+def finds(pattern: re.Pattern[Any]) -> Callable[[str], object]:
+    """Everything a pattern finds."""
+    as_bytes = isinstance(pattern.pattern, bytes)
+    return lambda text: sum(1 for _ in pattern.finditer(text.encode() if as_bytes else text))
+
+
+MATCHERS: dict[str, Callable[[str], object]] = {
+    "redact": lambda text: redacting._redacted(text[: redacting.MAX_TEXT]),
+    "normalise": fingerprint._normalised,
+    "same numbers": fingerprint._with_same_numbers,
+    "plan text": fingerprint.hash_plan_text,
+    "codegen": lambda text: fingerprint.without_number(text + ")"),
+    "clean": descriptions.clean_description,
+    "user named": descriptions.is_user_named,
+    "connect": lambda text: connect_requests.connect_operation(text, None),
+    "connect tags": connect_requests.connect_tags,
+    "connect SQL": lambda text: connect_requests.connect_request('sql {\n query: "' + text + '"'),
+    "metric": lambda text: sql_collect.wait_name.__wrapped__("scan time " + text),
+    "uuid": finds(identify._UUID),
+    "token": finds(lenient._TOKEN),
+    "event": lambda text: storage._EVENT.match(("{" + text).encode()),
+    "update": lambda text: task_lines._UPDATE.match(('"Name":"' + text).encode()),
+    "waits": lambda text: wait_metrics.find_waits(text.encode(), [(0, 0.0, 0.0, 0, len(text))]),
+    "wait": lambda text: wait_metrics.value_of(text.encode()),
+    "id": lambda text: wait_metrics._TOLD.match(('"ID":1,"Name":"' + text).encode()),
+    "digits": lambda text: task_lines._DIGITS.match(text.encode()),
+    "wanted": lambda text: log_summary._WANTED.search(text.encode(), 0, log_summary.MAX_NAME),
+    "others": finds(pool_names._OTHERS),
+    "error": lambda text: session._PYTHON_ERROR.findall(text[: session._READ]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MATCHERS)
+def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
+    work = MATCHERS[name]
+    short, long = (2_500, 10_000) if name == "redact" else (SHORT, LONG)
+    plain = least_cost(lambda text: text.encode().hex(), "x" * long) * SLACK
+    slow = []
+    for one in hostile(200):
+        few, many = (least_cost(work, one.text(n), 1) for n in (short, long))
+        if many > SLACK * few + plain:  # look again before saying so
+            few, many = (least_cost(work, one.text(n)) for n in (short, long))
+            if many > SLACK * few + plain:
+                slow.append((one, few, many))
+    assert slow == []
+
+
+def test_a_text_that_hung_is_told_at_once() -> None:
+    assert descriptions.is_user_named("/* a */ " * 1000 + "CALL p()")
+    assert redacting.redact_text("password" * 1200).startswith("password")

@@ -1,0 +1,162 @@
+"""Fair shares by hand, the sample that devices are estimated from, and loads pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iqcar.causes.blame.loads import find_loads
+from iqcar.causes.blame.ratp import TaskColumns
+from iqcar.causes.blame.schedule import Agenda
+from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.enums import Request, SourceUsage
+from iqcar.model.demand.load import MOST_STAGES, TASKS_OF_STAGE, Load
+from tests.support.examples import examples
+from tests.support.naive_blame import NaiveBlame
+from tests.support.naive_demand import Use, fair_share
+from tests.support.random_tables import RandomInput, tables_and_waits
+
+
+def beside(others: list[float], levels: list[float]) -> Load:
+    """One task beside others of these own rates."""
+    taken = [sum(min(rate, level) for rate in others) for level in levels]
+    one = np.zeros(1, np.int64)
+    return Load(
+        np.ones(1), np.ones(1), np.full(1, len(others)), np.zeros(1), np.ones(1),
+        np.array([levels]), np.array([taken]), one, one, np.zeros(1),
+    )  # fmt: skip
+
+
+def share(others: list[float], capacity: float) -> float:
+    load = beside(others, [10.0, 100.0])
+    return float(np.exp(load.log_fair_share(np.array([capacity])))[0])
+
+
+# --- fair shares
+
+
+def test_what_a_slow_task_leaves_is_divided_equally_among_the_fast_ones() -> None:
+    # λ + 10 + 2 λ … the two fast ones and this one divide 90 − 10.
+    assert share([10.0, 100.0, 100.0], 90.0) == pytest.approx(80 / 3)
+
+
+def test_below_everybodys_own_rate_all_get_the_same() -> None:
+    assert share([10.0, 100.0, 100.0], 20.0) == pytest.approx(5.0)
+
+
+def test_a_capacity_above_the_demand_leaves_all_that_nobody_takes() -> None:
+    assert share([10.0, 100.0, 100.0], 1000.0) == pytest.approx(790.0)
+
+
+def test_a_task_alone_gets_the_capacity() -> None:
+    for capacity in (3.0, 50.0, 1000.0):
+        assert share([], capacity) == pytest.approx(capacity)
+
+
+RATES = st.lists(st.floats(0.5, 500.0), max_size=6)
+
+
+@given(RATES, st.lists(st.floats(0.1, 600.0), min_size=1, max_size=6), st.floats(0.5, 2000.0))
+def test_the_share_solves_the_balance_of_the_device(
+    others: list[float], levels: list[float], capacity: float
+) -> None:
+    levels = sorted(set(levels))
+    load = beside(others, levels)
+    found = float(np.exp(load.log_fair_share(np.array([capacity])))[0])
+    use = Use(1.0, 1.0, 0.0, 1.0, 0, 0, len(others), tuple(levels), tuple(load.taken[0]))
+    assert found == pytest.approx(fair_share(use, capacity), rel=1e-9)
+    assert found <= capacity * (1 + 1e-12)
+    more = beside([*others, 1.0], levels)
+    assert float(np.exp(more.log_fair_share(np.array([capacity])))[0]) <= found * (1 + 1e-9)
+
+
+# --- the sample
+
+
+def random_load(tasks: list[int], seed: int) -> Load:
+    """Stages of these sizes with continuous data."""
+    rng = np.random.default_rng(seed)
+    n = sum(tasks)
+    levels = np.sort(rng.random((n, 2)), axis=1)
+    stage = np.repeat(np.arange(len(tasks)), tasks)
+    data, wait = 1e6 * rng.random(n) + 1e6, 1e3 * rng.random(n) + 2
+    host = rng.integers(0, 3, n)
+    return Load(data, wait, *rng.random((3, n)), levels, levels * 2, host, stage, rng.random(n))
+
+
+def _all(load: Load) -> np.ndarray:
+    return np.arange(len(load.data))
+
+
+def _again(load: Load) -> Load:
+    return load.sample(_all(load))
+
+
+def rows_of(load: Load) -> list[tuple[float, ...]]:
+    columns = (load.data, load.wait_ms, load.others, load.taken[:, 0], load.host, load.stage)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@examples(50)
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_the_sample_does_not_depend_on_the_order_of_tasks(tasks: list[int], seed: int) -> None:
+    load = random_load(tasks, seed)
+    order = np.random.default_rng(seed).permutation(sum(tasks))
+    found = rows_of(load.sample(_all(load)))
+    assert rows_of(load.sample(order)) == found
+    assert rows_of(_again(load.sample(_all(load)))) == found
+    assert set(found) <= set(rows_of(load))
+
+
+def test_small_stages_are_sampled_whole_and_large_ones_in_part() -> None:
+    load = random_load([TASKS_OF_STAGE, 5, 20_000], 3)
+    size = np.bincount(load.sample(_all(load)).stage)
+    assert size[0] == TASKS_OF_STAGE
+    assert size[1] == 5
+    # A binomial count: its standard deviation is the root of its mean.
+    assert abs(size[2] - TASKS_OF_STAGE) < 4 * TASKS_OF_STAGE**0.5
+
+
+def test_of_many_stages_those_are_sampled_that_spent_most_time() -> None:
+    load = random_load([2] * (MOST_STAGES + 50), 4)
+    load = load._replace(wait_ms=np.where(load.stage < 50, 1.0, load.wait_ms))
+    assert np.array_equal(np.unique(load.sample(_all(load)).stage), np.arange(50, MOST_STAGES + 50))
+
+
+def test_of_a_large_stage_of_like_tasks_some_are_sampled_and_not_all() -> None:
+    for wait_ms in range(2, 12):
+        load = random_load([1000], 5)
+        load = load._replace(data=np.full(1000, 1.28e8), wait_ms=np.full(1000, float(wait_ms)))
+        assert TASKS_OF_STAGE / 4 < len(load.sample(_all(load)).data) < TASKS_OF_STAGE * 4
+
+
+# --- loads of the tasks of a log, against pairs of tasks
+
+
+@pytest.mark.slow
+@examples(100)
+@given(tables_and_waits(20))
+def test_the_load_of_every_task_is_the_sum_over_pairs_of_tasks(random: RandomInput) -> None:
+    columns = TaskColumns.from_tables(random.tables, random.waits)
+    pieces = Pieces.one_each(columns)
+    agenda = Agenda(pieces, SourceUsage.ACTIVE)
+    loads = find_loads(pieces, agenda)
+    naive = NaiveBlame(random.tables, random.waits, SourceUsage.ACTIVE, {})
+    assert (Request.RUN_QUEUE in loads) == naive.has_estimates()
+    for request, load in loads.items():
+        uses = naive.uses(request)
+        np.testing.assert_allclose(load.data, [use.data for use in uses])
+        np.testing.assert_allclose(load.wait_ms, [use.wait for use in uses])
+        np.testing.assert_allclose(load.others, [use.others for use in uses], atol=1e-9)
+        np.testing.assert_allclose(load.own, [use.own for use in uses], atol=1e-9)
+        np.testing.assert_allclose(load.busy, [use.busy for use in uses])
+        for row, use in enumerate(uses):
+            # Levels that rounding makes two are one.
+            at = [min(range(len(use.levels)), key=lambda k: abs(use.levels[k] - level))
+                  for level in load.levels]  # fmt: skip
+            np.testing.assert_allclose(load.levels, [use.levels[k] for k in at], rtol=1e-9)
+            scale = max(use.levels) * max(use.others, 1.0)
+            want = [use.taken[k] for k in at]
+            np.testing.assert_allclose(load.taken[row], want, atol=1e-9 * scale)

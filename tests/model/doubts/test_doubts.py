@@ -1,0 +1,168 @@
+"""Doubts: every way in which the numbers can be wrong is said in a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from iqcar.model.doubts.diagnosis_doubts import find_doubts
+from iqcar.model.waits import measure_waits
+from iqcar.tables import Tables
+from tests.support.tiny_tables import tiny_tables
+
+GOOD_TASK = {
+    "launch_ms": 1000.0,
+    "finish_ms": 2000.0,
+    "run_ms": 1000.0,
+    "cpu_ms": 900.0,
+    "input_bytes": 0.0,
+    "shuffle_write_ms": 0.0,
+    "fetch_wait_ms": 0.0,
+}
+TWO_AT_ONCE = [
+    {"tasks": 1, "start_ms": 0.0, "end_ms": 5.0},
+    {"tasks": 1, "start_ms": 3.0, "end_ms": 9.0},
+]
+GOOD = {
+    "inputs": [{"path": "a.log", "status": "complete"}],
+    "tasks": [GOOD_TASK],
+    "stages": [{"declared_tasks": 1}],
+    "queries": TWO_AT_ONCE,
+}
+ALWAYS = ("waits for memory are in no event log", "CPU wait is estimated")
+
+
+def doubts_of(**rows) -> list[str]:
+    tables = tiny_tables(**{**GOOD, **rows})
+    doubts = find_doubts(tables, measure_waits(tables))
+    return [doubt for doubt in doubts if not doubt.startswith(ALWAYS)]
+
+
+def test_a_whole_log_leaves_only_what_no_plain_log_can_tell() -> None:
+    assert doubts_of() == []
+    tables = tiny_tables(**GOOD)
+    assert len(find_doubts(tables, measure_waits(tables))) == len(ALWAYS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ({"inputs": [{"path": "a.log", "status": "truncated", "message": "cut"}]}, "a.log: trunc"),
+        ({"inputs": [{"path": "b", "status": "in_progress"}]}, "b: in progress"),
+        ({"stages": [{"declared_tasks": 3}]}, "2 task ends are missing from 1 completed stages"),
+        ({"tasks": [{**GOOD_TASK, "cpu_ms": np.nan}]}, "CPU wait is unknown for 100%"),
+        ({"stages": [{"declared_tasks": 1, "python": True}]}, "CPU wait is unknown for 100%"),
+        (
+            {"tasks": [{**GOOD_TASK, "gpu_wait_ms": 0.0}]},
+            "CPU wait is unknown for 100% of all task time: its tasks compute on a GPU",
+        ),
+        ({"tasks": [{**GOOD_TASK, "input_bytes": 9.0}]}, "IO wait is unknown for 100%"),
+        ({"tasks": [{**GOOD_TASK, "output_bytes": 9.0}]}, "IO wait is unknown for 100%"),
+        ({"queries": TWO_AT_ONCE[:1]}, "no two queries ran at the same time"),
+        (
+            {"tasks": [GOOD_TASK, {**GOOD_TASK, "speculative": True, "index": 1}]},
+            "slot wait is unknown for 50%",
+        ),
+    ],
+)
+def test_each_loss_is_said(rows, sentence) -> None:
+    assert [doubt for doubt in doubts_of(**rows) if doubt.startswith(sentence)]
+
+
+def test_running_tasks_are_said() -> None:
+    running = {"launch_ms": 1000.0, "finish_ms": 2000.0, "status": "running", "index": 1}
+    said = doubts_of(tasks=[GOOD_TASK, running])
+    assert said == [
+        "1 tasks had not ended when the log was read: what they waited for while running is unknown"
+    ]
+
+
+def test_nothing_read_leaves_nothing_to_doubt() -> None:
+    tables = Tables.empty()
+    assert find_doubts(tables, measure_waits(tables)) == ()
+
+
+RECORD = {"wall_ms": 900.0, "cpu_ms": 900.0, "run_queue_ms": 0.0, "off_cpu_ms": 0.0}
+
+
+def test_a_log_whose_every_task_was_measured_leaves_nothing_to_doubt() -> None:
+    tables = tiny_tables(**GOOD, task_records=[RECORD])
+    assert find_doubts(tables, measure_waits(tables)) == ()
+
+
+def test_task_ends_without_a_record_are_counted_by_reason() -> None:
+    ends = [
+        {"status": "success"},
+        {"status": "success", "stage": 1},
+        {"status": "failed"},
+        {"status": "failed", "stage": 1},
+        {"status": "failed", "executor": 1},
+        {"status": "killed"},
+        {"status": "killed"},
+        {"status": "running"},
+    ]
+    tasks = [{**GOOD_TASK, "index": n, **end} for n, end in enumerate([{}, *ends])]
+    said = doubts_of(
+        tasks=tasks,
+        stages=[{}, {"failure_reason": "org.apache.spark.shuffle.FetchFailedException: gone"}],
+        executors=[{}, {"removed_ms": 2500.0}],
+        task_records=[RECORD],
+    )
+    (sentence,) = [one for one in said if "have no record" in one]
+    assert sentence == (
+        "7 of 8 task ends have no record of the plugin (1 lost with their executor, 1 in stages "
+        "that could not fetch their shuffle blocks, 1 failed, 2 killed, 1 succeeded after their "
+        "stage was aborted, 1 succeeded, where the plugin was missing or failed): 88% of the task "
+        "time there is not measured"
+    )
+    assert [one for one in said if one.startswith("waits for memory and locks were not measured")]
+
+
+def test_applications_without_the_plugin_lack_no_records() -> None:
+    tables = tiny_tables(
+        **{**GOOD, "tasks": [GOOD_TASK, {**GOOD_TASK, "app": 1, "index": 1}]},
+        applications=[{}, {}],
+        task_records=[RECORD],
+    )
+    said = find_doubts(tables, measure_waits(tables))
+    assert not [one for one in said if "have no record" in one]
+    assert "waits for memory and locks were not measured for 50% of all task time" in "".join(said)
+    assert "CPU wait is estimated for 50% of all task time" in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"sampler": "off"}, "the sampler was switched off"),
+        ({"sampler": "dead"}, "the sampler had stopped for 1 tasks (100% of all task time)"),
+        ({"failures": 3}, "the plugin counted up to 3 failures of its own code"),
+        ({"run_queue_ms": np.nan}, "CPU wait is unknown for 100% of all task time: the kernel"),
+    ],
+)
+def test_what_the_plugin_could_not_measure_is_said(record, words) -> None:
+    assert [one for one in doubts_of(task_records=[{**RECORD, **record}]) if words in one]
+
+
+SAMPLE = {"duration_ms": 1000.0, "cores": 4.0, "cpu_user": 70.0, "cpu_system": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"jvm_cpu_ms": 2900.0, "python_cpu_ms": 100.0}, None),
+        ({"jvm_cpu_ms": 2700.0}, None),
+        ({"jvm_cpu_ms": 1000.0, "own_cpu_ms": 1.0}, "used 2.0 of 4 processors over the 2 s"),
+        ({}, "used 3.0 of 4 processors over the 2 s"),
+    ],
+)
+def test_programs_outside_spark_that_use_a_host_are_said(own, said) -> None:
+    """Two samples of the host, the second by the executor that leads; another samples itself."""
+    lacking = {"jvm_cpu_ms": np.nan, "python_cpu_ms": np.nan, "own_cpu_ms": np.nan}
+    samples = [
+        {**lacking, **SAMPLE, **own, "time_ms": 1000.0},
+        {**lacking, **SAMPLE, **own, "time_ms": 2000.0},
+        {**lacking, "duration_ms": 1000.0, "jvm_cpu_ms": 1.0, "time_ms": 2000.0},
+    ]
+    found = [one for one in doubts_of(samples=samples) if "processes other than" in one]
+    assert len(found) == (said is not None)
+    assert not said or said in found[0]

@@ -1,0 +1,121 @@
+"""Whom a query's lost time is put down to: one line each, whose sums are the query's loss."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iqcar.base.limits import fold
+from iqcar.enums import BlameKind, Resource
+from iqcar.say import find_verdict
+from iqcar.say.blamed import blamed_name, cause_name, find_blamed, fold_blamed
+from iqcar.say.query_names import QueryNames
+from iqcar.say.sentences import parts_of, run_words
+from tests.support.examples import examples
+from tests.support.plotted import diagnosis_of
+from tests.support.random_tables import RandomInput, tables_and_waits
+
+LOST = st.floats(0.001, 1e9)
+NAMES = QueryNames(pd.DataFrame({"query_id": ["a/sql-0", "a/sql-1"], "name": ["etl", "etl"]}))
+
+
+def known(by_resource: dict[str, float], whole: float) -> SimpleNamespace:
+    """A graph that puts a query's loss down to known causes alone."""
+    lost = sum(by_resource.values())
+    row = {
+        "kind": "known",
+        "source_name": "known causes",
+        "source_query_id": None,
+        "lost_ms": lost,
+        "share": lost / whole,
+        "share_of_duration": 0.5,
+        "by_resource": by_resource,
+        "by_host": {"h1": lost},
+        "idle_ms": 0.0,
+    }
+    return SimpleNamespace(blame_rows=lambda query: [row])
+
+
+@given(st.dictionaries(st.sampled_from(["slots", "cpu", "io"]), LOST, min_size=1), LOST)
+def test_known_causes_in_lines_of_their_own_sum_to_what_was_one_row(
+    by_resource: dict[str, float], other: float
+) -> None:
+    lost = sum(by_resource.values())
+    lines = find_blamed(known(by_resource, lost + other), 0, NAMES)
+    assert {next(iter(one.by_resource)): one.lost_ms for one in lines} == pytest.approx(by_resource)
+    assert sum(one.lost_ms for one in lines) == pytest.approx(lost)
+    assert sum(one.share for one in lines) == pytest.approx(lost / (lost + other))
+    assert sum(one.share_of_run for one in lines) == pytest.approx(0.5)
+    assert sum(one.by_host["h1"] for one in lines) == pytest.approx(lost)
+
+
+def test_waiting_for_executors_and_garbage_collection_are_two_lines_with_a_meaning() -> None:
+    lines = find_blamed(known({"slots": 2000.0, "cpu": 1000.0}, 3000.0), 0, NAMES)
+    assert [(one.name, one.lost_ms) for one in lines] == [
+        ("no executors yet", 2000.0),
+        ("garbage collection", 1000.0),
+    ]
+    assert all(one.meaning.endswith(".") for one in lines)
+
+
+@given(made=tables_and_waits())
+@examples(30)
+def test_lines_and_parts_of_a_query_sum_to_what_it_lost_however_they_are_folded(
+    made: RandomInput,
+) -> None:
+    diagnosis = diagnosis_of(made)
+    names = QueryNames(diagnosis.tables.queries)
+    for query in diagnosis.targets:
+        lost = diagnosis.graph.lost_ms(query)
+        blamed = find_blamed(diagnosis.graph, query, names)
+        assert sum(one.lost_ms for one in blamed) == pytest.approx(lost)
+        parts = parts_of(blamed)
+        assert sum(part.lost_ms for part in parts) == pytest.approx(lost)
+        assert [p.lost_ms for p in parts] == sorted((p.lost_ms for p in parts), reverse=True)
+        for most in (2, 3):
+            lines = fold_blamed(blamed, most)
+            assert sum(one.lost_ms for one in lines) == pytest.approx(lost)
+            assert sum(one.share for one in lines) == pytest.approx(1.0 if lost > 0 else 0.0)
+            of_queries = [o for o in lines if o.kind in (BlameKind.QUERY, BlameKind.REST)]
+            assert len(of_queries) <= most
+            assert sum(one.queries for one in lines) == sum(one.queries for one in blamed)
+
+
+@given(made=tables_and_waits())
+@examples(20)
+def test_a_finding_says_the_numbers_of_its_query(made: RandomInput) -> None:
+    diagnosis = diagnosis_of(made)
+    verdict = find_verdict(diagnosis)
+    assert [one.query for one in verdict.findings] == list(diagnosis.targets)
+    for one in verdict.findings:
+        assert one.to_others_ms <= one.lost_ms
+        assert one.lost_ms == pytest.approx(diagnosis.lost_ms()[one.query])
+        assert one.sentence.startswith(one.name)
+        assert run_words(one.ran_ms, one.lost_ms, one.to_others_ms, one.ended) == one.summary
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=30), st.integers(2, 12))
+def test_a_list_keeps_its_largest_and_folds_no_single_row(amounts: list[float], most: int) -> None:
+    kept, rest = fold(amounts, most)
+    assert sorted([*kept, *rest]) == list(range(len(amounts)))
+    assert len(kept) + bool(len(rest)) <= most
+    assert len(rest) != 1
+    if len(rest):
+        assert min(amounts[at] for at in kept) >= max(amounts[at] for at in rest)
+
+
+def test_queries_of_one_name_are_told_apart() -> None:
+    assert [NAMES.called(row) for row in (0, 1)] == ["etl (sql-0)", "etl (sql-1)"]
+
+
+def test_every_cause_has_one_name_in_every_report() -> None:
+    assert cause_name(BlameKind.OWN) == "itself (its own tasks)"
+    assert cause_name(BlameKind.KNOWN, Resource.SLOTS) == "no executors yet"
+    assert cause_name(BlameKind.KNOWN) == "garbage collection or no executors"
+    assert cause_name(BlameKind.UNATTRIBUTED) == "unattributed"
+    assert blamed_name("rest", "") == "other queries"
+    assert blamed_name("query", "") == "a stage"
