@@ -12,52 +12,51 @@ REPO = Path(__file__).resolve().parents[2]
 PACKAGE = REPO / "analyzer" / "iqcar"
 
 FLOW = (
-    "errors → files → enums → formatting → limits → tables → eventlog → queries → waits → demand →"
-    " blame → wasted → graph → stragglers → topics → rules → replay → whatif → doubts → verdict →"
-    " plots → diagnosis → proposals → pipeline → comparison → fleet → history → live → report →"
-    " serve → mcp → attach → inject → experiment → demo → cli → __main__"
+    "tables → logs → model → causes → rules → replay → diagnosis → say → pipeline →"
+    " comparison → fleet → history → live → show → apps"
 )
 """The architecture in one line; a room counts by its own name, whatever is inside."""
 
+ASIDE = ("papers", "lab")
+"""Rooms beside the flow: they may import from all of it, and nothing of it imports from them."""
+
 ROOMS = {
-    "eventlog": ("text → decode → find → events → plugin → tasks → collect → assemble"),
+    "base": "files",
+    "papers": "spectroscope",
+    "model": "queries → waits → demand → doubts",
+    "causes": "blame → wasted → graph → stragglers → topics",
+    "causes/topics": "kernels",
+    "logs": "attach → text → decode → find → events → plugin → tasks → collect → assemble",
+    "replay": "loop → rule_effect → whatif",
     "rules": "vocabulary",
-    "report": "json → terminal → html",
-    "topics": "kernels",
+    "show": "json → terminal → pictures → html",
+    "lab": "inject → traces → experiment",
+    "apps": "serve → mcp → demo → cli",
 }
 """The flow inside rooms that have rooms; their other modules stand to the right of all named."""
 
 FRONT_DOOR = (
-    *("version", "errors", "files", "enums", "formatting", "tables", "diagnosis", "pipeline"),
+    *("version", "errors", "enums", "base", "tables", "diagnosis", "pipeline"),
     "comparison.comparison",
     "comparison.compare_sets",
-    *(
-        "history",
-        "live",
-        "report",
-        "serve",
-        "eventlog.ReadProgress",
-        "eventlog.find",
-        "eventlog.text",
-    ),
-    *("eventlog.log_summary", "whatif.request"),
+    *("history", "live", "show", "apps.serve"),
+    *("logs.ReadProgress", "logs.find", "logs.text", "logs.log_summary"),
+    "replay.whatif.request",
 )
 """What `serve` may import: what lists logs, `read`, `diagnose` and `compare` as every command calls
 them, and the report; none of the steps in between."""
 
-FROM_ANYWHERE = ("version", "lazy_names")
-"""The modules that everybody may import; they import nothing of the package."""
+GROUND = ("version", "errors", "enums", "base")
+"""What everybody may import; each imports only from those to its left."""
 
 FACE = "iqcar"
 """The package's `__init__`: it may import everything, and nothing imports from it."""
 
-NAMED_FOR_THE_COMMAND = ("cli", "report", "plots")
-"""Rooms whose files share the name of the command or picture that they serve."""
-
 
 def violations(package: Path, flow: str) -> list[str]:
     """Every import against the flow and every module without a place in it, one line each."""
-    order = [*FROM_ANYWHERE, *flow.split(" → "), FACE]
+    order = [*GROUND, *flow.split(" → "), "__main__", FACE]
+    order[order.index("apps") if "apps" in order else -2 : 0] = ASIDE
     found = []
     for file in sorted(package.rglob("*.py")):
         module = module_of(file, package)
@@ -79,7 +78,7 @@ def violations_inside(package: Path, rooms: Mapping[str, str]) -> list[str]:
     """Every import against the flow inside a room, and every room in it without a place."""
     found = []
     for room, flow in rooms.items():
-        order = flow.split(" → ")
+        order, places = flow.split(" → "), room.split("/")
         for file in sorted((package / room).rglob("*.py")):
             inner = file.relative_to(package / room).parts
             unit = inner[0].removesuffix(".py")
@@ -89,11 +88,11 @@ def violations_inside(package: Path, rooms: Mapping[str, str]) -> list[str]:
             if unit not in order:
                 continue
             for line, parts in imports(file, package):
-                if parts[1:2] != [room] or len(parts) < 3 or parts[2] == unit:
+                above, name = parts[1 : 1 + len(places)], parts[1 + len(places) :][:1]
+                if above != places or not name or name == [unit]:
                     continue
-                allowed = order[: order.index(unit)]
-                if parts[2] not in allowed:
-                    found.append(f"{room}/{'/'.join(inner)}:{line}: {unit} imports {parts[2]}")
+                if name[0] not in order[: order.index(unit)]:
+                    found.append(f"{room}/{'/'.join(inner)}:{line}: {unit} imports {name[0]}")
     return list(dict.fromkeys(found))
 
 
@@ -163,11 +162,8 @@ def test_every_name_in_the_flow_is_a_module() -> None:
 
 
 def test_every_room_with_rooms_has_a_flow() -> None:
-    with_rooms = {
-        init.parent.parent.name
-        for init in PACKAGE.glob("*/*/__init__.py")
-        if init.parent.parent != PACKAGE
-    }
+    rooms = {init.parent.relative_to(PACKAGE) for init in PACKAGE.glob("*/**/__init__.py")}
+    with_rooms = {room.parent.as_posix() for room in rooms if len(room.parts) > 1}
     assert with_rooms == set(ROOMS)
 
 
@@ -175,7 +171,11 @@ def test_no_file_name_stands_twice() -> None:
     named: dict[str, list[str]] = {}
     for file in PACKAGE.rglob("*.py"):
         path = file.relative_to(PACKAGE)
-        if path.parts[0] not in NAMED_FOR_THE_COMMAND and path.stem not in ("__init__", "__main__"):
+        if (
+            path.parts[0] != "show"
+            and path.parts[:2] != ("apps", "cli")
+            and path.stem not in ("__init__", "__main__")
+        ):
             named.setdefault(path.stem, []).append(path.as_posix())
     assert {name: files for name, files in named.items() if len(files) > 1} == {}
 

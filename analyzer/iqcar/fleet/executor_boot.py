@@ -25,7 +25,7 @@ def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any]
     archive : str
         File that was shipped by :func:`iqcar.fleet.send_code.ship`; else empty.
     name : str
-        Module and function in :mod:`iqcar.fleet`, as ``steps.read_step``.
+        Module and function in the package, as ``fleet.steps.read_step``.
     arguments : bytes
         Its first arguments, pickled; they can hold iqcar's own classes.
     """
@@ -56,9 +56,9 @@ def find(home: str, archive: str, name: str) -> Callable[..., Any]:
             del sys.modules[loaded]
     if sys.path[:1] != [folder]:  # first, also where a worker has met another iqcar since
         sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
-    module, _, function_name = name.partition(".")
+    module, _, function_name = name.rpartition(".")
     try:
-        steps = import_module(f"iqcar.fleet.{module}")
+        steps = import_module(f"iqcar.{module}")
     except ImportError as error:
         raise RuntimeError(f"{MISSING}: {error} (Python {sys.executable})") from None
     function: Callable[..., Any] = getattr(steps, function_name)

@@ -149,8 +149,8 @@ def _answers(
 ) -> tuple[Answer, ...]:
     """Estimate devices from all groups, then diagnose each group with them."""
     doing("measuring devices")
-    measured = stepped(placed, shipped.step("steps.loads_step", query_by))
+    measured = stepped(placed, shipped.step("fleet.steps.loads_step", query_by))
     known = shared_devices([loads for _, loads in objects(measured, steps.LOADS)])
     doing("diagnosing")
-    step = shipped.step("diagnosis_steps.diagnose_step", asked, known, query_by)
+    step = shipped.step("fleet.diagnosis_steps.diagnose_step", asked, known, query_by)
     return tuple(answer for _, answer in objects(stepped(placed, step), ANSWERS))

@@ -127,14 +127,14 @@ class _Learning:
         step = self.shipped.step
         placed = keep(at_one_place(self.spark, read, kept), self.held)
         self.doing("measuring waits")
-        jobs_step = step("steps.jobs_step", self.settings, self.query_by)
+        jobs_step = step("fleet.steps.jobs_step", self.settings, self.query_by)
         jobs = keep(stepped(placed, jobs_step), self.held)
         told: list[steps.Told] = [part for _, part in objects(jobs, steps.TOLD)]
         self.doing("learning from stages")
         spread = partitions(self.spark, sum(outline.tasks for outline in kept.values()))
         share = share_kept(sum(part.jobs for part in told))
         bundles = jobs.where(jobs["kind"] == steps.JOBS).repartition(spread)
-        looked = stepped(bundles, step("steps.look_step", self.settings, share))
+        looked = stepped(bundles, step("fleet.steps.look_step", self.settings, share))
         topics = topics_from(
             _at_rows([look for _, looks in objects(looked, steps.LOOKS) for look in looks], tables),
             metric_names(FEATURE_LIST),

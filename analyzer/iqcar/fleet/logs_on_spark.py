@@ -46,7 +46,7 @@ def read_on_spark(
     cores = spark.sparkContext.defaultParallelism
     shares = pack_by_size([log.size_bytes for _, log in logs], cores)
     of_tasks = [[logs[row] for row in share] for share in shares]
-    step = shipped.step("steps.read_step", of_tasks, heavy, unused)
+    step = shipped.step("fleet.steps.read_step", of_tasks, heavy, unused)
     return stepped(spark.range(0, len(shares), 1, len(shares)), step)
 
 

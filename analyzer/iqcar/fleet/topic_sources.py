@@ -60,9 +60,9 @@ def sources_on_spark(
         found.settings,
         dict(lacks),
     )
-    measured = stepped(placed, shipped.step("steps.loads_step", query_by))
+    measured = stepped(placed, shipped.step("fleet.steps.loads_step", query_by))
     known = shared_devices([loads for _, loads in objects(measured, LOADS)])
-    answered = stepped(placed, shipped.step("steps.sources_step", asked, known, query_by))
+    answered = stepped(placed, shipped.step("fleet.steps.sources_step", asked, known, query_by))
     parts = [part for _, part in objects(answered, SOURCES)]
     if not parts:
         return found

@@ -72,17 +72,17 @@ def trace_topics_on_spark(
         settled = columns.within(trace.columns, path)
         wanted = trace.select(*_numbered(trace, settled))
         with rows_per_batch(spark, TASKS_PER_BATCH):
-            step = shipped.step("trace_steps.survey_step", settled)
+            step = shipped.step("lab.traces.trace_steps.survey_step", settled)
             survey = Survey.total(part for _, part in objects(stepped(wanted, step), SURVEY))
             layout = survey.layout(settled, path)
-            step = shipped.step("trace_steps.trace_jobs_step", chosen, layout)
+            step = shipped.step("lab.traces.trace_steps.trace_jobs_step", chosen, layout)
             found = stepped(_by_job(spark, trace, settled, survey.rows), step).persist()
             held.callback(found.unpersist)
             told = [part for _, part in objects(found, TOLD)]
         doing("learning from jobs")
         kept = share_kept(sum(part.jobs for part in told))
         bundles = found.where(found["kind"] == JOBS).repartition(partitions(spark, survey.rows))
-        looked = stepped(bundles, shipped.step("steps.look_step", chosen, kept))
+        looked = stepped(bundles, shipped.step("fleet.steps.look_step", chosen, kept))
         return topics_from(
             [look for _, bundle in objects(looked, LOOKS) for look in bundle],
             metric_names(layout.features),
