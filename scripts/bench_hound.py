@@ -27,11 +27,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.causes.topics import Jobs, TopicSettings, find_topics_in_trace
+from iqcar.causes.topics import Jobs, TopicSettings
 from iqcar.causes.topics.analyse_job import profiles_of_job
 from iqcar.causes.topics.job_workers import processors
 from iqcar.enums import LearnerSet
 from iqcar.lab.traces.trace_stream import TraceStream
+from iqcar.lab.traces.trace_topic_search import find_topics_in_trace
 from tests.support import hound_traces, reference_hound
 from tests.support.hound_traces import METRICS, Planted, plant
 from tests.support.topic_truth import nearness

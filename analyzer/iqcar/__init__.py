@@ -24,11 +24,11 @@ from iqcar.base.lazy_names import lazy_names
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from iqcar.comparison.compare_sets import compare as compare
-    from iqcar.comparison.comparison import Comparison as Comparison
-    from iqcar.diagnosis import Diagnosis as Diagnosis
+    from iqcar.apps.notebook import Comparison as Comparison
+    from iqcar.apps.notebook import Diagnosis as Diagnosis
+    from iqcar.apps.notebook import compare as compare
+    from iqcar.apps.notebook import diagnose as diagnose
     from iqcar.logs.attach.query_scope import query as query
-    from iqcar.pipeline import diagnose as diagnose
     from iqcar.pipeline import read as read
     from iqcar.tables import Tables as Tables
 
@@ -46,11 +46,9 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attach.query_scope": ("query",),
-        "comparison.compare_sets": ("compare",),
-        "comparison.comparison": ("Comparison",),
-        "diagnosis": ("Diagnosis",),
-        "pipeline": ("diagnose", "read"),
+        "apps.notebook": ("Comparison", "Diagnosis", "compare", "diagnose"),
+        "logs.attach.query_scope": ("query",),
+        "pipeline": ("read",),
         "tables": ("Tables",),
     },
 )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.rule_effect.second_round import EarlierRound
+from iqcar.replay.whatif.model import Model, build_model
+from iqcar.replay.whatif.plan_capacity import Plan, plan_capacity
+from iqcar.replay.whatif.question import Question, ask
+from iqcar.replay.whatif.removal_blame import RemovalBlame, blame_by_removal
+from iqcar.replay.whatif.what_if import WhatIf, answer
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
@@ -23,13 +28,7 @@ if TYPE_CHECKING:
     from iqcar.causes.wasted import WastedWork
     from iqcar.replay import Expected
     from iqcar.replay.whatif.curves import Curve
-    from iqcar.replay.whatif.model import Model
-    from iqcar.replay.whatif.plan_capacity import Plan
-    from iqcar.replay.whatif.question import Question
-    from iqcar.replay.whatif.removal_blame import RemovalBlame
     from iqcar.rules import RejectedRule, Rule
-    from iqcar.show.pictures.accessor import Plots
-    from iqcar.show.pictures.shown_what_if import ShownWhatIf
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Floats
 
@@ -130,168 +129,6 @@ class Diagnosis:
         """Elapsed time that each query lost to other queries; as :meth:`lost_ms`."""
         return self.graph.lost_to_others_ms()
 
-    def by(self, grouping: str) -> pd.DataFrame:
-        """Sum lost time by whose queries lost it and whose queries were in their way.
-
-        Parameters
-        ----------
-        grouping : str
-            ``user``, ``pool``, ``session``, ``application``, or a Spark property such as
-            ``spark.yarn.queue``.
-
-        Returns
-        -------
-        DataFrame
-            As :func:`iqcar.say.owner_losses.losses_by_owner`: victim, source, kind, resource,
-            lost_ms (elapsed; sums to ``lost_ms().sum()``), share, evidence.
-
-        Raises
-        ------
-        UsageError
-            If it is nothing to group by.
-        """
-        from iqcar.say.owner_losses import losses_by_owner
-
-        return losses_by_owner(self.graph, self.tables, self.blame, grouping)
-
-    @property
-    def plot(self) -> Plots:
-        """Pictures as Plotly figures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
-        from iqcar.show.pictures.accessor import Plots
-
-        return Plots(self)
-
-    @cached_property
-    def what_if_model(self) -> Model:
-        """The causal model of the run: what tasks need and devices can do, fitted to the record.
-
-        Raises
-        ------
-        IqcarError
-            If nothing of the run can be replayed.
-        """
-        from iqcar.replay.whatif.model import build_model
-
-        if self.fitted is not None and not self.curves:
-            return self.fitted
-        model = build_model(self.tables, self.waits, self.blame.demand, self.curves)
-        if model is None:
-            raise IqcarError(
-                "nothing can be asked: no application ran tasks in slots that the log tells",
-                advice="record with spark.eventLog.enabled=true from the start of the application",
-            )
-        return model
-
-    def with_curves(self, path: str) -> Diagnosis:
-        """Return the same with what-if questions answered by measured own rates of stages.
-
-        Parameters
-        ----------
-        path : str
-            A file that ``iqcar experiment`` wrote.
-
-        Raises
-        ------
-        UsageError
-            If it cannot be read or is no such file.
-        """
-        from iqcar.replay.whatif.curves import read_curves
-
-        return replace(self, curves=tuple(read_curves(path)))
-
-    def what_if(
-        self, question: Question | None = None, progress: Progress | None = None, **changes: Any
-    ) -> ShownWhatIf:
-        """Predict each query's duration if something had been different.
-
-        Parameters
-        ----------
-        question : Question, optional
-        progress : callable, optional
-            Called with the replays done and the replays in all, after each.
-        **changes
-            In place of a question: what :func:`iqcar.replay.whatif.question.ask` takes, such as
-            ``remove="etl_heavy"``, ``slots=+8``, ``start={"x": "+10m"}``, ``disk="2x"``.
-
-        Raises
-        ------
-        UsageError
-            If a query or host is not there, or values are absurd or contradict each other.
-        """
-        from iqcar.replay.whatif.question import ask
-        from iqcar.replay.whatif.what_if import answer
-        from iqcar.show.pictures.shown_what_if import ShownWhatIf
-
-        wanted = question if question is not None else ask(**changes)
-        found = answer(self.what_if_model, wanted, self._find_for, progress)
-        return ShownWhatIf(**vars(found))
-
-    def plan(
-        self,
-        *,
-        executors: Iterable[int] | None = None,
-        slots: Iterable[int] | None = None,
-        price: float | None = None,
-        progress: Progress | None = None,
-    ) -> Plan:
-        """Predict the run with each of some numbers of executors, or of slots.
-
-        Parameters
-        ----------
-        executors, slots : iterable of int
-            One of them.
-        price : float, optional
-            Of one executor or slot for an hour.
-        progress : callable, optional
-            Called with the values done and the values in all, after each.
-
-        Raises
-        ------
-        UsageError
-            If neither or both are given, or a value is absurd.
-        """
-        from iqcar.replay.whatif.plan_capacity import plan_capacity
-
-        if (executors is None) == (slots is None):
-            raise UsageError("needs executors or slots", "plan", "give one of them")
-        values = slots if executors is None else executors
-        of_what = "slots" if executors is None else "executors"
-        return plan_capacity(self.what_if_model, of_what, values or (), price, progress)
-
-    def blame_by_removal(self, wanted: str, progress: Progress | None = None) -> RemovalBlame:
-        """Find who made a query wait by replays without the others: their Shapley values.
-
-        Parameters
-        ----------
-        wanted : str
-            As of :meth:`find_query`.
-        progress : callable, optional
-            Called with the replays done and the replays in all, after each.
-
-        Raises
-        ------
-        UsageError
-            If there is no such query, it did not end, or the replay does not reproduce it.
-        """
-        from iqcar.replay.whatif.removal_blame import blame_by_removal
-
-        rows = self._find_for(wanted, "--blame")
-        hurts = self.graph.who_hurts_whom()
-        to_it = hurts[hurts["target_query"].isin(rows) & (hurts["source_query"] >= 0)]
-        lost = to_it.groupby("source_query")["lost_ms"].sum()
-        attributed = {int(row): float(ms) for row, ms in lost.items()}
-        return blame_by_removal(self.what_if_model, rows, attributed, progress)
-
-    def _find_for(self, wanted: str, option: str) -> tuple[int, ...]:
-        """Rows of the queries that an option names."""
-        return find_query(self.tables.queries, wanted, option)
-
-    def phases(self, method: str = "merge") -> pd.DataFrame:
-        """Phases of tasks that the plugin profiled: :func:`iqcar.model.waits.phases.phases_of`."""
-        from iqcar.model.waits.phases import phases_of
-
-        return phases_of(self.tables, method)
-
     def find_query(self, wanted: str) -> tuple[int, ...]:
         """Rows of the queries that a user means.
 
@@ -319,11 +156,110 @@ class Diagnosis:
             f"{self.tables.queries['duration_ms'].iloc[worst] / 1e3:.1f} s>"
         )
 
-    def _repr_html_(self) -> str:
-        """Show the verdict in a notebook: sentences, bars of blame, doubts."""
-        from iqcar.show.pictures.notebook import notebook_html
 
-        return notebook_html(self)
+class WhatIfs:
+    """What-if questions about one diagnosed run; what they share is fitted once."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self._of = diagnosis
+
+    @cached_property
+    def model(self) -> Model:
+        """The causal model of the run: what tasks need and devices can do, fitted to the record.
+
+        Raises
+        ------
+        IqcarError
+            If nothing of the run can be replayed.
+        """
+        found = self._of
+        if found.fitted is not None and not found.curves:
+            return found.fitted
+        model = build_model(found.tables, found.waits, found.blame.demand, found.curves)
+        if model is None:
+            raise IqcarError(
+                "nothing can be asked: no application ran tasks in slots that the log tells",
+                advice="record with spark.eventLog.enabled=true from the start of the application",
+            )
+        return model
+
+    def answer(
+        self, question: Question | None = None, progress: Progress | None = None, **changes: Any
+    ) -> WhatIf:
+        """Predict each query's duration if something had been different.
+
+        Parameters
+        ----------
+        question : Question, optional
+        progress : callable, optional
+            Called with the replays done and the replays in all, after each.
+        **changes
+            In place of a question: what :func:`iqcar.replay.whatif.question.ask` takes, such as
+            ``remove="etl_heavy"``, ``slots=+8``, ``start={"x": "+10m"}``, ``disk="2x"``.
+
+        Raises
+        ------
+        UsageError
+            If a query or host is not there, or values are absurd or contradict each other.
+        """
+        wanted = question if question is not None else ask(**changes)
+        return answer(self.model, wanted, self._rows, progress)
+
+    def plan(
+        self,
+        *,
+        executors: Iterable[int] | None = None,
+        slots: Iterable[int] | None = None,
+        price: float | None = None,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """Predict the run with each of some numbers of executors, or of slots.
+
+        Parameters
+        ----------
+        executors, slots : iterable of int
+            One of them.
+        price : float, optional
+            Of one executor or slot for an hour.
+        progress : callable, optional
+            Called with the values done and the values in all, after each.
+
+        Raises
+        ------
+        UsageError
+            If neither or both are given, or a value is absurd.
+        """
+        if (executors is None) == (slots is None):
+            raise UsageError("needs executors or slots", "plan", "give one of them")
+        values = slots if executors is None else executors
+        of_what = "slots" if executors is None else "executors"
+        return plan_capacity(self.model, of_what, values or (), price, progress)
+
+    def blame_by_removal(self, wanted: str, progress: Progress | None = None) -> RemovalBlame:
+        """Find who made a query wait by replays without the others: their Shapley values.
+
+        Parameters
+        ----------
+        wanted : str
+            As of :meth:`Diagnosis.find_query`.
+        progress : callable, optional
+            Called with the replays done and the replays in all, after each.
+
+        Raises
+        ------
+        UsageError
+            If there is no such query, it did not end, or the replay does not reproduce it.
+        """
+        rows = self._rows(wanted, "--blame")
+        hurts = self._of.graph.who_hurts_whom()
+        to_it = hurts[hurts["target_query"].isin(rows) & (hurts["source_query"] >= 0)]
+        lost = to_it.groupby("source_query")["lost_ms"].sum()
+        attributed = {int(row): float(ms) for row, ms in lost.items()}
+        return blame_by_removal(self.model, rows, attributed, progress)
+
+    def _rows(self, wanted: str, option: str) -> tuple[int, ...]:
+        """Rows of the queries that an option names."""
+        return find_query(self._of.tables.queries, wanted, option)
 
 
 def find_query(queries: pd.DataFrame, wanted: str, option: str = "--target") -> tuple[int, ...]:

@@ -5,7 +5,7 @@ event logs → tables → waits → RATP and blame → iQC-Graph → rules → r
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,22 +19,22 @@ from iqcar.causes.stragglers import StragglerSettings, build_features, find_stra
 from iqcar.causes.wasted import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import ImpactModel, QueryBy, SourceUsage
-from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs import join_samples, read_logs
-from iqcar.logs.leave_out import leave_out
+from iqcar.logs.leave_out import without_faulty
 from iqcar.model.doubts.diagnosis_doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import checked_grouping
 from iqcar.model.waits import measure_waits
 from iqcar.model.waits.by_query import sum_query_waits
-from iqcar.proposals import with_rules
+from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.rules.vocabulary.topics import topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iqcar.causes.blame.attribute import Blame
+    from iqcar.causes.graph import IQCGraph
     from iqcar.causes.stragglers import Stragglers, TaskFeatures
     from iqcar.causes.topics import Topics, TopicSettings
     from iqcar.enums import Request
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from iqcar.rules import RulesFile
     from iqcar.tables import Tables
 
-T = TypeVar("T")
 Given = TypeVar("Given")
 
 
@@ -207,7 +206,8 @@ def diagnose(
         Devices of the hosts, if estimated from more than these tables
         (:mod:`iqcar.fleet.shared_hosts`).
     by : str
-        What reports group victims and sources by: as for :meth:`iqcar.diagnosis.Diagnosis.by`.
+        What reports group victims and sources by: as for
+        :func:`iqcar.say.owner_losses.losses_by_owner`.
 
     Returns
     -------
@@ -221,68 +221,25 @@ def diagnose(
         If a target names no query, or ``by`` is nothing to group by.
     """
     wanted = tables.query_by if query_by is None else QueryBy(query_by)
-    settings = Settings(
-        wanted or QueryBy.SQL,
-        ImpactModel(impact),
-        SourceUsage(source_usage),
-        critical_path,
-        top,
-        checked_grouping(by) if by else "",
-    )
-    add_rules = partial(
-        with_rules, expected=expected, advice=advice, all_rules=all_rules, previous=previous
-    )
-    work = partial(
-        _diagnose,
-        settings=settings,
+    asked = _Asked(
+        settings=Settings(
+            wanted or QueryBy.SQL,
+            ImpactModel(impact),
+            SourceUsage(source_usage),
+            critical_path,
+            top,
+            checked_grouping(by) if by else "",
+        ),
+        targets=tuple(targets),
         topics=topics,
-        all_sources=all_sources,
+        most_sources=None if all_sources else MOST_SOURCES,
         devices=devices,
-        add_rules=add_rules if rules else None,
+        rules=WantedRules(expected, advice, all_rules, previous) if rules else None,
     )
     if wanted is not tables.query_by:
-        tables = without_faulty(tables, partial(_grouped, query_by=settings.query_by))
-    return without_faulty(tables, partial(work, targets=targets), partial(work, targets=()))
-
-
-def without_faulty(
-    tables: Tables, work: Callable[[Tables], T], alone: Callable[[Tables], T] | None = None
-) -> T:
-    """Do some work; where a bug is met, without the applications that it is met in alone.
-
-    Parameters
-    ----------
-    tables : Tables
-    work : callable
-        Called with the tables.
-    alone : callable, optional
-        What to do with single applications instead.
-
-    Returns
-    -------
-    any
-        What the work returned. Whoever needs the tables that were left lets it return them, too.
-
-    Raises
-    ------
-    Exception
-        The bug, where it is met in no application alone, or in all of them.
-    """
-    try:
-        return work(tables)
-    except IqcarError:
-        raise
-    except Exception:
-        reasons: dict[int, str] = {}
-        apps = range(len(tables.applications))
-        for app in apps:
-            try:
-                (alone or work)(leave_out(tables, {one: "" for one in apps if one != app}))
-            except Exception as error:
-                reasons[app] = f"analysing it {explain_bug(error)}"
-        if len(reasons) in (0, len(apps)):
-            raise
-        return work(leave_out(tables, reasons))
+        tables = without_faulty(tables, partial(_grouped, query_by=asked.settings.query_by))
+    alone = replace(asked, targets=())
+    return without_faulty(tables, partial(_diagnose, asked), partial(_diagnose, alone))
 
 
 def _grouped(tables: Tables, query_by: QueryBy) -> Tables:
@@ -290,57 +247,71 @@ def _grouped(tables: Tables, query_by: QueryBy) -> Tables:
     return add_critical_path(identify(tables, query_by))
 
 
-def _diagnose(
-    tables: Tables,
-    *,
-    targets: Sequence[str],
-    settings: Settings,
-    topics: bool,
-    all_sources: bool,
-    devices: dict[Request, Device] | None,
-    add_rules: Callable[[Diagnosis], Diagnosis] | None,
-) -> Diagnosis:
+@dataclass(frozen=True)
+class _Asked:
+    """Parameters of :func:`diagnose`."""
+
+    settings: Settings
+    targets: tuple[str, ...]
+    topics: bool
+    most_sources: int | None
+    devices: dict[Request, Device] | None
+    rules: WantedRules | None
+
+
+def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     """Go through all steps."""
-    critical_path = settings.critical_path
+    settings = asked.settings
+    weigh = weighing(tables, settings.impact, settings.critical_path)
     waits = measure_waits(tables)
     blame = attribute(
         tables,
         waits,
         settings.source_usage,
-        devices,
-        most_sources=None if all_sources else MOST_SOURCES,
-        weigh=weighing(tables, settings.impact, critical_path),
+        asked.devices,
+        most_sources=asked.most_sources,
+        weigh=weigh,
     )
-    graph = build_graph(
-        tables, blame, targets=None, impact=settings.impact, critical_path=critical_path
-    )
-    if targets:
-        rows = [row for wanted in targets for row in find_query(tables.queries, wanted)]
-        chosen = tuple(dict.fromkeys(rows))
-    else:
-        # Who lost most to others comes first: that is what can be changed between queries.
-        lost = graph.query_losses()
-        worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[: settings.top]
-        chosen = tuple(int(row) for row in worst if lost[row] > 0)
+    graph = build_graph(tables, blame, impact=settings.impact, critical_path=settings.critical_path)
+    targets = _targets(asked, tables, graph)
     features = build_features(tables, waits, StragglerSettings().edge_ms)
     stragglers = find_stragglers(features, tables, blame)
-    found = _topics(features, tables, blame) if topics else None
-    # Some 600 bytes per task: only those that pictures compare are kept.
-    features = features.of_stages(stragglers.stragglers["stage"].to_numpy(np.int64))
-    diagnosis = Diagnosis(
+    topics = _topics(features, tables, blame) if asked.topics else None
+    found = Proposals()
+    if asked.rules is not None:
+        found = propose_and_predict(
+            asked.rules, tables, waits, blame, graph, stragglers, topics, top=settings.top
+        )
+    return Diagnosis(
         tables=tables,
         waits=waits,
         query_waits=sum_query_waits(tables, waits),
         blame=blame,
         graph=graph,
         wasted=find_wasted_work(tables),
-        targets=chosen,
+        targets=targets,
         stragglers=stragglers,
-        features=features,
-        topics=found,
-        rules=(),
-        rules_together=None,
-        doubts=(*find_doubts(tables, waits), *blame.doubts),
+        # Some 600 bytes per task: only those that pictures compare are kept.
+        features=features.of_stages(stragglers.stragglers["stage"].to_numpy(np.int64)),
+        topics=topics,
+        rules=found.rules,
+        rules_together=found.rules_together,
+        doubts=(*find_doubts(tables, waits), *blame.doubts, *found.doubts),
         settings=settings,
+        rejected_rules=found.rejected_rules,
+        earlier=found.earlier,
+        fitted=found.fitted,
     )
-    return add_rules(diagnosis) if add_rules is not None else diagnosis
+
+
+def _targets(asked: _Asked, tables: Tables, graph: IQCGraph) -> tuple[int, ...]:
+    """Rows of the queries that were named, or else of those that lost most to others.
+
+    Who lost most to others comes first: that is what can be changed between queries.
+    """
+    if asked.targets:
+        rows = [row for wanted in asked.targets for row in find_query(tables.queries, wanted)]
+        return tuple(dict.fromkeys(rows))
+    lost = graph.query_losses()
+    worst = np.lexsort((-lost, -graph.lost_to_others_ms()))[: asked.settings.top]
+    return tuple(int(row) for row in worst if lost[row] > 0)

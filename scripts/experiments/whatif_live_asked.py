@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import iqcar
+from iqcar import Diagnosis
 from iqcar.apps.demo.mix import Query, heavy_text
-from iqcar.diagnosis import Diagnosis
 from iqcar.replay.loop.event_loop import run
 from iqcar.replay.whatif.intervene import intervene
 from iqcar.replay.whatif.outcome import scenario_shares

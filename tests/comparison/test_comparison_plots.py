@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 import iqcar
+from iqcar import Comparison
 from iqcar.base.formatting import duration
 from iqcar.comparison.baseline import dump_baseline
-from iqcar.comparison.comparison import Comparison
 from iqcar.errors import UsageError
 from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.run_dots import run_dots

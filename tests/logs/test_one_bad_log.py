@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar import pipeline, proposals
+from iqcar import pipeline
 from iqcar.apps.cli.main import main
 from iqcar.errors import DEBUG, ExitCode
 from iqcar.logs import ingest as reading
 from iqcar.logs.soundness import UnsoundError, check_tables
+from iqcar.replay import proposals
 from iqcar.show.json.analyze import to_json
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
 from tests.support.contended_log import contended_log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iqcar import Diagnosis, diagnose, read
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph import build_graph
-from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
-from iqcar.pipeline import diagnose, read
 from iqcar.say.owner_losses import groupings_that_tell, losses_by_owner, owner_lines
 from iqcar.show.html import render_page
 from iqcar.show.json.analyze import to_dict
@@ -35,7 +35,8 @@ def test_grouping_never_changes_totals(given_: tuple[Tables, Blame], pools: list
     stages = tables.stages.assign(pool=[pools[n % 9] for n in range(len(tables.stages))], job=-1)
     tables = tables.with_(stages=stages)
     graph = build_graph(tables, blame)
-    every = [losses_by_owner(graph, tables, blame, by) for by in ("pool", "application", TEAM)]
+    found = SimpleNamespace(tables=tables, graph=graph, blame=blame)
+    every = [losses_by_owner(found, by) for by in ("pool", "application", TEAM)]
 
     for losses in every:
         assert losses["lost_ms"].sum() == pytest.approx(graph.query_losses().sum(), abs=1e-6)

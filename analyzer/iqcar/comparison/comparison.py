@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from iqcar.comparison.browse import Density
-    from iqcar.comparison.comparison_plots import ComparisonPlots
     from iqcar.comparison.differences import Differences
     from iqcar.comparison.measured_side import Side
     from iqcar.comparison.run_parameters import Explanation
@@ -233,19 +232,6 @@ class Comparison:
 
         return density_of(self, self.find(query), side)
 
-    def as_printed(self) -> pd.DataFrame:
-        """Return what Spectroscope as printed finds (``PRINTED_FINDINGS``), as a baseline."""
-        from iqcar.papers.spectroscope.as_printed import printed_findings
-
-        return printed_findings(self.sides, self.category_of, self.alpha)
-
-    @property
-    def plot(self) -> ComparisonPlots:
-        """Pictures: ``comparison.plot.waterfall()``, ``.stages("q5")``, ``.runs("q5")``, …"""
-        from iqcar.comparison.comparison_plots import ComparisonPlots
-
-        return ComparisonPlots(self)
-
     def gate(self, *limits: str | float, new_plan: bool = False, strict: bool = False) -> Gate:
         """Tell whether no query on both sides got slower than allowed.
 
@@ -259,12 +245,6 @@ class Comparison:
             Whether a query of which nothing can be told fails, too.
         """
         return check_gate(self, limits, new_plan=new_plan, strict=strict)
-
-    def _repr_html_(self) -> str:
-        """Show totals, what differs and the largest changes in a notebook."""
-        from iqcar.comparison.comparison_notebook import comparison_html
-
-        return comparison_html(self)
 
     def __repr__(self) -> str:
         """Name the totals and the largest change."""

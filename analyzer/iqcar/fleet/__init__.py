@@ -12,7 +12,6 @@ from iqcar.fleet.fleet_diagnosis import FleetAnswers, diagnose_on_spark
 from iqcar.fleet.fleet_summary import FleetFound, FleetSummary, summary_on_spark
 from iqcar.fleet.fleet_topics import topics_on_spark
 from iqcar.fleet.session import spark_session
-from iqcar.lab.traces.trace_topics import trace_topics_on_spark
 
 __all__ = [
     "FleetAnswers",
@@ -22,5 +21,4 @@ __all__ = [
     "spark_session",
     "summary_on_spark",
     "topics_on_spark",
-    "trace_topics_on_spark",
 ]

@@ -11,8 +11,9 @@ from iqcar.errors import UsageError
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.steps import groups
 from iqcar.fleet.transport import rows_of
+from iqcar.logs.leave_out import without_faulty
 from iqcar.model.queries.critical_path import add_critical_path
-from iqcar.pipeline import diagnose, without_faulty
+from iqcar.pipeline import diagnose
 from iqcar.tables import texts
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Find the applications in which a step on executors meets a bug.
 
 A step that meets a bug looks at each application of its group alone, as
-:func:`iqcar.pipeline.without_faulty` does, and sends what it met instead of a result. The driver
-then leaves these applications out and starts again from the tables.
+:func:`iqcar.logs.leave_out.without_faulty` does, and sends what it met instead of a result. The
+driver then leaves these applications out and starts again from the tables.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def diagnose_on_spark(
         If there is no such function.
     IqcarError
         If a URL needs a package that is not installed, or Spark fails. A bug that is met in some
-        applications leaves out these, as :func:`iqcar.pipeline.without_faulty` does.
+        applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
     """
     asked = Asked(function, arguments, options)
     asked.find()

@@ -26,8 +26,8 @@ from iqcar.fleet.spark_progress import watched
 from iqcar.fleet.topic_sources import sources_on_spark
 from iqcar.fleet.transport import objects, stepped
 from iqcar.logs.find.locate import EventLog, locate
+from iqcar.logs.leave_out import without_faulty
 from iqcar.model.queries.identify import identify
-from iqcar.pipeline import without_faulty
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import texts
 
@@ -78,7 +78,7 @@ def topics_on_spark(
     ------
     IqcarError
         If a URL needs a package that is not installed, or Spark fails. A bug that is met in some
-        applications leaves out these, as :func:`iqcar.pipeline.without_faulty` does.
+        applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
     """
     found = locate([paths] if isinstance(paths, (str, Path)) else list(paths))
     if not any(isinstance(place, EventLog) for place in found):

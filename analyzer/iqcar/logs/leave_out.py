@@ -1,20 +1,23 @@
-"""Tables without some of their applications: the other way round of merging."""
+"""Leave some applications out of tables: those that are named, or those that meet a bug."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from iqcar import tables as tb
 from iqcar.enums import InputStatus
+from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.merge import POINTS_TO
 from iqcar.logs.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 _OWNERS = ("app", "stage", "job", "task")
 """Columns that tell whose a row is; the first that a table has."""
@@ -73,3 +76,45 @@ def _failed(tables: tb.Tables, inputs: Any, reasons: Mapping[int, str]) -> Any:
             status[row], message[row] = str(InputStatus.FAILED), redact_text(reasons[app])
     columns = {name: inputs[name].to_numpy() for name in inputs}
     return tb.INPUTS.frame({**columns, "status": status, "message": message})
+
+
+def without_faulty(
+    tables: tb.Tables,
+    work: Callable[[tb.Tables], T],
+    alone: Callable[[tb.Tables], T] | None = None,
+) -> T:
+    """Do some work; where a bug is met, without the applications that it is met in alone.
+
+    Parameters
+    ----------
+    tables : Tables
+    work : callable
+        Called with the tables.
+    alone : callable, optional
+        What to do with single applications instead.
+
+    Returns
+    -------
+    any
+        What the work returned. Whoever needs the tables that were left lets it return them, too.
+
+    Raises
+    ------
+    Exception
+        The bug, where it is met in no application alone, or in all of them.
+    """
+    try:
+        return work(tables)
+    except IqcarError:
+        raise
+    except Exception:
+        reasons: dict[int, str] = {}
+        apps = range(len(tables.applications))
+        for app in apps:
+            try:
+                (alone or work)(leave_out(tables, {one: "" for one in apps if one != app}))
+            except Exception as error:
+                reasons[app] = f"analysing it {explain_bug(error)}"
+        if len(reasons) in (0, len(apps)):
+            raise
+        return work(leave_out(tables, reasons))

@@ -25,8 +25,8 @@ from iqcar.tables import recorded_applications
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from iqcar.diagnosis import Diagnosis
     from iqcar.say.blamed import Blamed
-    from iqcar.say.diagnosed import Diagnosed
     from iqcar.say.sentences import Part
     from iqcar.say.wasted_lines import WastedLine
 
@@ -110,7 +110,7 @@ class Verdict:
     do_not_apply: str
 
 
-def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
+def find_verdict(diagnosis: Diagnosis, most: int | None = None) -> Verdict:
     """Judge a diagnosis: terminal, notebook and page show this and nothing else.
 
     Parameters
@@ -142,7 +142,7 @@ def find_verdict(diagnosis: Diagnosed, most: int | None = None) -> Verdict:
     )
 
 
-def all_doubts(diagnosis: Diagnosed) -> tuple[str, ...]:
+def all_doubts(diagnosis: Diagnosis) -> tuple[str, ...]:
     """List what is doubtful, about stragglers too, each once, without secrets."""
     every = dict.fromkeys([*diagnosis.doubts, *diagnosis.stragglers.doubts])
     return tuple(printable(redact_text(doubt)) for doubt in every)
@@ -157,7 +157,7 @@ def meanings(verdict: Verdict) -> dict[str, str]:
 class _Losses:
     """Durations and losses of all queries, in ms."""
 
-    def __init__(self, diagnosis: Diagnosed) -> None:
+    def __init__(self, diagnosis: Diagnosis) -> None:
         self.ran = diagnosis.tables.queries["duration_ms"].to_numpy(np.float64)
         lost = diagnosis.lost_ms()
         # Rounding of summed times can lift the loss over the duration by a hair.
@@ -169,7 +169,7 @@ class _Losses:
 
 
 def _headline(
-    diagnosis: Diagnosed, lost: _Losses, names: QueryNames, held_up: Sequence[int]
+    diagnosis: Diagnosis, lost: _Losses, names: QueryNames, held_up: Sequence[int]
 ) -> str:
     """Say how many queries were held up, by whom mostly, and which was worst hit."""
     hurts = diagnosis.graph.who_hurts_whom()
@@ -228,7 +228,7 @@ def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(kept)
 
 
-def _finding(diagnosis: Diagnosed, lost: _Losses, names: QueryNames, query: int) -> Finding:
+def _finding(diagnosis: Diagnosis, lost: _Losses, names: QueryNames, query: int) -> Finding:
     blamed = find_blamed(diagnosis.graph, query, names)
     parts = parts_of(blamed)
     severity = lost.severity(query)
@@ -253,7 +253,7 @@ def _finding(diagnosis: Diagnosed, lost: _Losses, names: QueryNames, query: int)
 
 
 def _advice(
-    diagnosis: Diagnosed,
+    diagnosis: Diagnosis,
     query: int,
     severity: Severity,
     parts: Sequence[Part],
@@ -280,7 +280,7 @@ def _advice(
 
 
 def _rules(
-    diagnosis: Diagnosed, query: int, parts: Sequence[Part], names: QueryNames
+    diagnosis: Diagnosis, query: int, parts: Sequence[Part], names: QueryNames
 ) -> tuple[tuple[str, str], ...]:
     """Rules about a query, or about the one that was most in its way."""
     fingerprints = diagnosis.tables.queries["fingerprint"]

@@ -18,8 +18,7 @@ from iqcar.say.blamed import cause_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.diagnosis import Diagnosis
     from iqcar.tables import Tables
 
 COLUMNS = ("victim", "source", "kind", "resource", "lost_ms", "share", "evidence")
@@ -62,15 +61,12 @@ class OwnerLine:
     evidence: str
 
 
-def losses_by_owner(graph: IQCGraph, tables: Tables, blame: Blame, by: str) -> pd.DataFrame:
+def losses_by_owner(diagnosis: Diagnosis, by: str) -> pd.DataFrame:
     """Sum lost time by the owner of the query that lost it and of that which was in its way.
 
     Parameters
     ----------
-    graph : IQCGraph
-    tables : Tables
-    blame : Blame
-        What the graph was made of.
+    diagnosis : Diagnosis
     by : str
         As for :func:`iqcar.model.queries.owners.owners`.
 
@@ -87,7 +83,7 @@ def losses_by_owner(graph: IQCGraph, tables: Tables, blame: Blame, by: str) -> p
     UsageError
         If nothing can be grouped so.
     """
-    names = owners(tables, by)
+    names, graph = owners(diagnosis.tables, by), diagnosis.graph
     owner_names, owner_of = np.unique(np.array([*names, ""], object), return_inverse=True)
     owner = owner_of[:-1].astype(np.int64)
     s, contents = graph.contents.structure, graph.contents
@@ -105,7 +101,7 @@ def losses_by_owner(graph: IQCGraph, tables: Tables, blame: Blame, by: str) -> p
             "kind": kind,
             "resource": contents.resource_of_demand[demand],
             "lost_ms": lost,
-            "evidence": blame.demands["evidence"].to_numpy(np.int64)[s.demand][demand],
+            "evidence": diagnosis.blame.demands["evidence"].to_numpy(np.int64)[s.demand][demand],
         }
     )
     sums = (

@@ -14,9 +14,9 @@ from iqcar.rules.rule_sentences import called
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from iqcar.diagnosis import Diagnosis
     from iqcar.replay import Expected
     from iqcar.rules import RejectedRule, Rule
-    from iqcar.say.diagnosed import Diagnosed
 
 NAME_WIDTH = 80
 
@@ -138,7 +138,7 @@ def rejected_lines(rejected: Iterable[RejectedRule]) -> list[str]:
     ]
 
 
-def do_not_apply(diagnosis: Diagnosed) -> str:
+def do_not_apply(diagnosis: Diagnosis) -> str:
     """Warn of scheduler rules that are predicted to harm together; empty if they do not."""
     together = diagnosis.rules_together
     if together is not None and together.harms:

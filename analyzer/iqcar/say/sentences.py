@@ -14,8 +14,8 @@ from iqcar.say.blamed import cause_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iqcar.diagnosis import Diagnosis
     from iqcar.say.blamed import Blamed
-    from iqcar.say.diagnosed import Diagnosed
     from iqcar.say.query_names import QueryNames
     from iqcar.tables import Tables
 
@@ -150,7 +150,7 @@ def run_words(ran_ms: float, lost_ms: float, to_others_ms: float, ended: bool) -
     return words if ended else f"{words}; it had not ended when the log was read"
 
 
-def wait_words(diagnosis: Diagnosed, query: int) -> str:
+def wait_words(diagnosis: Diagnosis, query: int) -> str:
     """List a query's task waits by resource, each with its evidence."""
     size = len(Resource)
     rows = diagnosis.query_waits.iloc[query * size : (query + 1) * size]

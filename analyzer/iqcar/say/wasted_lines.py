@@ -16,7 +16,7 @@ from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from iqcar.say.diagnosed import Diagnosed
+    from iqcar.diagnosis import Diagnosis
 
 MESSAGE_WIDTH = 160
 """Characters shown of what Spark said: the reason with the name of one container or host."""
@@ -69,7 +69,7 @@ class WastedLine:
         return self.elapsed_ms >= LEAST_LOST_MS and self.share_of_run >= SLIGHT_SHARE
 
 
-def wasted_lines(diagnosis: Diagnosed) -> tuple[WastedLine, ...]:
+def wasted_lines(diagnosis: Diagnosis) -> tuple[WastedLine, ...]:
     """Say what wasted work cost each query, what cost most elapsed time first."""
     frame = diagnosis.wasted.by_query
     frame = frame[(frame["query"] >= 0).to_numpy(bool)]

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from iqcar import Diagnosis
 from iqcar.apps.cli.main import app
-from iqcar.diagnosis import Diagnosis
 from iqcar.rules.vocabulary.data_files import rule_schema
 from iqcar.show.json.analyze import result_schema
 from iqcar.show.terminal.analyze import print_diagnosis

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.stragglers import trace_files, trace_stream
-from iqcar.causes.topics import TopicSettings, find_topics, find_topics_in_trace
+from iqcar.causes.topics import TopicSettings, find_topics
 from iqcar.causes.topics.job_workers import in_order
 from iqcar.errors import IqcarError
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_features import read_trace
 from iqcar.lab.traces.trace_stream import TraceStream
+from iqcar.lab.traces.trace_topic_search import find_topics_in_trace
 from iqcar.lab.traces.trace_values import codes_of
 from tests.causes.topics.test_topic_looks import same
 from tests.support.command import iqcar

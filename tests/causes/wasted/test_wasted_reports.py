@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import iqcar
-from iqcar.diagnosis import Diagnosis
+from iqcar import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.rules.vocabulary.data_files import rules_folder
 from iqcar.rules.vocabulary.waste import waste_cause, waste_causes

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iqcar.diagnosis import Diagnosis
+from iqcar import Diagnosis, diagnose
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs import read_logs
-from iqcar.pipeline import diagnose
 from iqcar.replay.whatif.edit import MOST_TASKS, repartition
 from iqcar.replay.whatif.question import ask
 from tests.support.command import iqcar

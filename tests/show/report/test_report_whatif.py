@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import iqcar
+from iqcar import Diagnosis
 from iqcar.base.formatting import duration
-from iqcar.diagnosis import Diagnosis
 from iqcar.replay.whatif import usual_questions
 from iqcar.show.html.whatif import answer_html, what_if_section
 from iqcar.show.json.whatif import whatif_to_json

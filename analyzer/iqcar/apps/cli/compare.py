@@ -145,6 +145,7 @@ def compare(
     from iqcar.comparison.compare_sets import check_levels, compare_sides
     from iqcar.comparison.gate import parse_limit
     from iqcar.comparison.restrict import only_queries, only_structure
+    from iqcar.papers.spectroscope.as_printed import printed_findings
     from iqcar.show.json.compare import compare_to_json
     from iqcar.show.terminal.compare import print_comparison
     from iqcar.show.terminal.compare_explain import print_explanation, print_printed
@@ -182,7 +183,7 @@ def compare(
     shown = only_queries(compared, query) if query else compared
     shown = only_structure(shown) if structure_only else shown
     explained = None if explain is None else compared.explain(explain, without or ())
-    printed = compared.as_printed() if method is CompareMethod.PRINTED else None
+    printed = printed_findings(compared) if method is CompareMethod.PRINTED else None
     quiet = "-" in (json, out)
     if not quiet and explained is not None:
         print_explanation(compared, explained)

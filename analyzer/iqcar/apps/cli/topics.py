@@ -113,9 +113,10 @@ def _here(
 ) -> tuple[Tables | None, list[Topics]]:
     """Read the logs and find topics in this process."""
     from iqcar.apps.cli.reading import read_for
-    from iqcar.causes.topics import find_topics_in_trace
     from iqcar.lab.traces.trace_stream import TraceStream
-    from iqcar.pipeline import topics_of, without_faulty
+    from iqcar.lab.traces.trace_topic_search import find_topics_in_trace
+    from iqcar.logs.leave_out import without_faulty
+    from iqcar.pipeline import topics_of
 
     tables = read_for(paths, query_by, samples) if paths else None
     found = []
@@ -142,7 +143,8 @@ def _on_spark(
 ) -> tuple[Tables | None, list[Topics]]:
     """Read the logs and find topics on Spark, in one session for all logs and traces."""
     from iqcar.apps.cli.reading import check_any, on_executors
-    from iqcar.fleet import spark_session, topics_on_spark, trace_topics_on_spark
+    from iqcar.fleet import spark_session, topics_on_spark
+    from iqcar.lab.traces.trace_topics import trace_topics_on_spark
 
     tables, found = None, []
     with spark_session(master) as spark, on_executors() as progress:

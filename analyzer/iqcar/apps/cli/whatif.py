@@ -109,6 +109,7 @@ def whatif(
 
     from iqcar.apps.cli.reading import counting, exit_code, read_for, working
     from iqcar.apps.cli.writing import check_writable, write_result
+    from iqcar.diagnosis import WhatIfs
     from iqcar.pipeline import diagnose
     from iqcar.replay.whatif.curves import read_curves
     from iqcar.replay.whatif.request import parse_request
@@ -145,16 +146,17 @@ def whatif(
     with working("fitting what tasks need"):
         diagnosis = diagnose(tables, query_by=query_by, rules=False)
         diagnosis = replace(diagnosis, curves=measured)
-        _ = diagnosis.what_if_model
+        asked = WhatIfs(diagnosis)
+        _ = asked.model
     if wanted.question:
         with counting("replaying") as progress:
-            found = diagnosis.what_if(wanted.question, progress)
+            found = asked.answer(wanted.question, progress)
     if wanted.plan:
         with counting("replaying") as progress:
-            planned = diagnosis.plan(**wanted.plan, progress=progress)
+            planned = asked.plan(**wanted.plan, progress=progress)
     if wanted.blame:
         with counting("replaying") as progress:
-            blamed = diagnosis.blame_by_removal(wanted.blame, progress)
+            blamed = asked.blame_by_removal(wanted.blame, progress)
     if json != "-":
         if found is not None:
             print_what_if(found, top)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iqcar.diagnosis import WhatIfs
 from iqcar.pipeline import read
 from iqcar.tables import texts
 
@@ -71,7 +72,7 @@ def predict_in_pools(diagnosis: Diagnosis, rules: Path) -> WhatIf:
     compiled = json.loads(rules.read_text("utf-8"))
     weights = {pool["name"]: pool["weight"] for pool in compiled["pools"]}
     pools = {one["fingerprint"]: weights[one["pool"]] for one in compiled["assignments"]}
-    return diagnosis.what_if(pool=pools)
+    return WhatIfs(diagnosis).answer(pool=pools)
 
 
 def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:

@@ -21,7 +21,7 @@ from iqcar.errors import IqcarError, UsageError, explain_bug
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
+    from iqcar.diagnosis import WhatIfs
 
 __all__ = ["main", "preload"]
 
@@ -45,7 +45,7 @@ def main() -> None:
 
     bound_memory()
     try:
-        diagnosis = _modelled(Task.from_line(lines.get()), tell)
+        asked = _modelled(Task.from_line(lines.get()), tell)
     except IqcarError as error:
         return tell(failed=str(error))
     except Exception as error:
@@ -53,7 +53,7 @@ def main() -> None:
     bound_answer()
     while True:
         try:
-            parts = _answered(diagnosis, json.loads(lines.get()))
+            parts = _answered(asked, json.loads(lines.get()))
             tell(*parts, sizes=[len(part) for part in parts])
         except UsageError as error:
             tell(wrong=str(error))
@@ -65,32 +65,34 @@ def main() -> None:
             tell(failed=f"answering {explain_bug(error)}")
 
 
-def _modelled(task: Task, tell: Any) -> Diagnosis:
+def _modelled(task: Task, tell: Any) -> WhatIfs:
+    from iqcar.diagnosis import WhatIfs
     from iqcar.pipeline import diagnose
 
     tables = read_logs(task, task.logs, tell)
     tell(phase="analysing", share=0.0)
     diagnosis = diagnose(tables, **task.settings, rules=False)
     tell(phase="fitting what tasks need", share=0.0)
-    model = diagnosis.what_if_model
+    asked = WhatIfs(diagnosis)
+    model = asked.model
     for member in model.members:
         model.base(member)
     names = dict.fromkeys(texts(diagnosis.tables.queries, "name"))
     hosts = dict.fromkeys(model.scenario.hosts)
     tell(ready=True, names=[*names][:MOST_NAMES], hosts=[*hosts][:MOST_NAMES])
-    return diagnosis
+    return asked
 
 
-def _answered(diagnosis: Diagnosis, changes: dict[str, Any]) -> tuple[bytes, bytes]:
+def _answered(asked: WhatIfs, changes: dict[str, Any]) -> tuple[bytes, bytes]:
     """Answer as JSON and as HTML."""
     from iqcar.replay.whatif.request import parse_request
     from iqcar.show.html.whatif import answer_html, plan_html, removal_blame_html
     from iqcar.show.json.whatif import whatif_to_json
 
     wanted = parse_request(**changes)
-    found = diagnosis.what_if(wanted.question) if wanted.question else None
-    planned = diagnosis.plan(**wanted.plan) if wanted.plan else None
-    blamed = diagnosis.blame_by_removal(wanted.blame) if wanted.blame else None
+    found = asked.answer(wanted.question) if wanted.question else None
+    planned = asked.plan(**wanted.plan) if wanted.plan else None
+    blamed = asked.blame_by_removal(wanted.blame) if wanted.blame else None
     parts = [
         answer_html(found, level=2) if found else "",
         plan_html(planned, level=2) if planned else "",

@@ -26,9 +26,9 @@ async def store_page(request: Request) -> Response:
 
     def work() -> dict[str, Any]:
         from iqcar import history
-        from iqcar.history.history_pictures import losses_to_others, runs_over_time
         from iqcar.history.recurring_query import told_duration
         from iqcar.show.json.history import top_to_dict
+        from iqcar.show.pictures.history_pictures import losses_to_others, runs_over_time
 
         about = part_of(service, wanted)
         if wanted.query:

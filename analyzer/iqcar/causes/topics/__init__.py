@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         VALIDATION,
         Topics,
     )
-    from iqcar.causes.topics.topic_search import find_topics, find_topics_in_trace
+    from iqcar.causes.topics.topic_search import find_topics
     from iqcar.causes.topics.topic_settings import TopicSettings
 
 __all__ = [
@@ -59,7 +59,6 @@ __all__ = [
     "TopicSettings",
     "Topics",
     "find_topics",
-    "find_topics_in_trace",
     "look_at_job",
     "metric_names",
     "share_kept",
@@ -74,7 +73,7 @@ __getattr__ = lazy_names(
         "causal": ("AdaBoostIPW", "LogisticIPW"),
         "dependence": ("PearsonCorrelation", "SignedSchweizerWolff"),
         "ensemble": ("TopicEnsemble",),
-        "topic_search": ("find_topics", "find_topics_in_trace"),
+        "topic_search": ("find_topics",),
         "jobs": ("Job", "Jobs", "Tally", "metric_names"),
         "keyword_evidence": ("share_kept",),
         "meta": ("TopicModel",),

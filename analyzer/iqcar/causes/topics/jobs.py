@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from iqcar.causes.stragglers import TaskFeatures
     from iqcar.causes.stragglers.feature_list import Feature
-    from iqcar.lab.traces.trace_survey import TraceBlock
     from iqcar.tables import Tables
     from iqcar.tables.arrays import Flags, Floats, Ints
 
@@ -124,27 +123,22 @@ class Jobs:
 
         app, query = frame["app"].to_numpy(np.int64), frame["query"].to_numpy(np.int64)
         rows = np.flatnonzero(usable & (stage >= 0))
-        return cls._among(listed, rows, stage, latency, values, app, query, settings)
+        return cls.among(listed, rows, stage, latency, values, app, query, settings)
 
     @classmethod
-    def from_block(
-        cls, block: TraceBlock, features: tuple[Feature, ...], settings: TopicSettings
-    ) -> Jobs:
-        """The same of a part of a trace; `features` are of the columns of its metrics."""
-        place = {feature.name: j for j, feature in enumerate(features)}
-        listed = metric_names(features)
-        columns = np.array([place[name] for name in listed], np.int64)
-        app, query = np.zeros(len(block.job), np.int64), np.full(len(block.job), -1)
-        return cls._among(
-            listed, np.arange(len(block.job)), block.job, block.latency_ms,
-            lambda rows: block.metrics[np.ix_(rows, columns)], app, query, settings,
-        )  # fmt: skip
-
-    @classmethod
-    def _among(
+    def among(
         cls, names: tuple[str, ...], rows: Ints, stage: Ints, latency: Floats,
         values: Callable[[Ints], Floats], app: Ints, query: Ints, settings: TopicSettings,
     ) -> Jobs:  # fmt: skip
+        """Take the stages that are jobs among some tasks.
+
+        Parameters
+        ----------
+        names : (metrics,)
+        rows : tasks to be looked at, as positions in `stage`, `latency`, `app` and `query`
+        values : callable
+            Metrics of some of them: (tasks, metrics).
+        """
         rows = rows[np.lexsort((latency[rows], stage[rows]))]
         stages, first, count = np.unique(stage[rows], return_index=True, return_counts=True)
         middle = latency[rows[(first + (count - 1) // 2)]] if len(rows) else np.zeros(0)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.causes.stragglers.labels import Labels
 from iqcar.causes.topics.analyse_job import look_at_job
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.job_workers import in_order, processors
-from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
+from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.topic_settings import TopicSettings
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from iqcar.causes.stragglers import TaskFeatures
     from iqcar.causes.topics.analyse_job import JobLook
     from iqcar.causes.topics.topic_result import Topics
-    from iqcar.lab.traces.trace_stream import TraceStream
-    from iqcar.lab.traces.trace_survey import TraceBlock
 
 DEFAULT = TopicSettings()
 BLOCK_TASKS = 8192
@@ -64,43 +61,3 @@ def find_topics(
         if progress is not None:
             progress(len(looks), len(jobs))
     return topics_from(looks, jobs.names, settings, jobs.tally, features.labels, features.doubts)
-
-
-def find_topics_in_trace(
-    trace: TraceStream,
-    settings: TopicSettings = DEFAULT,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 0,
-) -> Topics:
-    """Find what keeps making tasks slow in a trace that need not fit the memory.
-
-    Parameters
-    ----------
-    trace : TraceStream
-    settings : TopicSettings
-    progress : callable, optional
-        Called with the jobs done, those that are too small for anything included, and in all.
-    workers : int
-        Threads; 0 means as many as there are processors. The result does not depend on it.
-
-    Returns
-    -------
-    Topics
-        As of :func:`find_topics` on the whole trace.
-    """
-    layout, kept = trace.layout, share_kept(trace.n_jobs)
-
-    def look(block: TraceBlock) -> tuple[Tally, list[JobLook]]:
-        jobs = Jobs.from_block(block, layout.features, settings)
-        return jobs.tally, [look_at_job(job, settings, kept) for job in jobs]
-
-    tally = Tally(0, 0, 0)
-    looks: list[JobLook] = []
-    for more, found in in_order(look, trace.blocks(), workers or processors()):
-        tally += more
-        looks += found
-        if progress is not None:
-            progress(tally.seen, trace.n_jobs)
-    labels = Labels([layout.where], layout.jobs, [], [], [])
-    names = metric_names(layout.features)
-    return topics_from(looks, names, settings, tally, labels, layout.doubts)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics import Jobs
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.steps import JOBS, TOLD, Told
 from iqcar.fleet.transport import one_row, rows_of
 from iqcar.lab.traces.trace_survey import Survey, survey_of, tasks_of
+from iqcar.lab.traces.trace_topic_search import jobs_of_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def trace_jobs_step(
     job = np.array([*(row_of[name] for name in tasks.names), -1], np.int64)[tasks.job]
     # A latency of 0 is known, but tells nothing.
     block = layout.block(table, np.where(tasks.latency_ms > 0, job, -1))
-    found = Jobs.from_block(block, layout.features, settings)
+    found = jobs_of_block(block, layout.features, settings)
     yield from rows_of(0, TOLD, Told(found.tally, len(found), {}, 0, 0))
     for bundle in bundles(found):
         yield one_row(int(bundle.stage[0]), JOBS, bundle)

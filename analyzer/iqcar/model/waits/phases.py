@@ -2,18 +2,17 @@
 
 A phase is named by the resource that took most of its time: reading, computing, fetching, writing,
 spilling, or waiting for anything else. Runs of like intervals of the plugin's profile are merged.
-The paper proposes a hidden Markov model for phases (Intervention, §3); it is there behind the same
-function, to be compared with (:mod:`iqcar.papers.phase_model`).
+The paper proposes a hidden Markov model (Intervention, §3): :mod:`iqcar.papers.phase_model`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.enums import REQUESTS, Request
-from iqcar.papers.phase_model import most_likely_states
 from iqcar.tables import Column, TableSpec
 from iqcar.tables.arrays import positive_or_zero, share_of, sum_by
 
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
 PHASE_NAMES = ("read", "compute", "fetch", "write", "spill", "wait")
 READ, COMPUTE, FETCH, WRITE, SPILL, WAIT = range(len(PHASE_NAMES))
 _PART_OF = {Request.IO_READ: READ, Request.SHUFFLE_FETCH: FETCH, Request.IO_WRITE: WRITE}
-METHODS = ("merge", "hmm")
+
+FindStates = Callable[["Floats", "Ints"], tuple["Ints", "Floats"]]
+"""From shares (intervals, phases) and each task's first interval: states, and their mean shares."""
 
 PHASES = TableSpec(
     "phases",
@@ -41,28 +42,21 @@ PHASES = TableSpec(
 )
 
 
-def phases_of(tables: Tables, method: str = "merge") -> pd.DataFrame:
+def phases_of(tables: Tables, find_states: FindStates | None = None) -> pd.DataFrame:
     """Find the phases of all tasks that have a profile.
 
     Parameters
     ----------
     tables : Tables
         ``intervals`` and ``tasks`` are used.
-    method : str
-        ``merge``: neighbours in which the same thing dominates; ``hmm``: states of a hidden Markov
-        model of three states, each named by what dominates in it.
+    find_states : callable, optional
+        Finds hidden states, each named by what dominates in it; by default neighbours in which the
+        same thing dominates are one phase.
 
     Returns
     -------
     DataFrame of :data:`PHASES`
-
-    Raises
-    ------
-    ValueError
-        If the method is neither.
     """
-    if method not in METHODS:
-        raise ValueError(f"phases are found by {' or '.join(METHODS)}, not by {method!r}")
     intervals = tables.intervals
     task = intervals["task"].to_numpy(np.int64)
     start, end = (intervals[name].to_numpy(np.float64) for name in ("start_ms", "end_ms"))
@@ -74,9 +68,9 @@ def phases_of(tables: Tables, method: str = "merge") -> pd.DataFrame:
     task, start, end = task[row], start[row], end[row]
     parts = _parts(tables, row, task, end - start)
     first = np.diff(task, prepend=-1) != 0
-    if method == "hmm":
+    if find_states is not None:
         shares = share_of(parts, parts.sum(axis=1, keepdims=True))
-        state, means = most_likely_states(shares, np.flatnonzero(first))
+        state, means = find_states(shares, np.flatnonzero(first))
         kind = means.argmax(axis=1)[state]
     else:
         state = kind = parts.argmax(axis=1)

@@ -17,7 +17,7 @@ from iqcar.tables import TableSpec, texts
 from iqcar.tables.declarations import declare
 
 if TYPE_CHECKING:
-    from iqcar.comparison.measured_side import Side
+    from iqcar.comparison.comparison import Comparison
     from iqcar.tables.arrays import Floats, Ints
 
 LEAST_REQUESTS = 1
@@ -41,9 +41,7 @@ PRINTED_FINDINGS = TableSpec(
 )
 
 
-def printed_findings(
-    sides: tuple[Side, Side], category_of: tuple[Ints, Ints], alpha: float
-) -> pd.DataFrame:
+def printed_findings(comparison: Comparison) -> pd.DataFrame:
     """Find and rank mutations as the text does (:mod:`iqcar.papers.spectroscope.spectroscope`).
 
     Returns
@@ -60,7 +58,7 @@ def printed_findings(
     requests: list[tuple[Ints, Ints, Floats]] = []
     edges: list[tuple[Ints, Ints, Floats]] = []
     at = 0
-    for side, of in zip(sides, category_of, strict=True):
+    for side, of in zip(comparison.sides, comparison.category_of, strict=True):
         if side.tables is None or side.rows is None:
             raise UsageError("needs the logs of both sides", "--method", "give no baseline")
         rows = np.flatnonzero(side.rows.query_run >= 0)
@@ -80,7 +78,7 @@ def printed_findings(
         Requests(root, graph, number, time),
         Edges(*(np.concatenate(columns) for columns in zip(*edges, strict=True))),
         graphs.tolist(),
-        alpha=alpha,
+        alpha=comparison.alpha,
         threshold=LEAST_REQUESTS,
     )
     return PRINTED_FINDINGS.frame(

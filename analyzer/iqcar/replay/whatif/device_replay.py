@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from iqcar.replay import Recording, Replayed
 from iqcar.replay.loop.device_sharing import DEVICE
 from iqcar.replay.loop.joint_workload import joint_shares
+from iqcar.replay.loop.run import Recording, Replayed
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.edit_cluster import slots_at_most

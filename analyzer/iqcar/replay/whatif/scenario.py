@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.replay import record
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
 from iqcar.replay.loop.joint_workload import joint_workload
 from iqcar.replay.loop.open_loop import fit_demands, fit_tasks
+from iqcar.replay.loop.run import record
 from iqcar.replay.loop.scheduling import ran_in_pools, stage_order
 from iqcar.replay.loop.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, WAIT, task_demands
 from iqcar.replay.whatif.curves import set_own_rates

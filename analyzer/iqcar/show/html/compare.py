@@ -20,6 +20,7 @@ from iqcar.logs.text.redact import redact_text
 from iqcar.show.html import files
 from iqcar.show.html.environment import escaping_environment
 from iqcar.show.json.compare import compare_to_dict
+from iqcar.show.pictures.comparison_plots import ComparisonPlots
 from iqcar.show.pictures.embed import source_hash
 from iqcar.show.pictures.palette import ADDED, AFTER, BEFORE, GONE, SLOWER
 from iqcar.version import __version__
@@ -69,7 +70,7 @@ def render_comparison(comparison: Comparison, *, title: str = "", home: str = ""
             rows_left=max(0, len(rows) - limits.MOST_CHANGE_ROWS),
             meanings={kind: KIND_SENTENCES[kind] for kind in KIND_SENTENCES
                       if any(row["kind"] == kind for row in rows)},
-            waterfall=comparison.plot.waterfall().svg,
+            waterfall=ComparisonPlots(comparison).waterfall().svg,
             drawn=_drawn(comparison, rows),
             settings=_settings(result["different"]["conf"]),
             settings_left=max(0, len(result["different"]["conf"]) - limits.MOST_SETTINGS),
@@ -142,7 +143,7 @@ def _change_rows(comparison: Comparison, result: dict[str, Any]) -> list[dict[st
 
 def _drawn(comparison: Comparison, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Lay out the pictures of the first changes: queries, each with its stages that changed."""
-    plot = comparison.plot
+    plot = ComparisonPlots(comparison)
     found: list[dict[str, Any]] = []
     for row in rows:
         if row["is_stage"]:
@@ -242,7 +243,7 @@ def _browsed(comparison: Comparison) -> dict[str, Any]:
                     for name in ("runs_c2_before", "runs_c2_after", "tasks_c2_before",
                                  "tasks_c2_after")
                 },
-                "density": comparison.plot.density_of(category).svg
+                "density": ComparisonPlots(comparison).density_of(category).svg
                 if place < limits.MOST_DENSITIES
                 else "",
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iqcar.base import limits
-from iqcar.say.owner_losses import KIND_WORDS, groupings_that_tell, owner_lines
+from iqcar.say.owner_losses import KIND_WORDS, groupings_that_tell, losses_by_owner, owner_lines
 
 if TYPE_CHECKING:
     from iqcar.diagnosis import Diagnosis
@@ -22,7 +22,7 @@ def owners_part(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """
     found = []
     for by in groupings_that_tell(diagnosis.tables, diagnosis.settings.by):
-        lines, rest = owner_lines(diagnosis.by(by), limits.MOST_GROUPS)
+        lines, rest = owner_lines(losses_by_owner(diagnosis, by), limits.MOST_GROUPS)
         if lines:
             rows = [*lines, rest] if rest else list(lines)
             found.append({"by": by, "rows": rows, "words": KIND_WORDS})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.base import limits
 from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.diagnosis import WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most
 from iqcar.replay.whatif.model import REFUSED
@@ -71,7 +72,8 @@ def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
         said = f"With {tasks:,} tasks nothing is predicted here: ask iqcar whatif."
         return _nothing(said)
     try:
-        model = diagnosis.what_if_model
+        asked = WhatIfs(diagnosis)
+        model = asked.model
     except IqcarError as error:
         return _nothing(f"Nothing can be predicted: {error.what}.")
     check = check_sentence(self_check(model))
@@ -81,7 +83,7 @@ def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
     found: list[tuple[Usual, WhatIf]] = []
     for usual in chosen:
         try:
-            answer = diagnosis.what_if(usual.question)
+            answer = asked.answer(usual.question)
         except UsageError:  # such as taking away all that ran
             continue
         if answer.total["change_percent"] is not None:
@@ -96,7 +98,7 @@ def what_if_section(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "sentence": said,
         "check": check,
-        "plan": _plan(diagnosis, found),
+        "plan": _plan(asked, found),
         "kinds": _kinds([usual for usual, _ in found]),
         "answers": [
             {
@@ -205,17 +207,17 @@ def _nothing(sentence: str) -> dict[str, Any]:
     return {"sentence": sentence, "check": "", "plan": None, "kinds": [], "answers": []}
 
 
-def _plan(diagnosis: Diagnosis, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, str] | None:
+def _plan(asked: WhatIfs, found: Sequence[tuple[Usual, WhatIf]]) -> dict[str, str] | None:
     """A picture of what numbers of slots would take; None where fewer than three are known."""
     answers = {
         usual.question.slots_in_all: said
         for usual, said in found
         if usual.question.slots_in_all is not None
     }
-    model = diagnosis.what_if_model
+    model = asked.model
     if len(answers) < LEAST_SLOTS - 1:
         return None
-    answers[slots_at_most(model.scenario.slots)] = diagnosis.what_if(Question())
+    answers[slots_at_most(model.scenario.slots)] = asked.answer(Question())
     plan = plan_of_answers(model, "slots", answers)
     said = "more slots gain nothing" if plan.knee is None else f"above {plan.knee} more gain little"
     return {"picture": str(capacity_plan(plan)), "sentence": f"Number of slots: {said}."}

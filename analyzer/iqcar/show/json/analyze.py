@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.enums import Resource
+from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
 from iqcar.show.json.acting_rules import acting_rules_to_dict
 from iqcar.show.json.demand import demand_to_dict
@@ -130,7 +131,7 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Callable[[], Any]]:
         "demand": lambda: demand_to_dict(diagnosis),
         "aggressive_queries": lambda: _aggressive(diagnosis),
         "lost_by_owner": lambda: iter(
-            _each_record(diagnosis.by(settings.by)) if settings.by else ()
+            _each_record(losses_by_owner(diagnosis, settings.by)) if settings.by else ()
         ),
         "paths": lambda: _paths(diagnosis),
         "wasted_work": lambda: wasted_to_dict(diagnosis),

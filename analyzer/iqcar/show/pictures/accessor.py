@@ -11,7 +11,7 @@ from iqcar.tables import texts
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from iqcar.say.diagnosed import Diagnosed
+    from iqcar.diagnosis import Diagnosis
     from iqcar.show.pictures.timeline import Timeline
 
 
@@ -24,7 +24,7 @@ class Plots:
     chooses the dark look.
     """
 
-    def __init__(self, diagnosis: Diagnosed) -> None:
+    def __init__(self, diagnosis: Diagnosis) -> None:
         self._of = diagnosis
 
     def sankey(self, query: str | None = None, *, dark: bool = False) -> go.Figure:

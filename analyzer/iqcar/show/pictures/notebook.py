@@ -15,8 +15,8 @@ from iqcar.show.pictures.palette import query_colours
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from iqcar.diagnosis import Diagnosis
     from iqcar.say import Finding
-    from iqcar.say.diagnosed import Diagnosed
     from iqcar.show.pictures.blame_bar import Segment
 
 TEXT_WIDTH = 600
@@ -27,7 +27,7 @@ _NUMBER = "padding:4px 10px;text-align:right;white-space:nowrap;vertical-align:t
 _FAINT = "opacity:.75"
 
 
-def notebook_html(diagnosis: Diagnosed) -> str:
+def notebook_html(diagnosis: Diagnosis) -> str:
     """Write the verdict as HTML that stands alone: inline styles, everything from logs escaped."""
     verdict = find_verdict(diagnosis)
     colours = query_colours(diagnosis.tables.queries)

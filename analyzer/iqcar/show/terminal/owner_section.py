@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iqcar.base.formatting import breakdown, duration, percent, printable, short
-from iqcar.say.owner_losses import KIND_WORDS, owner_lines
+from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines
 from iqcar.show.terminal.layout import plain_table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def owner_section(diagnosis: Diagnosis) -> RenderableType | None:
     if not diagnosis.settings.by:
         return None
     lines, rest = owner_lines(
-        diagnosis.by(diagnosis.settings.by), max(3 * diagnosis.settings.top, 1)
+        losses_by_owner(diagnosis, diagnosis.settings.by), max(3 * diagnosis.settings.top, 1)
     )
     if not lines:
         return None

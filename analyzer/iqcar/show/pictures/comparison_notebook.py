@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from iqcar.base.formatting import duration, short, signed
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
+from iqcar.show.pictures.comparison_plots import ComparisonPlots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ def comparison_html(comparison: Comparison) -> str:
         parts.append("<p>Nothing changed.</p>")
     else:
         parts.append(_table(comparison))
-        parts.append(comparison.plot.waterfall().svg)
+        parts.append(ComparisonPlots(comparison).waterfall().svg)
     if comparison.doubts:
         doubts = "".join(f"<li>{_text(doubt)}</li>" for doubt in comparison.doubts[:MOST_DOUBTS])
         parts.append(f"<details><summary>What is doubtful</summary><ul>{doubts}</ul></details>")

@@ -1,0 +1,150 @@
+"""What ``import iqcar`` offers: steps whose results draw themselves and answer questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import pandas as pd
+
+from iqcar import diagnosis as data
+from iqcar import pipeline
+from iqcar.comparison import compare_sets
+from iqcar.comparison import comparison as compared
+from iqcar.diagnosis import Progress, WhatIfs
+from iqcar.model.waits.phases import phases_of
+from iqcar.papers.phase_model import most_likely_states
+from iqcar.replay.whatif.curves import read_curves
+from iqcar.replay.whatif.model import Model
+from iqcar.replay.whatif.plan_capacity import Plan
+from iqcar.replay.whatif.question import Question
+from iqcar.replay.whatif.removal_blame import RemovalBlame
+from iqcar.say.owner_losses import losses_by_owner
+from iqcar.show.pictures.accessor import Plots
+from iqcar.show.pictures.comparison_notebook import comparison_html
+from iqcar.show.pictures.comparison_plots import ComparisonPlots
+from iqcar.show.pictures.notebook import notebook_html
+from iqcar.show.pictures.shown_what_if import ShownWhatIf
+
+P = ParamSpec("P")
+Made = TypeVar("Made")
+Shown = TypeVar("Shown")
+
+STATE_FINDERS = {"merge": None, "hmm": most_likely_states}
+"""How phases are found: neighbours alike, or the paper's hidden Markov model."""
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis(data.Diagnosis):
+    """A diagnosis that draws itself in a notebook and answers what-if questions."""
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures as Plotly figures: ``diagnosis.plot.sankey("q39b")``, ``.matrix()`` and more."""
+        return Plots(self)
+
+    def by(self, grouping: str) -> pd.DataFrame:
+        """Sum lost time by whose queries lost it: :func:`iqcar.say.owner_losses.losses_by_owner`.
+
+        Parameters
+        ----------
+        grouping : str
+            ``user``, ``pool``, ``session``, ``application``, or a Spark property such as
+            ``spark.yarn.queue``.
+        """
+        return losses_by_owner(self, grouping)
+
+    def phases(self, method: str = "merge") -> pd.DataFrame:
+        """Phases of tasks that the plugin profiled: :func:`iqcar.model.waits.phases.phases_of`.
+
+        Parameters
+        ----------
+        method : str
+            ``merge`` or ``hmm`` (Intervention, §3).
+        """
+        if method not in STATE_FINDERS:
+            known = " or ".join(STATE_FINDERS)
+            raise ValueError(f"phases are found by {known}, not by {method!r}")
+        return phases_of(self.tables, STATE_FINDERS[method])
+
+    def with_curves(self, path: str) -> Diagnosis:
+        """Return the same with questions answered by own rates that ``iqcar experiment`` measured.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be read or is no such file.
+        """
+        return replace(self, curves=tuple(read_curves(path)))
+
+    @cached_property
+    def _what_ifs(self) -> WhatIfs:
+        return WhatIfs(self)
+
+    @property
+    def what_if_model(self) -> Model:
+        """The causal model of the run (:attr:`iqcar.diagnosis.WhatIfs.model`)."""
+        return self._what_ifs.model
+
+    def what_if(
+        self, question: Question | None = None, progress: Progress | None = None, **changes: Any
+    ) -> ShownWhatIf:
+        """Predict durations if something had been different: see :class:`iqcar.diagnosis.WhatIfs`.
+
+        >>> diagnosis.what_if(remove="etl_heavy", slots=+8)     # doctest: +SKIP
+        """
+        return _shown(self._what_ifs.answer(question, progress, **changes), ShownWhatIf)
+
+    def plan(
+        self,
+        *,
+        executors: Iterable[int] | None = None,
+        slots: Iterable[int] | None = None,
+        price: float | None = None,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """Predict the run with numbers of executors or slots: :class:`iqcar.diagnosis.WhatIfs`."""
+        return self._what_ifs.plan(executors=executors, slots=slots, price=price, progress=progress)
+
+    def blame_by_removal(self, wanted: str, progress: Progress | None = None) -> RemovalBlame:
+        """Find who made a query wait by replays without the others: Shapley values."""
+        return self._what_ifs.blame_by_removal(wanted, progress)
+
+    def _repr_html_(self) -> str:
+        """Show the verdict in a notebook: sentences, bars of blame, doubts."""
+        return notebook_html(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(compared.Comparison):
+    """A comparison that draws itself in a notebook."""
+
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Pictures: ``comparison.plot.waterfall()``, ``.stages("q5")``, ``.runs("q5")``, …"""
+        return ComparisonPlots(self)
+
+    def _repr_html_(self) -> str:
+        """Show totals, what differs and the largest changes in a notebook."""
+        return comparison_html(self)
+
+
+def _shown(made: Any, shown: Callable[..., Shown]) -> Shown:
+    """Return a dataclass as one with more methods."""
+    return shown(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+
+def _showing(step: Callable[P, Made], shown: Callable[..., Shown]) -> Callable[P, Shown]:
+    """Make a step return its result as a class with more methods."""
+
+    @wraps(step)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Shown:
+        return _shown(step(*args, **kwargs), shown)
+
+    return run
+
+
+diagnose = _showing(pipeline.diagnose, Diagnosis)
+compare = _showing(compare_sets.compare, Comparison)
