@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from iqcar.causes.topics import Topics
+from iqcar.causes.wasted import WastedWork
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
+from iqcar.replay import Expected
 from iqcar.replay.rule_effect.second_round import EarlierRound
+from iqcar.replay.whatif.curves import Curve
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.plan_capacity import Plan, plan_capacity
 from iqcar.replay.whatif.question import Question, ask
 from iqcar.replay.whatif.removal_blame import RemovalBlame, blame_by_removal
 from iqcar.replay.whatif.what_if import WhatIf, answer
-from iqcar.tables import texts
+from iqcar.rules import RejectedRule, Rule
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    import pandas as pd
-
     from iqcar.causes.blame.attribute import Blame
     from iqcar.causes.graph import IQCGraph
     from iqcar.causes.stragglers import Stragglers, TaskFeatures
-    from iqcar.causes.topics import Topics
-    from iqcar.causes.wasted import WastedWork
-    from iqcar.replay import Expected
-    from iqcar.replay.whatif.curves import Curve
-    from iqcar.rules import RejectedRule, Rule
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
-    Progress = Callable[[int, int], None]
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

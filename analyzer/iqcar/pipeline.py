@@ -5,22 +5,32 @@ event logs → tables → waits → RATP and blame → iQC-Graph → rules → r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.causes.graph import build_graph, weighing
-from iqcar.causes.stragglers import StragglerSettings, build_features, find_stragglers
+from iqcar.causes.graph import IQCGraph, build_graph, weighing
+from iqcar.causes.stragglers import (
+    Stragglers,
+    StragglerSettings,
+    TaskFeatures,
+    build_features,
+    find_stragglers,
+)
+from iqcar.causes.topics import Topics, TopicSettings
 from iqcar.causes.wasted import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
-from iqcar.enums import ImpactModel, QueryBy, SourceUsage
-from iqcar.logs import join_samples, read_logs
+from iqcar.enums import ImpactModel, QueryBy, Request, SourceUsage
+from iqcar.logs import ReadProgress, join_samples, read_logs
+from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.leave_out import without_faulty
+from iqcar.model.demand.device import Device
 from iqcar.model.doubts.diagnosis_doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
@@ -28,21 +38,9 @@ from iqcar.model.queries.owners import checked_grouping
 from iqcar.model.waits import measure_waits
 from iqcar.model.waits.by_query import sum_query_waits
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
+from iqcar.rules import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.causes.stragglers import Stragglers, TaskFeatures
-    from iqcar.causes.topics import Topics, TopicSettings
-    from iqcar.enums import Request
-    from iqcar.logs import ReadProgress
-    from iqcar.logs.find.log_parts import EventLog
-    from iqcar.model.demand.device import Device
-    from iqcar.rules import RulesFile
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 Given = TypeVar("Given")
 

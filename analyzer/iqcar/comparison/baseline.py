@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.measured_side import NODE_RUNS, NODES, QUERY_GRAPHS, Side
 from iqcar.comparison.query_settings import QUERY_SETTINGS
@@ -14,11 +15,7 @@ from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.comparison.side_facts import SideFacts
 from iqcar.enums import EVIDENCES
 from iqcar.errors import IqcarError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import TableSpec
+from iqcar.tables import TableSpec
 
 HEAD = b'{"iqcar_baseline":'
 """How a baseline begins; no event log does."""

@@ -7,22 +7,16 @@ included.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph, weighing
+from iqcar.comparison.compared_rows import ComparedRows
 from iqcar.enums import BlameKind, ImpactModel, Resource
-from iqcar.tables import NONE, TableSpec
-from iqcar.tables.arrays import known_or_zero, share_of, sum_by
+from iqcar.tables import NONE, Tables, TableSpec
+from iqcar.tables.arrays import Floats, known_or_zero, share_of, sum_by
 from iqcar.tables.declarations import declare
-
-if TYPE_CHECKING:
-    from iqcar.comparison.compared_rows import ComparedRows
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
 LEAST_GROWTH = 1.15
 """Growth of a source's work, or of its presence beside the target, from which it is named: blame

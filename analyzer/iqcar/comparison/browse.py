@@ -5,14 +5,11 @@ Spectroscope's browsing (CMU-PDL-10-107, sections 4.3 and 5.4).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 HIGH_VARIATION = 1.0
 """C² above which a category varies much (section 5.4): an exponential distribution has 1."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import CATEGORY_RUNS, MEASURES
+from iqcar.comparison.match import Matched
+from iqcar.comparison.measured_side import Side
 from iqcar.comparison.stage_cause import LEAST_DATA_RATIO
-from iqcar.tables.arrays import known_or_zero, share_of, sum_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.comparison.match import Matched
-    from iqcar.comparison.measured_side import Side
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of, sum_by
 
 
 def category_runs(sides: tuple[Side, Side], matched: Matched) -> pd.DataFrame:

@@ -8,28 +8,26 @@ over to that one. Of the settings that differ, only those whose symptom fits are
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES
 from iqcar.comparison.differences import Differences
 from iqcar.comparison.effects import FEW_RUNS
 from iqcar.comparison.hand_overs import HandOvers
+from iqcar.comparison.settings_difference import SettingDifference, Symptom
+from iqcar.comparison.side_means import SideMeans
 from iqcar.comparison.stage_cause import StageCause, seen, stage_causes
 from iqcar.enums import ChangeKind
 from iqcar.tables import texts
+from iqcar.tables.arrays import Flags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
-
-    import pandas as pd
-
-    from iqcar.comparison.settings_difference import SettingDifference, Symptom
     from iqcar.comparison.shared_cause import SharedCause
-    from iqcar.comparison.side_means import SideMeans
-    from iqcar.tables.arrays import Flags
 
 LEAST_SHARE = 0.1
 """Part of a query's change below which a cause is not listed."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import CHANGES
 from iqcar.comparison.effects import LEAST_EFFECT_MS
 from iqcar.enums import ChangeKind, Verdict
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
 
 
 class _Row(NamedTuple):

@@ -7,31 +7,29 @@ their runs and tells which differences are no chance.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar.comparison.compare_sets import compare_sides
-from iqcar.comparison.judged_effect import CONTROLS_OFF_PERCENT, RuleVerdict, judge_effect
+from iqcar.comparison.comparison import Comparison
+from iqcar.comparison.judged_effect import (
+    CONTROLS_OFF_PERCENT,
+    JudgedEffect,
+    RuleVerdict,
+    judge_effect,
+)
 from iqcar.comparison.measured_side import measure_side
 from iqcar.enums import Kind, MatchBy, RunBy, Verdict
-from iqcar.replay.loop.run import record
+from iqcar.replay.loop.run import Recording, record
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
-from iqcar.rules import QueryType, compile_rules, scheduler_rules
+from iqcar.rules import PoolPlan, QueryType, Rule, RulesFile, compile_rules, scheduler_rules
 from iqcar.rules.rule_identity import pools_of
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from iqcar.comparison.comparison import Comparison
-    from iqcar.comparison.judged_effect import JudgedEffect
-    from iqcar.replay.loop.run import Recording
-    from iqcar.rules import PoolPlan, Rule, RulesFile
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags, Floats
 
 
 class Applied(Kind):

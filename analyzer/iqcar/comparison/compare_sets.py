@@ -5,8 +5,8 @@ sides → matched categories → measures per run → effects → changes → ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,10 +29,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.pipeline import read
 from iqcar.tables import Tables, texts
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Given = Tables | Side | str | Path | Sequence[str | Path]
+Given = Tables | Side | str | Path | Sequence[str | Path]
 
 MARGIN = 0.05
 """Relative change of time that is none: equal runs differ by it often."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.recorded_parts import without_unlike
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.measured_side import Side
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 class ComparedRows(NamedTuple):

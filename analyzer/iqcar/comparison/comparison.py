@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import duration, percent
 from iqcar.comparison.blame_change import BLAME_CHANGES, blame_change
+from iqcar.comparison.browse import Density
 from iqcar.comparison.compared_rows import compared_rows
 from iqcar.comparison.gate import Gate, check_gate
+from iqcar.comparison.run_parameters import Explanation
+from iqcar.comparison.side_facts import SideFacts
 from iqcar.enums import Verdict
 from iqcar.errors import UsageError
 from iqcar.tables import texts
+from iqcar.tables.arrays import Flags, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.comparison.browse import Density
     from iqcar.comparison.differences import Differences
     from iqcar.comparison.measured_side import Side
-    from iqcar.comparison.run_parameters import Explanation
-    from iqcar.comparison.side_facts import SideFacts
-    from iqcar.tables.arrays import Flags, Ints
 
 
 @dataclass(frozen=True)

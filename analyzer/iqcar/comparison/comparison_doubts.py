@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from iqcar.comparison.effects import FAMILIES
 from iqcar.comparison.judged_effect import loads_differ
 from iqcar.comparison.recorded_parts import unlike_doubt
+from iqcar.tables.arrays import Flags
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.measured_side import Side
-    from iqcar.tables.arrays import Flags
 
 SHORT_RUN = 0.5
 """Share of the queries of the fullest run below which a run is called short."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from iqcar.base.formatting import duration, short
-from iqcar.comparison.comparison import relative
+from iqcar.comparison.comparison import Comparison, relative
+from iqcar.comparison.side_facts import SideFacts
 from iqcar.enums import ChangeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.comparison.comparison import Comparison
-    from iqcar.comparison.side_facts import SideFacts
 
 MOST_NAMED = 5
 """Queries without a verdict, hosts and settings that are named; the rest is counted."""

@@ -6,19 +6,15 @@ The devices of hosts are fitted from at most a few thousand tasks, so that they 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from iqcar.comparison.compared_rows import ComparedRows
 from iqcar.enums import Request
 from iqcar.model.waits import launch_wait, wait_column
-from iqcar.tables.arrays import known_or_zero
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.comparison.compared_rows import ComparedRows
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero
 
 ENOUGH_TASKS = 50_000
 """Tasks of a side below which more are kept than ran beside the queries: the devices are estimated

@@ -8,21 +8,18 @@ equally well and a tree has to pick one: each node therefore names the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.errors import UsageError
+from iqcar.tables.arrays import Flags, Floats, Ints
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from iqcar.tables.arrays import Flags, Floats, Ints
-
-    Show = Callable[[str, float | str], str]
+Show = Callable[[str, float | str], str]
 
 MOST_DEPTH = 3
 """Questions on a path at most: runs that pass more are too few to say anything."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from iqcar.comparison.settings_difference import SettingDifference, setting_differences
+from iqcar.comparison.settings_difference import SettingDifference, Symptom, setting_differences
 from iqcar.enums import ChangeKind
 
 if TYPE_CHECKING:
-    from iqcar.comparison.settings_difference import Symptom
     from iqcar.comparison.side_facts import SideFacts
 
 OF_THE_VERSION = (

@@ -6,23 +6,17 @@ the last two, so a change of work counts where the time that it stands for chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.comparison.comparison_tables import EFFECTS, PART_NAMES
-from iqcar.comparison.shrunken_t import Prior, judge
-from iqcar.comparison.side_means import side_means
+from iqcar.comparison.shrunken_t import Prior, Verdicts, judge
+from iqcar.comparison.side_means import SideMeans, side_means
 from iqcar.enums import VERDICTS, Verdict
-from iqcar.tables.arrays import known_or_zero, share_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.comparison.shrunken_t import Verdicts
-    from iqcar.comparison.side_means import SideMeans
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of
 
 LEAST_EFFECT_MS = 50.0
 """Change of a mean below which nothing is reported: a planned collection of garbage takes more."""

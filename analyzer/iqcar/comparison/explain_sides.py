@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.blame_change import blame_change
 from iqcar.comparison.causes import (
@@ -15,24 +14,18 @@ from iqcar.comparison.causes import (
     explain_changes,
     without_chance,
 )
-from iqcar.comparison.compared_rows import compared_rows
+from iqcar.comparison.compared_rows import ComparedRows, compared_rows
 from iqcar.comparison.comparison_tables import CHANGE_CAUSES, PART_NAMES
 from iqcar.comparison.concurrent_rows import concurrent_rows
+from iqcar.comparison.differences import Differences
+from iqcar.comparison.match import Matched
+from iqcar.comparison.measured_side import Side
 from iqcar.comparison.query_settings import own_differences
 from iqcar.comparison.shared_cause import per_byte, shared_cause
+from iqcar.comparison.side_means import SideMeans
 from iqcar.comparison.stage_cause import LEAST_PARTITIONS_RATIO, PART_RESOURCE
 from iqcar.tables import texts
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.comparison.compared_rows import ComparedRows
-    from iqcar.comparison.differences import Differences
-    from iqcar.comparison.match import Matched
-    from iqcar.comparison.measured_side import Side
-    from iqcar.comparison.side_means import SideMeans
-    from iqcar.tables.arrays import Flags, Ints
+from iqcar.tables.arrays import Flags, Ints, share_of
 
 
 def explain_sides(

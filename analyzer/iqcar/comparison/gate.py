@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from iqcar.base.formatting import duration
@@ -11,8 +12,6 @@ from iqcar.errors import UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.comparison.comparison import Comparison
 
 

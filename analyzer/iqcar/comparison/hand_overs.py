@@ -8,13 +8,12 @@ something changed by itself (an absorbing chain).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from iqcar.enums import ChangeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from iqcar.comparison.stage_cause import StageCause
 
 STEPS = 20

@@ -7,24 +7,22 @@ the most alike labels of those left over.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import CATEGORIES
 from iqcar.enums import MatchBy
 from iqcar.errors import UsageError
 from iqcar.tables import NONE, texts
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pandas as pd
-
     from iqcar.comparison.measured_side import Side
-    from iqcar.tables.arrays import Ints
 
 LEAST_LIKENESS = 0.6
 """Likeness of two plans from which they are one query: half tables, half operators in common; of

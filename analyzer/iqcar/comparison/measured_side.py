@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,11 @@ from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.side_facts import SideFacts, side_facts
 from iqcar.comparison.stage_graph_key import StageGraph, graph_keys, number_alike, stage_graph
 from iqcar.comparison.stage_parts import python_cpu, stage_parts
+from iqcar.enums import RunBy
 from iqcar.model.waits import measure_waits
-from iqcar.tables import TableSpec, recurring_queries, texts
-from iqcar.tables.arrays import known_or_zero, share_of, sum_by
+from iqcar.tables import Tables, TableSpec, recurring_queries, texts
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
 from iqcar.tables.declarations import declare
-
-if TYPE_CHECKING:
-    from iqcar.enums import RunBy
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 NODES = TableSpec(
     "nodes",

@@ -5,24 +5,21 @@ A query runs with what its session had set (``spark.conf.set``), else with its a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from iqcar.comparison.match import Matched
 from iqcar.comparison.settings_difference import SettingDifference, setting_differences
 from iqcar.comparison.side_facts import OF_ONE_APPLICATION
-from iqcar.tables import NONE, TableSpec, texts
+from iqcar.tables import NONE, Tables, TableSpec, texts
+from iqcar.tables.arrays import Ints
 from iqcar.tables.declarations import declare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import pandas as pd
-
-    from iqcar.comparison.match import Matched
     from iqcar.comparison.measured_side import Side
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
 
 QUERY_SETTINGS = TableSpec(
     "query_settings",

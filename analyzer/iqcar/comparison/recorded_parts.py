@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from iqcar.comparison.match import Matched
 from iqcar.enums import EVIDENCES
 from iqcar.model.waits import (
     IN_TASK_REQUESTS,
@@ -19,16 +22,11 @@ from iqcar.model.waits import (
     evidence_column,
     wait_column,
 )
-from iqcar.tables.arrays import positive_or_zero, share_of, sum_by
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, positive_or_zero, share_of, sum_by
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from iqcar.comparison.match import Matched
     from iqcar.comparison.measured_side import Side
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 TASK_PARTS = ("compute_ms", "gc_ms", *(wait_column(request) for request in IN_TASK_REQUESTS))
 """Columns of waits that are parts of a stage by the same name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,10 @@ import numpy as np
 
 from iqcar.enums import ChangeKind
 from iqcar.tables import NONE
+from iqcar.tables.arrays import Flags
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.comparison.comparison import Comparison
-    from iqcar.tables.arrays import Flags
 
 STRUCTURAL = (ChangeKind.STRUCTURE, ChangeKind.ADDED, ChangeKind.REMOVED)
 """Kinds that times play no part in."""

@@ -5,6 +5,7 @@ What tasks did (bytes, spill, each part of the time), partitions, hosts, Spark v
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,8 +19,6 @@ from iqcar.errors import UsageError
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.comparison.comparison import Comparison
     from iqcar.comparison.measured_side import Side
 

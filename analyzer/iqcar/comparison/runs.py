@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.base.formatting import HOUR_MS
 from iqcar.enums import RunBy
 from iqcar.model.waits.shared_cluster import clusters_of
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, Ints
 
 
 def runs_of_queries(tables: Tables, run_by: RunBy) -> Ints:

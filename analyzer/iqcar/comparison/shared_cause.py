@@ -6,23 +6,18 @@ host, or everywhere in the same part of the tasks' time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.blame_change import LEAST_GROWTH
+from iqcar.comparison.compared_rows import ComparedRows
 from iqcar.enums import Resource
 from iqcar.model.waits import IN_TASK_REQUESTS, wait_column
 from iqcar.tables import texts
-from iqcar.tables.arrays import known_or_zero, positive_or_zero, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
-
-    from iqcar.comparison.compared_rows import ComparedRows
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, positive_or_zero, sum_by
 
 SAME_WAY = 0.75
 """Share of the stages that must have changed in the same direction."""

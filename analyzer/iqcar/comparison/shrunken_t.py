@@ -9,18 +9,14 @@ p-values are adjusted for the number of categories (Benjamini & Hochberg 1995).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.comparison.student_t import digamma, t_quantile, t_tail, trigamma
 from iqcar.enums import VERDICTS, Verdict
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 LEAST_SD = 1e-3
 """Standard deviation of a log value that runs are taken to have at least: recorded times are whole

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from iqcar.enums import InputStatus
 from iqcar.model.demand.outside_load import outside_load
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags
-
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags
 
 OF_ONE_APPLICATION = (
     *("spark.app.", "spark.driver.host", "spark.driver.port", "spark.driver.appUIAddress"),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import MEASURES
-from iqcar.tables.arrays import known_or_zero, share_of, sum_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of, sum_by
 
 
 class SideMeans(NamedTuple):

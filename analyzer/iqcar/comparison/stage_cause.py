@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import duration, signed, size
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.settings_difference import Symptom
+from iqcar.comparison.side_means import SideMeans
 from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
 from iqcar.model.waits import wait_column
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.shared_cause import SharedCause
-    from iqcar.comparison.side_means import SideMeans
 
 LEAST_DATA_RATIO = 1.1
 """Ratio of bytes read from which a stage that changed the same way has other data."""

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import known_or_zero, sum_by
 
 if TYPE_CHECKING:
     from iqcar.comparison.measured_side import QueryStages
-    from iqcar.tables import Tables
 
 SCAN, SEPARATOR = "Scan ", "; "
 """How operators that read a table begin, and what stands between the operators of a label."""

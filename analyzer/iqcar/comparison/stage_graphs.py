@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from iqcar.comparison.match import Matched
 from iqcar.comparison.structures import structures
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.comparison.match import Matched
     from iqcar.comparison.measured_side import Side
 
 

@@ -7,22 +7,24 @@ possible. Before the last launch that is a lack of slots, after it the tail.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.query_path import stage_times
 from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.enums import Request
 from iqcar.model.waits import wait_column
-from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero, share_of, sum_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import (
+    Floats,
+    Ints,
+    known_or_zero,
+    most_at_once,
+    positive_or_zero,
+    share_of,
+    sum_by,
+)
 
 
 def stage_parts(tables: Tables, waits: pd.DataFrame) -> Floats:

@@ -6,19 +6,14 @@ counts of requests: the sides of a comparison rarely have equally many runs, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from iqcar.tables import TableSpec
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.tables.declarations import declare
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.tables.arrays import Floats, Ints
 
 MAJORITY = 0.5
 """Share of a side's runs above which a graph is that side's own."""

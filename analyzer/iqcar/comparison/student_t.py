@@ -7,14 +7,13 @@ slow down the start of every command. Relative errors against SciPy are below 1e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.tables.arrays import Floats
 
 SHIFT = 12

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.comparison.browse import Density, density, variation
 from iqcar.tables import TableSpec
+from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.declarations import declare
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.comparison import Comparison
     from iqcar.comparison.measured_side import Side
-    from iqcar.tables.arrays import Floats, Ints
 
 VARIATION = TableSpec(
     "variation",

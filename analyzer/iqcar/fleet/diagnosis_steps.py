@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from iqcar.enums import QueryBy
 from iqcar.errors import UsageError
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.steps import groups
@@ -14,17 +17,11 @@ from iqcar.fleet.transport import rows_of
 from iqcar.logs.leave_out import without_faulty
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.pipeline import diagnose
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pandas as pd
-
-    from iqcar.enums import QueryBy
     from iqcar.fleet.shared_hosts import SharedDevices
     from iqcar.fleet.steps import Group
-    from iqcar.tables import Tables
 
 ANSWERS = "answers"
 """Kind of the rows that hold answers."""

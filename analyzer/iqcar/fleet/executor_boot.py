@@ -6,10 +6,8 @@ nothing of iqcar, and only the standard library and pyspark inside its functions
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 MISSING = "iqcar-on-an-executor"
 """Marks what went wrong in a worker before any of iqcar's code could run."""

@@ -7,18 +7,14 @@ driver then leaves these applications out and starts again from the tables.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.leave_out import leave_out
+from iqcar.tables import Tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import TypeVar
-
-    from iqcar.tables import Tables
-
-    Part = TypeVar("Part")
+Part = TypeVar("Part")
 
 
 class FaultsError(IqcarError):

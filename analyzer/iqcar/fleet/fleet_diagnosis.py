@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +21,12 @@ from iqcar.fleet.shared_times import MOST_TASKS, Cut, Ran, meeting_groups
 from iqcar.fleet.shuffle import AT_ONCE, at_one_place
 from iqcar.fleet.spark_progress import watched
 from iqcar.fleet.transport import objects, stepped
-from iqcar.logs.find.locate import EventLog, locate
+from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.leave_out import leave_out
 from iqcar.tables import SPECS, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from iqcar.fleet.send_code import Shipped
-    from iqcar.logs.find.locate import Unreadable
 
 _HEAVY = tuple(spec.name for spec in SPECS if spec.name not in OUTLINED)
 

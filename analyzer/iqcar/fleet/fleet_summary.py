@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.stragglers.straggler_counts import by_cause
-from iqcar.diagnosis import Settings
+from iqcar.diagnosis import Diagnosis, Settings
 from iqcar.fleet.fleet_diagnosis import diagnose_on_spark
 from iqcar.fleet.shared_times import MOST_TASKS
 from iqcar.say import all_doubts
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from iqcar.diagnosis import Diagnosis
     from iqcar.fleet.shared_times import Cut
-    from iqcar.tables import Tables
 
 MOST = 100
 """Rows of a list of queries, sources or pairs that a summary keeps: those with the largest loss."""

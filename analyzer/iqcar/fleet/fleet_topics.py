@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,15 @@ from iqcar.causes.stragglers import FEATURE_LIST
 from iqcar.causes.stragglers.clock_offsets import clock_doubts
 from iqcar.causes.stragglers.host_features import sample_doubts
 from iqcar.causes.stragglers.labels import labels_of
-from iqcar.causes.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
+from iqcar.causes.topics import (
+    JobLook,
+    Tally,
+    Topics,
+    TopicSettings,
+    metric_names,
+    share_kept,
+    topics_from,
+)
 from iqcar.enums import QueryBy
 from iqcar.fleet import steps
 from iqcar.fleet.faults import FaultsError
@@ -29,14 +38,10 @@ from iqcar.logs.find.locate import EventLog, locate
 from iqcar.logs.leave_out import without_faulty
 from iqcar.model.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from iqcar.causes.topics import JobLook, Topics
     from iqcar.fleet.send_code import Shipped
-    from iqcar.tables import Tables
 
 
 def topics_on_spark(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from iqcar.fleet.packing import pack_by_size
 from iqcar.fleet.transport import stepped
-from iqcar.logs.find.locate import EventLog
+from iqcar.logs.find.locate import EventLog, Unreadable
 from iqcar.logs.ingest import failed
 from iqcar.logs.merge import columns_of, merge_columns
+from iqcar.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import ExitStack
-
     from iqcar.fleet.send_code import Shipped
     from iqcar.fleet.steps import Outline
-    from iqcar.logs.find.locate import Unreadable
-    from iqcar.tables import Tables
 
 
 def read_on_spark(

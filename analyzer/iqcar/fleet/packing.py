@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 ENOUGH_BYTES = 32_000_000
 """Stored bytes that are worth a task: they take about a second, and a task 0.02 s of Java beside

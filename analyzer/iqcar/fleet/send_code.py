@@ -8,17 +8,15 @@ import pickle
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.fleet import executor_boot
 from iqcar.fleet.session import is_local
 from iqcar.logs.text.shared_data import SHARED, shared_file
 from iqcar.rules.vocabulary.data_files import rules_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOURCES, COMPILED = (".py", ".json"), (".nbi", ".nbc")

@@ -6,14 +6,12 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet.executor_boot import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGES = ("pyspark", "pyarrow")
 """What the driver needs beyond iqcar's own dependencies; so do the executors."""

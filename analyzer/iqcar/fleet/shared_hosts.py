@@ -6,10 +6,11 @@ together. So the groups send a sample of the load of their tasks, and receive th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
 from iqcar.causes.blame.ratp import TaskColumns
@@ -17,17 +18,10 @@ from iqcar.causes.blame.schedule import Agenda
 from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.contention import ENOUGH_BYTES, usable
+from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import LEAST, fit_sampled
 from iqcar.model.demand.load import Load
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.model.demand.device import Device
-    from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 
 
 @dataclass(frozen=True)

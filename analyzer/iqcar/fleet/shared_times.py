@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.fleet.packing import together
-from iqcar.logs.merge import hosts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from iqcar.logs.merge import Columns
+from iqcar.logs.merge import Columns, hosts_of
 
 HOUR_MS = 3_600_000.0
 MOST_TASKS = 1_000_000

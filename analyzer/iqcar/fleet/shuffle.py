@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.fleet.packing import even_shares, in_rounds, together
 from iqcar.fleet.steps import TABLES
 from iqcar.logs.merge import hosts_of, row_count
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
     from iqcar.fleet.steps import Outline
-    from iqcar.tables.arrays import Ints
 
 TASKS_PER_PARTITION = 200_000
 """Tasks whose jobs one Spark task looks at, or diagnoses: a second's work."""

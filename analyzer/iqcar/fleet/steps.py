@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -14,30 +15,25 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.stragglers import StragglerSettings, build_features
 from iqcar.causes.stragglers.clock_offsets import clock_offsets
 from iqcar.causes.stragglers.host_features import untold_tasks
-from iqcar.causes.topics import Jobs, Tally, look_at_job
+from iqcar.causes.topics import Job, JobLook, Jobs, Tally, Topics, TopicSettings, look_at_job
 from iqcar.causes.topics.blame_of_topics import blamed_for
 from iqcar.causes.topics.topic_of_straggler import straggler_topics
+from iqcar.enums import QueryBy
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.shared_hosts import HostLoads
 from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack, whole
+from iqcar.logs.find.locate import EventLog
 from iqcar.logs.ingest import ingest
 from iqcar.logs.leave_out import leave_out
-from iqcar.logs.merge import columns_of, merge_columns, row_count
+from iqcar.logs.merge import Columns, columns_of, merge_columns, row_count
 from iqcar.model.queries.identify import identify
 from iqcar.model.waits import measure_waits
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from iqcar.causes.topics import Job, JobLook, Topics, TopicSettings
-    from iqcar.enums import QueryBy
     from iqcar.fleet.shared_hosts import SharedDevices
-    from iqcar.logs.find.locate import EventLog
-    from iqcar.logs.merge import Columns
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
 
 OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
 LOADS, SOURCES = "loads", "sources"

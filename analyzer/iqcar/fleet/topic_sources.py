@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
+from iqcar.enums import QueryBy
 from iqcar.fleet.shared_hosts import shared_devices
 from iqcar.fleet.steps import LOADS, SOURCES, Asked
 from iqcar.fleet.transport import objects, stepped
+from iqcar.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from iqcar.causes.topics import Topics
-    from iqcar.enums import QueryBy
     from iqcar.fleet.send_code import Shipped
-    from iqcar.tables import Tables
 
 
 def sources_on_spark(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pandas as pd
 from cramjam import lz4
 
 from iqcar.fleet.faults import FaultsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 PIECE_BYTES = 8 << 20
 """Bytes of an object that one row holds (8 MiB), before they are compressed: a batch of sixteen is

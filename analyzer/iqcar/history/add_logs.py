@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,12 +34,8 @@ from iqcar.logs.log_summary import Peek, peek
 from iqcar.pipeline import diagnose, read
 from iqcar.tables import texts
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    Rows = dict[str, pd.DataFrame]
-    Progress = Callable[[int, int], None]
+Rows = dict[str, pd.DataFrame]
+Progress = Callable[[int, int], None]
 
 WRITE_EVERY_S = 60.0
 """Rows are written at the latest after so long."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from iqcar.enums import BlameKind
 from iqcar.errors import UsageError
-from iqcar.history.store_views import asked, start_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.history.store_views import Asked
-    from iqcar.history.stored_files import Store
+from iqcar.history.store_views import Asked, asked, start_of
+from iqcar.history.stored_files import Store
 
 PERIODS = ("day", "week", "month", "all")
 OWNERS = ("query", "user", "pool", "session", "application", "cluster")

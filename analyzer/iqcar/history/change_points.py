@@ -8,14 +8,12 @@ inside the segments: by few of them where Cantelli's inequality says that all wo
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.tables.arrays import Floats
 from iqcar.tables.compiled import count_steps, kernel
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats
 
 LEAST = 3
 """Runs on each side of a change at least."""

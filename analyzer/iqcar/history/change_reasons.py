@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,6 @@ from iqcar.base.formatting import duration, printable, resource_name, short
 from iqcar.enums import BlameKind, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.history.store_views import Asked
 
     Sides = tuple[pd.DataFrame, pd.DataFrame]

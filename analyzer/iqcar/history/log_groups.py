@@ -6,14 +6,14 @@ and last lines of their logs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from iqcar.logs.find.log_parts import EventLog
 
-    from iqcar.logs.find.log_parts import EventLog
+if TYPE_CHECKING:
     from iqcar.logs.log_summary import Peek
 
 MOST_LOGS = 40

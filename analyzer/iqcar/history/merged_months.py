@@ -11,21 +11,16 @@ from __future__ import annotations
 import calendar
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from iqcar.history.file_names import NO_DAY, new_batch, this_month
+from iqcar.history.file_names import NO_DAY, Part, StoredFile, new_batch, this_month
 from iqcar.history.replaced_files import note_replaced, replaced_parts, unfinished
 from iqcar.history.sound_files import sound_files
 from iqcar.history.store_views import Asked
+from iqcar.history.stored_files import Store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from iqcar.history.file_names import Part, StoredFile
-    from iqcar.history.stored_files import Store
 
 ENOUGH_BYTES = 16_000_000
 """What an addition or merger wrote of a month is left as it is if it is as large."""

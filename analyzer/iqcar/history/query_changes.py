@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,15 +16,11 @@ from iqcar.history.change_points import ALPHA, LEAST, change_points
 from iqcar.history.change_reasons import change_reasons
 from iqcar.history.recurring_query import find_fingerprint, runs_of
 from iqcar.history.store_views import Asked, asked
+from iqcar.history.stored_files import Store
 from iqcar.tables import texts
+from iqcar.tables.arrays import Floats
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.history.stored_files import Store
-    from iqcar.tables.arrays import Floats
-
-    Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 MARGIN = 0.1
 """Relative change of the median that is none."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
 
 from iqcar.base.formatting import duration, short
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.history.store_views import LABEL, asked
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.history.store_views import Asked
-    from iqcar.history.stored_files import Store
+from iqcar.history.store_views import LABEL, Asked, asked
+from iqcar.history.stored_files import Store
 
 _NEAR = 8
 """Names that are suggested for a query that is not there."""

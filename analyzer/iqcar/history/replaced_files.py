@@ -8,15 +8,13 @@ removed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from iqcar.history.file_names import BATCH, cluster_folder
+from iqcar.history.file_names import BATCH, Part, cluster_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from iqcar.history.file_names import Part
     from iqcar.history.stored_files import Store
     from iqcar.tables import TableSpec
 

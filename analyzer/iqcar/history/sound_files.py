@@ -6,21 +6,18 @@ nobody's making. What is asked is answered from the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from iqcar.history.file_names import NO_DAY
+from iqcar.history.file_names import NO_DAY, StoredFile
 from iqcar.history.stored_tables import APPLICATIONS
 from iqcar.logs.text.redact import redact_text
-from iqcar.tables import LAST_PLAUSIBLE_MS
+from iqcar.tables import LAST_PLAUSIBLE_MS, TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from duckdb import DuckDBPyConnection
 
-    from iqcar.history.file_names import StoredFile
     from iqcar.history.stored_files import Store
-    from iqcar.tables import TableSpec
 
 _PARQUET = {"str": "BYTE_ARRAY", "float64": "DOUBLE", "int64": "INT64", "bool": "BOOLEAN"}
 """How Parquet calls the types of columns."""

@@ -6,25 +6,24 @@ Only the last addition of each application counts, and only rows whose addition 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.history.cluster_name import bounded_cluster
 from iqcar.history.file_names import Part, part_of
 from iqcar.history.stored_files import Store, open_store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.tables import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
-
-    from iqcar.tables import TableSpec
 
 LABEL = "coalesce(nullif(q.family, ''), nullif(q.name, ''), q.query_id)"
 """What a query q is called, in SQL."""

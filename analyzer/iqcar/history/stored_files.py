@@ -15,26 +15,31 @@ import io
 import json
 import re
 import uuid
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from iqcar.base.formatting import printable
 from iqcar.errors import IqcarError, UsageError
-from iqcar.history.file_names import cluster_folder, folder_of, in_range, named_file
+from iqcar.history.file_names import (
+    Part,
+    StoredFile,
+    cluster_folder,
+    folder_of,
+    in_range,
+    named_file,
+)
 from iqcar.history.sound_files import first_line, quoted, sound_files
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 from iqcar.logs.text.redact import redact_text
+from iqcar.tables import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-
-    import pandas as pd
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
-
-    from iqcar.history.file_names import Part, StoredFile
-    from iqcar.tables import TableSpec
 
 MARK = "iqcar-history.json"
 """The file that tells a store from any other folder."""

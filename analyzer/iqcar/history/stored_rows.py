@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,14 +24,11 @@ from iqcar.history.stored_tables import (
 )
 from iqcar.model.queries.owners import owners
 from iqcar.tables import NONE, texts
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from iqcar.diagnosis import Diagnosis
-    from iqcar.tables.arrays import Floats, Ints
 
     Rows = dict[str, pd.DataFrame]
 

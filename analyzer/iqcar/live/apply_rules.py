@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.rule_effect import EndedRuns, MeasuredEffect
@@ -11,27 +12,20 @@ from iqcar.live.rule_journal import append_line, decision_line, effect_line, eve
 from iqcar.live.rule_loop import (
     NEW_SHARE,
     Action,
+    Change,
     Evidence,
     Limits,
     LoopState,
     Proposal,
     step,
 )
-from iqcar.live.rule_writer import EditedElsewhereError
-from iqcar.rules import recorded_scheduler, scheduler_rules
+from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
+from iqcar.rules import Rule, recorded_scheduler, scheduler_rules
 from iqcar.rules.outlook import Outlook
 from iqcar.rules.propose_rules import MIN_LOST_MS
-from iqcar.rules.rule_identity import key_of
+from iqcar.rules.rule_identity import Key, key_of
 from iqcar.rules.rule_need import needs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.live.rule_loop import Change
-    from iqcar.live.rule_writer import RuleWriter
-    from iqcar.rules import Rule
-    from iqcar.rules.rule_identity import Key
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 WINS = (Outlook.HELPS.value, Outlook.UNSURE.value)
 """Outlooks of a rule that won in a window. One within the replay's own error counts, too: only a

@@ -6,18 +6,13 @@ recorded profile, else in proportion of time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from iqcar.tables import NONE
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Floats, share_of, sum_by
 
 _TIMES = {
     "applications": ("start_ms", "end_ms"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,9 +22,6 @@ from iqcar.live.follow import News
 from iqcar.logs.decode.streams import CHUNK_BYTES, why
 from iqcar.logs.events.lines import LineSplitter, LineTally
 from iqcar.logs.find.log_parts import EventLog, LogPart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEME = "spark-live://"
 TOKEN = "IQCAR_LIVE_TOKEN"  # noqa: S105

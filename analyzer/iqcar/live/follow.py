@@ -7,8 +7,8 @@ come yet is kept back, and so is compressed data that cannot be decoded yet.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.logs.decode.growing import GrowingDecoder
@@ -18,9 +18,6 @@ from iqcar.logs.find.layouts import COMPACT, IN_PROGRESS, rolling_index
 from iqcar.logs.find.locate import EventLog, LogPart, Unreadable, locate
 from iqcar.logs.find.remote import forget_listings, is_url
 from iqcar.logs.find.storage import open_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 OVERLAP_BYTES = 256
 """Stored bytes before the place to read on from that are read again: if they are others, the log

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from math import inf, isfinite, nan
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -17,11 +16,8 @@ import numpy as np
 from iqcar.logs.collect import Collector
 from iqcar.logs.events.task_structs import NOT_FITTING
 from iqcar.logs.forget import Forgotten, copy_since, forget, forget_oldest
-from iqcar.logs.tasks.task_lines import NUMBERS, TaskDecoder
+from iqcar.logs.tasks.task_lines import NUMBERS, TaskBlock, TaskDecoder
 from iqcar.tables import LAST_PLAUSIBLE_MS
-
-if TYPE_CHECKING:
-    from iqcar.logs.tasks.task_lines import TaskBlock
 
 MOST_OPEN = 20_000
 """Jobs, stages or SQL executions kept that have not ended (20,000); hardly a thousand

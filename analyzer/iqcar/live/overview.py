@@ -6,20 +6,16 @@ The terminal, the lines of JSON and the page show the same rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.base.limits import MOST_BLAMED
 from iqcar.causes.stragglers import StragglerSettings
+from iqcar.live.window import Window
 from iqcar.say.blamed import Blamed, find_blamed, fold_blamed
 from iqcar.say.query_names import QueryNames
 from iqcar.tables import texts
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from iqcar.live.window import Window
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 LEAST_ENDED = 3
 """Tasks of a stage that must have succeeded before one that runs is compared with their median."""

@@ -7,19 +7,17 @@ launched. What a rule gains is then how much earlier those tasks would have got 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.replay import predict
-from iqcar.rules import scheduler_rules
+from iqcar.rules import Rule, scheduler_rules
+from iqcar.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from iqcar.causes.graph import IQCGraph
-    from iqcar.rules import Rule
-    from iqcar.tables import Tables
 
 
 def predicted_rules(

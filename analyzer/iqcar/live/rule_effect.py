@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from iqcar.comparison.judged_effect import RuleVerdict, judge_effect
 from iqcar.model.demand.outside_load import outside_load
+from iqcar.rules import Rule
 from iqcar.rules.outlook import SLOWER_SHARE
 from iqcar.rules.rule_need import victims_of
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from iqcar.rules import Rule
-    from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 
 KEPT_MS = 3_600_000.0
 """Runs that ended longer ago say nothing of the cluster as it is."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from iqcar.base.files.derived import open_to_append
 from iqcar.base.files.json_text import json_bytes
 from iqcar.errors import IqcarError
+from iqcar.live.rule_loop import Change, Evidence
+from iqcar.rules import Rule
 
 if TYPE_CHECKING:
     from iqcar.live.rule_effect import MeasuredEffect
-    from iqcar.live.rule_loop import Change, Evidence
-    from iqcar.rules import Rule
 
 _OF_RULE = ("rule-type", "query-type", "rule-value", "fingerprint", "query_name", "resource")
 

@@ -18,6 +18,7 @@ ways:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_identity import Key, key_of, opposite, stands_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from iqcar.rules.rule_need import Need
 
 HOUR_MS = 3_600_000.0

@@ -8,22 +8,25 @@ what its successor restores.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from iqcar.base.files.derived import write_derived
 from iqcar.errors import IqcarError
-from iqcar.rules import PoolPlan, Recorded, RulesFile, compile_rules, dump_rules, parse_rules_file
+from iqcar.rules import (
+    Pool,
+    PoolPlan,
+    Recorded,
+    Rule,
+    RulesFile,
+    compile_rules,
+    dump_rules,
+    parse_rules_file,
+)
 from iqcar.rules.pool_names import PREFIX
 from iqcar.rules.rule_file import MAX_FILE_BYTES
-from iqcar.rules.rule_identity import key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.rules import Pool, Rule
-    from iqcar.rules.rule_identity import Key
+from iqcar.rules.rule_identity import Key, key_of
 
 STOP, BEFORE = ".stop", ".before"
 """Endings of the files beside the rules file: the kill switch, and the rules of before."""

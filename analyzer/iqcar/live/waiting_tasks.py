@@ -7,17 +7,13 @@ a running application would be missing until they are over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from iqcar import tables as tb
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iqcar.tables.arrays import Flags, Ints
+from iqcar.tables.arrays import Flags, Ints
 
 MOST_WAITING = 20_000
 """Waiting tasks that get a row; of more, each stage gets its share."""

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError
 from iqcar.live.driver_stream import SCHEME, DriverTail
 from iqcar.live.follow import LogTail, find_log
 from iqcar.live.growing_log import GrowingLog
-from iqcar.live.window import window_of
+from iqcar.live.window import Window, window_of
 from iqcar.logs.collect import NotAnEventLogError
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.input_status import nothing_read
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from iqcar.diagnosis import Settings
-    from iqcar.live.window import Window
 
 MOST_NOTES = 20
 """Notes kept, the last ones."""

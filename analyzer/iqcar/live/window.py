@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.diagnosis import Diagnosis, Settings
 from iqcar.live.cut_tables import cut_before
+from iqcar.live.growing_log import GrowingLog
 from iqcar.live.waiting_tasks import MOST_WAITING, until_now, waiting_by_stage
+from iqcar.logs.events.lines import LineTally
+from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.forget import Forgotten
 from iqcar.logs.ingest import tables_of
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.pipeline import diagnose
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis, Settings
-    from iqcar.live.growing_log import GrowingLog
-    from iqcar.logs.events.lines import LineTally
-    from iqcar.logs.find.log_parts import EventLog
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Ints
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -26,18 +27,13 @@ from iqcar.logs.events.job_state import Executor, Job, JobsOfStages, Stage
 from iqcar.logs.events.known_plans import LEAST_BYTES
 from iqcar.logs.events.nesting import is_too_dense
 from iqcar.logs.events.operators import runs_python, scope_name
-from iqcar.logs.events.plan_bytes import cut_line
+from iqcar.logs.events.plan_bytes import CutLine, cut_line
 from iqcar.logs.events.settings import settings_of
 from iqcar.logs.events.sql_collect import MAX_ERROR, SqlCollector
 from iqcar.logs.events.task_structs import TaskEnd, TaskStart
 from iqcar.logs.tasks.task_intake import TaskIntake
+from iqcar.logs.tasks.task_lines import TaskBlock
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.logs.events.plan_bytes import CutLine
-    from iqcar.logs.tasks.task_lines import TaskBlock
 
 LINES_TO_JUDGE = 200
 """Lines after which a file without a single event is given up: a Spark log starts with one."""

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from iqcar.logs.collect import Collector
+from iqcar.logs.events.job_state import Stage
 from iqcar.logs.events.task_structs import NOT_FITTING, TaskEnd
-
-if TYPE_CHECKING:
-    from iqcar.logs.events.job_state import Stage
 
 MOST_REQUESTS = 1000
 """Requests of Spark Connect kept that no job has named yet."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,15 +14,11 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.assemble.log_tables import application_id, assemble
 from iqcar.logs.collect import MAX_NAME, Collector, NotAnEventLogError
 from iqcar.logs.events.lines import LineTally, read_blocks
+from iqcar.logs.find.locate import EventLog
 from iqcar.logs.input_status import Verdict, judge, nothing_read
 from iqcar.logs.soundness import check_tables
 from iqcar.logs.tasks.block_pool import BlockPool
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from iqcar.logs.find.locate import EventLog
 
 COMPILED_FROM_BYTES = 32 << 20
 """Decoded size from which compiled code reads the plugin's records (32 MiB): loading it takes as

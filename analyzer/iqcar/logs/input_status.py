@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iqcar.enums import InputStatus
+from iqcar.logs.events.lines import LineTally
+from iqcar.logs.find.locate import EventLog
 
 if TYPE_CHECKING:
     from iqcar.logs.collect import Collector
-    from iqcar.logs.events.lines import LineTally
-    from iqcar.logs.find.locate import EventLog
 
 _COMPACT = ".compact"
 

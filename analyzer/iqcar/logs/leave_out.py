@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar import tables as tb
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.merge import POINTS_TO
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import isfinite, isnan, nan
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,12 +20,10 @@ from iqcar.logs.decode.streams import DamageError
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.events.event_names import plain_name
+from iqcar.logs.find.log_parts import EventLog, LogPart
 from iqcar.logs.find.storage import open_part, open_source
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS
-
-if TYPE_CHECKING:
-    from iqcar.logs.find.log_parts import EventLog, LogPart
 
 MAX_HEAD_BYTES = 4 << 20
 """Decoded bytes looked at for the application's start (4 MiB). The environment before it takes

@@ -15,15 +15,12 @@ import struct
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Protocol, cast
 
+from iqcar.logs.find.locate import EventLog
 from iqcar.logs.ingest import failed, ingest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.logs.find.locate import EventLog
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from iqcar.logs.log_workers import main; main()"
 _LENGTH = struct.Struct("<Q")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from iqcar.logs.find.locate import EventLog, Unreadable, locate
 from iqcar.logs.ingest import failed, ingest
 from iqcar.logs.log_workers import ingest_in_processes
 from iqcar.logs.merge import merge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 BYTES_WORTH_A_PROCESS = 8_000_000
 """Stored bytes per process from which several pay: a new process needs half a second to start,

@@ -6,16 +6,10 @@ read, where it harms no other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.logs.merge import POINTS_TO
-from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, SPECS
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-
+from iqcar.tables import LAST_PLAUSIBLE_MS, NONE, SPECS, Tables
 
 PROFILES = ("task_records", "intervals")
 """Tables whose times are sums of plausible ones."""

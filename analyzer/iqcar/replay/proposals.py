@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.graph import IQCGraph
+from iqcar.causes.stragglers import Stragglers
+from iqcar.causes.topics import Topics
+from iqcar.replay import Expected
 from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.replay.rule_effect.second_round import EarlierRound, add_to, look_back, rules_doubt
 from iqcar.replay.whatif.device_replay import MOST_TASKS, DeviceReplay
 from iqcar.replay.whatif.model import FEW_TASKS, Model, build_model
-from iqcar.rules import advise, propose, recorded_priorities
+from iqcar.rules import RejectedRule, Rule, RulesFile, advise, propose, recorded_priorities
 from iqcar.rules.executor_advice import advise_on_executors
 from iqcar.rules.topic_reasons import straggler_names, with_topics
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.causes.stragglers import Stragglers
-    from iqcar.causes.topics import Topics
-    from iqcar.replay import Expected
-    from iqcar.rules import RejectedRule, Rule, RulesFile
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 
 @dataclass(frozen=True)

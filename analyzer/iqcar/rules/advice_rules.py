@@ -6,32 +6,24 @@ can replay what a person's change will do: their expected effect is always None.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from iqcar.causes.stragglers import Stragglers
 from iqcar.causes.stragglers.blame_of_causes import RESOURCE_OF
 from iqcar.causes.stragglers.feature_list import MEMORY
 from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
-from iqcar.rules.slow_hosts import slow_hosts
+from iqcar.rules.slow_hosts import SlowHost, slow_hosts
 from iqcar.rules.straggler_delays import cause_parts, held_up_ms, kind_parts, tasks_at_once
 from iqcar.rules.task_sizes import large_tasks, small_tasks
-from iqcar.rules.vocabulary.advice_kinds import advice_kinds, filled, fits, version_of
-from iqcar.tables import recorded_applications, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import pandas as pd
-
-    from iqcar.causes.stragglers import Stragglers
-    from iqcar.rules.slow_hosts import SlowHost
-    from iqcar.rules.vocabulary.advice_kinds import AdviceKind
-    from iqcar.tables import Tables
+from iqcar.rules.vocabulary.advice_kinds import AdviceKind, advice_kinds, filled, fits, version_of
+from iqcar.tables import Tables, recorded_applications, texts
 
 LEAST_DELAY_MS = 1_000.0
 """Time over the median from which on advice is worth reading."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from xml.etree import ElementTree
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.rules.pool_plan import Pool
+from iqcar.rules.pool_plan import Pool
 
 
 def allocation_xml(pools: Iterable[Pool]) -> bytes:

@@ -16,8 +16,8 @@ so a share is only ever a proportion to the *other pools that want slots*:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from iqcar.rules.pool_names import PREFIX, pool_name
 from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
@@ -36,9 +36,6 @@ from iqcar.rules.rule_sentences import (
     why_rejected,
 )
 from iqcar.rules.weights import MAX_RATIO, bounded_ratios, whole_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 VICTIMS_FIRST = 0.5
 """Share of the slots that victims together are offered first (minShare). A pool that lacks its

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from iqcar.rules.compile_pools import compile_rules
 from iqcar.rules.recorded_setup import Recorded, recorded_scheduler
+from iqcar.rules.rule import Rule
 from iqcar.rules.rule_file import dump_rules
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.rules.rule import Rule
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 
 def dump_compiled(

@@ -7,21 +7,18 @@ the holder gives back.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.causes.graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds, fits, version_of
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Ints
 
 LEAST_IDLE = 0.1
 """Share of the time in which executors were held from which on idle ones are mentioned."""

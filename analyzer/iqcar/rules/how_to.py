@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from string import Template
-from typing import TYPE_CHECKING
 
-from iqcar.rules.rule import scheduler_rules
+from iqcar.rules.pool_plan import PoolPlan
+from iqcar.rules.rule import Rule, scheduler_rules
 from iqcar.rules.rule_sentences import cap_words, in_a_sentence
 from iqcar.rules.vocabulary.data_files import HOW_TO, read_data
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.rules.pool_plan import PoolPlan
-    from iqcar.rules.rule import Rule
 
 
 def how_to(

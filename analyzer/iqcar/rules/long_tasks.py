@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.rules.rule_sentences import in_a_sentence
 from iqcar.rules.vocabulary.lost_time import LONG_TASKS, SOURCE, advice_for
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, sum_by
 
 RUNNING_SHARE = 0.5
 """Part of a wait for slots from which on pools hardly help: it was for tasks that already ran and

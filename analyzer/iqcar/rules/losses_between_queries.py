@@ -13,13 +13,11 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import BlameKind, Resource
-from iqcar.tables import recurring_queries, texts
-from iqcar.tables.arrays import sum_by
+from iqcar.tables import Tables, recurring_queries, texts
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.graph import IQCGraph
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Set
+from collections.abc import Set
 
 PREFIX = "iqcar-"
 """Every pool made from a rule begins so; others are the application's own."""

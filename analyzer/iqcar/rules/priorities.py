@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 
 DEFAULT_POOL = "default"
 """Where Spark puts jobs that name no pool."""

@@ -9,29 +9,25 @@ cannot get more and less at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import ImpactModel, Resource
 from iqcar.rules.long_tasks import held_by_long_tasks, split_tasks
-from iqcar.rules.losses_between_queries import gather, most_at_once
+from iqcar.rules.losses_between_queries import Evidence, gather, most_at_once
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_sentences import in_a_sentence
 from iqcar.rules.vocabulary.lost_time import OTHER_APPLICATION, advice_for, vocabulary
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
     from iqcar.causes.graph import IQCGraph
-    from iqcar.rules.losses_between_queries import Evidence
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags
 
 TOP = 3
 """Rules per kind (top-k); the paper's experiments use k = 3 (§7.1)."""

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.rules.losses_between_queries import most_at_once
 from iqcar.rules.pool_plan import Pool
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
-from iqcar.rules.rule import scheduler_rules
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.rules.rule import Rule
-    from iqcar.tables import Tables
+from iqcar.rules.rule import Rule, scheduler_rules
+from iqcar.tables import Tables, texts
 
 SURE_SHARE = 0.9
 """Slots count that were there for this share of the time in which tasks ran: executors that are

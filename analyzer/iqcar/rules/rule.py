@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.enums import Kind
 from iqcar.rules.outlook import Outlook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SCHEMA_VERSION = "1"
 """Version of the rules file's format."""

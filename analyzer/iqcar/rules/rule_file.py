@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,9 +15,6 @@ from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.recorded_setup import MAX_POOL_NAME, Recorded
 from iqcar.rules.rule import JSON_NAMES, SCHEMA_VERSION, QueryType, Rule, RuleType
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAX_FILE_BYTES = 16 * 2**20
 """Larger files are no rules: three rules take about 3 KB."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from iqcar.rules.pool_plan import PoolPlan
 from iqcar.rules.rule import QueryType, Rule, RuleType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.rules.pool_plan import PoolPlan
 
 Key = tuple[RuleType, QueryType, str]
 """What is one rule over time: its rule-type, the side of its query, and its fingerprint. Ids and

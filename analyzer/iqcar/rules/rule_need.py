@@ -9,23 +9,17 @@ than there are. Of a rule against other waits the latter is not asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.enums import Resource
 from iqcar.rules.propose_rules import MIN_LOST_MS, MIN_LOST_SHARE
 from iqcar.rules.recorded_setup import sure_slots
-from iqcar.rules.rule import QueryType
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.rules.rule import Rule
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.rules.rule import QueryType, Rule
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats, Ints
 
 HELD_BACK, HELPED, OTHERS = range(3)
 """Sides of a rule that demand is counted for."""

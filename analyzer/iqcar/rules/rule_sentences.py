@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from iqcar.rules.pool_names import PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from iqcar.rules.pool_plan import Pool
-    from iqcar.rules.rule import Rule
+from iqcar.rules.pool_plan import Pool
+from iqcar.rules.rule import Rule
 
 NAME_IN_SENTENCE = 60
 """Characters of a query's name in a sentence: two names and the numbers fit in two lines."""

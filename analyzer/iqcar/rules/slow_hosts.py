@@ -7,6 +7,7 @@ in one: data that lies there, or one large task, make a stage slow there, not al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,11 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import BlameKind
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.causes.stragglers import Stragglers
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_TASKS = 3
 """Tasks of a stage on the host, and elsewhere, from which on their medians say something."""

@@ -6,20 +6,18 @@ they explain, the others share the rest evenly. No time counts twice, so parts c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from iqcar.tables.arrays import sum_by
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from iqcar.causes.stragglers import Stragglers
     from iqcar.rules.vocabulary.advice_kinds import AdviceKind
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
 
 LEAST_PART_MS = 100.0
 """Stragglers of which a cause explains less do not count: nobody notices a task that is a tenth of

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 MANY_TASKS = 100
 """Tasks of a stage from which on starting them matters: at some 10 ms each it is a second."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.topics import Topics
 from iqcar.enums import BlameKind, Resource
-from iqcar.rules.rule import QueryType
+from iqcar.rules.rule import QueryType, Rule
 from iqcar.rules.vocabulary.topics import topic_name
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from iqcar.causes.graph import IQCGraph
-    from iqcar.causes.topics import Topics
-    from iqcar.rules.rule import Rule
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
 
 SHARED_FROM = 0.25
 """Part of the victims' stragglers from which on a topic is shared: with less, most of them are slow

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 RATIO_ERROR = 0.05
 """The ratio of two weights is within this part of the ratio asked for. Priorities are ranks, and

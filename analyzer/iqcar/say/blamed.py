@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iqcar.base.formatting import short
 from iqcar.base.limits import MOST_BLAMED, fold
+from iqcar.causes.graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.vocabulary.lost_time import cause_of, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from iqcar.causes.graph import IQCGraph
     from iqcar.say.query_names import QueryNames
 
 Key = TypeVar("Key")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.base.formatting import HOUR_MS, MINUTE_MS, SECOND_MS, duration, percent, printable
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.logs.text.redact import redact_text
 from iqcar.rules import QueryType, RuleType
@@ -23,9 +25,6 @@ from iqcar.say.wasted_lines import wasted_headline, wasted_lines
 from iqcar.tables import recorded_applications
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from iqcar.diagnosis import Diagnosis
     from iqcar.say.blamed import Blamed
     from iqcar.say.sentences import Part
     from iqcar.say.wasted_lines import WastedLine

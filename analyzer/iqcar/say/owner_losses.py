@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,15 +11,11 @@ import pandas as pd
 from iqcar.base.formatting import resource_name
 from iqcar.causes.blame.attribute import BLAME_KINDS, QUERY, UNATTRIBUTED
 from iqcar.causes.graph.structure import RESOURCES
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, BlameKind, Resource
 from iqcar.model.queries.owners import OWNERS, owners
 from iqcar.say.blamed import cause_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 COLUMNS = ("victim", "source", "kind", "resource", "lost_ms", "share", "evidence")
 """Columns of :func:`losses_by_owner`, named as in the result's JSON."""

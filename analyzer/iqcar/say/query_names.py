@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from iqcar.base.formatting import run_numbers, short
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NAME_WIDTH = 60
 """Characters of a name in a sentence."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.base.formatting import percent, printable, resource_name, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
-from iqcar.rules import QueryType, RuleType, scheduler_rules
+from iqcar.replay import Expected
+from iqcar.rules import QueryType, RejectedRule, Rule, RuleType, scheduler_rules
 from iqcar.rules.outlook import Outlook
 from iqcar.rules.rule_sentences import called
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.replay import Expected
-    from iqcar.rules import RejectedRule, Rule
 
 NAME_WIDTH = 80
 

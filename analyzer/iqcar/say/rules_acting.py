@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 from iqcar.base.formatting import duration, printable, short
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 ACCEPTED, PLACEMENT, POOL = "accepted", "placement", "pool"
 NAME_WIDTH = 60

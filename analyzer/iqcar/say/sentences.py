@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from iqcar.base.formatting import duration, percent, printable, resource_name
 from iqcar.base.limits import LEAST_MISSING
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.say.blamed import cause_name
+from iqcar.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from iqcar.diagnosis import Diagnosis
     from iqcar.say.blamed import Blamed
     from iqcar.say.query_names import QueryNames
-    from iqcar.tables import Tables
 
 WORTH_NAMING = 0.1
 """A part of the loss from a tenth on is named in the sentence."""

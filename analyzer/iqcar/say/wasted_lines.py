@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from iqcar.base.formatting import duration, percent, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import WasteCause
 from iqcar.logs.text.redact import redact_text
 from iqcar.rules.vocabulary.waste import waste_cause
 from iqcar.say.query_names import QueryNames
 from iqcar.say.severity import LEAST_LOST_MS, SLIGHT_SHARE
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 MESSAGE_WIDTH = 160
 """Characters shown of what Spark said: the reason with the name of one container or host."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import duration, percent, run_numbers, short, signed, size
-from iqcar.replay.whatif.what_if import RESOURCES, SLOWER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
-
-    from iqcar.replay.whatif.plan_capacity import Plan
-    from iqcar.replay.whatif.removal_blame import RemovalBlame
-    from iqcar.replay.whatif.what_if import WhatIf
+from iqcar.replay.whatif.plan_capacity import Plan
+from iqcar.replay.whatif.removal_blame import RemovalBlame
+from iqcar.replay.whatif.what_if import RESOURCES, SLOWER, WhatIf
 
 NOTICED = 0.01
 """Share of a query's duration from which a change of a wait is named."""

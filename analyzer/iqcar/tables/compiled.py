@@ -10,15 +10,13 @@ that a kernel is compiled with, and is told.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 PLAIN_STEPS = 40_000
 """Steps that the kernels of a file take in plain Python in one process, at 2 to 4 µs each: those of

@@ -8,10 +8,12 @@ hold is NaN, never zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import QueryBy
 from iqcar.tables.declarations import TableSpec, declare, texts
@@ -25,10 +27,6 @@ from iqcar.tables.recorded_tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-
     from iqcar.tables.arrays import Ints
 
 LAST_PLAUSIBLE_MS = 1e14

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iqcar.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from iqcar.diagnosis import Settings
 
 _INSTEAD = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,6 @@ import typer
 from iqcar.apps.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from iqcar.history.store_views import Asked
 
 app = typer.Typer(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from iqcar.apps.cli import options
 from iqcar.apps.cli.inject_schedule import schedule
 from iqcar.apps.cli.run_injection import Common, inject_one
-
-if TYPE_CHECKING:
-    from iqcar.lab.inject.anomalies import Anomaly
+from iqcar.lab.inject.anomalies import Anomaly
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from iqcar.apps.cli import options
-from iqcar.lab.inject.anomalies import Pattern
+from iqcar.lab.inject.anomalies import Anomaly, Pattern
 
 if TYPE_CHECKING:
-    from iqcar.lab.inject.anomalies import Anomaly
     from iqcar.lab.inject.plan import Injection
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from iqcar.live.apply_rules import Applied, RuleApplier
     from iqcar.live.window import Window
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from iqcar.enums import InputStatus
+from iqcar.enums import InputStatus, QueryBy
 from iqcar.errors import ExitCode, IqcarError
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from iqcar.enums import QueryBy
     from iqcar.logs import ReadProgress
-    from iqcar.tables import Tables
 
 
 def read_for(paths: list[str], query_by: QueryBy, samples: list[str] | None = None) -> Tables:

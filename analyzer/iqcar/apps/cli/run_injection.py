@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from iqcar.errors import ExitCode, IqcarError, UsageError
+from iqcar.lab.inject.anomalies import Anomaly
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from iqcar.lab.inject.anomalies import Anomaly
     from iqcar.lab.inject.injection_log import Record
     from iqcar.lab.inject.plan import Injection
 

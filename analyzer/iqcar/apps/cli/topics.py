@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +13,6 @@ from iqcar.apps.cli import options
 from iqcar.enums import LearnerSet, QueryBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from iqcar.causes.topics import Topics, TopicSettings
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.tables import Tables

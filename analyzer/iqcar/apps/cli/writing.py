@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from iqcar.base.files.derived import is_stream, write_derived
 from iqcar.errors import ExitCode, IqcarError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check_writable(target: str | None, force: bool) -> None:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from iqcar.apps.demo.data import data_folder, make_data
 from iqcar.apps.demo.mix import SCHEDULE, queries_of
-from iqcar.apps.demo.run_mix import run_mix, slots_here
-from iqcar.apps.demo.what_if_check import check_what_if, predict_in_pools
+from iqcar.apps.demo.run_mix import Run, run_mix, slots_here
+from iqcar.apps.demo.what_if_check import WhatIfCheck, check_what_if, predict_in_pools
 from iqcar.base.files.derived import write_derived
-from iqcar.comparison.check_rules import check_rules
+from iqcar.comparison.check_rules import Check, check_rules
 from iqcar.comparison.judged_effect import RuleVerdict
+from iqcar.diagnosis import Diagnosis
 from iqcar.pipeline import diagnose, read
 from iqcar.rules import dump_compiled, load_rules_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from iqcar.apps.demo.run_mix import Run
-    from iqcar.apps.demo.what_if_check import WhatIfCheck
-    from iqcar.comparison.check_rules import Check
-    from iqcar.diagnosis import Diagnosis
 
 
 @dataclass(frozen=True)

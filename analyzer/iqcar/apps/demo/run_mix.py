@@ -7,19 +7,15 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from iqcar.apps.demo.mix import Query
 from iqcar.base.files.derived import open_derived, write_derived
 from iqcar.errors import IqcarError
 from iqcar.logs.attach.plugin_jar import listener_jar
 from iqcar.logs.attach.spark_conf import SparkConf
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from iqcar.apps.demo.mix import Query
 
 DRIVER_MEMORY = "2g"
 LEAST_SLOTS = 2

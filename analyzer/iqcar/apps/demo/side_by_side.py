@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
+from iqcar.apps.demo.what_if_check import Foretold, WhatIfCheck
 from iqcar.base.formatting import duration, printable
 from iqcar.say.what_if_sentences import check_sentence
 from iqcar.show.terminal.layout import plain_table, terminal
 from iqcar.show.terminal.rules_check import print_check
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from iqcar.apps.demo.record_and_compare import Story
-    from iqcar.apps.demo.what_if_check import Foretold, WhatIfCheck
 
 
 def print_story(story: Story, console: Console | None = None) -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from iqcar.diagnosis import WhatIfs
+from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.pipeline import read
+from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.replay.whatif.what_if import WhatIf
 
 
 @dataclass(frozen=True)

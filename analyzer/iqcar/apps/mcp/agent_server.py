@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import ToolAnnotations
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from iqcar.apps.mcp.tools import Tools
 from iqcar.apps.serve.guard import Guard
 from iqcar.apps.serve.server import answer_requests, log_to_stderr
+from iqcar.apps.serve.service import Service
 from iqcar.base.formatting import printable
 from iqcar.errors import IqcarError, explain_bug
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Awaitable, Callable
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from iqcar.apps.serve.service import Service
 
 INSTRUCTIONS = (
     "iqcar finds out from Spark event logs which queries made others wait, for which resource, on "

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from iqcar.apps.mcp.bounded import bounded, only, page_of
 from iqcar.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Slice = Callable[[dict[str, Any]], dict[str, Any]]
+Slice = Callable[[dict[str, Any]], dict[str, Any]]
 
 ABOUT_QUERY = (
     *("query_id", "name", "kind", "fingerprint", "pool", "start_ms", "duration_ms", "ended"),

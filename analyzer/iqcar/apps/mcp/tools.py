@@ -5,26 +5,22 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field
 
 from iqcar.apps.mcp import slices
 from iqcar.apps.mcp.bounded import bounded
-from iqcar.apps.serve.analyses import State
+from iqcar.apps.serve.analyses import Analysis, State
 from iqcar.apps.serve.cache import PAGE, RESULT
 from iqcar.apps.serve.schemas import list_of
 from iqcar.apps.serve.selection import Wanted, select
+from iqcar.apps.serve.service import Service
 from iqcar.apps.serve.store_api import StoreQuery, answered
 from iqcar.apps.serve.whatif_api import Changes, asked_live
 from iqcar.errors import IqcarError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.apps.serve.analyses import Analysis
-    from iqcar.apps.serve.service import Service
 
 WAIT_S = 25.0
 """Seconds that a call waits for a result; most clients give a call a minute."""

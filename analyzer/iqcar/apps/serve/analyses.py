@@ -9,21 +9,20 @@ import logging
 import signal
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from iqcar.apps.serve.analysis_process import Task
+from iqcar.apps.serve.fork_server import ForkServer
 from iqcar.base.formatting import printable
 from iqcar.enums import Kind
 from iqcar.errors import IqcarError, is_debugging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from iqcar.apps.serve.cache import Cache
-    from iqcar.apps.serve.fork_server import ForkServer
 
 MAX_QUEUED = 32
 """Analyses that may wait (32): more is somebody's script, which can ask again later."""

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,8 +24,6 @@ from iqcar.errors import IqcarError, explain_bug
 from iqcar.logs.find.log_parts import EventLog, LogPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from iqcar.logs import ReadProgress
     from iqcar.tables import Tables
 

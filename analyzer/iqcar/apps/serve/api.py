@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -42,9 +42,6 @@ from iqcar.apps.serve.service import GoneError, Standing
 from iqcar.apps.serve.store_api import STORE_ENDPOINTS
 from iqcar.apps.serve.whatif_api import WHAT_IF_ENDPOINTS
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 _NOT_ANALYSED = "not analysed yet: POST its key to /api/analyses, then ask for the progress"
 

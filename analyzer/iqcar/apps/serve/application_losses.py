@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.diagnosis import Diagnosis
 
 MAX_TEXT = 500
 """Characters kept of a name."""

@@ -7,17 +7,14 @@ import hashlib
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from iqcar.apps.serve.application_losses import ApplicationLoss
+from iqcar.apps.serve.result_summary import Summary
 from iqcar.enums import InputStatus
 from iqcar.logs.find.layouts import IN_PROGRESS
+from iqcar.logs.find.log_parts import EventLog, LogPart
 from iqcar.logs.find.remote import is_url
 from iqcar.logs.log_summary import Peek
-
-if TYPE_CHECKING:
-    from iqcar.apps.serve.application_losses import ApplicationLoss
-    from iqcar.apps.serve.result_summary import Summary
-    from iqcar.logs.find.log_parts import EventLog, LogPart
 
 KEY_BYTES = 12
 """Bytes of a key (12, in 24 hexadecimal digits): unlikely to be the same for two of a billion."""

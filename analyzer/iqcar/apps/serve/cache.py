@@ -19,22 +19,18 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from iqcar.apps.serve.application_losses import ApplicationLoss
+from iqcar.apps.serve.applications import Identity
 from iqcar.apps.serve.result_summary import Summary
 from iqcar.base.files.derived import write_derived
 from iqcar.base.files.opening import own_folder, read_own
 from iqcar.errors import IqcarError
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from iqcar.apps.serve.application_losses import ApplicationLoss
-    from iqcar.apps.serve.applications import Identity
 
 MAX_CACHE_BYTES = 1 << 30
 """Bytes kept by default (1 GiB): some hundred reports, each of one or two compressed megabytes."""

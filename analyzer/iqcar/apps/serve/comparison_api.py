@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from iqcar.apps.serve.analyses import State
@@ -15,9 +15,6 @@ from iqcar.apps.serve.handling import answering, compressed, read_query, service
 from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import ComparisonProgress, Sets, comparison_progress
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 
 @answering

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from iqcar.apps.serve.responses import Problem
 from iqcar.show.json.analyze import result_schema
@@ -16,12 +19,6 @@ from iqcar.show.json.history import history_schema
 from iqcar.show.json.live import live_schema
 from iqcar.show.json.whatif import whatif_schema
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 RESULT = "result"
 """Stands for the schema of what ``iqcar analyze --json`` writes."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+from typing import Generic, TypeVar
 
 CLIENT: ContextVar[str] = ContextVar("CLIENT", default="")
 """The client whose request is answered; :class:`~iqcar.apps.serve.guard.Guard` sets it."""

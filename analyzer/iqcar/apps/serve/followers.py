@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
 from iqcar.apps.serve.analyses import FullError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from iqcar.apps.serve.fork_server import ForkServer, Process
+from iqcar.apps.serve.fork_server import ForkServer, Process
 
 MAX_FOLLOWED = 4
 """Applications followed at once (4): each has a process that reads and diagnoses."""

@@ -19,12 +19,10 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn, Protocol
 
 FORKS = sys.platform == "linux"
 """Whether processes are forked. Libraries of macOS do not bear it; Windows cannot."""

@@ -13,17 +13,14 @@ import ipaddress
 import logging
 import time
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from iqcar.apps.serve.fair_turns import CLIENT
 from iqcar.apps.serve.responses import TITLES, error_page, problem
 from iqcar.base.formatting import printable
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES = 16 << 10
 """Bytes of a request's body (16 KiB): the largest names some dozen applications."""

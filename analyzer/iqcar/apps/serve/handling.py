@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Awaitable, Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from iqcar.apps.serve.analyses import FullError
 from iqcar.apps.serve.responses import problem
-from iqcar.apps.serve.service import GoneError
+from iqcar.apps.serve.service import GoneError, Service
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-
-    from iqcar.apps.serve.service import Service
 
 PIECE_BYTES = 128 << 10
 """Bytes of an answer made at once (128 KiB): twice what is held for a client before it reads."""

@@ -8,13 +8,11 @@ one that asks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import asyncio
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-if TYPE_CHECKING:
-    import asyncio
 
 MAX_HELD = 200
 """Connections held (200): more than a system lets wait at once, so that a new one has asked before

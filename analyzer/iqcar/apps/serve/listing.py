@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
-from iqcar.apps.serve.applications import Application, identity_of, key_of
+from iqcar.apps.serve.application_losses import ApplicationLoss
+from iqcar.apps.serve.applications import Application, Identity, identity_of, key_of
+from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.served_paths import Places
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError
 from iqcar.logs.find.locate import NO_LOG, locate
@@ -15,14 +18,6 @@ from iqcar.logs.find.log_parts import EventLog, Unreadable, printable
 from iqcar.logs.find.remote import is_url
 from iqcar.logs.log_summary import Peek, peek
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from iqcar.apps.serve.application_losses import ApplicationLoss
-    from iqcar.apps.serve.applications import Identity
-    from iqcar.apps.serve.result_summary import Summary
-    from iqcar.apps.serve.served_paths import Places
 
 RESCAN_S = 5.0
 """Seconds after which a request makes the places be looked through again (5). A look takes 0.2 ms

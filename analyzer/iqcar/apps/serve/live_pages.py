@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
-from starlette.responses import HTMLResponse, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from iqcar.apps.serve.endpoints import GONE, LIVE, Endpoint
+from iqcar.apps.serve.followers import Look
 from iqcar.apps.serve.handling import answering, service_of
 from iqcar.apps.serve.responses import Problem, render
 from iqcar.apps.serve.schemas import Key
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
-
-    from iqcar.apps.serve.followers import Look
 
 BEAT = b": looking\n\n"
 """Sent first, so that a browser knows that the stream is open."""

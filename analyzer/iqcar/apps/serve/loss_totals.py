@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-from iqcar.apps.serve.losses import MOST_NAMED, RESOURCES, SOURCES_APART, VICTIMS_APART
-
-if TYPE_CHECKING:
-    from iqcar.apps.serve.losses import Label, Losses
+from iqcar.apps.serve.losses import (
+    MOST_NAMED,
+    RESOURCES,
+    SOURCES_APART,
+    VICTIMS_APART,
+    Label,
+    Losses,
+)
 
 MAX_REMEMBERED = 100_000
 """Applications remembered as added (100,000): five times as many as are listed."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 
 from iqcar.base.formatting import short
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.logs.text.name_family import family
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.diagnosis import Diagnosis
 
 MOST_NAMED = 100
 """Sources, and victims, that are told apart (100): a panel of a dashboard shows ten, and an alert

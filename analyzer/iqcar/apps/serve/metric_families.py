@@ -5,8 +5,8 @@ Takes tables of sums only, whoever made them, and knows neither the server nor i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -15,13 +15,8 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from iqcar.apps.serve.losses import MOST_NAMED, RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from iqcar.apps.serve.loss_totals import Grown, LossTotals
-    from iqcar.apps.serve.losses import Label, Losses
+from iqcar.apps.serve.loss_totals import Grown, LossTotals
+from iqcar.apps.serve.losses import MOST_NAMED, RESOURCES, Label, Losses
 
 COUNTER, GAUGE, INFO = "counter", "gauge", "info"
 UNITS = ("seconds", "bytes")

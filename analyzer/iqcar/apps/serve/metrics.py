@@ -5,31 +5,25 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
+from prometheus_client.metrics_core import Metric
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from iqcar.apps.serve import metric_families as declared
 from iqcar.apps.serve.analyses import ENDED, State
 from iqcar.apps.serve.handling import compressed, service_of
-from iqcar.apps.serve.losses import LABEL_CHARACTERS
+from iqcar.apps.serve.losses import LABEL_CHARACTERS, Label
 from iqcar.apps.serve.metric_families import Samples, kept_families, single, total_families
+from iqcar.apps.serve.service import Service
 from iqcar.base.formatting import short
 from iqcar.enums import InputStatus
 from iqcar.logs.text.name_family import family
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from prometheus_client.metrics_core import Metric
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from iqcar.apps.serve.losses import Label
-    from iqcar.apps.serve.service import Service
 
 UNREAD = "unread"
 """Status of an application whose first lines were not read yet."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from iqcar.enums import InputStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from iqcar.apps.serve.applications import Application, Identity
 
 MS_PER_HOUR = 3_600_000.0

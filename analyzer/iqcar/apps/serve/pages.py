@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+from collections.abc import Awaitable, Callable
 from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from iqcar.apps.serve.analyses import FullError
 from iqcar.apps.serve.api import ENDPOINTS
+from iqcar.apps.serve.applications import Application
 from iqcar.apps.serve.cache import PAGE
 from iqcar.apps.serve.endpoints import parameters_of
 from iqcar.apps.serve.handling import compressed, read_query, service_of
@@ -24,7 +26,7 @@ from iqcar.apps.serve.report_banner import policy_with_bar, with_bar
 from iqcar.apps.serve.responses import TITLES, error_page, problem, render
 from iqcar.apps.serve.schemas import Sets, Together, comparison_progress, progress_of
 from iqcar.apps.serve.selection import Order, SortBy, Wanted, select
-from iqcar.apps.serve.service import MAX_TOGETHER, GoneError
+from iqcar.apps.serve.service import MAX_TOGETHER, GoneError, Service
 from iqcar.apps.serve.store_pages import store_page
 from iqcar.apps.serve.whatif_pages import ask_what_if, what_if
 from iqcar.base.formatting import printable
@@ -32,14 +34,6 @@ from iqcar.enums import InputStatus
 from iqcar.errors import UsageError
 from iqcar.logs.text.redact import redact_text
 from iqcar.show.html.files import plotly
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-
-    from iqcar.apps.serve.applications import Application
-    from iqcar.apps.serve.service import Service
 
 STATIC = {
     "serve.css": "text/css",

@@ -8,18 +8,15 @@ import json
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from iqcar.apps.serve.analyses import ABANDONED_S, MAX_LINE_BYTES, FullError, State
+from iqcar.apps.serve.analysis_process import Task
 from iqcar.apps.serve.fair_turns import CLIENT, FairQueue, Places
+from iqcar.apps.serve.fork_server import ForkServer, Process
 from iqcar.base.formatting import duration, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.apps.serve.analysis_process import Task
-    from iqcar.apps.serve.fork_server import ForkServer, Process
 
 MOST_MODELS = 2
 """Models kept at a time (2): each is a process that holds a log's tables in memory."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from jinja2 import Environment
 from starlette.responses import Response
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.formatting import duration, percent, printable, short
 from iqcar.show.html.environment import escaping_environment
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SHOWN_NAME = 120
 """Characters of a name on a page; the whole one is in its title."""

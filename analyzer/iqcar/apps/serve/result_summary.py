@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from iqcar.apps.serve.application_losses import MAX_TEXT, ApplicationLoss, application_losses
 from iqcar.apps.serve.losses import NOTHING, Losses, losses_of
+from iqcar.diagnosis import Diagnosis
 from iqcar.tables import texts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.comparison import Comparison
-    from iqcar.diagnosis import Diagnosis
 
 
 class Summary(msgspec.Struct, frozen=True):

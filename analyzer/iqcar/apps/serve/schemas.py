@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -10,13 +11,11 @@ from msgspec import Meta
 from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.application_losses import ApplicationLoss
 from iqcar.apps.serve.neighbours import neighbours_of
+from iqcar.apps.serve.selection import Page
 from iqcar.enums import InputStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from iqcar.apps.serve.applications import Application
-    from iqcar.apps.serve.selection import Page
     from iqcar.apps.serve.service import Compared, Service, Standing
 
 Key = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil
@@ -13,8 +14,6 @@ from msgspec import UNSET, Meta, UnsetType
 from iqcar.enums import InputStatus, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from iqcar.apps.serve.applications import Application
 
 MAX_PAGE_SIZE = 500

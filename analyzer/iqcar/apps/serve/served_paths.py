@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from iqcar.base.files.opening import is_within
 from iqcar.errors import IqcarError
 from iqcar.logs.find.folders import absence, local_path
+from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.find.remote import is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.logs.find.log_parts import EventLog
 
 
 class Places:

@@ -9,10 +9,12 @@ import secrets
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from iqcar.apps.serve import api, metrics, pages
 from iqcar.apps.serve.guard import Guard, is_loopback
@@ -20,12 +22,6 @@ from iqcar.apps.serve.head_timeout import MAX_HELD, ImpatientProtocol
 from iqcar.apps.serve.service import Service
 from iqcar.base.formatting import printable
 from iqcar.errors import IqcarError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from types import FrameType
-
-    from starlette.types import ASGIApp
 
 MAX_CONNECTIONS = 2 * MAX_HELD
 """Connections from which on requests are told to come again (400): twice those that are held while

@@ -7,33 +7,28 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from iqcar.apps.serve.analyses import Analyses, Analysis, FullError, State
 from iqcar.apps.serve.analysis_process import Task, comparison_text, settings_text
-from iqcar.apps.serve.cache import digest_of
+from iqcar.apps.serve.applications import Application, Identity
+from iqcar.apps.serve.cache import Cache, digest_of
 from iqcar.apps.serve.followers import EVERY_MS, WINDOW_MS, Followers, Wish
 from iqcar.apps.serve.fork_server import ForkServer
 from iqcar.apps.serve.listing import Listing
 from iqcar.apps.serve.loss_totals import LossTotals
 from iqcar.apps.serve.losses import Losses, sum_losses
 from iqcar.apps.serve.new_logs import NewLogs
-from iqcar.apps.serve.questions import Questions
+from iqcar.apps.serve.questions import Asked, ModelProcess, Questions
+from iqcar.apps.serve.result_summary import Summary
+from iqcar.apps.serve.served_paths import Places
+from iqcar.diagnosis import Settings
 from iqcar.errors import UsageError
 from iqcar.logs.find.layouts import rolling_index
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from iqcar.apps.serve.applications import Application, Identity
-    from iqcar.apps.serve.cache import Cache
-    from iqcar.apps.serve.questions import Asked, ModelProcess
-    from iqcar.apps.serve.result_summary import Summary
-    from iqcar.apps.serve.served_paths import Places
-    from iqcar.diagnosis import Settings
-    from iqcar.logs.find.log_parts import EventLog
+from iqcar.logs.find.log_parts import EventLog
 
 STORE_QUESTIONS = 2
 """Questions that a store answers at once; others wait."""

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 
 from iqcar.apps.serve.endpoints import HISTORY, Endpoint
 from iqcar.apps.serve.handling import answering, read_query, service_of
 from iqcar.apps.serve.responses import Problem
-from iqcar.apps.serve.service import GoneError
+from iqcar.apps.serve.service import GoneError, Service
 from iqcar.errors import IqcarError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
-
-    from iqcar.apps.serve.service import Service
-    from iqcar.history.store_views import Asked
+from iqcar.history.store_views import Asked
 
 MOST_ROWS = 200
 """Rows of an answer, as in the command's --top; programs that want all read the files."""

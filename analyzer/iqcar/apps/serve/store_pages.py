@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from starlette.responses import HTMLResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from iqcar.apps.serve.handling import read_query, service_of
 from iqcar.apps.serve.responses import render
 from iqcar.apps.serve.store_api import StoreQuery, in_turn, part_of, recently
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 SHOWN = 15
 """Rows of each table."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 
 from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.endpoints import GONE, REFUSED, WHAT_IF, Endpoint
 from iqcar.apps.serve.handling import answering, read_query, service_of
+from iqcar.apps.serve.questions import Asked
 from iqcar.apps.serve.responses import JSONResponse, Problem, problem
 from iqcar.apps.serve.schemas import Key
+from iqcar.apps.serve.service import Service
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.request import parse_request
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from iqcar.apps.serve.questions import Asked
-    from iqcar.apps.serve.service import Service
 
 ANSWER_S = 20.0
 """Seconds that a request waits for its answer; a model of 10,000 tasks is made in less."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from iqcar.apps.serve.analyses import State
 from iqcar.apps.serve.handling import read_query, service_of
 from iqcar.apps.serve.responses import render
+from iqcar.apps.serve.service import Service
 from iqcar.apps.serve.whatif_api import (
     NAMES,
     WhatIfForm,
@@ -18,11 +20,6 @@ from iqcar.apps.serve.whatif_api import (
     what_if_progress,
 )
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from iqcar.apps.serve.service import Service
 
 FORM_S = 1.5
 """Seconds that a sent form waits for its answer before a page shows how far it is."""

@@ -13,14 +13,12 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from iqcar.base.files.opening import NOFOLLOW
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 NEW_MODE = 0o666
 """Permissions of a new file (read and write for all) before the user's umask."""

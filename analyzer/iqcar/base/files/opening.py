@@ -11,11 +11,9 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import BinaryIO, cast
 
 LEADS_OUT = "it is a link that leads out of the served folders"
 """Message about a link that is not followed."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -37,22 +36,18 @@ from iqcar.causes.blame.executor_blame import executor_meeting
 from iqcar.causes.blame.folding import MOST_SOURCES, Reach
 from iqcar.causes.blame.loads import find_loads, is_estimated
 from iqcar.causes.blame.outside_waits import share_of_executors
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, TaskColumns, measure_loss
+from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, TaskColumns, measure_loss
 from iqcar.causes.blame.schedule import Agenda
 from iqcar.causes.blame.source_usage import most_explicable, used_share
 from iqcar.causes.blame.stage_losses import stage_losses
 from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.waits import evidence_column
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.causes.blame.ratp import Loss
-    from iqcar.model.demand.device import Device
-    from iqcar.tables import Tables, TableSpec
-    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
+from iqcar.tables import Tables, TableSpec
+from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
 __all__ = [
     "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import short
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, data_processed
+from iqcar.causes.blame.ratp import BYTES_REQUESTS, TaskColumns, data_processed
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
 from iqcar.tables.arrays import most_at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-
-    from iqcar.causes.blame.ratp import TaskColumns
     from iqcar.model.demand.estimate import Demand
 
 SURELY_NOT, SURELY = 0.15, 0.9

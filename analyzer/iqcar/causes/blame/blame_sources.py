@@ -7,35 +7,28 @@ in :data:`iqcar.causes.blame.blame_tables.FOLDED`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.causes.blame.blame_tables import FOLDED, KNOWN, OWN, QUERY, REST, SOURCES, UNATTRIBUTED
 from iqcar.causes.blame.folding import (
     PAIRS_AT_ONCE,
     PAIRS_PER_TASK,
+    Reach,
     batches,
     beyond_largest,
     distinct_pairs,
 )
 from iqcar.causes.blame.ratp import ROUNDING
 from iqcar.causes.blame.sweep import pair_integrals, pairs_of_groups
-from iqcar.enums import Resource
-from iqcar.tables import NONE, recurring_queries
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from iqcar.causes.blame.folding import Reach
-    from iqcar.enums import Request
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
+from iqcar.enums import Request, Resource
+from iqcar.tables import NONE, Tables, recurring_queries
+from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
 
 @dataclass(frozen=True)

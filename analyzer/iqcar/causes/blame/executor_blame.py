@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.causes.blame.blame_sources import Meeting
+from iqcar.causes.blame.ratp import Loss, TaskColumns
 from iqcar.causes.blame.slot_holders import held_slots
 from iqcar.causes.blame.sweep import (
     SOURCE_ENDS,
@@ -17,11 +16,7 @@ from iqcar.causes.blame.sweep import (
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.model.waits.shared_cluster import clusters_of
 from iqcar.tables import NONE
-from iqcar.tables.arrays import schedule, share_of
-
-if TYPE_CHECKING:
-    from iqcar.causes.blame.ratp import Loss, TaskColumns
-    from iqcar.tables.arrays import Ints
+from iqcar.tables.arrays import Ints, schedule, share_of
 
 
 def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:

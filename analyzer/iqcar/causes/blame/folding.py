@@ -8,14 +8,10 @@ them, all cells of a batch of targets are computed, and the others are summed be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 MOST_SOURCES = 20
 """Source queries named per target query. Users read about ten; 2,000 targets of 20 sources each are

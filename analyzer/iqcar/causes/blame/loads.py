@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from iqcar.causes.blame.ratp import BYTES_REQUESTS, ONE_DEVICE, SHORTEST_MS, data_processed
+from iqcar.causes.blame.ratp import (
+    BYTES_REQUESTS,
+    ONE_DEVICE,
+    SHORTEST_MS,
+    TaskColumns,
+    data_processed,
+)
+from iqcar.causes.blame.schedule import Agenda
+from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
 from iqcar.model.demand.load import Load
 from iqcar.model.waits import ESTIMATED, evidence_column
-from iqcar.tables.arrays import positive_or_zero, share_of
-
-if TYPE_CHECKING:
-    from iqcar.causes.blame.ratp import TaskColumns
-    from iqcar.causes.blame.schedule import Agenda
-    from iqcar.causes.blame.task_intervals import Pieces
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Floats, positive_or_zero, share_of
 
 OCTAVES = 1
 """Octaves between the speeds at which the use by others is computed; two rank sources worse. They

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.outside_load import outside_share
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from iqcar.causes.blame.task_intervals import Pieces
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, share_of
 
 
 def share_of_executors(pieces: Pieces, request: Request, source_usage: SourceUsage) -> Floats:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
-from iqcar.causes.blame.slots import slot_times, slots_offered
+from iqcar.causes.blame.slots import SlotTimes, slot_times, slots_offered
 from iqcar.enums import Domain, Request, SourceUsage
 from iqcar.model.demand.capacity import best_seen, of_domain
+from iqcar.model.demand.contention import Contention
 from iqcar.model.waits import launch_wait, wait_column
-from iqcar.model.waits.executor_shortage import find_shortages
-from iqcar.tables import LAST_PLAUSIBLE_MS
-from iqcar.tables.arrays import by_time, known_or_zero, share_of, sum_known
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.causes.blame.slots import SlotTimes
-    from iqcar.model.demand.contention import Contention
-    from iqcar.model.waits.executor_shortage import Shortage
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.model.waits.executor_shortage import Shortage, find_shortages
+from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
+from iqcar.tables.arrays import Floats, Ints, by_time, known_or_zero, share_of, sum_known
 
 SHORTEST_MS = 1.0
 """Lower bound of durations used as divisors: the resolution of Spark's times."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.enums import Domain, Request, SourceUsage
-from iqcar.tables.arrays import schedule
-
-if TYPE_CHECKING:
-    from iqcar.causes.blame.task_intervals import Pieces
-    from iqcar.tables.arrays import Schedule
+from iqcar.tables.arrays import Schedule, schedule
 
 
 class Agenda:

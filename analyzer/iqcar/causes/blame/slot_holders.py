@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.model.waits.shared_cluster import executor_offers
-from iqcar.tables import NONE
-from iqcar.tables.arrays import by_group_and_time, running_total
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from iqcar.model.waits.shared_cluster import Offers
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.model.waits.shared_cluster import Offers, executor_offers
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, by_group_and_time, running_total
 
 MOST_CELLS = 1024
 """Intervals of time per application; one with fewer events has one between any two of them, so that

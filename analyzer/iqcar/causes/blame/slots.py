@@ -9,18 +9,14 @@ the capacity.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import by_group, by_time, most_at_once, running_total
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iqcar.model.waits.executor_shortage import Shortage
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.model.waits.executor_shortage import Shortage
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, Ints, by_group, by_time, most_at_once, running_total
 
 NO_SLOTS = 1e-6
 """Fewer slots than this count as none; rounding errors of slot counts are far smaller."""

@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.causes.blame.ratp import ONE_DEVICE, SHORTEST_MS, data_processed
+from iqcar.causes.blame.ratp import (
+    ONE_DEVICE,
+    SHORTEST_MS,
+    Loss,
+    TaskColumns,
+    Users,
+    data_processed,
+)
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.capacity import best_seen, of_domain
-from iqcar.model.demand.contention import NEGLIGIBLE
+from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
 from iqcar.model.waits import ESTIMATED, evidence_column
-from iqcar.tables.arrays import most_at_once, positive_or_zero, share_of
+from iqcar.tables.arrays import Floats, Ints, most_at_once, positive_or_zero, share_of
 
 if TYPE_CHECKING:
-    from iqcar.causes.blame.ratp import Loss, TaskColumns, Users
-    from iqcar.model.demand.contention import Contention, StageRates
     from iqcar.model.demand.estimate import Demand
-    from iqcar.tables.arrays import Floats, Ints
 
 
 def used_share(

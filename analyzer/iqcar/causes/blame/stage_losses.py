@@ -5,19 +5,12 @@ The lost part is the contribution of level 1 of iQC-Graph.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.model.waits import LAUNCH_REQUESTS, wait_column
-from iqcar.tables import Column, TableSpec
-from iqcar.tables.arrays import by_group_and_time, running_total, share_of, sum_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import Column, Tables, TableSpec
+from iqcar.tables.arrays import Floats, by_group_and_time, running_total, share_of, sum_by
 
 STAGE_LOSSES = TableSpec(
     "stage_losses",

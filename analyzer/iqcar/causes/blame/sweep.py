@@ -6,15 +6,12 @@ of ``(Σ active w) · (Σ active u)`` over time, per domain.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, Schedule, sum_by
 from iqcar.tables.compiled import count_steps, kernel
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints, Schedule
 
 TARGET_STARTS, TARGET_ENDS, SOURCE_STARTS, SOURCE_ENDS = 1, 2, 4, 8
 """Kinds of events, as bits: a launch ends a slot wait and starts a source at once."""

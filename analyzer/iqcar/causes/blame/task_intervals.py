@@ -10,19 +10,15 @@ eq. 5 at the profile's resolution.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from iqcar.causes.blame.ratp import TaskColumns
+from iqcar.causes.blame.slots import SlotTimes
 from iqcar.enums import Request
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.causes.blame.ratp import TaskColumns
-    from iqcar.causes.blame.slots import SlotTimes
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 T = TypeVar("T", bound=np.generic)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
+from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 from iqcar.tables.compiled import count_steps, kernel
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats, Ints, Schedule
 
 
 class Others(NamedTuple):

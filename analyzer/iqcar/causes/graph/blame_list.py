@@ -10,11 +10,10 @@ import pandas as pd
 from iqcar.causes.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
 from iqcar.causes.graph.structure import RESOURCES
 from iqcar.enums import BlameKind
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.graph.contents import Contents
-    from iqcar.tables.arrays import Floats, Ints
 
 COLUMNS = (
     "source_query_id",

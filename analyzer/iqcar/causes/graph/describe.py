@@ -17,11 +17,10 @@ from iqcar.causes.graph.contents import pseudo_name
 from iqcar.causes.graph.structure import RESOURCES
 from iqcar.enums import LEVELS, REQUESTS, BlameKind
 from iqcar.tables import NONE
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.graph.contents import Contents
-    from iqcar.tables.arrays import Floats, Ints
 
 PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
 """Prefixes of the ids, by level."""

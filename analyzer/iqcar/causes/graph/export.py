@@ -9,23 +9,21 @@ source stage counts at its query's "other stages".
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.blame.attribute import OWN, QUERY
 from iqcar.causes.graph.describe import PREFIXES, vertex_frame, vertex_ids
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import networkx as nx
-    import pandas as pd
 
     from iqcar.causes.graph.contents import Contents
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
     Bools = Flags
 

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import UNATTRIBUTED
+from iqcar.causes.blame.attribute import UNATTRIBUTED, Blame
 from iqcar.causes.graph.structure import EXPLAINED_LEVELS, non_negative
 from iqcar.enums import ImpactModel
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:
-    from iqcar.causes.blame.attribute import Blame
     from iqcar.causes.graph.structure import Structure
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
     Bools = Flags
 

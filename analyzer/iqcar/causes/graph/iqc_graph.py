@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,26 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import KNOWN, SOURCES, UNATTRIBUTED, Blame
+from iqcar.causes.blame.attribute import KNOWN, SOURCES, UNATTRIBUTED, Blame, Weigh
 from iqcar.causes.blame.folding import Reach
 from iqcar.causes.graph import blame_list, describe, export, views
 from iqcar.causes.graph.contents import Contents, Names
 from iqcar.causes.graph.impact import by_source, contributions, pass_up
 from iqcar.causes.graph.paths import PathSearch
 from iqcar.causes.graph.structure import chosen_targets, lay_out
-from iqcar.enums import LEVELS, ImpactModel
-from iqcar.tables import NONE
-from iqcar.tables.arrays import share_of, sum_by
+from iqcar.enums import LEVELS, ImpactModel, Resource
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import networkx as nx
-
-    from iqcar.causes.blame.attribute import Weigh
-    from iqcar.enums import Resource
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
 
 
 def build_graph(

@@ -8,26 +8,19 @@ source query (level 6); all targets share the vertices of levels 5 and 6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from iqcar.causes.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.causes.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED, Blame
 from iqcar.enums import REQUESTS, Resource
-from iqcar.tables import NONE
-from iqcar.tables.arrays import positive_or_zero, sum_by
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, positive_or_zero, sum_by
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
-
-    Bools = Flags
+Bools = Flags
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
 """All resources; a resource's code in numpy columns is its position here."""

@@ -17,15 +17,13 @@ from iqcar.causes.graph.contents import rows_or_none
 from iqcar.causes.graph.describe import source_query_labels, vertex_frame
 from iqcar.causes.graph.impact import sum_pairs
 from iqcar.causes.graph.structure import RESOURCES
-from iqcar.enums import REQUESTS, BlameKind, ImpactModel
+from iqcar.enums import REQUESTS, BlameKind, ImpactModel, Resource
 from iqcar.tables import NONE
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.graph.contents import Contents
     from iqcar.causes.graph.impact import ByTarget
-    from iqcar.enums import Resource
-    from iqcar.tables.arrays import Floats, Ints
 
 _HOST_BOUND = np.array([not r.before_launch for r in REQUESTS], bool)
 

@@ -8,6 +8,7 @@ dropped where both edges are low, because then the task itself was the load.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +18,13 @@ from iqcar.causes.stragglers.feature_list import SLOW_HOST, after, before
 from iqcar.causes.stragglers.measured_causes import measured_causes, waits_known
 from iqcar.causes.stragglers.relevance import can_matter
 from iqcar.enums import CauseEvidence, FeatureKind
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.causes.stragglers.feature_list import Feature
     from iqcar.causes.stragglers.features import TaskFeatures
     from iqcar.causes.stragglers.peers import Compared
     from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 WORST = {"locality": 2.0}
 """Value of a discrete feature that can be a cause (eq. 4); 1 for all others."""

@@ -8,24 +8,18 @@ stage's task time. The shares of one cause sum to 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import BLAME_KINDS
+from iqcar.causes.blame.attribute import BLAME_KINDS, Blame
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_SOURCES
 from iqcar.causes.stragglers.windows import Spans, Windows
 from iqcar.enums import REQUESTS, Request, Resource
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, share_of
 
 RESOURCE_OF = {CPU: Resource.CPU, DISK: Resource.IO, NETWORK: Resource.NETWORK}
 """Causes that are a resource of a host."""

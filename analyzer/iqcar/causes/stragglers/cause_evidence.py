@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 INTER, INTRA, BOTH, ELSEWHERE, EXECUTORS = range(5)
 """Peers that a feature stood out from: those on other hosts, on the same host, both; those on

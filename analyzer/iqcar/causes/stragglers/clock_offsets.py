@@ -10,13 +10,10 @@ An offset of 0 is taken where the bounds allow it, else the least one that they 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats
 
 WORTH_SAYING_MS = 100.0
 """Offsets below it move no sample of a second into another task's window by much."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.stragglers.clock_offsets import clock_doubts, clock_offsets
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, FEATURES, Feature
@@ -13,13 +13,8 @@ from iqcar.causes.stragglers.host_features import host_columns, sample_doubts, u
 from iqcar.causes.stragglers.labels import Labels, labels_of
 from iqcar.enums import Request, WaitClass
 from iqcar.model.waits import ESTIMATED, MEASURED, evidence_column, wait_column
-from iqcar.tables.arrays import sum_known
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_known
 
 _FAR = {"PROCESS_LOCAL": 0.0, "NODE_LOCAL": 1.0, "RACK_LOCAL": 2.0, "ANY": 2.0}
 """Eq. 4. It counts NO_PREF as 2; but a task without a preference is nowhere badly placed."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.stragglers.bigroots import cause_names, feature_of, find_marks
 from iqcar.causes.stragglers.blame_of_causes import blamed_queries
 from iqcar.causes.stragglers.evidence_sentences import sentence_of, unit_of
@@ -22,13 +23,12 @@ from iqcar.causes.stragglers.straggler_result import (
 )
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags
 
 if TYPE_CHECKING:
-    from iqcar.causes.blame.attribute import Blame
     from iqcar.causes.stragglers.cause_evidence import Marks
     from iqcar.causes.stragglers.features import TaskFeatures
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags
 
 COLD = "cold-executor"
 DEFAULT = StragglerSettings()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import HOST_FEATURES, after, before
 from iqcar.causes.stragglers.windows import Spans, Windows
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats
 
 WORTH_SAYING = 0.01
 """Share of tasks on sampled hosts from which it is said that samples do not tell about them."""

@@ -16,13 +16,12 @@ from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, MEMORY, NETWORK
 from iqcar.causes.stragglers.peers import quantile_by
 from iqcar.enums import CauseEvidence, FeatureKind
-from iqcar.tables.arrays import sum_known
+from iqcar.tables.arrays import Flags, Floats, Ints, sum_known
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.features import TaskFeatures
     from iqcar.causes.stragglers.peers import Compared
     from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 WORK = {
     CPU: (("cpu_ms", "python_cpu_ms"),),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iqcar.enums import FeatureKind
+from iqcar.tables.arrays import Flags, Floats
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.feature_list import Feature
-    from iqcar.tables.arrays import Flags, Floats
 
 SLOWEST_MS = {"ms": 1.0, "bytes": 0.01, "count": 10.0}
 """Longest time one unit plausibly takes: 10 µs a byte (100 kB/s, slow parsing and remote storage),

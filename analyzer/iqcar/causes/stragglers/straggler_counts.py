@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.stragglers.straggler_result import Stragglers
 
 UNEXPLAINED = ""
 """In place of a cause's key, for stragglers that nothing explains."""

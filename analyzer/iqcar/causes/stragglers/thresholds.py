@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 Chosen = TypeVar("Chosen", bound="Thresholds")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false"}

@@ -8,12 +8,11 @@ difference of two of them, divided by how much of the window spans tell about.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 LEAST_COVER = 0.5
 """Share of a window that samples must tell about for its mean to be known: with less than half, the

@@ -12,14 +12,13 @@ import numpy as np
 
 from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.learners import BY_STRAGGLER, LOG_LATENCY, base_learners
-from iqcar.causes.topics.mixture_by_straggler import deviations_of_job
+from iqcar.causes.topics.mixture_by_straggler import Deviations, deviations_of_job
 from iqcar.causes.topics.validate import differences
+from iqcar.enums import BaseModel
 
 if TYPE_CHECKING:
     from iqcar.causes.topics.jobs import Job
-    from iqcar.causes.topics.mixture_by_straggler import Deviations
     from iqcar.causes.topics.topic_settings import TopicSettings
-    from iqcar.enums import BaseModel
     from iqcar.tables.arrays import Floats
 
 GOLDEN = 0.6180339887498949

@@ -6,21 +6,16 @@ on a host is divided among moments: it counts while and where stragglers ran tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.stragglers.blame_of_causes import ON_HOSTS, blamed_during
-from iqcar.causes.topics.topic_result import TOPIC_SOURCES
+from iqcar.causes.topics.topic_result import TOPIC_SOURCES, Topics
 from iqcar.enums import Request, Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.causes.topics.topic_result import Topics
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 REQUESTS_OF_TOPICS = (
     *ON_HOSTS, Request.EXECUTION_MEMORY, Request.STORAGE_MEMORY, Request.SLOT_WAIT,

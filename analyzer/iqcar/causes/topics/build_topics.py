@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from iqcar.causes.topics.analyse_job import JobLook
 from iqcar.causes.topics.ensemble import TopicEnsemble
 from iqcar.causes.topics.job_workers import in_order, processors
 from iqcar.causes.topics.keyword_evidence import check_words, information_of
@@ -20,18 +23,13 @@ from iqcar.causes.topics.topic_result import (
     TOPICS,
     Topics,
 )
+from iqcar.enums import BaseModel
+from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import pandas as pd
-
     from iqcar.causes.stragglers.labels import Labels
-    from iqcar.causes.topics.analyse_job import JobLook
     from iqcar.causes.topics.jobs import Tally
     from iqcar.causes.topics.topic_settings import TopicSettings
-    from iqcar.enums import BaseModel
-    from iqcar.tables.arrays import Floats
 
 FEW_JOBS = 20
 """With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""

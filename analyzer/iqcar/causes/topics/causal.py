@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.causes.topics.kernels.adaboost import boosted_effects, weighted_effect
 from iqcar.causes.topics.kernels.ranks import Ranks, codes_by_rank, medians, sides, two_means_cuts
 from iqcar.causes.topics.profiles import as_profile, standardised
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables.arrays import Floats, Ints
 
     Codes = NDArray[np.uint8]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.causes.topics.meta import trimmed
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.causes.topics.meta import TopicModel
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.causes.topics.meta import TopicModel, trimmed
+from iqcar.tables.arrays import Floats, Ints, share_of
 
 
 @dataclass

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    Block = TypeVar("Block")
-    Found = TypeVar("Found")
+Block = TypeVar("Block")
+Found = TypeVar("Found")
 
 AHEAD = 2
 """Blocks that wait for a worker: enough that none is idle, few enough for the memory."""

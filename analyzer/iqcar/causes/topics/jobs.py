@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.causes.stragglers import TaskFeatures
+from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.topic_settings import TopicSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from iqcar.causes.stragglers import TaskFeatures
-    from iqcar.causes.stragglers.feature_list import Feature
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 PARTS_OF_LATENCY = frozenset({"run_ms"})
 """Features that are the latency but for a rest: they would explain every straggler by itself."""

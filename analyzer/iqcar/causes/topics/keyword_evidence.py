@@ -5,20 +5,14 @@ Mutual information is measured in an even selection of the jobs: its figures are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
-from iqcar.causes.topics.analyse_job import lot
+from iqcar.causes.topics.analyse_job import JobLook, lot
 from iqcar.causes.topics.topic_result import VALIDATION
 from iqcar.causes.topics.validate import SIGNIFICANT, Binned, in_bins, mutual_information
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.causes.topics.analyse_job import JobLook
 
 MOST_JOBS = 200
 """Jobs whose mutual information is measured at most: its mean is known to some percent by then."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from iqcar.causes.topics.causal import AdaBoostIPW, LogisticIPW
 from iqcar.causes.topics.dependence import PearsonCorrelation, SignedSchweizerWolff
 from iqcar.causes.topics.predictive import BaggedElasticNet, LeastSquares
+from iqcar.causes.topics.profiles import BaseLearner
 from iqcar.enums import BaseModel, LearnerSet
-
-if TYPE_CHECKING:
-    from iqcar.causes.topics.profiles import BaseLearner
 
 LOG_LATENCY = frozenset({LearnerSet.RECOMMENDED})
 """Sets that learn from the logarithm of latency: a few huge latencies do not rule the means."""

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics.topic_result import TOPIC_SOURCES
+from iqcar.causes.topics.topic_result import TOPIC_SOURCES, Topics
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers import Stragglers
-    from iqcar.causes.topics.topic_result import Topics
 
 NO_CAUSE, NO_TOPIC = "", -1
 

@@ -8,17 +8,12 @@ Documents hold expected counts of words instead of words drawn at random.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.causes.topics.kernels.em import TINY, fold_in, sweeps
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Floats, share_of
 
 MAX_SWEEPS = 200
 """Sweeps after each new topic at most; most end after some dozens."""

@@ -10,18 +10,16 @@ One visit of a job's tasks gives its :class:`Deviations`; topics are needed only
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.causes.topics.kernels.straggler_kernels import deviate, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from iqcar.causes.topics.topic_settings import TopicSettings
     from iqcar.tables.arrays import Floats
 

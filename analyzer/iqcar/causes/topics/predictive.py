@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.causes.topics.kernels.elastic_net import fit_each, path_errors
 from iqcar.causes.topics.kernels.moments import covariances, products_about, second_moments
@@ -14,8 +15,6 @@ from iqcar.causes.topics.kernels.resampling import folds_and_draws
 from iqcar.causes.topics.profiles import as_profile, standardised
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables.arrays import Floats
 
 OUTERMOST = 0.005

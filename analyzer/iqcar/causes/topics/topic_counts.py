@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.causes.topics.topic_result import Topics
-    from iqcar.tables.arrays import Floats
+from iqcar.causes.topics.topic_result import Topics
+from iqcar.tables.arrays import Floats
 
 
 def mixture_matrix(found: Topics) -> Floats:

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS
+from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, Topics
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.causes.stragglers import TaskFeatures
-    from iqcar.causes.topics.topic_result import Topics
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 BEARS_OUT = 3.0
 """Score from which on a topic is borne out. Of normal tasks one in 740 is as far off in a keyword,

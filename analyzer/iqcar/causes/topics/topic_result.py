@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from iqcar.tables.declarations import TableSpec, declare
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.causes.stragglers.labels import Labels
     from iqcar.causes.topics.topic_settings import TopicSettings
 

@@ -7,15 +7,12 @@ reads it lists the stage again under a new id.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables import NONE
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 GONE_SLACK_MS = 1_000.0
 """An output counts as lost with its executor if that was removed this long after the launch of the

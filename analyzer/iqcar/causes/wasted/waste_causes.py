@@ -13,13 +13,11 @@ import pandas as pd
 
 from iqcar.causes.wasted.partitions import GONE_SLACK_MS
 from iqcar.enums import WasteCause
-from iqcar.tables import NONE, Column, TableSpec, texts
-from iqcar.tables.arrays import known_or_zero
+from iqcar.tables import NONE, Column, Tables, TableSpec, texts
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero
 
 if TYPE_CHECKING:
     from iqcar.causes.wasted.partitions import Attempts
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 WASTED_TASKS = TableSpec(
     "wasted_tasks",

@@ -15,23 +15,28 @@ again, the time counts there. So no time counts twice, and a query's sum is at m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.blame.stage_losses import elapsed_shares
 from iqcar.causes.wasted.waste_causes import CAUSES
 from iqcar.enums import WasteCause
-from iqcar.tables.arrays import by_group_and_time, running_total, share_of, sum_by
+from iqcar.tables import Tables
+from iqcar.tables.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    by_group_and_time,
+    running_total,
+    share_of,
+    sum_by,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
     from iqcar.causes.wasted.partitions import Attempts
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 PASSIVE = (WasteCause.SPECULATION, WasteCause.CANCELLED, WasteCause.NOT_NEEDED)
 """Causes of attempts that nobody waited for: all that they can cost is their slots."""

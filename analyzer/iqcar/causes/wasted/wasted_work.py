@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.causes.wasted.partitions import find_attempts
 from iqcar.causes.wasted.waste_causes import CAUSES, wasted_tasks
 from iqcar.causes.wasted.waste_delays import waste_delays
-from iqcar.tables import NONE, Column, TableSpec, texts
-from iqcar.tables.arrays import known_or_zero, sum_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import NONE, Column, Tables, TableSpec, texts
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, sum_by
 
 WASTED_WORK = TableSpec(
     "wasted_work",

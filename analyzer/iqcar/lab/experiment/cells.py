@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.lab.experiment.law import fit_law
+from iqcar.lab.inject.anomalies import Settings
 from iqcar.lab.inject.cpu import CpuSettings
 from iqcar.lab.inject.io import BLOCK_BYTES, IoSettings
 from iqcar.lab.inject.memory import STEP_BYTES, MemorySettings
 from iqcar.lab.inject.network import NetworkSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from iqcar.lab.experiment.experiment_plan import ExperimentPlan
-    from iqcar.lab.inject.anomalies import Settings
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.cells import at_level, streams
+from iqcar.lab.experiment.experiment_plan import ExperimentPlan
 from iqcar.lab.experiment.law import fit_law
+from iqcar.lab.experiment.run_experiment import Done, Run
 from iqcar.lab.experiment.stage_times import StageTime, stage_times
 from iqcar.replay.whatif.curves import QUERY, SCHEMA_VERSION, STAGE, Curve
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from iqcar.lab.experiment.experiment_plan import ExperimentPlan
-    from iqcar.lab.experiment.run_experiment import Done, Run
 
 LAW = "slowdown = max(1, (1 + k) * r / C)"
 

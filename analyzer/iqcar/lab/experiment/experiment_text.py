@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, printable, short, size
@@ -14,9 +16,6 @@ from iqcar.replay.whatif.curves import FILLED
 from iqcar.show.terminal.layout import plain_table, print_section, terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from iqcar.lab.experiment.experiment_plan import ExperimentPlan
 
 MOST_ROWS = 40

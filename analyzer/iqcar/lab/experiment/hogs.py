@@ -5,23 +5,21 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.other_host import inject_there
-from iqcar.lab.inject.injection_log import END, START
+from iqcar.lab.inject.anomalies import Settings
+from iqcar.lab.inject.injection_log import END, START, Record
 from iqcar.lab.inject.plan import Injection
 from iqcar.lab.inject.run_plan import POLL_S, Stop, run
 from iqcar.lab.inject.running_injection import epoch_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from iqcar.lab.experiment.experiment_plan import Place
-    from iqcar.lab.inject.anomalies import Settings
-    from iqcar.lab.inject.injection_log import Record
 
 LEAD_MS = 500
 """Hogs are started this long before they begin, so that they begin together."""

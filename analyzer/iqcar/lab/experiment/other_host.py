@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
 import msgspec
@@ -16,13 +17,11 @@ from iqcar.base.formatting import short
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.child_process import end
 from iqcar.lab.inject.injection_log import END, Record
+from iqcar.lab.inject.plan import Injection
 from iqcar.lab.inject.run_plan import POLL_S, Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from iqcar.lab.experiment.experiment_plan import Place
-    from iqcar.lab.inject.plan import Injection
 
 INJECT = ("iqcar", "inject", "ordered")
 GRACE_S = 10.0

@@ -9,22 +9,21 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from iqcar.base.files.derived import open_derived
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.child_process import end
 from iqcar.lab.experiment.hogs import StoppedError
+from iqcar.lab.inject.run_plan import Stop
 from iqcar.logs.attach.plugin_jar import listener_jar
 from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
-    from iqcar.lab.inject.run_plan import Stop
 
 START_S = 180.0
 """Spark has this long to start: a cluster may have to find executors."""

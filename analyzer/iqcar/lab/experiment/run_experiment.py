@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.cells import Cell, Pair, at_level, cells_of, load, next_cell
+from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
 from iqcar.lab.experiment.hogs import StoppedError, hogs
 from iqcar.lab.experiment.other_host import check_reached
 from iqcar.lab.experiment.query_runs import SparkSession, Took, run_command
 from iqcar.lab.inject.plan import Injection, check_room
 from iqcar.lab.inject.run_plan import Stop
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
 
 BUDGET = "budget"
 """Why it ended, where not by a signal; empty: everything was run."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -12,13 +13,7 @@ from iqcar.enums import Request
 from iqcar.model.waits import measure_waits, wait_column
 from iqcar.pipeline import read
 from iqcar.tables import texts
-from iqcar.tables.arrays import known_or_zero
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
-
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, known_or_zero
 
 IN_DEVICE = {
     "cpu": ("compute_ms", wait_column(Request.RUN_QUEUE)),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    import socket
-
-    from iqcar.lab.inject.pacing import Turn
+from iqcar.lab.inject.pacing import Turn
 
 LONGEST_S = 3600.0
 """An injection lasts an hour at most: the longest in BigRoots is 10 s (table IV)."""

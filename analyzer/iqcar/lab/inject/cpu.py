@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import Anomaly, Order, Settings, usable_cores
-
-if TYPE_CHECKING:
-    from iqcar.lab.inject.pacing import Turn
+from iqcar.lab.inject.pacing import Turn
 
 NUMBERS = 2000
 """The paper's million numbers would fill the processor's caches too; these fit into them."""

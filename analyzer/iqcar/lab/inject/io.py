@@ -15,15 +15,12 @@ import random
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import Anomaly, Order, Settings, check_rate
 from iqcar.lab.inject.host_limits import check_disk
-from iqcar.lab.inject.pacing import Pace
-
-if TYPE_CHECKING:
-    from iqcar.lab.inject.pacing import Turn
+from iqcar.lab.inject.pacing import Pace, Turn
 
 BLOCK_BYTES = 1 << 20
 """One write or read: long enough that the device counts, short enough to stop at once."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import Anomaly, Order, Settings
 from iqcar.lab.inject.host_limits import check_memory, memory_is_tight
-
-if TYPE_CHECKING:
-    from iqcar.lab.inject.pacing import Turn
+from iqcar.lab.inject.pacing import Turn
 
 STEP_BYTES = 8 << 20
 """A hog looks at its clock after touching this much: a few milliseconds."""

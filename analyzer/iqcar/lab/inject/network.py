@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import Anomaly, Order, Settings, check_rate
-from iqcar.lab.inject.pacing import STEP_S, Pace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.lab.inject.pacing import Turn
+from iqcar.lab.inject.pacing import STEP_S, Pace, Turn
 
 MOST_MESSAGE_BYTES = 16 << 20
 """A message and its reply are held in memory by both ends."""

@@ -9,14 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
 
+from iqcar.lab.inject.injection_log import Record
 from iqcar.lab.inject.plan import read_order
-from iqcar.lab.inject.run_plan import run, stopping
-
-if TYPE_CHECKING:
-    from iqcar.lab.inject.injection_log import Record
-    from iqcar.lab.inject.run_plan import Stop
+from iqcar.lab.inject.run_plan import Stop, run, stopping
 
 MOST_ORDER_BYTES = 1 << 20
 

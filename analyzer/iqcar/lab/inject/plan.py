@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,9 +17,6 @@ from iqcar.lab.inject.host_limits import check_disk, check_memory
 from iqcar.lab.inject.io import IoSettings
 from iqcar.lab.inject.memory import MemorySettings
 from iqcar.lab.inject.network import NetworkSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SETTINGS: dict[Anomaly, type[Settings]] = {
     Anomaly.CPU: CpuSettings,

@@ -7,8 +7,9 @@ are exponential, so that trouble comes at any time; its length varies evenly aro
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, Pattern, check_cores
@@ -22,9 +23,6 @@ from iqcar.lab.inject.plan import (
     in_order,
     settings_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LENGTHS = (0.5, 1.5)
 """An injection lasts at least and at most this many times the mean length."""

@@ -6,18 +6,13 @@ import secrets
 import selectors
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.lab.inject.injection_log import END, Record
-from iqcar.lab.inject.plan import in_order
+from iqcar.lab.inject.plan import Injection, in_order
 from iqcar.lab.inject.running_injection import UnderWay, epoch_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from iqcar.lab.inject.plan import Injection
 
 LEAD_S = 1.0
 """Hogs are started this long before their time, so that all of them begin on it."""

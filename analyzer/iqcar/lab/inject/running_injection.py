@@ -9,18 +9,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.errors import IqcarError
+from iqcar.lab.inject.anomalies import Order
 from iqcar.lab.inject.injection_log import END, START, VERSION, HogTime, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from iqcar.lab.inject.anomalies import Order
-    from iqcar.lab.inject.plan import Injection
+from iqcar.lab.inject.plan import Injection
 
 GRACE_S = 5.0
 """A hog that has not ended this long after its end is killed."""

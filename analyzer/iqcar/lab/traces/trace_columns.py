@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.causes.stragglers.thresholds import named_values
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_METRICS = 500
 """Metric columns read at most; the traces we know have under a hundred."""

@@ -7,7 +7,7 @@ is one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ from iqcar.lab.traces.trace_columns import UNITS_MS, TraceColumns
 from iqcar.lab.traces.trace_files import read_pieces, settled_columns
 from iqcar.lab.traces.trace_survey import survey_of, tasks_of
 from iqcar.lab.traces.trace_values import MAX_NAME, codes_of, number_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFAULT = TraceColumns()
 

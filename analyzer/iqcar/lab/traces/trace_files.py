@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ import pandas as pd
 from iqcar.errors import IqcarError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from iqcar.lab.traces.trace_columns import TraceColumns
 
 MAX_ROWS = 50_000_000

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
+from iqcar.causes.topics import TopicSettings
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.steps import JOBS, TOLD, Told
 from iqcar.fleet.transport import one_row, rows_of
-from iqcar.lab.traces.trace_survey import Survey, survey_of, tasks_of
+from iqcar.lab.traces.trace_columns import TraceColumns
+from iqcar.lab.traces.trace_survey import Survey, TraceLayout, survey_of, tasks_of
 from iqcar.lab.traces.trace_topic_search import jobs_of_block
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from iqcar.causes.topics import TopicSettings
-    from iqcar.lab.traces.trace_columns import TraceColumns
-    from iqcar.lab.traces.trace_survey import TraceLayout
 
 SURVEY = "survey"
 """Kind of the rows that tell what a part of a trace holds."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_files import is_parquet, parquet_file, read_pieces, settled_columns
-from iqcar.lab.traces.trace_survey import Survey, TraceBlock, survey_of, tasks_of
+from iqcar.lab.traces.trace_survey import Survey, TraceBlock, TraceLayout, survey_of, tasks_of
 from iqcar.lab.traces.trace_values import LARGEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from iqcar.lab.traces.trace_survey import TraceLayout
-    from iqcar.tables.arrays import Ints
+from iqcar.tables.arrays import Ints
 
 BLOCK_BYTES = 256 * 2**20
 """Of a trace whose jobs are scattered over the file, so much is sorted in memory at a time."""

@@ -6,24 +6,19 @@ on Spark. Parts are surveyed alone; the surveys together give the layout of the 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, IDENTITY, Feature
 from iqcar.enums import FeatureKind
 from iqcar.errors import IqcarError
-from iqcar.lab.traces.trace_columns import UNITS_MS
+from iqcar.lab.traces.trace_columns import UNITS_MS, TraceColumns
 from iqcar.lab.traces.trace_values import MAX_NAME, codes_of, number_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    import pandas as pd
-
-    from iqcar.lab.traces.trace_columns import TraceColumns
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 _OURS = {f.name: f for f in FEATURE_LIST}
 _IDENTITY = {column.name for column in IDENTITY}

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.labels import Labels
-from iqcar.causes.topics.analyse_job import look_at_job
+from iqcar.causes.topics.analyse_job import JobLook, look_at_job
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.job_workers import in_order, processors
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.topics.topic_settings import TopicSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.causes.stragglers.feature_list import Feature
-    from iqcar.causes.topics.analyse_job import JobLook
-    from iqcar.causes.topics.topic_result import Topics
-    from iqcar.lab.traces.trace_stream import TraceStream
-    from iqcar.lab.traces.trace_survey import TraceBlock
+from iqcar.lab.traces.trace_stream import TraceStream
+from iqcar.lab.traces.trace_survey import TraceBlock
 
 DEFAULT = TopicSettings()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.causes.stragglers.labels import Labels
-from iqcar.causes.topics import Tally, TopicSettings, metric_names, share_kept, topics_from
+from iqcar.causes.topics import Tally, Topics, TopicSettings, metric_names, share_kept, topics_from
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on
@@ -18,11 +19,6 @@ from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_steps import SURVEY
 from iqcar.lab.traces.trace_survey import Survey
 from iqcar.lab.traces.trace_values import MAX_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.causes.topics import Topics
 
 DEFAULT = TraceColumns()
 _WHOLE = ("tinyint", "smallint", "int", "bigint")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 MAX_NAME = 200
 """Characters kept of a name in a trace."""

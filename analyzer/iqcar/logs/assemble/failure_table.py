@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar import tables as tb
+from iqcar.logs.tasks.task_columns import TaskColumns
 from iqcar.logs.tasks.task_lines import MOST_REASON_CHARACTERS
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from iqcar.logs.tasks.task_columns import TaskColumns
 
 MAX_KIND = 100
 """Characters kept of the kind of a reason; the longest of Spark's has 19."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from iqcar import tables as tb
 from iqcar.logs.assemble.plugin_records import add_records, decode_targets
 from iqcar.logs.assemble.stage_graph import link_stages
 from iqcar.logs.assemble.task_table import Rows, build_tasks
-from iqcar.logs.collect import MAX_NAME
+from iqcar.logs.collect import MAX_NAME, Collector
 from iqcar.logs.events.descriptions import is_broadcast
 from iqcar.logs.events.job_state import Executor, Stage
 from iqcar.logs.events.operators import SEPARATOR, stage_label
@@ -21,11 +22,6 @@ from iqcar.logs.events.sql_collect import user_named
 from iqcar.logs.plugin.plugin_samples import decode_samples, samples_frame
 from iqcar.logs.plugin.rule_events import decode_rule_changes
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from iqcar.logs.collect import Collector
 
 MOST_CORES = 2**31
 """Bound of the cores of a task: Spark counts them in 32-bit integers."""

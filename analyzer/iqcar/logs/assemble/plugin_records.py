@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 from msgspec import Meta, Struct, field
+from numpy.typing import NDArray
 
 from iqcar import tables as tb
+from iqcar.logs.collect import Collector
 from iqcar.logs.events.structs import Time
-from iqcar.logs.plugin.record_columns import Chunk, pick, spread
+from iqcar.logs.plugin.record_columns import Chunk, RecordColumns, pick, spread
 from iqcar.logs.plugin.record_fields import (
     BYTES_PER_KIB,
     COUNT,
@@ -29,15 +33,6 @@ from iqcar.logs.plugin.record_fields import (
 )
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables.declarations import as_dtype
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from iqcar.logs.collect import Collector
-    from iqcar.logs.plugin.record_columns import RecordColumns
 
 MAX_NAME = 500
 """Characters kept of a pool's name."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 

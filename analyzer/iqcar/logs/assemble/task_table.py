@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar import tables as tb
 from iqcar.logs.assemble.failure_table import failure_table
+from iqcar.logs.collect import Collector
 from iqcar.logs.events.lenient import fit, parse
 from iqcar.logs.events.task_structs import NO_METRICS, NOT_FITTING, TaskEnd
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.logs.collect import Collector
 
 STATUSES = ("success", "failed", "killed", "running")
 _SUCCESS, _FAILED, _KILLED, _RUNNING = range(len(STATUSES))

@@ -9,15 +9,13 @@ from __future__ import annotations
 import importlib.util
 import re
 import socket
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from iqcar.errors import IqcarError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 SCRIPT = "iqcar_sampler.py"
 SHORTEST_PERIOD_S = 0.01

@@ -11,15 +11,13 @@ import functools
 import inspect
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
 from iqcar.errors import IqcarError, UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
-    Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 DESCRIPTION = "spark.job.description"
 """Spark's property for the description of a job."""

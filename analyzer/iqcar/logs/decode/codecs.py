@@ -15,6 +15,7 @@ from iqcar.logs.decode.streams import (
     CHUNK_BYTES,
     BombError,
     DamageError,
+    Readable,
     StoredStream,
     damaged,
     unfinished,
@@ -22,8 +23,6 @@ from iqcar.logs.decode.streams import (
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]
-
-    from iqcar.logs.decode.streams import Readable
 
 BOMB_FLOOR_BYTES = 1 << 30
 """Decoded size from which the ratio of decoded to stored bytes is limited (1 GiB)."""

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import cramjam
 
-from iqcar.logs.decode.streams import damaged, exactly, unfinished
+from iqcar.logs.decode.streams import Readable, damaged, exactly, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]
-
-    from iqcar.logs.decode.streams import Readable
 
 MAX_BLOCK_BYTES = 32 << 20
 """Largest decoded block accepted (32 MiB, the most LZ4Block can declare; Spark's default for LZ4

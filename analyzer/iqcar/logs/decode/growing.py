@@ -5,7 +5,8 @@ from __future__ import annotations
 import bz2
 import io
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import zstandard
 
@@ -19,9 +20,6 @@ from iqcar.logs.decode.codecs import (
 )
 from iqcar.logs.decode.streams import UnfinishedError, damaged
 from iqcar.logs.decode.zstd import MAX_WINDOW_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FED_BYTES = 2 << 10
 """Stored bytes given to a library at a time (2 KiB): what comes out of them, at most 30,000 times

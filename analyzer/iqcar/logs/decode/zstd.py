@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Iterator
+from typing import BinaryIO, cast
 
 import zstandard
 
-from iqcar.logs.decode.streams import DamageError, damaged, unfinished
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from iqcar.logs.decode.streams import Readable
+from iqcar.logs.decode.streams import DamageError, Readable, damaged, unfinished
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAX_WINDOW_BYTES = 128 << 20

@@ -6,13 +6,8 @@ the user and the plan. They recur in other queries and differ in the next run of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from iqcar.logs.text.linear import Replacement, compiled, encoded
+from iqcar.logs.text.linear import Match, Replacement, compiled, encoded
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from iqcar.logs.text.linear import Match
 
 CONNECT = "Spark Connect"
 """What a stage is called that Spark Connect named after its request."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from array import array
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from iqcar.logs.text.linear import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from iqcar.logs.events.structs import PlanNode
 
 HASH_DIGITS = 32

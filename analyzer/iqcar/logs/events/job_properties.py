@@ -7,21 +7,18 @@ SQL execution.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from iqcar.logs.events import lenient
+from iqcar.logs.events.lenient import BadNumbers
 from iqcar.logs.events.settings import MAX_SETTING
 from iqcar.logs.events.structs import NOT_FITTING, Properties
 from iqcar.logs.text.redact import redact_setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iqcar.logs.events.lenient import BadNumbers
 
 MAX_PROPERTY = 500
 """Characters kept of a property's name and value: more is no name of a team."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import nan
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
 
 
 @dataclass(slots=True)

@@ -7,19 +7,15 @@ accumulators are taken from it; a short one is decoded, which takes no longer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from iqcar.logs.events.fingerprint import MAX_LINE, has_such_numbers
-from iqcar.logs.events.plan_bytes import PlanPattern
+from iqcar.logs.events.plan_bytes import CutLine, PlanPattern
 from iqcar.logs.events.plan_name import location_in
 from iqcar.logs.events.structs import NOT_FITTING, PlanNode, SqlStart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.logs.events.plan_bytes import CutLine
 
 LEAST_BYTES = 4 << 10
 """Length of a line from which its plan is looked up: of a shorter one little is saved."""

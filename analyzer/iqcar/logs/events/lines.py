@@ -6,17 +6,13 @@ A block is text; who takes it finds its lines. Never is more than one line in me
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.logs.decode.codecs import check_ratio, decoded_pieces
 from iqcar.logs.decode.streams import CHUNK_BYTES, BombError, DamageError, UnfinishedError
+from iqcar.logs.find.log_parts import EventLog, LogPart
 from iqcar.logs.find.storage import open_part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    from iqcar.logs.find.log_parts import EventLog, LogPart
 
 MAX_LINE_BYTES = 64 << 20
 """Longest line kept (64 MiB). The longest known events hold the plans of huge queries: a few

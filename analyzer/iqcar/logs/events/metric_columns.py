@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection, Container, Iterable
 from itertools import compress, islice, repeat
 from math import isnan, nan
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _LARGEST = 2.0**63
 """No sum of a metric reaches this: Spark counts in 64-bit integers."""

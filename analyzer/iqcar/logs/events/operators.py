@@ -9,22 +9,17 @@ where one of them was fed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from iqcar.logs.events.fingerprint import normalise, without_number
 from iqcar.logs.events.plan_name import source
-from iqcar.logs.events.structs import NOT_FITTING
+from iqcar.logs.events.structs import NOT_FITTING, PlanNode
 from iqcar.logs.text.name_family import family
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
-    from iqcar.logs.events.structs import PlanNode
 
 MAX_OPERATOR = 200
 """Characters kept of an operator's name."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from iqcar.logs.text.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iqcar.logs.events.structs import PlanNode
 
 MAX_SOURCES = 3

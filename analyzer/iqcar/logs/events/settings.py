@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from iqcar.logs.events import lenient
 from iqcar.logs.events.structs import NOT_FITTING
 from iqcar.logs.text.redact import redact_setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_SETTING = 1_000
 """Characters kept of the name and of the value of a setting: options of a JVM have some hundred."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from math import isfinite, nan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,24 +16,22 @@ from iqcar.logs.events.fingerprint import hash_plan, hash_plan_text, nodes_of
 from iqcar.logs.events.known_plans import KnownPlan, KnownPlans, pattern_of
 from iqcar.logs.events.metric_columns import MetricColumns
 from iqcar.logs.events.operators import Operators, operators_of, sources_of
+from iqcar.logs.events.plan_bytes import CutLine
 from iqcar.logs.events.plan_name import plan_name
 from iqcar.logs.events.settings import settings_of
-from iqcar.logs.events.structs import NOT_FITTING, PlanNode, SqlStart
+from iqcar.logs.events.structs import (
+    NOT_FITTING,
+    Accumulable,
+    DriverAccumUpdates,
+    PlanNode,
+    SqlAdaptive,
+    SqlEnd,
+    SqlMetricUpdates,
+    SqlStart,
+)
 from iqcar.logs.events.wait_metrics import DeclaredWaits, wait_of
 from iqcar.logs.text.linear import BLANK, END, compiled, encoded
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
-    from iqcar.logs.events.plan_bytes import CutLine
-    from iqcar.logs.events.structs import (
-        Accumulable,
-        DriverAccumUpdates,
-        SqlAdaptive,
-        SqlEnd,
-        SqlMetricUpdates,
-    )
 
 MAX_ERROR = 2_000
 """Characters kept of an error message: the rest is a stack trace."""

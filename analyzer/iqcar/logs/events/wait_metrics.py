@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 from math import isnan, nan
-from typing import TYPE_CHECKING
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Wait(IntEnum):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import glob
 import re
 import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from iqcar.base.files.opening import OutsideError, is_within, names_in
 from iqcar.logs.decode.streams import why
 from iqcar.logs.find.layouts import ROLLING_FOLDER, is_clutter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MAX_DEPTH = 8
 """Levels of folders searched below the one named. Databricks, the deepest known, delivers logs

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 ROLLING_FOLDER = "eventlog_v2_"
 """How the name of a folder with a rolling log starts."""

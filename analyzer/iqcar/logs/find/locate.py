@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from iqcar.logs.find.layouts import arrange, is_status
-from iqcar.logs.find.log_parts import EventLog, LogPart, Unreadable
+from iqcar.logs.find.layouts import Layout, arrange, is_status
+from iqcar.logs.find.log_parts import EventLog, Folder, LogPart, Unreadable
 from iqcar.logs.find.search import Search
 from iqcar.logs.find.storage import looks_like_log
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from iqcar.logs.find.layouts import Layout
-    from iqcar.logs.find.log_parts import Folder
 
 NO_LOG = (
     "no event log here: no file is named like one or starts with Spark events; "

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from iqcar.errors import IqcarError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 READ_AHEAD_BYTES = 8 << 20
 """Bytes asked of a remote store at a time (8 MiB): logs are read from front to back, and a request

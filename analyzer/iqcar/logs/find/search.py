@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from iqcar.errors import IqcarError
 from iqcar.logs.decode.streams import DamageError, why
@@ -15,10 +16,6 @@ from iqcar.logs.find.layouts import ROLLING_FOLDER, is_clutter
 from iqcar.logs.find.log_parts import Folder, LogPart, Unreadable, printable
 from iqcar.logs.find.remote import is_url, remote_files
 from iqcar.logs.find.storage import zip_members
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 MAX_FILES = 100_000
 """Files looked at per path given: more, and it is not a folder of event logs."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Sequence
+from typing import BinaryIO
 
 from iqcar.base.files.opening import open_file
 from iqcar.errors import IqcarError
@@ -11,12 +12,8 @@ from iqcar.logs.decode.codecs import decoded_pieces
 from iqcar.logs.decode.streams import DamageError, StoredStream, why
 from iqcar.logs.find import archive
 from iqcar.logs.find.layouts import IN_PROGRESS
+from iqcar.logs.find.log_parts import LogPart
 from iqcar.logs.find.remote import forget_listings, is_url, open_url
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.logs.find.log_parts import LogPart
 
 SNIFF_BYTES = 64 << 10
 """Decoded bytes looked at to tell an event log from any other file (64 KiB)."""

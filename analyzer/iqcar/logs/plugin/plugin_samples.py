@@ -5,20 +5,17 @@ Both hold the same objects (docs/listener.md): one per second or so, each part o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import pandas as pd
 
 from iqcar import tables as tb
 from iqcar.logs.events import lenient
 from iqcar.logs.events import structs as ev
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pandas as pd
 
 SAMPLES_EVENT = "org.iqcar.spark.IqcarEventSamples"
 MAX_NAME = 500

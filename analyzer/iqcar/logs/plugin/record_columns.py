@@ -5,17 +5,14 @@ Records become numbers as soon as they are met: memory is bounded by the tables,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.logs.plugin.record_fields import NUMBERS, TEXTS
 from iqcar.logs.plugin.record_reader import read_record
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 class Chunk(NamedTuple):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import nan
-from typing import TYPE_CHECKING
 
 import msgspec
+import pandas as pd
 from msgspec import Struct, field
 
 from iqcar import tables as tb
 from iqcar.logs.events.structs import Time
 from iqcar.logs.text.redact import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pandas as pd
 
 RULES_EVENT = "org.iqcar.spark.IqcarEventRules"
 MAX_TEXT = 500

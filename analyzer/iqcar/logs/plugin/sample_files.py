@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,6 @@ import pandas as pd
 from iqcar import tables as tb
 from iqcar.errors import IqcarError
 from iqcar.logs.plugin.plugin_samples import add_sample, no_samples, parse, samples_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def read_sample_files(paths: Sequence[str | Path]) -> dict[str, list[Any]]:

@@ -14,16 +14,14 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from iqcar.logs.tasks.block_worker import ANSWER, ORDER
 from iqcar.logs.tasks.task_lines import TaskBlock, TaskDecoder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 SLOT_BYTES = 4 << 20
 """Largest block handed out (4 MiB); usual ones have 1 MiB."""

@@ -7,11 +7,12 @@ each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
 
 from iqcar.logs.plugin.record_columns import Chunk
 from iqcar.logs.plugin.record_fields import (
@@ -30,9 +31,6 @@ from iqcar.logs.plugin.record_fields import (
 )
 from iqcar.logs.tasks.task_lines import RECORD
 from iqcar.tables import LAST_PLAUSIBLE_MS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _NUMBER, _TEXT, _SERIES, _WAITS, _PROFILE = range(5)
 """What a key may have; the last two are objects of their own."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.logs.events.wait_metrics import DeclaredWaits
-from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS
+from iqcar.logs.tasks.task_lines import NUMBERS, TEXTS, TaskBlock
 from iqcar.logs.tasks.wait_columns import wait_columns
 from iqcar.tables import LAST_PLAUSIBLE_MS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.logs.tasks.task_lines import TaskBlock
-
-    Numbers = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 MOST_REASONS = 10_000
 """Distinct reasons for failure that are kept of one log, 400 characters each; others are empty."""

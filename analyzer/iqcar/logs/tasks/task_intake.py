@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from iqcar.logs.events.task_structs import TaskEnd
 from iqcar.logs.plugin.record_columns import RecordColumns
 from iqcar.logs.tasks.task_columns import TaskColumns
-from iqcar.logs.tasks.task_lines import NUMBERS, TaskDecoder, record_at
+from iqcar.logs.tasks.task_lines import NUMBERS, TaskBlock, TaskDecoder, record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from iqcar.logs.events.task_structs import TaskEnd
     from iqcar.logs.tasks.record_scanner import RecordScanner
-    from iqcar.logs.tasks.task_lines import TaskBlock
 
 
 _TASK_ID = NUMBERS.index("task_id")

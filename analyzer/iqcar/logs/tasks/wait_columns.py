@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from iqcar.logs.events.wait_metrics import Wait
+from iqcar.logs.events.wait_metrics import DeclaredWaits, Wait
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.logs.events.wait_metrics import DeclaredWaits
-
-    Numbers = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 _NS_PER_MS = 1e6
 

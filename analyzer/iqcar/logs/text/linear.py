@@ -8,14 +8,12 @@ stand around a match too, and its first group is the part that is replaced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import re2
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Match = Any
+Match = Any
 
 WORD = r"\p{L}\p{N}_"
 """What Python's ``\\w`` stands for, to be put between square brackets; RE2's knows only ASCII."""

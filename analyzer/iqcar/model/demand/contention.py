@@ -8,17 +8,14 @@ lost: then the shares of sources are known, but not the amount.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import distinct, share_of
-
-if TYPE_CHECKING:
-    from iqcar.model.demand.device import Device
-    from iqcar.model.demand.load import Load
-    from iqcar.model.demand.own_rates import OwnRates
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.model.demand.device import Device
+from iqcar.model.demand.load import Load
+from iqcar.model.demand.own_rates import OwnRates
+from iqcar.tables.arrays import Flags, Floats, Ints, distinct, share_of
 
 ENOUGH_BYTES = 65536.0
 """Bytes below which latency dominates a speed (one small block)."""

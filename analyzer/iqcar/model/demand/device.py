@@ -13,17 +13,13 @@ of stages may be alike: stages that move data at one speed under one load say no
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.model.demand.own_rates import ABOVE, FREE, Grid, OwnRates, errors_of, own_rates
-from iqcar.tables.arrays import distinct, share_of, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.model.demand.load import Load
-    from iqcar.model.demand.own_rates import Errors
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.model.demand.load import Load
+from iqcar.model.demand.own_rates import ABOVE, FREE, Errors, Grid, OwnRates, errors_of, own_rates
+from iqcar.tables.arrays import Floats, Ints, distinct, share_of, sum_by
 
 ENOUGH_TASKS = 8
 """Tasks below which nothing is said about a device."""

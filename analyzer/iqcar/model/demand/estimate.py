@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from threadpoolctl import ThreadpoolController
 
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, Contention, contention, usable
+from iqcar.model.demand.contention import (
+    ENOUGH_BYTES,
+    ENOUGH_MS,
+    Contention,
+    StageRates,
+    contention,
+    usable,
+)
 from iqcar.model.demand.demand_tables import CAPACITIES, INFERRED, OWN_RATES, PRIOR
-from iqcar.model.demand.device import fit_device
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.model.demand.contention import StageRates
-    from iqcar.model.demand.device import Device
-    from iqcar.model.demand.load import Load
+from iqcar.model.demand.device import Device, fit_device
+from iqcar.model.demand.load import Load
 
 ONE_CORE = 1.0
 """Highest own rate of a task at the processor."""

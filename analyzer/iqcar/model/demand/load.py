@@ -6,16 +6,12 @@ own speed, and the others divide what is left equally.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iqcar.tables.arrays import distinct, share_of, sum_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, distinct, share_of, sum_by
 
 TASKS_OF_STAGE = 48
 """About how many tasks of each stage a device is estimated from; more tell little that is new."""

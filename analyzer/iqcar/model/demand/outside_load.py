@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import known_or_zero, share_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, Ints, known_or_zero, share_of
 
 _OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
 

@@ -9,14 +9,11 @@ not equal to it, with an offset common to the stage's tasks, because shares are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 STEP, MOST_RATES = 0.08, 96
 """Distance of the grid's rates in log where that takes at most this many, else more."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.base.limits import LEAST_DOUBT
 from iqcar.enums import InputStatus, Request
 from iqcar.model.doubts.record_doubts import outside_doubts, record_doubts
 from iqcar.model.waits import ESTIMATED, MISSING, evidence_column
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 
 
 def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:

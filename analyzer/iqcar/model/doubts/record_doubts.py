@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.limits import LEAST_DOUBT
 from iqcar.enums import Request
 from iqcar.model.demand.outside_load import outside_load
 from iqcar.model.waits import MISSING, evidence_column
-from iqcar.tables import recorded_applications, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables import Tables, recorded_applications, texts
+from iqcar.tables.arrays import Flags, Floats
 
 GONE_MS = 10_000.0
 """A task was lost with its executor if the executor was removed within this time of its end: Spark

@@ -11,23 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import QueryBy
 from iqcar.logs.events.connect_requests import CONNECT
 from iqcar.logs.text.name_family import family, tells_apart
-from iqcar.tables import NONE, QUERIES, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables import NONE, QUERIES, Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 NAME_IN_FINGERPRINT = 120
 """Characters up to which a name stands in a fingerprint as it is; longer ones are hashed."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.logs.text.redact import REDACTED
-from iqcar.tables import NONE, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
+from iqcar.tables import NONE, Tables, texts
+from iqcar.tables.arrays import Ints
 
 OWNERS = ("user", "pool", "session", "application")
 """What queries can be grouped by besides any Spark property."""

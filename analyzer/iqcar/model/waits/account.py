@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits.budget import known
@@ -17,14 +18,9 @@ from iqcar.model.waits.columns import (
     evidence_column,
     wait_column,
 )
+from iqcar.tables.arrays import Flags, Floats, Ints
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Flags, Floats, Ints
-
-    Codes = NDArray[np.int8]
+Codes = NDArray[np.int8]
 
 UNATTRIBUTED = "unattributed_ms"
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import EVIDENCES, Request, Resource
 from iqcar.model.waits import MISSING, evidence_column, requests_of, wait_column
-from iqcar.tables import Column, TableSpec
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
+from iqcar.tables import Column, Tables, TableSpec
 
 QUERY_WAITS = TableSpec(
     "query_waits",

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import EVIDENCES, REQUESTS, Request, Resource
 from iqcar.tables import Column, TableSpec
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats
 
 MISSING, ESTIMATED, REPORTED, MEASURED = range(len(EVIDENCES))
 """Codes of the evidence levels in numpy columns (positions in :data:`EVIDENCES`)."""

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
-from iqcar.tables.arrays import by_group_and_time, running_total
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, by_group_and_time, running_total
 
 if TYPE_CHECKING:
     from iqcar.model.waits.shared_cluster import Offers
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 CAPACITY_WINDOW_MS = 3_600_000.0
 """Time before and after an application in which what all applications held at once tells the size

@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING
 from iqcar.model.waits.executor_shortage import find_shortages
-from iqcar.tables.arrays import share_of, sum_by
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, share_of, sum_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.model.waits.executor_shortage import Shortage
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
     Codes = NDArray[np.int8]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits.budget import known
@@ -12,12 +11,8 @@ from iqcar.model.waits.executor_wait import executor_wait
 from iqcar.model.waits.measured import from_records
 from iqcar.model.waits.reported import NEEDED, from_metrics
 from iqcar.model.waits.slot import slot_wait
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags
 
 
 def measure_waits(tables: Tables) -> pd.DataFrame:

@@ -8,21 +8,15 @@ of wait.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import Request, WaitClass
 from iqcar.model.waits.account import Account
 from iqcar.model.waits.budget import Budget
 from iqcar.model.waits.columns import IN_TASK_REQUESTS, MEASURED
 from iqcar.model.waits.reported import put_reported
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Floats, share_of
 
 _OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_OTHER)
 """Waits that no other task causes; class ``other`` stays unattributed."""

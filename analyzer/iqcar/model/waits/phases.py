@@ -8,19 +8,13 @@ The paper proposes a hidden Markov model (Intervention, §3): :mod:`iqcar.papers
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import REQUESTS, Request
-from iqcar.tables import Column, TableSpec
-from iqcar.tables.arrays import positive_or_zero, share_of, sum_by
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Column, Tables, TableSpec
+from iqcar.tables.arrays import Floats, Ints, positive_or_zero, share_of, sum_by
 
 PHASE_NAMES = ("read", "compute", "fetch", "write", "spill", "wait")
 READ, COMPUTE, FETCH, WRITE, SPILL, WAIT = range(len(PHASE_NAMES))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.enums import Request
 from iqcar.model.waits.account import Account
 from iqcar.model.waits.budget import Budget, known
 from iqcar.model.waits.columns import ESTIMATED, REPORTED
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Floats
 
 NEEDED = (
     "launch_ms",

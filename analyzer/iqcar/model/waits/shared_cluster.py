@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables import NONE, texts
-from iqcar.tables.arrays import known_or_zero
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables import NONE, Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero
 
 LOCAL_EXECUTORS = ("driver", "<driver>", "localhost")
 """Ids of the only executor of an application in local mode, which no cluster manager gave it."""

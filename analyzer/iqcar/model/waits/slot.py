@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.model.waits.columns import ESTIMATED, MISSING, REPORTED
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
-
-    Codes = NDArray[np.int8]
+Codes = NDArray[np.int8]
 
 
 def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]:

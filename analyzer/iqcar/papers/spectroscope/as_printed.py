@@ -14,11 +14,11 @@ from iqcar.comparison.query_path import stage_times
 from iqcar.errors import UsageError
 from iqcar.papers.spectroscope.spectroscope import Edges, Requests, compare_as_printed
 from iqcar.tables import TableSpec, texts
+from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.declarations import declare
 
 if TYPE_CHECKING:
     from iqcar.comparison.comparison import Comparison
-    from iqcar.tables.arrays import Floats, Ints
 
 LEAST_REQUESTS = 1
 """Runs of a query more or fewer that make a mutation; nothing in Spark reaches the text's 50."""

@@ -8,18 +8,14 @@ docs/compare.md lists where this text leads astray on few runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from iqcar.comparison.structures import distance
 from iqcar.papers.spectroscope.kolmogorov_smirnov import ks_test
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 ALPHA = 0.05
 """Level of the tests, "almost always 5 %" (section 5.1); nothing corrects for their number."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from iqcar.replay.loop.loop_input import Slots
-from iqcar.tables.arrays import most_at_once
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, most_at_once
 
 IDLE_BEFORE_REMOVAL_MS = 1_000.0
 """An executor that had nothing to do for this long when it was removed went because it was idle

@@ -7,15 +7,12 @@ gap between the last of those and the step itself is the driver's time or the us
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables import NONE
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Floats, Ints
 
 
 class Order(NamedTuple):

@@ -37,11 +37,11 @@ from iqcar.replay.loop.slot_offers import (
     one_free,
     settle,
 )
+from iqcar.tables.arrays import Floats, Ints
 from iqcar.tables.compiled import count_steps, kernel
 
 if TYPE_CHECKING:
     from iqcar.replay.loop.loop_input import Devices, Shares, Slots, Steps, Work
-    from iqcar.tables.arrays import Floats, Ints
 
 EXECUTORS, END, FREE, AVAILABLE, RELEASED, READY, DONE, WAITED = range(8)
 """Kinds of events, in the order in which they happen at one moment. WAITED: a task has waited for

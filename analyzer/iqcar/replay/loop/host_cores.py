@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from iqcar.tables.arrays import most_at_once
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, most_at_once
 
 
 def cores_of_hosts(tables: Tables) -> tuple[Floats, Flags]:

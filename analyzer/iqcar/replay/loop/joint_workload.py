@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.replay.loop.loop_input import Shares, Slots, Steps, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.replay.loop.recorded_workload import Workload
-    from iqcar.tables.arrays import Ints
+from iqcar.replay.loop.recorded_workload import Workload
+from iqcar.tables.arrays import Ints
 
 
 @dataclass(frozen=True)

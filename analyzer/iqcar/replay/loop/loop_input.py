@@ -5,12 +5,11 @@ Columns are ndarrays with one row per step, task, change of slots, or pool; time
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats, Ints
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 class Steps(NamedTuple):

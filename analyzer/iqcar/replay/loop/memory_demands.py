@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits import MEASURED, evidence_column, wait_column
-from iqcar.tables import NONE, texts
-from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import NONE, Tables, texts
+from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or_zero
 
 LEAST_SHARE = 0.01
 """Share of all tasks' time that tasks waited for memory, from which it is worth a model."""

@@ -7,7 +7,6 @@ then independent of each other.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,11 +25,8 @@ from iqcar.replay.loop.task_demands import (
     WRITE,
     TaskDemands,
 )
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 ROUNDS = 4
 """Times that a task is taken to go through its phases."""

@@ -10,12 +10,11 @@ import numpy as np
 from iqcar.replay.loop.cluster import Ran, preparations_of, slots_of
 from iqcar.replay.loop.dependencies import order_of
 from iqcar.replay.loop.loop_input import Slots, Steps, Work
-from iqcar.tables import NONE
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
     from iqcar.replay.loop.dependencies import Order
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,17 +20,14 @@ from iqcar.replay.loop.scheduling import (
     recorded_shares,
     stage_order,
 )
-from iqcar.tables import recorded_applications
+from iqcar.rules.pool_plan import PoolPlan
+from iqcar.tables import Tables, recorded_applications
+from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from iqcar.replay.loop.loop_input import Shares
     from iqcar.replay.loop.recorded_workload import Workload
     from iqcar.replay.loop.scheduling import StageOrder
-    from iqcar.rules.pool_plan import PoolPlan
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
 MAX_TASKS = 5_000_000
 """Task attempts of an application up to which it is replayed: some seconds for one plan."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from iqcar.replay.loop.loop_input import Shares
-from iqcar.rules.pool_plan import Pool
+from iqcar.rules.pool_plan import Assignment, Pool, PoolPlan
 from iqcar.rules.priorities import DEFAULT_POOL, FAIR
 from iqcar.rules.recorded_setup import cap_or_none
-from iqcar.tables import NONE, texts
+from iqcar.tables import NONE, Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from iqcar.replay.loop.recorded_workload import Workload
-    from iqcar.rules.pool_plan import Assignment, PoolPlan
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 NO_CAP = 2**31 - 1

@@ -11,23 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pandas as pd
 
-from iqcar.causes.blame.ratp import data_processed
+from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
 from iqcar.model.demand.outside_load import beside_tasks
 from iqcar.model.waits import ESTIMATED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
 from iqcar.replay.loop.host_cores import cores_of_hosts
-from iqcar.tables.arrays import known_or_zero, most_at_once, positive_or_zero, share_of
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or_zero, share_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.causes.blame.ratp import Users
     from iqcar.model.demand.estimate import Demand
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
 READ, FETCH, COMPUTE, WAIT, WRITE = range(PHASES)
 """Phases of a task, as in :class:`iqcar.replay.loop.loop_input.Devices`."""

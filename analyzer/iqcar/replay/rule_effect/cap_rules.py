@@ -7,18 +7,16 @@ more of a disk, a network or processors to others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from iqcar.enums import Resource
-from iqcar.rules import QueryType, RuleType
+from iqcar.rules import QueryType, Recorded, Rule, RuleType
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from iqcar.replay.rule_effect.expected import Expected
-    from iqcar.rules import Recorded, Rule
 
 SHARES = (0.9, 0.75, 0.5, 0.25)
 """Shares of the slots that are tried, the mildest first."""

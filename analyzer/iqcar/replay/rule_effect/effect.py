@@ -8,6 +8,7 @@ shared, and tasks last as long as they did.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,21 +20,25 @@ from iqcar.replay.loop.run import record
 from iqcar.replay.rule_effect.cap_rules import propose_caps
 from iqcar.replay.rule_effect.expected import ITS, OWN, THE, Expected
 from iqcar.replay.rule_effect.judge import Judge
-from iqcar.rules import QueryType, RuleType, compile_rules, recorded_scheduler, scheduler_rules
+from iqcar.rules import (
+    PoolPlan,
+    QueryType,
+    Rule,
+    RuleType,
+    compile_rules,
+    recorded_scheduler,
+    scheduler_rules,
+)
 from iqcar.rules.outlook import SLOWER_SHARE, Outlook
 from iqcar.rules.propose_rules import MIN_LOST_MS
 from iqcar.rules.rule import RejectedRule
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from iqcar.causes.graph import IQCGraph
     from iqcar.replay.loop.run import Recording
     from iqcar.replay.rule_effect.judge import Replays
-    from iqcar.rules import PoolPlan, Rule
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
 
 THREADS = 4
 """Replays at once: each needs some 100 bytes per task, 300 where devices are shared."""

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from iqcar.replay.rule_effect.expected import MAX_FINGERPRINTS, Expected, sentence_of
+from iqcar.rules import PoolPlan
 from iqcar.rules.outlook import SLOWER_SHARE, outlook_of
 from iqcar.rules.propose_rules import MIN_LOST_MS
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
     from iqcar.replay.loop.run import Replayed
-    from iqcar.rules import PoolPlan
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 
 class Replays(Protocol):

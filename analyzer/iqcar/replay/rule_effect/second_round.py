@@ -7,24 +7,17 @@ the victim that no longer waits looks like it needs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.replay.loop.scheduling import is_fair, ran_in_pools
-from iqcar.rules import compile_rules, scheduler_rules
+from iqcar.rules import Recorded, Rule, RulesFile, compile_rules, scheduler_rules
 from iqcar.rules.pool_names import PREFIX
 from iqcar.rules.rule_identity import opposite, pools_of, stands_for
-from iqcar.rules.rule_need import needs_of
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.rules import Recorded, Rule, RulesFile
-    from iqcar.rules.rule_need import Need
-    from iqcar.tables import Tables
+from iqcar.rules.rule_need import Need, needs_of
+from iqcar.tables import Tables, texts
 
 
 @dataclass(frozen=True)

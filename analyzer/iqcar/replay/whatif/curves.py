@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from iqcar.errors import UsageError
 from iqcar.replay.loop.open_loop import PHASES_OF
-from iqcar.replay.loop.task_demands import ASSUMED, DISK, NETWORK, PROCESSOR
-from iqcar.tables import texts
+from iqcar.replay.loop.task_demands import ASSUMED, DISK, NETWORK, PROCESSOR, TaskDemands
+from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.replay.loop.task_demands import TaskDemands
-    from iqcar.tables import Tables
 
 SCHEMA_VERSION = "1"
 """Version of the file of curves; changes when a reader would have to change."""

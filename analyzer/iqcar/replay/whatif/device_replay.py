@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,15 +13,11 @@ from iqcar.replay.loop.run import Recording, Replayed
 from iqcar.replay.loop.task_demands import COMPUTE, FETCH, READ, WAIT, WRITE
 from iqcar.replay.whatif.edit import keep_starts
 from iqcar.replay.whatif.edit_cluster import slots_at_most
-from iqcar.replay.whatif.model import REFUSED
+from iqcar.replay.whatif.model import REFUSED, Model
 from iqcar.replay.whatif.outcome import Member, run_scenario
-from iqcar.replay.whatif.scenario import never_short
-
-if TYPE_CHECKING:
-    from iqcar.replay.whatif.model import Model
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.rules import PoolPlan
-    from iqcar.tables.arrays import Floats
+from iqcar.replay.whatif.scenario import Scenario, never_short
+from iqcar.rules import PoolPlan
+from iqcar.tables.arrays import Floats
 
 MOST_TASKS = 100_000
 """Tasks up to which rules are predicted so: then an analysis takes 1.3 times as long as with

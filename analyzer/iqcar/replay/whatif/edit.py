@@ -6,8 +6,8 @@ what tasks need. Slots and devices: :mod:`iqcar.replay.whatif.edit_cluster`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,16 +15,9 @@ from iqcar.errors import UsageError
 from iqcar.replay.loop.device_sharing import PHASES
 from iqcar.replay.loop.task_demands import FETCH, WAIT
 from iqcar.replay.whatif.query_chains import without_queries
-from iqcar.replay.whatif.scenario import PoolChoice
+from iqcar.replay.whatif.scenario import PoolChoice, Scenario
 from iqcar.tables import NONE
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.tables.arrays import Flags, Ints
-
+from iqcar.tables.arrays import Flags, Ints, share_of, sum_by
 
 MOST_TASKS = 1_000_000
 """Tasks of a changed run, if the recorded one had fewer: some 0.7 GB, and half a minute."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, NO_DEVICE
+from iqcar.replay.loop.loop_input import Slots
 from iqcar.replay.loop.task_demands import ASSUMED, COMPUTE, MEASURED, PROCESSOR
-from iqcar.tables.arrays import share_of, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.replay.loop.loop_input import Slots
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.replay.whatif.scenario import Scenario
+from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 FILLS = 0.85
 """Share of a device's capacity from which a task alone is taken to fill it: it would use more."""

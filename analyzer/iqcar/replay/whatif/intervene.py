@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,15 +12,10 @@ from iqcar.errors import UsageError
 from iqcar.replay.loop.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, PROCESSOR
 from iqcar.replay.whatif import edit, edit_cluster
 from iqcar.replay.whatif.operational_laws import DEVICE_NAMES
-from iqcar.replay.whatif.question import RECORDED
+from iqcar.replay.whatif.question import RECORDED, Question
+from iqcar.replay.whatif.scenario import Scenario
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from iqcar.replay.whatif.question import Question
-    from iqcar.replay.whatif.scenario import Scenario
-
-    FindQuery = Callable[[str, str], Sequence[int]]
+FindQuery = Callable[[str, str], Sequence[int]]
 
 T = TypeVar("T")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.enums import Request
 from iqcar.model.waits import MISSING, evidence_column
@@ -14,22 +16,16 @@ from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.memory_demands import memory_demands
 from iqcar.replay.loop.open_loop import MANY_TASKS
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.replay.whatif.curves import Curve
 from iqcar.replay.whatif.edit import keep_starts
-from iqcar.replay.whatif.outcome import MEMORY, Member, replay_scenario
+from iqcar.replay.whatif.outcome import MEMORY, Member, Outcome, replay_scenario
 from iqcar.replay.whatif.rerun_spread import rerun_spread
-from iqcar.replay.whatif.scenario import build_scenario
+from iqcar.replay.whatif.scenario import Scenario, build_scenario
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
     from iqcar.model.demand.estimate import Demand
-    from iqcar.replay.whatif.curves import Curve
-    from iqcar.replay.whatif.outcome import Outcome
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
 
 REFUSED = 0.15
 """Error of the check, as a share of the recorded duration, from which a query is not answered; and

@@ -7,17 +7,13 @@ takes R: the time that it needs alone, and what it waits for others there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
+from iqcar.replay.whatif.outcome import Outcome
+from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from iqcar.replay.whatif.outcome import Outcome
-    from iqcar.replay.whatif.scenario import Scenario
 
 DEVICE_NAMES = {DISK: "disk", NETWORK: "network", PROCESSOR: "processors"}
 KEY = ("host", "resource")

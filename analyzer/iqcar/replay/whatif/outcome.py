@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES, PHASES
-from iqcar.replay.loop.event_loop import run
+from iqcar.replay.loop.event_loop import Run, run
 from iqcar.replay.loop.idle_slots import idle_slot_ms
 from iqcar.replay.loop.joint_workload import joint_shares, with_caps
-from iqcar.replay.loop.loop_input import Devices
+from iqcar.replay.loop.loop_input import Devices, Shares, Steps
 from iqcar.replay.loop.open_loop import ROUNDS
 from iqcar.replay.loop.scheduling import is_fair, shares_of_pools
 from iqcar.replay.whatif.query_chains import chain_steps
+from iqcar.replay.whatif.scenario import Scenario
 from iqcar.rules.pool_names import pool_name
 from iqcar.rules.priorities import DEFAULT_POOL
 from iqcar.tables import texts
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from iqcar.replay.loop.event_loop import Run
-    from iqcar.replay.loop.loop_input import Shares, Steps
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, sum_by
 
 MEMORY, SLOTS = DEVICES, DEVICES + 1
 """Columns of waits after those of the devices."""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.edit_cluster import executor_size, slots_at_most
+from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.question import MOST_COUNT, Question
-from iqcar.replay.whatif.what_if import answer, self_check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from iqcar.replay.whatif.model import Model
-    from iqcar.replay.whatif.what_if import WhatIf
-    from iqcar.tables.arrays import Floats
+from iqcar.replay.whatif.what_if import WhatIf, answer, self_check
+from iqcar.tables.arrays import Floats
 
 MOST_VALUES = 16
 """Values of a range that are asked, in equal steps, first and last included."""

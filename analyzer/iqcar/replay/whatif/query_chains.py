@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
+from iqcar.replay.loop.loop_input import Steps
 from iqcar.rules.priorities import DEFAULT_POOL
-from iqcar.tables import NONE, texts
-from iqcar.tables.arrays import most_at_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.replay.loop.loop_input import Steps
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import NONE, Tables, texts
+from iqcar.tables.arrays import Floats, Ints, most_at_once
 
 MOMENT_MS = 1_000.0
 """Longest time from a query's end to the start of the next one of its thread: the driver parses and

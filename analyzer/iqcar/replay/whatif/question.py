@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _UNITS_MS = {"ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3, "h": 3600e3}
 _TIME = re.compile(r"([+-]?)(\d+(?:\.\d+)?)(ms|s|min|m|h)")

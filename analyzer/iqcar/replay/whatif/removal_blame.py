@@ -7,25 +7,21 @@ contention cost (Shapley 1953). Leaving one out at a time adds up to more than t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar.errors import UsageError
 from iqcar.replay.whatif.edit import remove
-from iqcar.replay.whatif.model import REFUSED
+from iqcar.replay.whatif.model import REFUSED, Model
 from iqcar.replay.whatif.outcome import replay_scenario
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from iqcar.replay.whatif.model import Model
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 EXACT = 6
 """Sources up to which all sets are replayed."""

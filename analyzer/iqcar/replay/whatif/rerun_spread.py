@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import recurring_queries
-from iqcar.tables.arrays import sum_by
-
-if TYPE_CHECKING:
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, sum_by
 
 ENOUGH = 4
 """Pairs of runs, of all queries together, from which their spread means something."""

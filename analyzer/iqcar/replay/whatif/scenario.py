@@ -7,36 +7,37 @@ given (:mod:`iqcar.replay.whatif.edit`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.replay.loop.device_sharing import DEVICE, DEVICES
 from iqcar.replay.loop.joint_workload import joint_workload
+from iqcar.replay.loop.loop_input import Slots, Steps, Work
+from iqcar.replay.loop.memory_demands import MemoryDemands
 from iqcar.replay.loop.open_loop import fit_demands, fit_tasks
+from iqcar.replay.loop.recorded_workload import Workload
 from iqcar.replay.loop.run import record
-from iqcar.replay.loop.scheduling import ran_in_pools, stage_order
-from iqcar.replay.loop.task_demands import ASSUMED, DISK, HEADROOM, NETWORK, WAIT, task_demands
-from iqcar.replay.whatif.curves import set_own_rates
+from iqcar.replay.loop.scheduling import StageOrder, ran_in_pools, stage_order
+from iqcar.replay.loop.task_demands import (
+    ASSUMED,
+    DISK,
+    HEADROOM,
+    NETWORK,
+    WAIT,
+    TaskDemands,
+    task_demands,
+)
+from iqcar.replay.whatif.curves import Curve, set_own_rates
 from iqcar.replay.whatif.query_chains import queries_in_turn
-from iqcar.tables import NONE
-from iqcar.tables.arrays import share_of, sum_by
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
     from iqcar.model.demand.estimate import Demand
-    from iqcar.replay.loop.loop_input import Slots, Steps, Work
-    from iqcar.replay.loop.memory_demands import MemoryDemands
-    from iqcar.replay.loop.recorded_workload import Workload
-    from iqcar.replay.loop.scheduling import StageOrder
-    from iqcar.replay.loop.task_demands import TaskDemands
-    from iqcar.replay.whatif.curves import Curve
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 MUCH_USED = 0.2
 """Utilisation of a device at its assumed capacity from which it may have been short."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iqcar.replay.loop.scheduling import is_fair
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.edit_cluster import slots_at_most, unshared, used_hosts
+from iqcar.replay.whatif.model import Model
 from iqcar.replay.whatif.question import Question
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.replay.whatif.model import Model
-    from iqcar.replay.whatif.scenario import Scenario
+from iqcar.replay.whatif.scenario import Scenario
 
 MOST_REMOVED = 8
 """Queries that are taken away one at a time: those that others lost most to."""

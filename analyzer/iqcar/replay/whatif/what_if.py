@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,21 +14,13 @@ from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.task_demands import DISK, NETWORK, PROCESSOR
 from iqcar.replay.whatif.edit_cluster import slots_at_most, used_hosts
 from iqcar.replay.whatif.intervene import intervene
-from iqcar.replay.whatif.model import REFUSED
+from iqcar.replay.whatif.model import REFUSED, Model
 from iqcar.replay.whatif.operational_laws import DEVICE_NAMES, before_and_after, operational_laws
-from iqcar.replay.whatif.outcome import MEMORY, replay_scenario
-from iqcar.replay.whatif.question import RECORDED
+from iqcar.replay.whatif.outcome import MEMORY, Member, Outcome, replay_scenario
+from iqcar.replay.whatif.question import RECORDED, Question
+from iqcar.replay.whatif.scenario import Scenario
 from iqcar.tables import texts
-from iqcar.tables.arrays import share_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from iqcar.replay.whatif.model import Model
-    from iqcar.replay.whatif.outcome import Member, Outcome
-    from iqcar.replay.whatif.question import Question
-    from iqcar.replay.whatif.scenario import Scenario
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats, share_of
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from iqcar.rules.vocabulary.data_files import broken, read_vocabulary
 from iqcar.rules.vocabulary.stragglers import straggler_causes
 from iqcar.rules.vocabulary.topics import topic_vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ADVICE_KINDS = "advice_kinds.json"
 """Kinds of advice: causes and topics that each is against, what to do, settings."""

@@ -6,15 +6,13 @@ becomes a scheduler pool.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from iqcar.errors import IqcarError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 RULE_SCHEMA = "rule.schema.json"
 """JSON Schema of a rules file."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.vocabulary.data_files import CauseAdvice, read_vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ADVICE = "advice.json"
 """Causes of lost time: name, sentence, and what a Spark engineer would do about each."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from iqcar.rules.vocabulary.data_files import CauseAdvice, read_vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from iqcar.causes.stragglers import Stragglers
 
 CAUSES = "causes.json"

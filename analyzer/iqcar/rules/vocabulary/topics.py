@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TOPIC_NAMES = "topics.json"
 """Names of topics: keywords they are known by, sentence, and what to do about each."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 from iqcar.enums import WasteCause
 from iqcar.logs.text.linear import compiled, encoded
 from iqcar.rules.vocabulary.data_files import Advice, read_vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 WASTED = "wasted.json"
 """Causes of wasted work: name, sentence, and what a Spark engineer would do about each."""

@@ -6,22 +6,18 @@ Every view of the page is a sum over some of these rows, so what views show adds
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from iqcar.base import limits
 from iqcar.causes.blame.attribute import QUERY, REST, UNATTRIBUTED
+from iqcar.causes.graph import IQCGraph
 from iqcar.enums import REQUESTS, Resource
 from iqcar.tables import NONE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 FOLDED = -2
 """Row number of everything that was folded into one: other stages, hosts, sources."""

@@ -7,13 +7,14 @@ its program, which only chooses the look.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.formatting import duration, percent, printable, short, signed
-from iqcar.comparison.comparison import relative
+from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
 from iqcar.enums import ChangeKind
 from iqcar.logs.text.redact import redact_text
@@ -24,11 +25,6 @@ from iqcar.show.pictures.comparison_plots import ComparisonPlots
 from iqcar.show.pictures.embed import source_hash
 from iqcar.show.pictures.palette import ADDED, AFTER, BEFORE, GONE, SLOWER
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-    from iqcar.comparison.comparison import Comparison
 
 KIND_SENTENCES = {str(kind): kind.sentence for kind in ChangeKind}
 

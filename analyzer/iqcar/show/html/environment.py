@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from iqcar.base.formatting import LINES, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def escaping_environment(package: str, **filters: Callable[[Any], Any]) -> jinja2.Environment:

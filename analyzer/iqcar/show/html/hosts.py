@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from iqcar.base import limits
 from iqcar.base.formatting import duration, percent, printable, resource_name
 from iqcar.causes.stragglers.host_features import sampled_quantities
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.rules.vocabulary.lost_time import advice_for
 from iqcar.show.pictures.executors import MOST_CLUSTERS, cluster_slots
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats, Ints
 
 STANDS_OUT = 2.0
 """A host on which more than twice the mean was lost, slots apart, is called slow."""

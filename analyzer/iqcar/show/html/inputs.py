@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from iqcar.base import limits
 from iqcar.base.formatting import REQUEST_NAMES, percent, printable, resource_name
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import (
     EVIDENCES,
     REQUESTS,
@@ -20,9 +21,6 @@ from iqcar.enums import (
 from iqcar.logs.text.redact import redact_text
 from iqcar.model.waits import evidence_column
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 _FIRST = {"failed": 0, "truncated": 1, "in_progress": 2, "complete": 3}
 

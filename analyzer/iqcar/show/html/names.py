@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from iqcar.base import limits
 from iqcar.base.formatting import printable, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.say.query_names import QueryNames
 from iqcar.say.sentences import run_words, wait_words
 from iqcar.show.pictures.palette import query_colours
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats
 
 
 class PageNames:

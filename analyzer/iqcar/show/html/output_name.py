@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from collections.abc import Sequence
 
 SEVERAL = "iqcar-report.html"
 """Name of a report about several paths, or about one that has no name of its own."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.base import limits
+from iqcar.diagnosis import Diagnosis
 from iqcar.say.owner_losses import KIND_WORDS, groupings_that_tell, losses_by_owner, owner_lines
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 
 def owners_part(diagnosis: Diagnosis) -> list[dict[str, Any]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.formatting import breakdown, duration, percent, printable, short
 from iqcar.causes.blame.attribute import QUERY
+from iqcar.diagnosis import Diagnosis
 from iqcar.logs.text.redact import redact_text
 from iqcar.say import find_verdict, meanings
 from iqcar.say.sentences import counts
@@ -27,11 +30,6 @@ from iqcar.show.pictures.blame_bar import blame_bar
 from iqcar.show.pictures.embed import json_for_html, source_hash
 from iqcar.show.pictures.palette import query_colours
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-    from iqcar.diagnosis import Diagnosis
 
 TITLE_CHARACTERS = 80
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES
 from iqcar.causes.blame.attribute import BLAME_KINDS, REST
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.say.blamed import cause_meaning, cause_name
 from iqcar.show.html.names import PageNames
@@ -17,7 +18,6 @@ from iqcar.show.pictures.palette import BLAME_COLOURS, OTHERS, RESOURCE_COLOURS,
 from iqcar.show.pictures.timeline_payload import timeline_payload
 
 if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
     from iqcar.show.html.blame_rows import BlameRows
 
 

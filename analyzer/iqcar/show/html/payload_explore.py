@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base import limits
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, REQUESTS
 from iqcar.show.html.blame_rows import bounded, demands_of, keep, largest
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.diagnosis import Diagnosis
     from iqcar.show.html.blame_rows import BlameRows
     from iqcar.show.html.names import PageNames
-    from iqcar.tables.arrays import Ints
 
 
 def explored_queries(diagnosis: Diagnosis) -> list[int]:

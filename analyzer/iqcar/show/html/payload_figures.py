@@ -6,18 +6,14 @@ notebooks call, and puts in the numbers that are left after each choice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from iqcar.base.limits import MOST_BLAMED, MOST_NODES, MOST_WITH_TEXT
+from iqcar.diagnosis import Diagnosis
 from iqcar.show.pictures import heatmap, matrix, sankey
 from iqcar.show.pictures.sankey import LINK_OPACITY, NODE_PX
-from iqcar.show.pictures.theme import DARK, FRAME_PX, LIGHT, ROW_PX, scale, template
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.show.pictures.theme import Theme
+from iqcar.show.pictures.theme import DARK, FRAME_PX, LIGHT, ROW_PX, Theme, scale, template
 
 _DATA = {
     "heatmap": ("z", "zmax", "text", "hovertext", "x", "y", "colorscale"),

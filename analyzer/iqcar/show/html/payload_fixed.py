@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from iqcar.base import limits
 from iqcar.base.formatting import duration, percent, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.show.pictures import compare_stragglers, executors, hosts, mixtures
 from iqcar.show.pictures.executors import shared_clusters
 from iqcar.show.pictures.straggler_boxes import draw_boxes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.diagnosis import Diagnosis
 
 DIGITS = 5
 """Significant digits of a number in a picture: a screen has some thousand pixels."""

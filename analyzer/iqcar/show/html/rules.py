@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.base import limits
 from iqcar.base.formatting import printable
-from iqcar.rules import compile_rules, dump_compiled, scheduler_rules
+from iqcar.diagnosis import Diagnosis
+from iqcar.rules import Rule, compile_rules, dump_compiled, scheduler_rules
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.rules.compiled_file import compiled_for
 from iqcar.say.rule_lines import do_not_apply, rejected_lines, rule_lines, together_words
 from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
 from iqcar.show.terminal.advice_section import title
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.rules import Rule
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 
 def rules_section(diagnosis: Diagnosis) -> dict[str, Any]:

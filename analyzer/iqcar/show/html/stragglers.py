@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.base import limits
 from iqcar.base.formatting import percent, printable, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name
 from iqcar.say.query_names import QueryNames
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.terminal.straggler_section import headline
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 CAUSE_WIDTH = 40
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.base.formatting import duration
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 
 def timeline_sentence(tables: Tables) -> str:

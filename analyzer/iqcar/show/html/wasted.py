@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from iqcar.base import limits
+from iqcar.diagnosis import Diagnosis
+from iqcar.say.wasted_lines import WastedLine
 from iqcar.show.terminal.wasted_section import wasted_advice, wasted_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.say.wasted_lines import WastedLine
 
 
 def wasted_part(diagnosis: Diagnosis, lines: Sequence[WastedLine]) -> dict[str, Any]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.formatting import duration, percent, printable, short, signed
-from iqcar.diagnosis import WhatIfs
+from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay.whatif.edit_cluster import slots_at_most
 from iqcar.replay.whatif.model import REFUSED
-from iqcar.replay.whatif.plan_capacity import plan_of_answers
+from iqcar.replay.whatif.plan_capacity import Plan, plan_of_answers
 from iqcar.replay.whatif.question import Question
-from iqcar.replay.whatif.usual_questions import MOST_TASKS, usual_questions
-from iqcar.replay.whatif.what_if import self_check
+from iqcar.replay.whatif.removal_blame import RemovalBlame
+from iqcar.replay.whatif.usual_questions import MOST_TASKS, Usual, usual_questions
+from iqcar.replay.whatif.what_if import WhatIf, self_check
 from iqcar.say.what_if_sentences import (
     capacity_words,
     change_words,
@@ -31,17 +35,6 @@ from iqcar.show.html.environment import escaping_environment
 from iqcar.show.pictures.capacity_plan import capacity_plan
 from iqcar.show.pictures.what_if_pictures import device_use, predicted_durations, waits_before_after
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jinja2 import Environment
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.replay.whatif.plan_capacity import Plan
-    from iqcar.replay.whatif.removal_blame import RemovalBlame
-    from iqcar.replay.whatif.usual_questions import Usual
-    from iqcar.replay.whatif.what_if import WhatIf
 
 KINDS = {
     "remove": "without a query",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iqcar.say.rules_acting import acting_rules, not_accepted
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 
 def acting_rules_to_dict(tables: Tables) -> dict[str, Any]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
+from iqcar.causes.stragglers import Stragglers
+from iqcar.causes.topics import Topics
+from iqcar.comparison.check_rules import Check
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.say.owner_losses import losses_by_owner
 from iqcar.say.rule_lines import do_not_apply
@@ -18,19 +24,8 @@ from iqcar.show.json.straggler_links import links_to_dict
 from iqcar.show.json.stragglers import stragglers_to_dict
 from iqcar.show.json.topics import topics_to_dict
 from iqcar.show.json.wasted import wasted_to_dict
-from iqcar.tables import INPUTS
+from iqcar.tables import INPUTS, Tables
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    import pandas as pd
-
-    from iqcar.causes.stragglers import Stragglers
-    from iqcar.causes.topics import Topics
-    from iqcar.comparison.check_rules import Check
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.tables import Tables
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -6,23 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.comparison.comparison_tables import PART_NAMES
+from iqcar.comparison.decision_tree import TreeNode
+from iqcar.comparison.gate import Gate
+from iqcar.comparison.run_parameters import Explanation
+from iqcar.comparison.side_facts import SideFacts
 from iqcar.enums import Verdict
 from iqcar.show.json.plain import plain
 from iqcar.tables import texts
 from iqcar.version import __version__
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from iqcar.comparison.comparison import Comparison
-    from iqcar.comparison.decision_tree import TreeNode
-    from iqcar.comparison.gate import Gate
     from iqcar.comparison.measured_side import Side
-    from iqcar.comparison.run_parameters import Explanation
-    from iqcar.comparison.side_facts import SideFacts
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

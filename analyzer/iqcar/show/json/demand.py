@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,6 @@ from iqcar.show.json.plain import plain
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from iqcar.diagnosis import Diagnosis
 
 _EVIDENCE = ("prior", "inferred")

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
 from iqcar.base.limits import MOST_DOUBTS, MOST_INPUTS
+from iqcar.diagnosis import Settings
 from iqcar.enums import InputStatus
+from iqcar.fleet import FleetFound
 from iqcar.fleet.fleet_summary import MOST
 from iqcar.show.json.plain import plain
 from iqcar.tables import texts
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.diagnosis import Settings
-    from iqcar.fleet import FleetFound
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from iqcar.base.formatting import duration, percent, resource_name, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
+from iqcar.causes.stragglers import Stragglers
+from iqcar.causes.topics import Topics
 from iqcar.causes.topics.links import NO_TOPIC, blamed_of_query, cause_topics
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.say.blamed import blamed_name
 from iqcar.show.json.topics import names_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from iqcar.causes.stragglers import Stragglers
-    from iqcar.causes.topics import Topics
 
 
 def links_to_dict(stragglers: Stragglers, found: Topics | None, query: int) -> dict[str, Any]:

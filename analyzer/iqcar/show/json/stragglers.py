@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+import pandas as pd
+
+from iqcar.causes.stragglers import Stragglers
+from iqcar.causes.stragglers.labels import Labels
 from iqcar.causes.stragglers.straggler_counts import by_cause, by_group
 from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
 from iqcar.show.json.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
-
-    from iqcar.causes.stragglers import Stragglers
-    from iqcar.causes.stragglers.labels import Labels
 
 WORST = 100
 """Stragglers in the result of a diagnosis, the most delayed ones; ``iqcar stragglers`` has all."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mixtures
-from iqcar.rules.vocabulary.topics import topic_name
+from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.show.json.plain import plain
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.labels import Labels
-    from iqcar.causes.topics import Topics
-    from iqcar.rules.vocabulary.topics import TopicName
 
 
 def names_of(found: Topics, names: str = "") -> list[TopicName]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Evidence
 from iqcar.say.wasted_lines import wasted_lines
-
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
 
 _SUMMED = ("attempts", "again", "task_ms", "elapsed_ms")
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.replay.whatif.what_if import SCHEMA_VERSION
+from iqcar.replay.whatif.plan_capacity import Plan
+from iqcar.replay.whatif.removal_blame import RemovalBlame
+from iqcar.replay.whatif.what_if import SCHEMA_VERSION, WhatIf
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from iqcar.replay.whatif.plan_capacity import Plan
-    from iqcar.replay.whatif.removal_blame import RemovalBlame
-    from iqcar.replay.whatif.what_if import WhatIf
 
 
 def whatif_schema() -> str:

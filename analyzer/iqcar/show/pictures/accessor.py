@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource
 from iqcar.errors import UsageError
+from iqcar.show.pictures.timeline import Timeline
 from iqcar.tables import texts
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.show.pictures.timeline import Timeline
 
 
 class Plots:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from iqcar.base.formatting import duration, percent
 from iqcar.enums import BlameKind
+from iqcar.say import Blamed, Finding
 from iqcar.show.pictures.palette import cause_colour
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.say import Blamed, Finding
 
 _ORDER = (
     BlameKind.QUERY, BlameKind.REST, BlameKind.OWN, BlameKind.KNOWN, BlameKind.UNATTRIBUTED,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from iqcar.base.formatting import duration
-from iqcar.show.pictures.drawing import ROW_PX, drawing, escape, line, text
+from iqcar.replay.whatif.plan_capacity import Plan
+from iqcar.show.pictures.drawing import ROW_PX, Drawing, drawing, escape, line, text
 from iqcar.show.pictures.palette import AFTER, BEFORE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from iqcar.replay.whatif.plan_capacity import Plan
-    from iqcar.show.pictures.drawing import Drawing
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 680, 240
 TOP = 24

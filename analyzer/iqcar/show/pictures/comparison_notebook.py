@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from iqcar.base.formatting import duration, short, signed
 from iqcar.base.limits import MOST_DOUBTS, MOST_DRAWN_CHANGES
+from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_sentences import differences_sentence, totals_sentence
 from iqcar.show.pictures.comparison_plots import ComparisonPlots
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from iqcar.comparison.comparison import Comparison
 
 TEXT_WIDTH = 300
 """Characters of a name or sentence."""

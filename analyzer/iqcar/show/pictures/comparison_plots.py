@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.base.formatting import REQUEST_NAMES, duration
 from iqcar.base.limits import MOST_BLAMED, MOST_STAGES, fold
+from iqcar.comparison.comparison import Comparison
 from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.run_parameters import find_change
 from iqcar.comparison.side_means import SideMeans, side_means
@@ -18,17 +18,14 @@ from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import cause_name
 from iqcar.show.pictures.densities import densities
+from iqcar.show.pictures.drawing import Drawing
 from iqcar.show.pictures.paired_bars import paired_bars
 from iqcar.show.pictures.run_dots import run_dots
 from iqcar.show.pictures.stage_graphs import StageNode, stage_graphs
 from iqcar.show.pictures.waterfall import waterfall
 from iqcar.tables import texts
 
-if TYPE_CHECKING:
-    from iqcar.comparison.comparison import Comparison
-    from iqcar.show.pictures.drawing import Drawing
-
-    Wanted = str | int
+Wanted = str | int
 
 LEAST_SHOWN_MS = 1.0
 """Time below which a pair of bars is left out."""

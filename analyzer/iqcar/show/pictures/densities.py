@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.base.formatting import duration
-from iqcar.show.pictures.drawing import drawing, line, text
+from iqcar.show.pictures.drawing import Drawing, drawing, line, text
 from iqcar.show.pictures.palette import AFTER, BEFORE
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from iqcar.show.pictures.drawing import Drawing
-
-    Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 WIDTH, HEIGHT = 300, 70
 POINTS = 64

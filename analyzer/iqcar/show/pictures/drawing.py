@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.base.formatting import duration, printable, short
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FONT_PX = 13
 ROW_PX = 24

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import printable
 from iqcar.base.limits import fold
@@ -15,15 +16,11 @@ from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.labels import distinct
 from iqcar.show.pictures.palette import OTHERS, rgba, stable_colours
 from iqcar.show.pictures.theme import FRAME_PX, figure, legend_above, nothing, theme
-from iqcar.tables import texts
-from iqcar.tables.arrays import sum_by
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats, sum_by
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
 MOST_APPLICATIONS = 10
 """Applications with a colour of their own in one cluster."""

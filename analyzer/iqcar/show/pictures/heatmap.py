@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_HOSTS, MOST_WITH_TEXT, fold
-from iqcar.enums import REQUESTS, Request
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.graph import IQCGraph
+from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.errors import UsageError
 from iqcar.model.waits import MISSING, evidence_column
 from iqcar.show.pictures.labels import distinct, label, safe
 from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, hatched, nothing, scale
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
-
-    from iqcar.causes.blame.attribute import Blame
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.enums import Resource
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 PER_MB = 1e6
 """RATP of data is shown per MB: per byte it is a number with many zeros."""

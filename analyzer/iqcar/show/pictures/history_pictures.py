@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import duration, percent, resource_name
+from iqcar.history.query_changes import QueryChange
 from iqcar.history.recurring_query import told_duration
 from iqcar.show.pictures.drawing import (
     LABEL_PX,
     ROW_PX,
+    Drawing,
     bar,
     drawing,
     escape,
@@ -22,14 +25,6 @@ from iqcar.show.pictures.drawing import (
     time_axis,
 )
 from iqcar.show.pictures.palette import AFTER, BEFORE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.history.query_changes import QueryChange
-    from iqcar.show.pictures.drawing import Drawing
 
 WIDTH, LEFT, PLANE, HEIGHT = 900, 90, 780, 260
 MOST_RUNS = 500

@@ -8,11 +8,11 @@ import numpy as np
 
 from iqcar.causes.stragglers.clock_offsets import clock_offsets
 from iqcar.causes.stragglers.host_features import sampled_quantities
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Flags, Floats
 
 if TYPE_CHECKING:
     from iqcar.show.pictures.bins import Bins
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats
 
 QUANTITIES = {
     "host_cpu": "CPU in use",

@@ -12,13 +12,11 @@ from iqcar.show.pictures.host_series import HostSeries, host_series, span_of
 from iqcar.show.pictures.labels import label
 from iqcar.show.pictures.palette import COMPUTING, RESOURCE_COLOURS, mix
 from iqcar.show.pictures.theme import FRAME_PX, figure, hatched, nothing
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
 
 MOST_HOSTS = 8
 """Hosts with pictures of their own: those with most task time."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.tables import NONE, texts
-from iqcar.tables.arrays import most_at_once
-
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import NONE, Tables, texts
+from iqcar.tables.arrays import Floats, Ints, most_at_once
 
 
 class Lanes(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from iqcar.base.formatting import RESOURCE_NAMES
 from iqcar.enums import Resource
@@ -12,14 +14,9 @@ from iqcar.model.waits import IN_TASK_REQUESTS, launch_wait, requests_of, wait_c
 from iqcar.model.waits import MISSING as NOT_RECORDED
 from iqcar.model.waits.columns import evidence_column
 from iqcar.show.pictures.palette import COMPUTING, MISSING, RESOURCE_COLOURS
+from iqcar.tables.arrays import Floats
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Floats
-
-    Codes = NDArray[np.int8]
+Codes = NDArray[np.int8]
 
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
 LEAST_WAITED = 0.1

@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
-from iqcar.enums import BlameKind
+from iqcar.causes.graph import IQCGraph
+from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import OTHER_QUERIES, cause_name
 from iqcar.show.pictures.labels import distinct, percent_text, safe
 from iqcar.show.pictures.palette import BLAME_COLOURS
 from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, nothing, scale
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
-
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.enums import Resource
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 MEASURES = {
     "lost_ms": "elapsed time lost",

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
 from iqcar.errors import UsageError
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.show.pictures.labels import distinct, label, percent_text, safe
 from iqcar.show.pictures.palette import stable_colours
 from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, legend_above, nothing
+from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from iqcar.causes.topics import Topics
-    from iqcar.tables.arrays import Floats
 
 MOST_ROWS = 20
 """Queries or stages: those with most stragglers."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from iqcar.base.formatting import duration, percent, short
 from iqcar.base.limits import MOST_DOUBTS, MOST_WASTED
-from iqcar.say import find_verdict, meanings
+from iqcar.diagnosis import Diagnosis
+from iqcar.say import Finding, find_verdict, meanings
 from iqcar.say.sentences import amount, counts
-from iqcar.show.pictures.blame_bar import blame_bar
+from iqcar.show.pictures.blame_bar import Segment, blame_bar
 from iqcar.show.pictures.palette import query_colours
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.say import Finding
-    from iqcar.show.pictures.blame_bar import Segment
 
 TEXT_WIDTH = 600
 """Characters of a sentence: three names and the words between them."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from iqcar.base.formatting import duration
-from iqcar.show.pictures.drawing import LABEL_PX, bar, drawing, label, text, time_axis
+from iqcar.show.pictures.drawing import LABEL_PX, Drawing, bar, drawing, label, text, time_axis
 from iqcar.show.pictures.palette import AFTER, BEFORE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.show.pictures.drawing import Drawing
 
 WIDTH, PLANE = 900, 480
 PAIR_PX, BAR_PX = 34, 12

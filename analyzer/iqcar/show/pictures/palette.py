@@ -7,15 +7,12 @@ tell apart; a test simulates three of them.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+import pandas as pd
 
 from iqcar.enums import BlameKind, Resource
 from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
 
 RESOURCE_COLOURS: dict[Resource, str] = {
     Resource.SLOTS: "#0072B2",

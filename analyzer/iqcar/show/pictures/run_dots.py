@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from iqcar.base.formatting import duration
 from iqcar.base.limits import MOST_RUN_DOTS
-from iqcar.show.pictures.drawing import ROW_PX, drawing, escape, line, text, time_axis
+from iqcar.show.pictures.drawing import ROW_PX, Drawing, drawing, escape, line, text, time_axis
 from iqcar.show.pictures.palette import AFTER, BEFORE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.show.pictures.drawing import Drawing
 
 WIDTH, LEFT, PLANE = 900, 90, 680
 

@@ -6,10 +6,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.base.limits import MOST_NODES, fold
-from iqcar.causes.graph.contents import pseudo_name
+from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.contents import Contents, pseudo_name
 from iqcar.causes.graph.structure import RESOURCES
 from iqcar.enums import REQUESTS, BlameKind
 from iqcar.say.blamed import cause_name
@@ -24,15 +26,10 @@ from iqcar.show.pictures.palette import (
 )
 from iqcar.show.pictures.theme import FRAME_PX, figure, nothing, theme
 from iqcar.tables import texts
-from iqcar.tables.arrays import sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from numpy.typing import NDArray
-
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.causes.graph.contents import Contents
-    from iqcar.tables.arrays import Floats, Ints
 
 NODE_PX = 44
 """Height per node of the fullest column."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from iqcar.base.formatting import short
 from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say.what_if_sentences import check_sentence, total_lines
 from iqcar.show.pictures import what_if_pictures
-
-if TYPE_CHECKING:
-    from iqcar.show.pictures.drawing import Drawing
+from iqcar.show.pictures.drawing import Drawing
 
 TEXT_WIDTH = 600
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from iqcar.base.formatting import short
 from iqcar.base.limits import MOST_STAGES
-from iqcar.show.pictures.drawing import drawing, escape, text
+from iqcar.show.pictures.drawing import Drawing, drawing, escape, text
 from iqcar.show.pictures.palette import ADDED, GONE, OTHERS, SLOWER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.show.pictures.drawing import Drawing
 
 PANEL_PX, NODE_PX, INDENT_PX = 460, 46, 22
 MOST_INDENT = 8

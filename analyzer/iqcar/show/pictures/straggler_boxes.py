@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from iqcar.base.formatting import short
+from iqcar.causes.stragglers import Stragglers, TaskFeatures
 from iqcar.enums import BlameKind, FeatureKind
 from iqcar.show.pictures.labels import label, safe
 from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING
 from iqcar.show.pictures.theme import FRAME_PX, figure, nothing
+from iqcar.tables.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import plotly.graph_objects as go
-
-    from iqcar.causes.stragglers import Stragglers, TaskFeatures
-    from iqcar.tables.arrays import Floats, Ints
 
 MOST_FEATURES = 8
 """Features with boxes: two rows of four."""

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+
+from iqcar.causes.graph import IQCGraph
 from iqcar.errors import UsageError
 from iqcar.show.pictures.embed import json_for_html, source_hash
 from iqcar.show.pictures.theme import FONT, FONT_SIZE, theme
 from iqcar.show.pictures.timeline_payload import timeline_payload
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.tables import Tables
+from iqcar.tables import Tables, texts
 
 COLOURS = ("query", "wait", "phase")
 HEIGHT_PX = 760

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.main_wait import MAIN_WAITS
 from iqcar.show.pictures.timeline_columns import WHOLE
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from iqcar.show.pictures.lane_rows import Lanes
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Ints
 
     Codes = NDArray[np.int8]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats
 
 TICKS = 2**32 - 2
 """Moments that a column of times can tell apart; one more number stands for an unknown time."""

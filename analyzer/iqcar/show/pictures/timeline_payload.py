@@ -7,11 +7,14 @@ coarsest whose bins are no wider than it needs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES, short
+from iqcar.causes.graph import IQCGraph
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.host_series import QUANTITIES, host_series, span_of
@@ -21,16 +24,8 @@ from iqcar.show.pictures.palette import OTHERS, PHASE_COLOURS, RESOURCE_COLOURS,
 from iqcar.show.pictures.timeline_bins import task_bins
 from iqcar.show.pictures.timeline_columns import Clock, packed, packed_shares
 from iqcar.show.pictures.waiting import query_waiting
-from iqcar.tables import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from iqcar.causes.graph import IQCGraph
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Floats, Ints
 
 VERSION = 1
 """Changes when the program would have to change."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES
 from iqcar.enums import Request, Resource
 from iqcar.model.waits import requests_of, wait_column
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.main_wait import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pandas as pd
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats
 
 
 class Waiting(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import LEAST_MISSING, MOST_STAGES, fold
@@ -22,14 +23,11 @@ from iqcar.show.pictures.theme import (
     nothing,
     theme,
 )
-from iqcar.tables import texts
+from iqcar.tables import Tables, texts
+from iqcar.tables.arrays import Flags, Floats, Ints
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
-
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Flags, Floats, Ints
 
 CRITICAL = "◆"
 """Marks stages on the critical path."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from iqcar.base.formatting import duration
 from iqcar.base.limits import MOST_STEPS, fold
-from iqcar.show.pictures.drawing import LABEL_PX, ROW_PX, bar, drawing, label, line, text, time_axis
+from iqcar.show.pictures.drawing import (
+    LABEL_PX,
+    ROW_PX,
+    Drawing,
+    bar,
+    drawing,
+    label,
+    line,
+    text,
+    time_axis,
+)
 from iqcar.show.pictures.palette import AFTER, BEFORE, FASTER, OTHERS, SLOWER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iqcar.show.pictures.drawing import Drawing
 
 WIDTH, PLANE = 900, 500
 """Width of the drawing and of its bars, in pixels."""

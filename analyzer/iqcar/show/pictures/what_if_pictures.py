@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from iqcar.base.formatting import duration, percent
 from iqcar.base.limits import MOST_DRAWN_CHANGES
-from iqcar.replay.whatif.what_if import RESOURCES
+from iqcar.replay.whatif.what_if import RESOURCES, WhatIf
 from iqcar.say.what_if_sentences import change_words, most_changed
 from iqcar.show.pictures.drawing import (
     LABEL_PX,
     ROW_PX,
+    Drawing,
     bar,
     drawing,
     escape,
@@ -21,10 +20,6 @@ from iqcar.show.pictures.drawing import (
 )
 from iqcar.show.pictures.paired_bars import BAR_PX, PAIR_PX, paired_bars
 from iqcar.show.pictures.palette import AFTER, BEFORE
-
-if TYPE_CHECKING:
-    from iqcar.replay.whatif.what_if import WhatIf
-    from iqcar.show.pictures.drawing import Drawing
 
 WIDTH, PLANE = 980, 430
 KEY_PX = 24

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base import limits
 from iqcar.base.formatting import printable
 from iqcar.say.rules_acting import acting_rules, not_accepted, since_start
 from iqcar.show.terminal.layout import plain_table
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 
 def acting_rules_section(tables: Tables) -> RenderableType | None:

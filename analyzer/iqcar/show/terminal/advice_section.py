@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base.formatting import printable
+from iqcar.rules import Rule
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from iqcar.show.terminal.layout import indented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
-    from iqcar.rules import Rule
 
 
 def advice_section(rules: Iterable[Rule]) -> RenderableType | None:

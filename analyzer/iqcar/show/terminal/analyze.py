@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rich.console import Group
+import pandas as pd
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
-from iqcar.say import all_doubts, find_verdict
+from iqcar.say import Blamed, Finding, all_doubts, find_verdict
 from iqcar.say.rule_lines import rejected_lines, rule_lines, together_words
 from iqcar.say.sentences import amount, counts, wait_words
 from iqcar.show.json.straggler_links import link_lines
@@ -28,16 +31,6 @@ from iqcar.show.terminal.straggler_section import straggler_section
 from iqcar.show.terminal.topic_section import topic_section
 from iqcar.show.terminal.wasted_section import wasted_section
 from iqcar.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-    from rich.console import Console, RenderableType
-    from rich.table import Table
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.say import Blamed, Finding
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.formatting import REQUEST_NAMES, duration, percent, printable, resource_name, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
-from iqcar.say import find_verdict
+from iqcar.say import Finding, find_verdict
 from iqcar.say.sentences import wait_words
 from iqcar.show.json.straggler_links import link_lines
 from iqcar.show.terminal.analyze import blame_table
 from iqcar.show.terminal.layout import indented, print_doubts, terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pandas as pd
-    from rich.console import Console
-
-    from iqcar.diagnosis import Diagnosis
-    from iqcar.say import Finding
 
 
 def print_levels(diagnosis: Diagnosis, console: Console | None = None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, short, signed
 from iqcar.base.limits import MOST_CAUSES
-from iqcar.comparison.comparison import relative
+from iqcar.comparison.comparison import Comparison, relative
 from iqcar.comparison.comparison_sentences import (
     MOST_NAMED,
     counted,
@@ -25,12 +25,6 @@ from iqcar.show.terminal.layout import (
     print_section,
     terminal,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from iqcar.comparison.comparison import Comparison
 
 MOST_STAGES = 3
 """Stages shown of each query that changed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.formatting import duration, printable, short
@@ -11,7 +12,6 @@ from iqcar.show.terminal.layout import indented, plain_table, terminal
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
     from iqcar.comparison.comparison import Comparison
     from iqcar.comparison.run_parameters import Explanation

@@ -6,6 +6,8 @@ from datetime import datetime, timezone
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short
@@ -16,8 +18,6 @@ from iqcar.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
-    from rich.table import Table
 
     from iqcar.fleet import FleetFound
     from iqcar.fleet.fleet_summary import FleetSummary

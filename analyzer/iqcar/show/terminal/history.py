@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+import pandas as pd
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short, signed, size
@@ -14,11 +17,6 @@ from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.show.terminal.layout import indented, plain_table, print_section, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from rich.table import Table
-
     from iqcar.history import Added, Changes, QueryChange, Top
 
 MOST_FAILED = 10

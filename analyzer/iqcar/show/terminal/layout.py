@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterable
+from typing import IO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 WIDTH_WITHOUT_TERMINAL = 118
 """Characters per line when the output goes to a file or a pipe."""

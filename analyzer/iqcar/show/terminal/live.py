@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from math import inf, isfinite
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base import limits
 from iqcar.base.formatting import breakdown, duration, percent, printable, resource_name, short
-from iqcar.live.overview import overview_of
-from iqcar.say.rules_acting import acting_rules, since_start
+from iqcar.live.overview import Lost, Overview, Victim, overview_of
+from iqcar.live.window import Window
+from iqcar.say.rules_acting import ActingRule, acting_rules, since_start
 from iqcar.show.terminal.layout import indented, plain_table
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from iqcar.live.overview import Lost, Overview, Victim
-    from iqcar.live.window import Window
-    from iqcar.say.rules_acting import ActingRule
-    from iqcar.tables import Tables
+from iqcar.tables import Tables
 
 NAME_WIDTH = 40
 MOST_LINES = 4

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.console import RenderableType
 
 from iqcar.base.formatting import breakdown, duration, percent, printable, short
+from iqcar.diagnosis import Diagnosis
 from iqcar.say.owner_losses import KIND_WORDS, losses_by_owner, owner_lines
 from iqcar.show.terminal.layout import plain_table
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from iqcar.diagnosis import Diagnosis
 
 WIDTH = 32
 """Characters of an owner's name."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.formatting import duration, printable, short
 from iqcar.show.terminal.layout import plain_table, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
     from iqcar.comparison.check_rules import Check
 
 MAX_NAMES = 10

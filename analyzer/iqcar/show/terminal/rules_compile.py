@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from rich.console import Console
 from rich.text import Text
 
 from iqcar.base.formatting import printable, short
+from iqcar.rules import PoolPlan
 from iqcar.rules.rule_sentences import cap_words
 from iqcar.show.terminal.layout import plain_table, terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
-    from iqcar.rules import PoolPlan
 
 
 def print_plan(plan: PoolPlan, harmful: Sequence[str] = (), console: Console | None = None) -> None:

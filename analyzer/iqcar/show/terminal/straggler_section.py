@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, printable, short
+from iqcar.causes.stragglers import Stragglers
 from iqcar.causes.stragglers.straggler_counts import UNEXPLAINED, by_cause
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.show.terminal.layout import plain_table
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from iqcar.causes.stragglers import Stragglers
 
 
 def straggler_section(found: Stragglers, top: int) -> RenderableType | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import Group
+import pandas as pd
+from rich.console import Console, Group
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
+from iqcar.causes.stragglers import Stragglers
 from iqcar.causes.stragglers.straggler_counts import by_cause, by_group
 from iqcar.rules.vocabulary.stragglers import straggler_cause, what_helps
 from iqcar.say.blamed import blamed_name
@@ -21,13 +24,6 @@ from iqcar.show.terminal.layout import (
     terminal,
 )
 from iqcar.show.terminal.straggler_section import cause_table, headline
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-    from rich.table import Table
-
-    from iqcar.causes.stragglers import Stragglers
 
 WHAT_TO_DO = "What to do (advice to people; no pool is made from it)"
 NOTHING = "nothing recorded explains it"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import percent, printable, short
+from iqcar.causes.topics import Topics
+from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.show.json.topics import names_of
 from iqcar.show.terminal.layout import plain_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from iqcar.causes.topics import Topics
-    from iqcar.rules.vocabulary.topics import TopicName
 
 
 def topic_section(found: Topics | None, top: int) -> RenderableType | None:

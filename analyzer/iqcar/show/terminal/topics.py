@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Console, Group
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short
+from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import coverage, query_mixtures
+from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.show.json.straggler_links import blamed_words
 from iqcar.show.json.topics import names_of
 from iqcar.show.terminal.layout import (
@@ -20,13 +21,6 @@ from iqcar.show.terminal.layout import (
 )
 from iqcar.show.terminal.stragglers import WHAT_TO_DO
 from iqcar.show.terminal.topic_section import keywords, mixture_words, topic_table
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from iqcar.causes.topics import Topics
-    from iqcar.rules.vocabulary.topics import TopicName
 
 
 def print_topics(found: Topics, top: int, names: str = "", console: Console | None = None) -> None:

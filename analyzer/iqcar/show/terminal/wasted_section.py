@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-
     from iqcar.causes.wasted import WastedWork
     from iqcar.say.wasted_lines import WastedLine
 

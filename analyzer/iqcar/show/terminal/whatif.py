@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, short, signed
+from iqcar.replay.whatif.plan_capacity import Plan
+from iqcar.replay.whatif.removal_blame import RemovalBlame
+from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.say.what_if_sentences import (
     capacity_words,
     change_words,
@@ -20,14 +23,6 @@ from iqcar.say.what_if_sentences import (
     waits_of,
 )
 from iqcar.show.terminal.layout import plain_table, print_doubts, print_section, terminal
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from iqcar.replay.whatif.plan_capacity import Plan
-    from iqcar.replay.whatif.removal_blame import RemovalBlame
-    from iqcar.replay.whatif.what_if import WhatIf
 
 
 def print_what_if(answer: WhatIf, top: int, console: Console | None = None) -> None:

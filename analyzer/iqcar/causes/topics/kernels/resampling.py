@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Counts = NDArray[np.uint16]
+Counts = NDArray[np.uint16]
 
 MOST_TASKS = 2048
 """Draws for jobs of more tasks are not kept: there are few such jobs."""

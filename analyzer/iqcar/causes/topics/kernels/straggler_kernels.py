@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from iqcar.tables.arrays import Flags, Floats
 
     Floats32 = NDArray[np.float32]
