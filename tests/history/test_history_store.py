@@ -92,7 +92,7 @@ def test_rows_hold_what_the_diagnosis_finds(store: str, logs: Path) -> None:
 
 
 def test_blame_of_a_query_sums_to_its_loss(logs: Path) -> None:
-    rows = diagnosed_rows(package.eventlog.find.locate.locate([logs / "app-0003"]), 1)
+    rows = diagnosed_rows(package.logs.find.locate.locate([logs / "app-0003"]), 1)
     blamed = rows[BLAME.name].groupby("query_id")["lost_ms"].sum()
     lost = rows[QUERIES.name].set_index("query_id")["lost_ms"]
     assert blamed.reindex(lost.index, fill_value=0.0).to_numpy() == pytest.approx(lost.to_numpy())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iqcar.diagnosis import Diagnosis
+from iqcar import Diagnosis
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, QUERIES, STAGES, TASKS, Tables
 from tests.support.plotted import diagnosis_of

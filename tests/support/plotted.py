@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import iqcar
-from iqcar.diagnosis import Diagnosis
+from iqcar import Diagnosis
 from tests.support.random_tables import RandomInput
 
 HOSTILE = (

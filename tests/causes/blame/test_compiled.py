@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 
 from iqcar.causes.blame import sweep, usage_sweep
-from iqcar.replay import (
+from iqcar.replay.loop import (
     caps,
     device_sharing,
     event_heap,

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import explain, trace_files
+from iqcar.causes.stragglers import explain
 from iqcar.errors import IqcarError, UsageError
+from iqcar.lab.traces import trace_files
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_features import features_of, read_trace
 from iqcar.lab.traces.trace_stream import TraceStream

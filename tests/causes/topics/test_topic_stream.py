@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import trace_files, trace_stream
 from iqcar.causes.topics import TopicSettings, find_topics
 from iqcar.causes.topics.job_workers import in_order
 from iqcar.errors import IqcarError
+from iqcar.lab.traces import trace_files, trace_stream
 from iqcar.lab.traces.trace_columns import TraceColumns
 from iqcar.lab.traces.trace_features import read_trace
 from iqcar.lab.traces.trace_stream import TraceStream

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.model.waits.phases import PHASE_NAMES, phases_of
+from iqcar.model.waits.phases import PHASE_NAMES, FindStates, phases_of
 from iqcar.papers.phase_model import fit, most_likely_states
 from iqcar.tables import INTERVALS, TASKS, Tables
 from tests.support.random_tables import frame
@@ -36,7 +36,7 @@ def tables_of(tasks: list[list[str]], spilled: float = 0.0) -> Tables:
     )
 
 
-def said(tables: Tables, **options: str) -> list[list[tuple[str, float]]]:
+def said(tables: Tables, **options: FindStates) -> list[list[tuple[str, float]]]:
     """Name and length of each task's phases."""
     phases = phases_of(tables, **options)
     found: list[list[tuple[str, float]]] = [[] for _ in range(len(tables.tasks))]
@@ -75,8 +75,6 @@ def test_what_a_task_writes_before_its_last_computing_is_spilled() -> None:
 
 def test_no_profile_no_phases() -> None:
     assert len(phases_of(Tables.empty())) == 0
-    with pytest.raises(ValueError, match="merge or hmm"):
-        phases_of(Tables.empty(), "guess")
 
 
 def planted(seed: int, tasks: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -140,4 +138,4 @@ def test_the_likelihood_is_the_sum_over_all_paths() -> None:
 def test_both_methods_agree_where_states_are_clear() -> None:
     tasks = [["read"] * 8 + ["compute"] * 8 + ["write"] * 4, ["compute"] * 12 + ["write"] * 6]
     tables = tables_of(tasks * 5)
-    assert said(tables, method="hmm") == said(tables)
+    assert said(tables, find_states=most_likely_states) == said(tables)

@@ -210,7 +210,7 @@ def log_to_stderr() -> None:
     """Write what is logged to stderr, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
-    for name, level in (("iqcar.apps.serve", logging.INFO), ("uvicorn", logging.WARNING)):
+    for name, level in (("iqcar.serve", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
