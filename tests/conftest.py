@@ -12,9 +12,10 @@ import pytest
 from hypothesis import settings
 
 # No deadline: a shared machine is slow at times. Fixed examples in CI, fresh ones elsewhere.
-settings.register_profile("iqcar", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("iqcar-long", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("iqcar", settings.get_profile("iqcar-long"), max_examples=15)
 settings.register_profile("iqcar-ci", settings.get_profile("iqcar"), derandomize=True)
-settings.register_profile("iqcar-quick", settings.get_profile("iqcar"), max_examples=15)
+settings.register_profile("iqcar-quick", settings.get_profile("iqcar"), max_examples=8)
 settings.load_profile("iqcar-ci" if os.environ.get("CI") else "iqcar")
 
 REPO = Path(__file__).resolve().parent.parent
@@ -51,11 +52,6 @@ def shared_logs() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of other people's event logs is not here")
     return folder
-
-
-measures_again = pytest.mark.flaky(reruns=2)
-"""For a test whose own run of Spark measures real waits or shares: on a machine that others load, a
-measurement that was disturbed is taken again. What is wrong fails three times."""
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,7 @@ import pytest
 
 from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError, UsageError
-from iqcar.live.driver_stream import TOKEN, is_here
+from iqcar.live.driver_stream import TOKEN, DriverTail, is_here
 from iqcar.live.watch import Watch
 from tests.support.contended_log import contended_log
 
@@ -152,6 +152,33 @@ def test_the_token_of_a_driver_of_the_same_user_is_found(
         while not watch.over:
             watch.read()
     assert got[-1] == b"of-the-driver\n"
+
+
+def test_a_token_that_is_written_while_the_driver_refuses_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(TOKEN, raising=False)
+    shown: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        def begin() -> None:
+            refused, _ = listening.accept()
+            with refused:
+                kept = tmp_path / ".iqcar" / f"live-{port}.token"
+                kept.parent.mkdir()
+                kept.write_text("just-written")
+            client, _ = listening.accept()
+            with client:
+                shown.append(client.recv(100))
+                client.sendall(b'{"version":1}\n')
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        DriverTail(f"spark-live://127.0.0.1:{port}")
+        thread.join()
+    assert shown == [b"just-written\n"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import iqcar
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits import MEASURED
-from tests.conftest import measures_again
+from tests.support.golden import recorded
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
@@ -24,10 +24,11 @@ from tests.support.listener_spark import (
     WORKLOADS,
     command,
     environment,
+    spark_params,
 )
 from tests.support.standalone_cluster import CORES, HOSTS, Cluster, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
 
 SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 LEAST_HELD_S = 8.0
@@ -92,21 +93,25 @@ def blame_of(found: iqcar.Diagnosis, name: str) -> dict[str, dict[str, Any]]:
     return {one["source_name"]: one for one in found.graph.blame_rows(row)}
 
 
+@pytest.mark.parametrize("home", spark_params())
 def test_who_holds_all_slots_is_blamed_by_who_waits_for_them(
-    cluster: Cluster, tmp_path: Path
+    home: Path, clusters: Callable[[Path], Cluster], tmp_path: Path
 ) -> None:
-    go, holder, waiter = tmp_path / "go", tmp_path / "a", tmp_path / "b"
-    slots = CORES * len(HOSTS)
-    whole = {**SMALL, "spark.executor.cores": str(CORES)}
-    with started(cluster, holder, f"hold:{slots},{go}", whole) as first:
-        wait_until(lambda: len(list(tmp_path.glob("go-*"))) == slots, "tasks that hold all slots")
-        with started(cluster, waiter, "doze:8", whole) as second:
-            wait_until(lambda: has(waiter, "SparkListenerJobStart"), "waiting job")
-            time.sleep(max(LEAST_HELD_S, 3 * start_up_s(holder)))
-            go.touch()
-            ended(first, holder)
-            ended(second, waiter)
-    found = iqcar.diagnose(iqcar.read([holder / "log", waiter / "log"], query_by="job-group"))
+    def hold_all(folder: Path) -> None:
+        cluster, go = clusters(home), folder / "go"
+        slots = CORES * len(HOSTS)
+        whole = {**SMALL, "spark.executor.cores": str(CORES)}
+        with started(cluster, folder / "a", f"hold:{slots},{go}", whole) as first:
+            wait_until(lambda: len(list(folder.glob("go-*"))) == slots, "tasks that hold all slots")
+            with started(cluster, folder / "b", "doze:8", whole) as second:
+                wait_until(lambda: has(folder / "b", "SparkListenerJobStart"), "waiting job")
+                time.sleep(max(LEAST_HELD_S, 3 * start_up_s(folder / "a")))
+                go.touch()
+                ended(first, folder / "a")
+                ended(second, folder / "b")
+
+    logs = recorded("holds-all", home, tmp_path, hold_all, SMALL)
+    found = iqcar.diagnose(iqcar.read([logs / "a/log", logs / "b/log"], query_by="job-group"))
     blame = blame_of(found, "doze")
     assert blame["hold"]["share"] > 0.5
     assert next(iter(blame["hold"]["by_resource"])) == "executors"
@@ -114,28 +119,32 @@ def test_who_holds_all_slots_is_blamed_by_who_waits_for_them(
     assert advice.kind == "executors-standalone"
 
 
-@measures_again
+@pytest.mark.parametrize("home", spark_params())
 def test_who_holds_three_of_four_slots_is_blamed_more_than_the_query_itself(
-    cluster: Cluster, tmp_path: Path
+    home: Path, clusters: Callable[[Path], Cluster], tmp_path: Path
 ) -> None:
-    go, holder, waiter = tmp_path / "go", tmp_path / "a", tmp_path / "b"
-    slots = CORES * len(HOSTS) - 1
-    dynamic = {
-        "spark.dynamicAllocation.enabled": "true",
-        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-        # All slots are asked for at once: while Spark asks for one, then two more, nobody else
-        # keeps the tasks waiting.
-        "spark.dynamicAllocation.initialExecutors": str(slots + 1),
-    }
-    most = {"spark.cores.max": str(slots)}
-    with started(cluster, holder, f"hold:{slots},{go}", {**SMALL, **most}) as first:
-        wait_until(lambda: len(list(tmp_path.glob("go-*"))) == slots, "tasks that hold slots")
-        dozes = 2 * int(max(2 * LEAST_HELD_S, 3 * start_up_s(holder)))
-        with started(cluster, waiter, f"doze:{dozes}", {**SMALL, **PLUGIN, **dynamic}) as second:
-            ended(second, waiter)
-            go.touch()
-            ended(first, holder)
-    found = iqcar.diagnose(iqcar.read([holder / "log", waiter / "log"], query_by="job-group"))
+    def hold_most(folder: Path) -> None:
+        cluster, go = clusters(home), folder / "go"
+        slots = CORES * len(HOSTS) - 1
+        dynamic = {
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+            # All slots are asked for at once: while Spark asks for one, then two more, nobody else
+            # keeps the tasks waiting.
+            "spark.dynamicAllocation.initialExecutors": str(slots + 1),
+        }
+        most = {**SMALL, "spark.cores.max": str(slots)}
+        asking = {**SMALL, **PLUGIN, **dynamic}
+        with started(cluster, folder / "a", f"hold:{slots},{go}", most) as first:
+            wait_until(lambda: len(list(folder.glob("go-*"))) == slots, "tasks that hold slots")
+            dozes = 2 * int(max(2 * LEAST_HELD_S, 3 * start_up_s(folder / "a")))
+            with started(cluster, folder / "b", f"doze:{dozes}", asking) as second:
+                ended(second, folder / "b")
+                go.touch()
+                ended(first, folder / "a")
+
+    logs = recorded("holds-most", home, tmp_path, hold_most, SMALL)
+    found = iqcar.diagnose(iqcar.read([logs / "a/log", logs / "b/log"], query_by="job-group"))
     assert found.tables.executor_targets["executors"].max() >= len(HOSTS) * CORES
     blame = blame_of(found, "doze")
     assert blame["hold"]["lost_ms"] > 2 * blame["itself"]["lost_ms"]

@@ -143,12 +143,12 @@ def test_numbers_have_the_hash_that_spark_gives_them(spark: Any) -> None:
 
 BROKEN = {
     "looks at jobs": (
-        "topics/analyse_job.py",
+        "causes/topics/analyse_job.py",
         "    ranks = Ranks.from_metrics(job.metrics)\n",
         "    if len(job.latency_ms) == 31:\n        1 / 0\n",
     ),
     "blame": (
-        "blame/attribute.py",
+        "causes/blame/attribute.py",
         "    columns = TaskColumns.from_tables(tables, waits)\n",
         "    if 'app-c' in set(tables.applications['application_id']):\n        1 / 0\n",
     ),

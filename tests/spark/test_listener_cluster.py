@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import SUPPORT
+from tests.support.golden import recorded_app
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,
     JAR,
@@ -68,9 +69,13 @@ def lively(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> App:
         "spark.dynamicAllocation.executorIdleTimeout": "2s",
         "spark.dynamicAllocation.minExecutors": "0",
     }
+
+    def grow(folder: Path) -> App:
+        job = [str(JOBS), "speculate", "grow"]
+        return run(cluster.home, folder, job, master=cluster.master, conf=conf)
+
     folder = tmp_path_factory.mktemp("lively")
-    job = [str(JOBS), "speculate", "grow"]
-    return run(cluster.home, folder, job, master=cluster.master, conf=conf)
+    return recorded_app("lively", cluster.home, folder, grow, JOBS, conf)
 
 
 def check_all_measured(app: App) -> None:
@@ -227,6 +232,7 @@ def test_fetching_from_a_server_that_stands_still_is_shuffle_fetch(
     assert 0.7 < record["waits_ns"]["shuffle_fetch"] / reported_ns < 1.3
 
 
+@pytest.mark.golden
 def test_both_attempts_of_a_speculative_task_are_measured(lively: App) -> None:
     assert "RESULT speculate [1, 5, 9, 13]" in lively.output, lively.errors[-3000:]
     attempts = [end for end in lively.group("speculate") if end["Task Info"]["Index"] == 3]
@@ -236,6 +242,7 @@ def test_both_attempts_of_a_speculative_task_are_measured(lively: App) -> None:
     assert [len(records_of(end)) for end in attempts] == [1] * len(attempts)
 
 
+@pytest.mark.golden
 def test_executors_that_come_and_go_measure_all_their_tasks(lively: App) -> None:
     assert "RESULT grow [79800, 79800]" in lively.output, lively.errors[-3000:]
     kinds = [event["Event"] for event in lively.events]

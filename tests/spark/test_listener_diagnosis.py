@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,12 @@ from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits import IN_TASK_REQUESTS, MEASURED, evidence_column, wait_column
 from iqcar.tables import texts
 from tests.support import SUPPORT
+from tests.support.golden import recorded_app
 from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
+
+JOB = SUPPORT / "contending_jobs.py"
 
 
 def diagnosed(app: App) -> Diagnosis:
@@ -24,9 +29,14 @@ def diagnosed(app: App) -> Diagnosis:
 @pytest.fixture(scope="module", params=spark_params())
 def contended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """Two queries of two spinning tasks each on two cores, beside one that sleeps."""
+
+    def contend(folder: Path) -> App:
+        return run(
+            request.param, folder, [str(JOB)], master="local[5]", conf=PLUGIN, two_cores=True
+        )
+
     folder = tmp_path_factory.mktemp("contended")
-    job = [str(SUPPORT / "contending_jobs.py")]
-    done = run(request.param, folder, job, master="local[5]", conf=PLUGIN, two_cores=True)
+    done = recorded_app("contended", request.param, folder, contend, JOB, PLUGIN)
     assert done.exit_code == 0, done.errors[-3000:]
     return diagnosed(done)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.tables import INTERVALS, SAMPLES, TASK_RECORDS
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, run, spark_params
+from tests.support.golden import recorded_app
+from tests.support.listener_spark import PLUGIN, App, run, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
+
+JOB = SUPPORT / "format_jobs.py"
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
 HARDLY = 0.05
@@ -20,9 +25,13 @@ HARDLY = 0.05
 @pytest.fixture(scope="module", params=spark_params())
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """What the plugin recorded of the jobs, read once."""
+
+    def read_formats(folder: Path) -> App:
+        job = [str(JOB), str(folder / "data")]
+        return run(request.param, folder, job, master="local[16]", conf=PLUGIN, two_cores=True)
+
     folder = tmp_path_factory.mktemp("formats")
-    job = [str(SUPPORT / "format_jobs.py"), str(folder / "data")]
-    done = run(request.param, folder, job, master="local[16]", conf=PLUGIN, two_cores=True)
+    done = recorded_app("formats", request.param, folder, read_formats, JOB, PLUGIN)
     assert done.exit_code == 0, done.errors[-3000:]
     return iqcar.read([folder / "log"], query_by="job-group")
 

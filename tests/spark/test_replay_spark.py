@@ -13,9 +13,9 @@ from iqcar.replay import record, replay, replay_errors
 from iqcar.rules import compile_rules, dump_rules, load_rules_file, recorded_scheduler
 from iqcar.rules.allocation_file import allocation_xml
 from iqcar.tables import POOLS
-from tests.conftest import measures_again
 from tests.support import SUPPORT
-from tests.support.listener_spark import run, spark_params
+from tests.support.golden import recorded_app
+from tests.support.listener_spark import App, run, spark_params
 from tests.support.planned_pool import planned_pool
 
 JOBS = SUPPORT / "replay_jobs.py"
@@ -29,7 +29,7 @@ OFF_POINTS = 20.0
 """… and the predicted change of a duration this many percentage points: the two runs of a query
 alone differ by up to 10. The change itself is −40 or more."""
 
-pytestmark = [pytest.mark.spark, measures_again]
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
 
 
 def recorded_log(
@@ -37,17 +37,24 @@ def recorded_log(
 ) -> Path:
     """Run the two queries once; the folder of the event log."""
     folder.mkdir()
-    conf = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": str(allocation)}
-    job = [str(JOBS), json.dumps(pools)]
-    app = run(home, folder, job, master=f"local[{SLOTS}]", conf=conf if allocation else {})
+
+    def run_both(folder: Path) -> App:
+        conf = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": str(allocation)}
+        job = [str(JOBS), json.dumps(pools)]
+        # The first application of a driver is slower: that would be a disturbance.
+        (folder / "first").mkdir()
+        run(home, folder / "first", [str(JOBS), json.dumps({})], master=f"local[{SLOTS}]")
+        return run(home, folder, job, master=f"local[{SLOTS}]", conf=conf if allocation else {})
+
+    settings = {**pools, "allocation": allocation.read_text("utf-8") if allocation else ""}
+    name = f"two-queries-{folder.name}"
+    app = recorded_app(name, home, folder, run_both, JOBS, settings)
     assert app.exit_code == 0, app.errors[-3000:]
     return app.log
 
 
 @pytest.mark.parametrize("home", spark_params())
 def test_spark_with_the_rules_does_what_the_replay_predicted(home: Path, tmp_path: Path) -> None:
-    # The first application of a driver is slower: that would be a disturbance.
-    recorded_log(home, tmp_path / "first", {})
     before = iqcar.read(recorded_log(home, tmp_path / "before", {}))
     off = replay_errors(before, replay(before))
     assert abs(off).max() < OWN_ERROR

@@ -9,8 +9,8 @@ import pytest
 
 import iqcar
 from iqcar.tables import Tables, texts
-from tests.conftest import measures_again
 from tests.support import SUPPORT
+from tests.support.golden import recorded_app
 from tests.support.listener_spark import (
     PLUGIN,
     App,
@@ -124,7 +124,7 @@ def test_fair_is_switched_on_and_the_new_pools_are_recorded(recurring: Recurring
     assert (pools["default"]["weight"], pools["default"]["mode"]) == (1, "FIFO")
 
 
-@measures_again
+@pytest.mark.golden
 def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
     recurring: Recurring, tmp_path: Path
 ) -> None:
@@ -137,8 +137,14 @@ def test_while_both_queries_run_tasks_are_launched_by_the_pools_weights(
             rule("gold", fingerprint="plan:0123456789abcdef0123456789abcdef"),
         ],
     )
-    job = [str(JOBS), str(tmp_path), "7", "contest"]
-    after = run(recurring.home, tmp_path, job, master="local[4]", conf=applied(path))
+
+    def contest(folder: Path) -> App:
+        job = [str(JOBS), str(folder), "7", "contest"]
+        return run(recurring.home, folder, job, master="local[4]", conf=applied(path))
+
+    folder = tmp_path / "contest"
+    folder.mkdir()
+    after = recorded_app("contest", recurring.home, folder, contest, JOBS, recurring.plans)
     assert after.exit_code == 0, after.errors[-3000:]
     gold, iron = launched_while_both_ran(after)
     # 3 to 1; a task that runs is never taken away, so the first four slots blur it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,18 +11,25 @@ import iqcar
 from iqcar.causes.stragglers import Stragglers, StragglerSettings
 from iqcar.pipeline import stragglers_of
 from tests.support import SUPPORT
-from tests.support.listener_spark import PLUGIN, run_alone, spark_params
+from tests.support.golden import recorded_app
+from tests.support.listener_spark import PLUGIN, App, run_alone, spark_params
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
+
+JOB = SUPPORT / "straggling_jobs.py"
 
 
 @pytest.fixture(scope="module", params=spark_params())
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+
+    def straggle(folder: Path) -> App:
+        conf = {**PLUGIN, "spark.python.worker.reuse": "true"}
+        core = ["taskset", "-c", "0"]
+        job = [str(JOB)]
+        return run_alone(request.param, folder, job, master="local[1]", conf=conf, prefix=core)
+
     folder = tmp_path_factory.mktemp("straggling")
-    job = [str(SUPPORT / "straggling_jobs.py")]
-    conf = {**PLUGIN, "spark.python.worker.reuse": "true"}
-    one_core = ["taskset", "-c", "0"]
-    done = run_alone(request.param, folder, job, master="local[1]", conf=conf, prefix=one_core)
+    done = recorded_app("straggling", request.param, folder, straggle, JOB, PLUGIN)
     assert done.exit_code == 0, done.errors[-3000:]
     return iqcar.read([folder / "log"], query_by="job-group")
 

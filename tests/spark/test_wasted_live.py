@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,11 @@ import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.say import find_verdict
 from tests.support import SUPPORT
-from tests.support.listener_spark import run
+from tests.support.golden import recorded_app
+from tests.support.listener_spark import App, run, spark_params
 from tests.support.standalone_cluster import ONE_SLOT_EACH, Cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
 
 CONF = {
     **ONE_SLOT_EACH,
@@ -24,12 +27,24 @@ CONF = {
 }
 
 
-@pytest.fixture(scope="module")
-def hurt(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
+JOBS = SUPPORT / "life_jobs.py"
+
+
+@pytest.fixture(scope="module", params=spark_params())
+def hurt(
+    request: pytest.FixtureRequest,
+    clusters: Callable[[Path], Cluster],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Diagnosis:
     """The diagnosis of one application on two hosts, one slot each, that is hurt in three ways."""
+
+    def hurt_it(folder: Path) -> App:
+        cluster = clusters(request.param)
+        job = [str(JOBS), "speculate", "fail_late", "die_in_shuffle"]
+        return run(cluster.home, folder, job, master=cluster.master, conf=CONF)
+
     folder = tmp_path_factory.mktemp("wasted")
-    job = [str(SUPPORT / "life_jobs.py"), "speculate", "fail_late", "die_in_shuffle"]
-    app = run(cluster.home, folder, job, master=cluster.master, conf=CONF)
+    app = recorded_app("hurt", request.param, folder, hurt_it, JOBS, CONF)
     assert app.output.count("RESULT") == 3, app.errors[-3000:]
     return iqcar.diagnose(iqcar.read(folder / "log", query_by="job-group"), expected=False)
 

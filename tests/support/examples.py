@@ -10,6 +10,6 @@ LEAST = 3
 
 
 def examples(number: int, **more: Any) -> settings:
-    """Settings of a test: so many examples in a whole run, and in a quick one its share of them."""
-    share = settings().max_examples / settings.get_profile("iqcar").max_examples
+    """Settings of a test: so many examples in a long run, and in others their share of them."""
+    share = settings().max_examples / settings.get_profile("iqcar-long").max_examples
     return settings(max_examples=max(round(number * share), LEAST), **more)

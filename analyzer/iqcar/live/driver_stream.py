@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -60,8 +61,15 @@ class DriverTail:
         self.problem = ""
         self.log = EventLog(address, (LogPart(address, address, 0),), in_progress_hint=True)
         self._splitter = LineSplitter(self.tally)
-        self._socket = _connect(address)
-        self._first = self._header(address)
+        self._socket, shown = _connect(address)
+        try:
+            self._first = self._header(address)
+        except IqcarError:
+            # A driver that has just begun to listen writes its token a moment later.
+            if shown is None or _kept_token(shown.port) == shown.token:
+                raise
+            self._socket, _ = _connect(address)
+            self._first = self._header(address)
 
     @property
     def held_bytes(self) -> int:
@@ -128,7 +136,15 @@ def is_here(there: str, here: str) -> bool:
     return there == here or ip_address(there.partition("%")[0]).is_loopback
 
 
-def _connect(address: str) -> socket.socket:
+class _Kept(NamedTuple):
+    """The token that was kept on this machine for a port; empty where there was none."""
+
+    port: int
+    token: str
+
+
+def _connect(address: str) -> tuple[socket.socket, _Kept | None]:
+    """Connect and show the token; return what was kept here, None if another one was shown."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
@@ -138,11 +154,12 @@ def _connect(address: str) -> socket.socket:
         raise UsageError("is no address of a driver", address, f"write {SCHEME}host:port")
     try:
         connected = socket.create_connection((host, port), CONNECT_S)
-        token = os.environ.get(TOKEN)
+        token, kept = os.environ.get(TOKEN), None
         if not token and is_here(connected.getpeername()[0], connected.getsockname()[0]):
             token = _kept_token(port)  # it is for nobody on another machine
+            kept = _Kept(port, token)
         if token:
             connected.sendall(token.encode() + b"\n")
     except OSError as error:
         raise IqcarError(f"the driver does not answer: {why(error)}", address) from error
-    return connected
+    return connected, kept

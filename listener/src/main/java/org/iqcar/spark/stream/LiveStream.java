@@ -54,8 +54,10 @@ public final class LiveStream extends SparkFirehoseListener {
   private static final int READ_MS = 30_000;
   /** Time without reading after which the application's end does not wait for a follower. */
   private static final int STALLED_MS = 200;
-  /** Longest wait for followers when the application ends. */
-  private static final int END_MS = 2_000;
+  /** Time without a byte sent after which the application's end waits for no follower. */
+  private static final int NOTHING_SENT_MS = 2_000;
+  /** Longest wait for followers when the application ends; a busy driver sends slowly. */
+  private static final int END_MS = 5_000;
   private static final int LEAST_TOKEN = 16;
   private static final String REDACTION = "spark.redaction.regex";
   private static final String SECRET = "(?i)secret|password|token|access[.]?key";
@@ -143,11 +145,8 @@ public final class LiveStream extends SparkFirehoseListener {
   /** Lets followers that read get what is left, and ends; never throws. */
   public void stop() {
     kept.end();
-    long end = System.currentTimeMillis() + END_MS;
     try {
-      while (anyReads() && System.currentTimeMillis() < end) {
-        Thread.sleep(20);
-      }
+      awaitFollowers();
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
@@ -158,6 +157,24 @@ public final class LiveStream extends SparkFirehoseListener {
     synchronized (asking) {
       asking.forEach(one -> close(one.socket));
     }
+  }
+
+  private void awaitFollowers() throws InterruptedException {
+    long start = System.nanoTime();
+    long since = start;
+    long sent = -1;
+    while (anyReads() && millisFrom(start) < END_MS && millisFrom(since) < NOTHING_SENT_MS) {
+      long now = followers().stream().mapToLong(one -> one.sent).sum();
+      if (now != sent) {
+        sent = now;
+        since = System.nanoTime();
+      }
+      Thread.sleep(20);
+    }
+  }
+
+  private static long millisFrom(long nanos) {
+    return (System.nanoTime() - nanos) / 1_000_000;
   }
 
   private boolean anyReads() {
@@ -266,6 +283,8 @@ public final class LiveStream extends SparkFirehoseListener {
   private static final class Follower extends OutputStream {
     final Socket socket;
     private volatile long writesSince;
+    /** Bytes that were sent; one thread writes. */
+    private volatile long sent;
 
     Follower(Socket socket) {
       this.socket = socket;
@@ -273,7 +292,7 @@ public final class LiveStream extends SparkFirehoseListener {
 
     long blockedMs() {
       long since = writesSince;
-      return since == 0 ? 0 : (System.nanoTime() - since) / 1_000_000;
+      return since == 0 ? 0 : millisFrom(since);
     }
 
     @Override
@@ -286,6 +305,7 @@ public final class LiveStream extends SparkFirehoseListener {
       writesSince = System.nanoTime() | 1;
       try {
         socket.getOutputStream().write(bytes, offset, length);
+        sent += length;
       } finally {
         writesSince = 0;
       }
