@@ -21,10 +21,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.causes.blame.attribute import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED, Blame
-from iqcar.causes.blame.stage_losses import STAGE_LOSSES
-from iqcar.causes.graph import IQCGraph, build_graph
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import STAGE_LOSSES
 from iqcar.causes.graph.impact import by_source, contributions, pass_up
+from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.enums import REQUESTS, ImpactModel
 from tests.support import naive_graph
 from tests.support.random_blame import named_tables

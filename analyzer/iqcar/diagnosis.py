@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from iqcar.causes.topics import Topics
-from iqcar.causes.wasted import WastedWork
+from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
 from iqcar.replay import Expected
@@ -27,7 +27,7 @@ from iqcar.tables.arrays import Floats
 
 if TYPE_CHECKING:
     from iqcar.causes.blame.attribute import Blame
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.graph.iqc_graph import IQCGraph
     from iqcar.causes.stragglers import Stragglers, TaskFeatures
 
 

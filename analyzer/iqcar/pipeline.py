@@ -15,7 +15,7 @@ import numpy as np
 
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.folding import MOST_SOURCES
-from iqcar.causes.graph import IQCGraph, build_graph, weighing
+from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.causes.stragglers import (
     Stragglers,
     StragglerSettings,
@@ -24,7 +24,7 @@ from iqcar.causes.stragglers import (
     find_stragglers,
 )
 from iqcar.causes.topics import Topics, TopicSettings
-from iqcar.causes.wasted import find_wasted_work
+from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import ImpactModel, QueryBy, Request, SourceUsage
 from iqcar.logs import ReadProgress, join_samples, read_logs
@@ -260,7 +260,6 @@ class _Asked:
 def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
     """Go through all steps."""
     settings = asked.settings
-    weigh = weighing(tables, settings.impact, settings.critical_path)
     waits = measure_waits(tables)
     blame = attribute(
         tables,
@@ -268,7 +267,8 @@ def _diagnose(asked: _Asked, tables: Tables) -> Diagnosis:
         settings.source_usage,
         asked.devices,
         most_sources=asked.most_sources,
-        weigh=weigh,
+        impact=settings.impact,
+        critical_path=settings.critical_path,
     )
     graph = build_graph(tables, blame, impact=settings.impact, critical_path=settings.critical_path)
     targets = _targets(asked, tables, graph)

@@ -17,7 +17,8 @@ from iqcar.causes.topics import (
     TOPICS,
     VALIDATION,
 )
-from iqcar.causes.wasted import WASTED_TASKS, WASTED_WORK
+from iqcar.causes.wasted.waste_causes import WASTED_TASKS
+from iqcar.causes.wasted.wasted_work import WASTED_WORK
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.comparison.structures import STRUCTURES
 from iqcar.comparison.variation import VARIATION

@@ -11,7 +11,7 @@ import pytest
 
 import iqcar
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.comparison import Comparison
 from iqcar.model.waits import measure_waits
 from tests.support.compare_pairs import Pair, pair_of

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import iqcar
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Request
 from iqcar.replay import Prediction, predict

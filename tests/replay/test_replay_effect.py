@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import Request
 from iqcar.replay import predict
 from iqcar.rules import propose

@@ -11,7 +11,7 @@ import pytest
 
 import iqcar
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.replay import Prediction, predict
 from iqcar.replay.whatif.device_replay import DeviceReplay
 from iqcar.replay.whatif.model import build_model

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import BlameKind, ImpactModel, Request, Resource
 from iqcar.errors import IqcarError
 from iqcar.rules import (

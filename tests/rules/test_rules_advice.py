@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar as package
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.causes.stragglers import (
     STRAGGLER_CAUSES,
     STRAGGLER_SOURCES,

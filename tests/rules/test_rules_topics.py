@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import iqcar as package
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.causes.topics import (
     MIXTURES,
     STRAGGLER_TOPICS,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from iqcar import Diagnosis, diagnose, read
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import BlameKind, Resource
 from iqcar.say.owner_losses import groupings_that_tell, losses_by_owner, owner_lines
 from iqcar.show.html import render_page

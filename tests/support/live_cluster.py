@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.graph import build_graph
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.live.apply_rules import Applied, RuleApplier
 from iqcar.live.predicted_rules import predicted_rules
 from iqcar.live.rule_loop import Action, Limits

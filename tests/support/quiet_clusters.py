@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import QUERY, REST, Blame, attribute
+from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.blame_tables import QUERY, REST
 from iqcar.enums import Request
 from iqcar.model.waits import wait_column
 from iqcar.tables import Tables

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.attribute import DEMANDS, OWN, QUERY, SOURCES, Blame
-from iqcar.causes.blame.attribute import KNOWN as KNOWN_CODE
-from iqcar.causes.blame.attribute import UNATTRIBUTED as UNATTRIBUTED_CODE
-from iqcar.causes.blame.stage_losses import STAGE_LOSSES
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.blame_tables import DEMANDS, OWN, QUERY, SOURCES
+from iqcar.causes.blame.blame_tables import KNOWN as KNOWN_CODE
+from iqcar.causes.blame.blame_tables import UNATTRIBUTED as UNATTRIBUTED_CODE
+from iqcar.causes.blame.demand_weights import STAGE_LOSSES
 from iqcar.enums import REQUESTS, Request
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables

@@ -17,7 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
-from iqcar.causes.blame.stage_losses import stage_losses
+from iqcar.causes.blame.demand_weights import stage_losses
 from iqcar.enums import Request, SourceUsage
 from tests.support.cluster_simulator import Simulation
 from tests.support.quiet_clusters import LOUD

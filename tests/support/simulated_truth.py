@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import QUERY, Blame, attribute
+from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.enums import SourceUsage
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation

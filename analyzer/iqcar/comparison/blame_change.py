@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.graph.iqc_graph import build_graph, weighing
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.compared_rows import ComparedRows
 from iqcar.enums import BlameKind, ImpactModel, Resource
 from iqcar.tables import NONE, Tables, TableSpec
@@ -102,8 +102,7 @@ def blame_change(
 def _lost_by_source(side: ComparedRows) -> pd.DataFrame:
     """Mean lost time of each category by resource, kind of blame and category of the source."""
     tables = side.tables
-    weigh = weighing(tables, ImpactModel.TIME_LOST, critical_path=False)
-    blame = attribute(tables, side.waits, weigh=weigh)
+    blame = attribute(tables, side.waits, impact=ImpactModel.TIME_LOST)
     graph = build_graph(tables, blame)
     weight = side.weights()
     parts = []

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_tables import BLAME_KINDS
-from iqcar.causes.graph.structure import RESOURCES
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.stragglers.straggler_counts import UNEXPLAINED
 from iqcar.comparison.query_path import query_paths
 from iqcar.enums import BlameKind, Resource

@@ -17,7 +17,7 @@ from iqcar.rules import Rule, scheduler_rules
 from iqcar.tables import Tables
 
 if TYPE_CHECKING:
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.graph.iqc_graph import IQCGraph
 
 
 def predicted_rules(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.causes.stragglers import Stragglers
 from iqcar.causes.topics import Topics
 from iqcar.replay import Expected

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.advice_rules import LEAST_DELAY_MS, LEAST_SHARE
 from iqcar.rules.rule import QueryType, Rule, RuleType

@@ -17,7 +17,7 @@ from iqcar.tables import Tables, recurring_queries, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.graph.iqc_graph import IQCGraph
 
 
 @dataclass(frozen=True)

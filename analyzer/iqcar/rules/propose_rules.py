@@ -27,7 +27,7 @@ from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Flags
 
 if TYPE_CHECKING:
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.graph.iqc_graph import IQCGraph
 
 TOP = 3
 """Rules per kind (top-k); the paper's experiments use k = 3 (§7.1)."""

@@ -17,7 +17,7 @@ from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.graph.iqc_graph import IQCGraph
 
 SHARED_FROM = 0.25
 """Part of the victims' stragglers from which on a topic is shared: with less, most of them are slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iqcar.base.formatting import short
 from iqcar.base.limits import MOST_BLAMED, fold
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.vocabulary.lost_time import cause_of, vocabulary
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.formatting import resource_name
-from iqcar.causes.blame.attribute import BLAME_KINDS, QUERY, UNATTRIBUTED
-from iqcar.causes.graph.structure import RESOURCES
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, QUERY, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import EVIDENCES, BlameKind, Resource
 from iqcar.model.queries.owners import OWNERS, owners

@@ -10,18 +10,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.attribute import (
-    DEMANDS,
-    KNOWN,
-    OWN,
-    QUERY,
-    SOURCES,
-    UNATTRIBUTED,
-    Blame,
-    attribute,
-)
+from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.causes.blame.ratp import ROUNDING
-from iqcar.causes.blame.stage_losses import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.model.waits import WAITS
 from iqcar.tables import Tables

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.attribute import KNOWN, UNATTRIBUTED, attribute
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, TaskColumns
 from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.enums import REQUESTS, Request, SourceUsage

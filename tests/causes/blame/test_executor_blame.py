@@ -13,7 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import iqcar
-from iqcar.causes.blame.attribute import KNOWN, OWN, QUERY, UNATTRIBUTED, Blame, attribute
+from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.ratp import TaskColumns
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.model.waits import measure_waits

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.causes.blame.attribute import QUERY, attribute
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.waits import measure_waits
 from iqcar.pipeline import read

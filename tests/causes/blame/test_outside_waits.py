@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.attribute import KNOWN, OWN, QUERY, UNATTRIBUTED, attribute
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.model.demand.outside_load import beside_tasks, outside_load
 from iqcar.tables import Tables

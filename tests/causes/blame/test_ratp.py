@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.causes.blame.attribute import KNOWN, QUERY, UNATTRIBUTED, attribute
+from iqcar.causes.blame.attribute import attribute
+from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.ratp import Loss, TaskColumns, data_processed, measure_loss
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.capacity import best_seen

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iqcar.causes.blame.attribute import OWN, QUERY, UNATTRIBUTED, attribute
+from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_doubts import doubts_of
+from iqcar.causes.blame.blame_tables import OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.ratp import TaskColumns, measure_loss
 from iqcar.causes.blame.source_usage import most_explicable, used_share
 from iqcar.enums import REQUESTS, Request, SourceUsage

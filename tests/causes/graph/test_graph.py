@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.attribute import UNATTRIBUTED as UNATTRIBUTED_CODE
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.graph import build_graph
+from iqcar.causes.blame.blame_tables import UNATTRIBUTED as UNATTRIBUTED_CODE
+from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.enums import ImpactModel, Request, Resource
 from iqcar.tables import Tables
 from tests.support import naive_graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iqcar.causes.graph import IQCGraph, build_graph
+from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.enums import ImpactModel, Request, Resource
 from tests.support.random_blame import UNATTRIBUTED, blame_of_rows, named_tables
 

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from iqcar.causes.blame.attribute import KNOWN, QUERY, UNATTRIBUTED, Blame, attribute
+from iqcar.causes.blame.attribute import Blame, attribute
+from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
 from iqcar.causes.stragglers import STRAGGLER_CAUSES, STRAGGLERS
 from iqcar.causes.stragglers.blame_of_causes import blamed_queries
 from iqcar.enums import REQUESTS, Request

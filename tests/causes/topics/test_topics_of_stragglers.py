@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.attribute import KNOWN, OWN, QUERY, UNATTRIBUTED, Blame
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.stragglers import STRAGGLER_CAUSES, STRAGGLERS
 from iqcar.causes.topics import (
     MIXTURES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.causes.wasted import find_wasted_work
+from iqcar.causes.wasted.wasted_work import find_wasted_work
 from tests.causes.wasted.test_wasted_work import QUERY, stage, tables_of
 from tests.support.simulated_stage import attempts_of, random_stage
 

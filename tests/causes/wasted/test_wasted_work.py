@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.blame.stage_losses import elapsed_shares
-from iqcar.causes.wasted import find_wasted_work
+from iqcar.causes.blame.demand_weights import elapsed_shares
+from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.enums import WasteCause
 from iqcar.tables import Tables
 from tests.support.examples import examples

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar.base import limits
-from iqcar.causes.blame.attribute import KNOWN, UNATTRIBUTED
+from iqcar.causes.blame.blame_tables import KNOWN, UNATTRIBUTED
 from iqcar.causes.topics.jobs import enough_for_topics
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource

@@ -13,7 +13,6 @@ enumerating pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,37 +21,26 @@ import pandas as pd
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_sources import Ledger, Meeting, name_sources
 from iqcar.causes.blame.blame_tables import (
-    BLAME_KINDS,
     DEMANDS,
     FOLDED,
-    KNOWN,
-    OWN,
-    QUERY,
-    REST,
     SOURCES,
-    UNATTRIBUTED,
 )
+from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_meeting
-from iqcar.causes.blame.folding import MOST_SOURCES, Reach
+from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
 from iqcar.causes.blame.outside_waits import share_of_executors
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, TaskColumns, measure_loss
 from iqcar.causes.blame.schedule import Agenda
 from iqcar.causes.blame.source_usage import most_explicable, used_share
-from iqcar.causes.blame.stage_losses import stage_losses
 from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
-from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
+from iqcar.enums import REQUESTS, Domain, ImpactModel, Request, SourceUsage
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
 from iqcar.model.waits import evidence_column
 from iqcar.tables import Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
-
-__all__ = [
-    "BLAME_KINDS", "DEMANDS", "FOLDED", "KNOWN", "OWN", "QUERY", "REST", "SOURCES", "UNATTRIBUTED",
-    "Blame", "attribute",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,7 +54,7 @@ class Blame:
         Every demand has exactly one known and one unattributed row; the rows of a demand sum
         to the S of its tasks (``beta``) and to its lost time. A row of the kind REST sums the
         source queries that are too small to be named.
-    stages : DataFrame of :data:`iqcar.causes.blame.stage_losses.STAGE_LOSSES`
+    stages : DataFrame of :data:`iqcar.causes.blame.demand_weights.STAGE_LOSSES`
     doubts : tuple of str
         Reasons to doubt these numbers, one sentence each.
     folded : DataFrame of :data:`FOLDED`
@@ -83,17 +71,14 @@ class Blame:
     demand: Demand = field(default_factory=Demand)
 
 
-Weigh = Callable[["pd.DataFrame", "pd.DataFrame"], Reach]
-"""Computes the weight of each demand in its target query from demands and stage losses."""
-
-
 def attribute(
     tables: Tables,
     waits: pd.DataFrame,
     source_usage: SourceUsage = SourceUsage.ACTIVE,
     devices: dict[Request, Device] | None = None,
     most_sources: int | None = MOST_SOURCES,
-    weigh: Weigh | None = None,
+    impact: ImpactModel | None = None,
+    critical_path: bool = False,
 ) -> Blame:
     """Attribute every stage's waits to the stages that held the resource meanwhile.
 
@@ -112,8 +97,10 @@ def attribute(
         Number of source queries named per target query, largest first; the others are summed in
         one REST row per demand. None names all: time and memory then grow with the square of the
         number of queries that run at once.
-    weigh : callable, optional
-        Computes the weight of each demand in its target query; by default its lost task time.
+    impact : ImpactModel, optional
+        How a demand weighs in its target query; by default by its lost task time.
+    critical_path : bool
+        Whether only stages on their query's critical path weigh.
 
     Returns
     -------
@@ -161,11 +148,8 @@ def attribute(
         len(tables.stages),
     )
     losses = stage_losses(tables, waits, lost)
-    if weigh is None:
-        reach = Reach(np.zeros(count), demand_table["lost_ms"].to_numpy(np.float64))
-    else:
-        reach = weigh(demand_table, losses)
-    sources, folded = name_sources(ledgers, places.stage, tables, reach, most_sources)
+    weights = weigh_demands(tables, demand_table, losses, impact, critical_path)
+    sources, folded = name_sources(ledgers, places.stage, tables, weights, most_sources)
     return Blame(
         demands=demand_table,
         sources=_joined(sources, SOURCES),

@@ -16,17 +16,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar.causes.blame.blame_tables import FOLDED, KNOWN, OWN, QUERY, REST, SOURCES, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import RESOURCES, DemandWeights
 from iqcar.causes.blame.folding import (
     PAIRS_AT_ONCE,
     PAIRS_PER_TASK,
-    Reach,
     batches,
     beyond_largest,
     distinct_pairs,
 )
 from iqcar.causes.blame.ratp import ROUNDING
 from iqcar.causes.blame.sweep import pair_integrals, pairs_of_groups
-from iqcar.enums import Request, Resource
+from iqcar.enums import Request
 from iqcar.tables import NONE, Tables, recurring_queries
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
@@ -116,7 +116,7 @@ def name_sources(
     ledgers: Sequence[Ledger],
     stage_of_group: Ints,
     tables: Tables,
-    reach: Reach,
+    weights: DemandWeights,
     most: int | None,
 ) -> tuple[list[pd.DataFrame], pd.DataFrame]:
     """Divide the losses of demands among their sources.
@@ -127,7 +127,7 @@ def name_sources(
     stage_of_group : ndarray of shape (n_groups,)
         Row of the target stage.
     tables : Tables
-    reach : Reach
+    weights : DemandWeights
     most : int or None
         Source queries named per target query; None for all.
 
@@ -138,7 +138,7 @@ def name_sources(
     folded : DataFrame of :data:`FOLDED`
     """
     query = tables.stages["query"].to_numpy(np.int64)
-    rest = _Rest(query, recurring_queries(tables), reach)
+    rest = _Rest(query, recurring_queries(tables), weights)
     found: list[list[_Entries]] = [[] for _ in ledgers]
     given = [(np.zeros(len(ledger.lost)), np.zeros(len(ledger.lost))) for ledger in ledgers]
     for batch in _batches(ledgers, stage_of_group, query, len(tables.queries), most):
@@ -254,15 +254,15 @@ def _frame(ledger: Ledger, parts: list[_Entries], beta: Floats, lost: Floats) ->
 class _Rest:
     """Folds the small sources of targets into REST, and sums what was folded per source."""
 
-    def __init__(self, query: Ints, recurring: Ints, reach: Reach) -> None:
+    def __init__(self, query: Ints, recurring: Ints, weights: DemandWeights) -> None:
         queries = len(recurring)
-        self._query, self._queries, self._reach = query, queries, reach
+        self._query, self._queries, self._weights = query, queries, weights
         self._recurring_of, self._recurring = recurring, np.zeros(queries)
         self._any = False
         self._sources, self._victims = np.zeros(queries, np.int64), np.zeros(queries, np.int64)
         self._worst, self._worst_lost = np.full(queries, NONE), np.zeros(queries)
         self._dor = np.zeros(queries)
-        self._lost = np.zeros((queries, len(Resource)))
+        self._lost = np.zeros((queries, len(RESOURCES)))
 
     def fold(
         self,
@@ -276,7 +276,7 @@ class _Rest:
         if not size.any():
             return every
         merged = _Entries(*(np.concatenate(column) for column in zip(*every, strict=True)))
-        query_of_demand = np.full(len(self._reach.lost_ms), NONE)
+        query_of_demand = np.full(len(self._weights.lost_ms), NONE)
         for ledger in ledgers:
             groups = np.flatnonzero(ledger.demand_of >= 0)
             query_of_demand[ledger.demand_of[groups]] = self._query[stage_of_group[groups]]
@@ -284,19 +284,18 @@ class _Rest:
         # Stages without a query cannot be named: together they count as one source.
         source = np.where(self._query >= 0, self._query, self._queries)[merged.stage]
         total = np.concatenate([ledger.lost for ledger in ledgers])
-        lost = self._reach.lost_ms[merged.demand] * share_of(merged.lost, total[merged.demand])
+        lost = self._weights.lost_ms[merged.demand] * share_of(merged.lost, total[merged.demand])
         others = np.flatnonzero((merged.kind == QUERY) & (target >= 0))
         small = np.zeros(len(target), bool)
         small[others] = beyond_largest(target[others], source[others], lost[others], most)
         if not small.any():
             return every
-        resources = list(Resource)
-        resource = np.array([resources.index(ledger.request.resource) for ledger in ledgers])
+        resource = np.array([RESOURCES.index(ledger.request.resource) for ledger in ledgers])
         part, sum_of_demand = merged.lost, total
-        if self._reach.by_beta:
+        if self._weights.by_beta:
             part = merged.beta
             sum_of_demand = np.concatenate([ledger.slowdown for ledger in ledgers])
-        dor = self._reach.dor[merged.demand] * share_of(part, sum_of_demand[merged.demand])
+        dor = self._weights.dor[merged.demand] * share_of(part, sum_of_demand[merged.demand])
         at = np.flatnonzero(small)
         self._count(target[at], source[at], lost[at], dor[at], np.repeat(resource, size)[at])
         each = np.split(small, np.cumsum(size)[:-1])
@@ -321,15 +320,15 @@ class _Rest:
         self._worst_lost = np.where(more, worst_lost, self._worst_lost)
         known = source < self._queries
         self._dor += sum_by(source[known], dor[known], self._queries)
-        cell = source[known] * len(Resource) + resource[known]
-        size = self._queries * len(Resource)
+        cell = source[known] * len(RESOURCES) + resource[known]
+        size = self._queries * len(RESOURCES)
         self._lost += sum_by(cell, lost[known], size).reshape(self._lost.shape)
 
     def table(self) -> pd.DataFrame:
         """Return the sums of what was folded, by source query; no rows if nothing was."""
         if not self._any:
             return FOLDED.empty()
-        by_resource = {f"{r}_lost_ms": self._lost[:, code] for code, r in enumerate(Resource)}
+        by_resource = {f"{r}_lost_ms": self._lost[:, code] for code, r in enumerate(RESOURCES)}
         return FOLDED.frame(
             {
                 "sources": self._sources,

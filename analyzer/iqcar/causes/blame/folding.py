@@ -7,8 +7,6 @@ them, all cells of a batch of targets are computed, and the others are summed be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
@@ -27,25 +25,6 @@ is proportional to pairs, and memory to the size of the tables."""
 
 CELLS_PER_ENTRY = 8
 """Cells per entry up to which a table of all cells is cheaper than sorting the entries."""
-
-
-@dataclass(frozen=True)
-class Reach:
-    """Weight of each demand in its target query, by which its sources are ranked and summed.
-
-    Attributes
-    ----------
-    dor : ndarray of shape (n_demands,)
-        Degree of responsibility.
-    lost_ms : ndarray of shape (n_demands,), ms
-        Elapsed time lost.
-    by_beta : bool
-        Whether sources share in `dor` by their blame β instead of their lost time.
-    """
-
-    dor: Floats
-    lost_ms: Floats
-    by_beta: bool = False
 
 
 def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags:

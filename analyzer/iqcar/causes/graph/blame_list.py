@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
-from iqcar.causes.graph.structure import RESOURCES
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.enums import BlameKind
 from iqcar.tables.arrays import Floats, Ints, sum_by
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import BLAME_KINDS, OWN
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, OWN
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import pseudo_name
-from iqcar.causes.graph.structure import RESOURCES
 from iqcar.enums import LEVELS, REQUESTS, BlameKind
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by

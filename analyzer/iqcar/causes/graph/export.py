@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import OWN, QUERY
+from iqcar.causes.blame.blame_tables import OWN, QUERY
 from iqcar.causes.graph.describe import PREFIXES, vertex_frame, vertex_ids
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iqcar.causes.blame.attribute import UNATTRIBUTED, Blame
-from iqcar.causes.graph.structure import EXPLAINED_LEVELS, non_negative
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.blame_tables import UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import contributions, impact_factors, non_negative
+from iqcar.causes.graph.structure import EXPLAINED_LEVELS
 from iqcar.enums import ImpactModel
-from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
+from iqcar.tables.arrays import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     from iqcar.causes.graph.structure import Structure
 
-    Bools = Flags
 
 DENSE_CELLS_PER_ENTRY = 4
 """Maximum cells per entry for which sums per (source, target) use a full matrix; beyond it, sorting
@@ -58,62 +59,17 @@ class ByTarget:
     lost_ms: Floats
 
 
-def contributions(structure: Structure, blame: Blame, model: ImpactModel) -> tuple[Floats, ...]:
-    """Return the vertex contributions VC of levels 0 to 4.
+def all_contributions(structure: Structure, blame: Blame, model: ImpactModel) -> tuple[Floats, ...]:
+    """Return the vertex contributions VC of levels 0 to 4: 1, those of demands, and of blame.
 
-    ``TIME_LOST``: time lost to contention in ms, elapsed at level 1 and task time below.
-    ``PAPER``: 1, cumulative CPU time, cumulative RATP (eq. 7 and 8) and blame (eq. 9).
+    Blame counts by time lost, or by β under ``PAPER`` (eq. 9).
     """
-    if model is ImpactModel.PAPER:
-        stage, demand, source = blame.stages["cpu_ms"], blame.demands["ratp"], blame.sources["beta"]
-    else:
-        stage, demand = blame.stages["lost_ms"], blame.demands["lost_ms"]
-        source = blame.sources["lost_ms"]
-    of_demand = non_negative(demand)[structure.demand]
-    of_resource = sum_by(structure.towards[3], of_demand, len(structure.resource))
+    source = blame.sources["beta" if model is ImpactModel.PAPER else "lost_ms"]
     return (
         np.ones(len(structure.targets)),
-        non_negative(stage)[structure.stage],
-        of_resource,
-        of_demand,
+        *contributions(structure.levels, blame.demands, blame.stages, model),
         non_negative(source)[structure.explanation],
     )
-
-
-def impact_factors(
-    contribution: Floats, towards: Ints, vertices: int, only: Bools | None = None
-) -> Floats:
-    """Return the impact factor of each vertex's edge towards level 0 (eq. 13).
-
-    Parameters
-    ----------
-    contribution : ndarray of shape (n,)
-        VC of each vertex.
-    towards : ndarray of shape (n,), int64
-        Vertex at the level below that each edge leads to.
-    vertices : int
-        Number of vertices at the level below.
-    only : ndarray of shape (n,), bool, optional
-        Vertices that get impact factor 1 where no in-neighbour contributes; by default all
-        in-neighbours get equal parts there.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The entries that lead to one vertex sum to 1.
-    """
-    total = sum_by(towards, contribution, vertices)
-    total_of_edge = total[towards]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factors: Floats = contribution / total_of_edge
-    without = total_of_edge == 0
-    if without.any():
-        if only is None:
-            equal = 1.0 / np.maximum(np.bincount(towards, minlength=vertices), 1)
-            factors = np.where(without, equal[towards], factors)
-        else:
-            factors = np.where(without, only, factors)
-    return factors
 
 
 def pass_up(structure: Structure, contribution: tuple[Floats, ...], at_targets: Floats) -> Flow:

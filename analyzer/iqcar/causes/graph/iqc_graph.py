@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import KNOWN, SOURCES, UNATTRIBUTED, Blame, Weigh
-from iqcar.causes.blame.folding import Reach
+from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph import blame_list, describe, export, views
 from iqcar.causes.graph.contents import Contents, Names
-from iqcar.causes.graph.impact import by_source, contributions, pass_up
+from iqcar.causes.graph.impact import all_contributions, by_source, pass_up
 from iqcar.causes.graph.paths import PathSearch
 from iqcar.causes.graph.structure import chosen_targets, lay_out
 from iqcar.enums import LEVELS, ImpactModel, Resource
-from iqcar.tables import NONE, Tables
+from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
 
 if TYPE_CHECKING:
@@ -55,11 +54,11 @@ def build_graph(
     """
     rows = chosen_targets(targets, len(tables.queries))
     structure = lay_out(tables, blame, rows, critical_path)
-    by_time = contributions(structure, blame, ImpactModel.TIME_LOST)
+    by_time = all_contributions(structure, blame, ImpactModel.TIME_LOST)
     target_lost = sum_by(structure.towards[1], by_time[1], len(rows))
     lost = pass_up(structure, by_time, target_lost)
     printed = impact is ImpactModel.PAPER
-    of_model = contributions(structure, blame, impact) if printed else by_time
+    of_model = all_contributions(structure, blame, impact) if printed else by_time
     dor = pass_up(structure, of_model, np.ones(len(rows)))
     by_stage, by_query = by_source(structure, dor, lost)
     names = Names(tables.queries, tables.stages, tables.hosts)
@@ -67,35 +66,6 @@ def build_graph(
     idle = share_of(idle, of_all)
     contents = Contents(structure, dor, lost, by_stage, by_query, impact, names, blame.folded, idle)
     return IQCGraph(contents, impact, critical_path)
-
-
-def weighing(tables: Tables, impact: ImpactModel, critical_path: bool) -> Weigh:
-    """Return a function that computes the weight of each demand in its target query.
-
-    Levels 0 to 3 of iQC-Graph do not depend on sources, so it builds them without any.
-    """
-
-    def weigh(demands: pd.DataFrame, stages: pd.DataFrame) -> Reach:
-        each = np.arange(len(demands))
-        nobody = np.full(len(demands), NONE)
-        amounts = demands["slowdown"].to_numpy(np.float64), demands["lost_ms"].to_numpy(np.float64)
-        kinds = ((KNOWN, np.zeros(len(each)), np.zeros(len(each))), (UNATTRIBUTED, *amounts))
-        sources = [
-            SOURCES.frame(
-                {"demand": each, "kind": np.full(len(each), kind), "source_stage": nobody,
-                 "beta": beta, "lost_ms": lost, "idle_ms": np.zeros(len(each))}
-            )
-            for kind, beta, lost in kinds
-        ]  # fmt: skip
-        blame = Blame(demands, pd.concat(sources, ignore_index=True), stages, ())
-        graph = build_graph(tables, blame, impact=impact, critical_path=critical_path)
-        demand = graph.contents.structure.demand
-        dor, lost_ms = np.zeros(len(demands)), np.zeros(len(demands))
-        dor[demand] = graph.contents.dor.amount[3]
-        lost_ms[demand] = graph.contents.lost.amount[3]
-        return Reach(dor, lost_ms, by_beta=impact is ImpactModel.PAPER)
-
-    return weigh
 
 
 @dataclass(frozen=True)

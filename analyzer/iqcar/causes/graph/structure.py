@@ -15,20 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED, Blame
-from iqcar.enums import REQUESTS, Resource
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, KNOWN, OWN, QUERY, REST, UNATTRIBUTED
+from iqcar.causes.blame.demand_weights import DemandLevels, compact, demand_levels, positions
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Flags, Floats, Ints, positive_or_zero, sum_by
-
-Bools = Flags
-
-RESOURCES: tuple[Resource, ...] = tuple(Resource)
-"""All resources; a resource's code in numpy columns is its position here."""
+from iqcar.tables.arrays import Ints
 
 EXPLAINED_LEVELS = 5
 """Number of levels, from level 0 on, whose vertices belong to exactly one target."""
-
-_RESOURCE_OF_REQUEST = np.array([RESOURCES.index(r.resource) for r in REQUESTS], np.int64)
 
 
 @dataclass(frozen=True)
@@ -81,6 +75,14 @@ class Structure:
     source_query: Ints
     shared: tuple[str, ...]
 
+    @property
+    def levels(self) -> DemandLevels:
+        """Levels 1 to 3."""
+        return DemandLevels(
+            self.stage, self.towards[1], self.resource, self.towards[2], self.demand,
+            self.towards[3],
+        )  # fmt: skip
+
     def sizes(self) -> tuple[int, ...]:
         """Count the vertices of each of the seven levels."""
         return (
@@ -119,61 +121,38 @@ def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) ->
         If a demand does not have exactly one known and one unattributed explanation.
     """
     demands, sources = blame.demands, blame.sources
-    stage_query = column(tables.stages, "query")
-    demand_stage = column(demands, "stage")
-
-    position_of_target = np.full(len(tables.queries), NONE, np.int64)
-    position_of_target[targets] = np.arange(len(targets))
-    target_of_stage = _look_up(position_of_target, stage_query)
-    explained = target_of_stage >= 0
-    if critical_path:
-        explained &= tables.stages["critical"].to_numpy(bool)
-    has_demand = np.zeros(len(stage_query), bool)
-    has_demand[demand_stage] = True
-    explained &= has_demand
-    lost = non_negative(blame.stages["lost_ms"])
-    lost_of_target = sum_by(target_of_stage[explained], lost[explained], len(targets))
-    explained[explained] = lost_of_target[target_of_stage[explained]] > 0
-
-    stage = np.flatnonzero(explained)
-    position_of_stage = _positions(explained)
-    demand_in = explained[demand_stage]
-    demand = np.flatnonzero(demand_in)
-    request = column(demands, "request")[demand]
-    resource_key = position_of_stage[demand_stage[demand]] * len(RESOURCES)
-    resource_key += _RESOURCE_OF_REQUEST[request]
-    resource_keys, demand_towards = _compact(resource_key, len(stage) * len(RESOURCES))
-
+    levels = demand_levels(tables, demands, blame.stages, targets, critical_path)
+    demand_in = np.zeros(len(demands), bool)
+    demand_in[levels.demand] = True
     source_demand = column(sources, "demand")
-    source_in = demand_in[source_demand]
-    explanation = np.flatnonzero(source_in)
+    explanation = np.flatnonzero(demand_in[source_demand])
     kind = column(sources, "kind")[explanation]
-    explanation_towards = _positions(demand_in)[source_demand[explanation]]
+    demand_of_explanation = positions(demand_in)[source_demand[explanation]]
     for code in (KNOWN, UNATTRIBUTED):
-        count = np.bincount(explanation_towards[kind == code], minlength=len(demand))
+        count = np.bincount(demand_of_explanation[kind == code], minlength=len(levels.demand))
         if (count != 1).any():
             raise ValueError(f"a demand has {BLAME_KINDS[code]} explanations other than one")
-
-    target1 = target_of_stage[stage]
-    towards2 = resource_keys // len(RESOURCES)
-    target2 = target1[towards2]
-    target3 = target2[demand_towards]
+    towards = (
+        np.zeros(0, np.int64),
+        levels.target_of_stage,
+        levels.stage_of_resource,
+        levels.resource_of_demand,
+        demand_of_explanation,
+    )
+    target = [np.arange(len(targets), dtype=np.int64), levels.target_of_stage]
+    for position in towards[2:]:
+        target.append(target[-1][position])
+    stage_query = column(tables.stages, "query")
     shared = _shared_levels(column(sources, "source_stage")[explanation], kind, stage_query)
     return Structure(
         targets=targets,
-        towards=(np.zeros(0, np.int64), target1, towards2, demand_towards, explanation_towards),
-        target=(
-            np.arange(len(targets), dtype=np.int64),
-            target1,
-            target2,
-            target3,
-            target3[explanation_towards],
-        ),
-        stage=stage,
-        resource=resource_keys % len(RESOURCES),
-        demand=demand,
-        request=request,
-        host=column(demands, "host")[demand],
+        towards=towards,
+        target=tuple(target),
+        stage=levels.stage,
+        resource=levels.resource,
+        demand=levels.demand,
+        request=column(demands, "request")[levels.demand],
+        host=column(demands, "host")[levels.demand],
         explanation=explanation,
         kind=kind,
         **shared,
@@ -190,7 +169,7 @@ def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[st
         columns = ("source", "source_stage", "query_of_source", "source_query")
         return {**dict.fromkeys(columns, none), "shared": names}
     by_stage = (kind == QUERY) | (kind == OWN)
-    stages, position = _compact(source_stage[by_stage], len(stage_query))
+    stages, position = compact(source_stage[by_stage], len(stage_query))
     place_of_kind = np.zeros(len(BLAME_KINDS), np.int64)
     place_of_kind[shared] = len(stages) + np.arange(len(shared))
     source = place_of_kind[kind]
@@ -198,7 +177,7 @@ def _shared_levels(source_stage: Ints, kind: Ints, stage_query: Ints) -> dict[st
     # A stage without a known query has its own vertex; at level 6 it is unattributed.
     query = stage_query[stages]
     named = query >= 0
-    queries, query_position = _compact(query[named], int(query.max(initial=NONE)) + 1)
+    queries, query_position = compact(query[named], int(query.max(initial=NONE)) + 1)
     last = len(queries) + np.arange(len(shared))
     of_stages = np.full(len(stages), last[-1], np.int64)
     of_stages[named] = query_position
@@ -216,27 +195,3 @@ def column(frame: pd.DataFrame, name: str) -> Ints:
     """Return an integer column as int64."""
     values: Ints = frame[name].to_numpy().astype(np.int64, copy=False)
     return values
-
-
-def non_negative(values: pd.Series) -> Floats:
-    """Return a float column with NaN, infinities and negative values replaced by 0."""
-    return positive_or_zero(values.to_numpy(np.float64))
-
-
-def _look_up(table: Ints, rows: Ints) -> Ints:
-    """Return ``table[rows]``, with −1 where the row is −1."""
-    if len(table) == 0:
-        return np.full(len(rows), NONE, np.int64)
-    return np.where(rows >= 0, table[np.maximum(rows, 0)], NONE)
-
-
-def _positions(kept: Bools) -> Ints:
-    """Return each kept row's position among the kept rows; undefined for other rows."""
-    return np.cumsum(kept, dtype=np.int64) - 1
-
-
-def _compact(keys: Ints, limit: int) -> tuple[Ints, Ints]:
-    """Return the sorted distinct keys, and each key's position among them; keys are < limit."""
-    present = np.zeros(limit, bool)
-    present[keys] = True
-    return np.flatnonzero(present), _positions(present)[keys]

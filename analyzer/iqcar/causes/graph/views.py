@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import FOLDED, OWN
+from iqcar.causes.blame.blame_tables import FOLDED, OWN
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import rows_or_none
 from iqcar.causes.graph.describe import source_query_labels, vertex_frame
 from iqcar.causes.graph.impact import sum_pairs
-from iqcar.causes.graph.structure import RESOURCES
 from iqcar.enums import REQUESTS, BlameKind, ImpactModel, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by

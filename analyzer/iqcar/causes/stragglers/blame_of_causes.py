@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.attribute import BLAME_KINDS, Blame
+from iqcar.causes.blame.attribute import Blame
+from iqcar.causes.blame.blame_tables import BLAME_KINDS
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK
 from iqcar.causes.stragglers.straggler_result import STRAGGLER_SOURCES
 from iqcar.causes.stragglers.windows import Spans, Windows

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.blame.stage_losses import elapsed_shares
+from iqcar.causes.blame.demand_weights import elapsed_shares
 from iqcar.causes.wasted.waste_causes import CAUSES
 from iqcar.enums import WasteCause
 from iqcar.tables import Tables

@@ -36,7 +36,7 @@ from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Ints
 
 if TYPE_CHECKING:
-    from iqcar.causes.graph import IQCGraph
+    from iqcar.causes.graph.iqc_graph import IQCGraph
     from iqcar.replay.loop.run import Recording
     from iqcar.replay.rule_effect.judge import Replays
 

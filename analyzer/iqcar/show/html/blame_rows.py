@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base import limits
-from iqcar.causes.blame.attribute import QUERY, REST, UNATTRIBUTED
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.blame.blame_tables import QUERY, REST, UNATTRIBUTED
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, Resource
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints

@@ -9,7 +9,7 @@ from jinja2 import Environment
 
 from iqcar.base import limits
 from iqcar.base.formatting import breakdown, duration, percent, printable, short
-from iqcar.causes.blame.attribute import QUERY
+from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.diagnosis import Diagnosis
 from iqcar.logs.text.redact import redact_text
 from iqcar.say import find_verdict, meanings

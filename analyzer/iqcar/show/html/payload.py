@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES
-from iqcar.causes.blame.attribute import BLAME_KINDS, REST
+from iqcar.causes.blame.blame_tables import BLAME_KINDS, REST
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, BlameKind, Resource
 from iqcar.say.blamed import cause_meaning, cause_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iqcar.base import limits
-from iqcar.causes.blame.attribute import QUERY
+from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.show.html.blame_rows import FOLDED, RESOURCE_OF_REQUEST, RESOURCES, largest, sums_by
 
 if TYPE_CHECKING:

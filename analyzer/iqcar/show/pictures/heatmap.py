@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_HOSTS, MOST_WITH_TEXT, fold
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.errors import UsageError
 from iqcar.model.waits import MISSING, evidence_column

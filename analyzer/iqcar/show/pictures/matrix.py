@@ -9,7 +9,7 @@ import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import MOST_IN_MATRIX, MOST_WITH_TEXT, fold
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
 from iqcar.say.blamed import OTHER_QUERIES, cause_name

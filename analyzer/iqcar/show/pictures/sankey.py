@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from iqcar.base.formatting import REQUEST_NAMES, RESOURCE_NAMES, duration
 from iqcar.base.limits import MOST_NODES, fold
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import Contents, pseudo_name
-from iqcar.causes.graph.structure import RESOURCES
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, BlameKind
 from iqcar.say.blamed import cause_name
 from iqcar.show.pictures.labels import distinct, label, percent_text, wrapped

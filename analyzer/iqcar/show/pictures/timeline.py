@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.errors import UsageError
 from iqcar.show.pictures.embed import json_for_html, source_hash
 from iqcar.show.pictures.theme import FONT, FONT_SIZE, theme

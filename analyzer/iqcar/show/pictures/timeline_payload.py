@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES, short
-from iqcar.causes.graph import IQCGraph
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.model.waits.phases import PHASE_NAMES, phases_of
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.host_series import QUANTITIES, host_series, span_of

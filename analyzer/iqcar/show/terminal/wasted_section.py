@@ -11,7 +11,7 @@ from rich.text import Text
 from iqcar.base.formatting import duration, percent
 
 if TYPE_CHECKING:
-    from iqcar.causes.wasted import WastedWork
+    from iqcar.causes.wasted.wasted_work import WastedWork
     from iqcar.say.wasted_lines import WastedLine
 
 
