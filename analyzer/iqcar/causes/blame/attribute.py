@@ -1,4 +1,4 @@
-"""Compute the blame of every target stage on every source stage (iQCAR §4, appendix A).
+"""Computes the blame of every target stage on every source stage (iQCAR §4, appendix A).
 
 For a target task tt and a source task st in the same contention domain::
 
@@ -47,20 +47,15 @@ from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 class Blame:
     """Blame of every target stage, as frames.
 
-    Attributes
-    ----------
-    demands : DataFrame of :data:`DEMANDS`
-    sources : DataFrame of :data:`SOURCES`
-        Every demand has exactly one known and one unattributed row; the rows of a demand sum
-        to the S of its tasks (``beta``) and to its lost time. A row of the kind REST sums the
-        source queries that are too small to be named.
-    stages : DataFrame of :data:`iqcar.causes.blame.demand_weights.STAGE_LOSSES`
-    doubts : tuple of str
-        Reasons to doubt these numbers, one sentence each.
-    folded : DataFrame of :data:`FOLDED`
-        Per source query, its sums in REST rows; no rows if nothing was folded.
-    demand : Demand
-        Own rates of stages and capacities of devices, which losses are measured against.
+    demands: frame of `DEMANDS`.
+    sources: frame of `SOURCES`; every demand has exactly one known and one unattributed row; the
+        rows of a demand sum to the S of its tasks (``beta``) and to its lost time. A row of the
+        kind REST sums the source queries that are too small to be named.
+    stages: frame of `STAGE_LOSSES`.
+    doubts: reasons to doubt these numbers, one sentence each.
+    folded: frame of `FOLDED`; per source query, its sums in REST rows; no rows if nothing was
+        folded.
+    demand: own rates of stages and capacities of devices, which losses are measured against.
     """
 
     demands: pd.DataFrame
@@ -82,29 +77,16 @@ def attribute(
 ) -> Blame:
     """Attribute every stage's waits to the stages that held the resource meanwhile.
 
-    Parameters
-    ----------
-    tables : Tables
-        Their queries must be identified.
-    waits : DataFrame
-        From :func:`iqcar.model.waits.measure_waits`, one row per row of ``tables.tasks``.
-    source_usage : SourceUsage
-        How a source's use of a resource is measured.
-    devices : dict of Request to Device, optional
-        Devices of the hosts, if estimated from more than these tables; see
+    tables: their queries must be identified.
+    waits: from :func:`iqcar.model.waits.measure_waits`, one row per row of ``tables.tasks``.
+    source_usage: how a source's use of a resource is measured.
+    devices: devices of the hosts, if estimated from more than these tables; see
         :func:`iqcar.model.demand.estimate.fit_devices`.
-    most_sources : int, optional
-        Number of source queries named per target query, largest first; the others are summed in
-        one REST row per demand. None names all: time and memory then grow with the square of the
-        number of queries that run at once.
-    impact : ImpactModel, optional
-        How a demand weighs in its target query; by default by its lost task time.
-    critical_path : bool
-        Whether only stages on their query's critical path weigh.
-
-    Returns
-    -------
-    Blame
+    most_sources: number of source queries named per target query, largest first; the others are
+        summed in one REST row per demand. None names all: time and memory then grow with the square
+        of the number of queries that run at once.
+    impact: how a demand weighs in its target query; by default by its lost task time.
+    critical_path: whether only stages on their query's critical path weigh.
     """
     columns = TaskColumns.from_tables(tables, waits)
     places = _Places.from_columns(columns)

@@ -1,4 +1,4 @@
-"""List reasons to doubt the blame: waits without data, unknown amounts, over-attribution."""
+"""Lists reasons to doubt the blame: waits without data, unknown amounts, over-attribution."""
 
 from __future__ import annotations
 
@@ -44,15 +44,7 @@ _NAMES = {
 def doubts_of(columns: TaskColumns, demand: Demand, demands: pd.DataFrame) -> tuple[str, ...]:
     """List reasons to doubt the blame, one sentence each.
 
-    Parameters
-    ----------
-    columns : TaskColumns
-    demand : Demand
-    demands : DataFrame of :data:`iqcar.causes.blame.attribute.DEMANDS`
-
-    Returns
-    -------
-    tuple of str
+    demands: frame of `DEMANDS`.
     """
     if len(columns.stage) == 0:
         return ()

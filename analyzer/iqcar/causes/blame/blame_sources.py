@@ -1,4 +1,4 @@
-"""Divide each demand's loss among source stages, for one batch of target queries at a time.
+"""Divides each demand's loss among source stages, for one batch of target queries at a time.
 
 The largest source queries of each target query are named; the others are summed in one row of the
 kind REST per demand (:mod:`iqcar.causes.blame.folding`). The sums of a source in REST rows are kept
@@ -68,20 +68,14 @@ class Meeting:
 class Ledger:
     """Losses of one request's demands, and the input to divide them among sources.
 
-    Attributes
-    ----------
-    request : Request
-    meeting : Meeting
-    own_beta, own_lost : ndarray of shape (n_groups,)
-        Blame and lost ms of tasks on themselves, which the sweep includes.
-    to_others : tuple of two ndarrays of shape (n_groups,), or None
-        Blame and lost ms that other queries cost, if that is known; else the overlaps tell.
-    demand_of : ndarray of shape (n_groups,)
-        Row of the group's demand; −1 where no task waited.
-    first : int
-        Row of the request's first demand.
-    slowdown, lost, known, known_lost : ndarray of shape (n_demands_of_request,)
-        Σ S, task time lost in ms, and the parts of both with a known cause.
+    own_beta, own_lost: (n_groups,) blame and lost ms of tasks on themselves, which the sweep
+        includes.
+    to_others: tuple of two (n_groups,), or None; blame and lost ms that other queries cost, if that
+        is known; else the overlaps tell.
+    demand_of: (n_groups,) row of the group's demand; −1 where no task waited.
+    first: row of the request's first demand.
+    slowdown, lost, known, known_lost: (n_demands_of_request,) Σ S, task time lost in ms, and the
+        parts of both with a known cause.
     """
 
     request: Request
@@ -121,21 +115,13 @@ def name_sources(
 ) -> tuple[list[pd.DataFrame], pd.DataFrame]:
     """Divide the losses of demands among their sources.
 
-    Parameters
-    ----------
-    ledgers : sequence of Ledger
-    stage_of_group : ndarray of shape (n_groups,)
-        Row of the target stage.
-    tables : Tables
-    weights : DemandWeights
-    most : int or None
-        Source queries named per target query; None for all.
+    stage_of_group: (n_groups,) row of the target stage.
+    most: source queries named per target query; None for all.
 
     Returns
     -------
-    sources : list of DataFrame of :data:`SOURCES`
-        One per ledger.
-    folded : DataFrame of :data:`FOLDED`
+    sources: list of frame of `SOURCES`; one per ledger.
+    folded: frame of `FOLDED`.
     """
     query = tables.stages["query"].to_numpy(np.int64)
     rest = _Rest(query, recurring_queries(tables), weights)

@@ -1,4 +1,4 @@
-"""Declare the tables of blame: demands, their sources, and the sums of folded sources."""
+"""Declares the tables of blame: demands, their sources, and the sums of folded sources."""
 
 from __future__ import annotations
 

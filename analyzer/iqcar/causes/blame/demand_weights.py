@@ -50,18 +50,11 @@ STAGE_LOSSES = TableSpec(
 def stage_losses(tables: Tables, waits: pd.DataFrame, lost_task_ms: Floats) -> pd.DataFrame:
     """Scale the time that tasks lost to the elapsed time of their query.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``stages``, ``queries`` and ``tasks`` are used.
-    waits : DataFrame
-        From :func:`iqcar.model.waits.measure_waits`.
-    lost_task_ms : ndarray of shape (n_stages,), ms
-        Task time lost.
+    Frame of `STAGE_LOSSES`.
 
-    Returns
-    -------
-    DataFrame of :data:`STAGE_LOSSES`
+    tables: ``stages``, ``queries`` and ``tasks`` are used.
+    waits: from :func:`iqcar.model.waits.measure_waits`.
+    lost_task_ms: (n_stages,), ms; task time lost.
     """
     stage = tables.tasks["stage"].to_numpy(np.int64)
     here = np.flatnonzero((stage >= 0) & (stage < len(tables.stages)))
@@ -89,15 +82,8 @@ _LIFE = ("duration_ms", *(wait_column(r) for r in LAUNCH_REQUESTS))
 def elapsed_shares(tables: Tables) -> Floats:
     """Divide the elapsed time of each query among its stages; concurrent stages share equally.
 
-    Parameters
-    ----------
-    tables : Tables
-
-    Returns
-    -------
-    ndarray of shape (n_stages,), ms
-        Time without a running stage (planning, driver) is not divided, so the shares of a query's
-        stages sum to at most its duration.
+    Shape (n_stages,), ms. Time without a running stage (planning, driver) is not divided, so the
+    shares of a query's stages sum to at most its duration.
     """
     stages, queries = tables.stages, tables.queries
     shares = np.zeros(len(stages))

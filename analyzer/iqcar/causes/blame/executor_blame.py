@@ -1,4 +1,4 @@
-"""Divide waits for executors among the stages of the applications that held them meanwhile."""
+"""Divides waits for executors among the stages of the applications that held them meanwhile."""
 
 from __future__ import annotations
 
@@ -24,21 +24,12 @@ def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:
 
     Slots that other applications held while some were missing share in the wait of each moment in
     proportion to their number. The clock of a victim advances by ``dt / H(t)`` while slots are
-    missing, H being the slots that others held, so that all holders together explain the wait.
+    missing, H being the slots that others held, so that all holders together explain the wait. Its
+    rows are the waiting tasks, then the slots held by others, idle ones under the number of their
+    stage plus the number of stages.
 
-    Parameters
-    ----------
-    columns : TaskColumns
-    loss : Loss
-        To executors.
-    group : ndarray of shape (n_tasks,), int64
-        Group that each task belongs to as a target.
-
-    Returns
-    -------
-    Meeting
-        Its rows are the waiting tasks, then the slots held by others, idle ones under the number of
-        their stage plus the number of stages.
+    loss: to executors.
+    group: (n_tasks,) group that each task belongs to as a target.
     """
     stages = len(columns.tables.stages)
     cluster = clusters_of(columns.tables)

@@ -1,4 +1,4 @@
-"""Select the largest sources of each target, and divide targets into batches to bound memory.
+"""Selects the largest sources of each target, and divide targets into batches to bound memory.
 
 The blame of source queries for target queries is a matrix: for 2,000 concurrent queries it has 4
 million cells per request and host. Only the largest sources of each target are kept. To select
@@ -30,20 +30,13 @@ CELLS_PER_ENTRY = 8
 def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags:
     """Mark entries whose source is not among the largest ``most`` sources of their target.
 
-    Parameters
-    ----------
-    target, source : ndarray of shape (n_entries,), int64
-        Target and source of each entry, ≥ 0; the entries of a pair are summed.
-    size : ndarray of shape (n_entries,)
-        Size of each entry, ≥ 0.
-    most : int
-        Sources kept per target; of equal ones, those with the lowest numbers.
+    Shape (n_entries,). A target with at most ``most + 1`` sources has none marked: a rest of a
+    single source would hide its name without saving a row.
 
-    Returns
-    -------
-    ndarray of shape (n_entries,), bool
-        A target with at most ``most + 1`` sources has none marked: a rest of a single source would
-        hide its name without saving a row.
+    target, source: (n_entries,) target and source of each entry, ≥ 0; the entries of a pair are
+        summed.
+    size: (n_entries,) size of each entry, ≥ 0.
+    most: sources kept per target; of equal ones, those with the lowest numbers.
     """
     if not len(target):
         return np.zeros(0, bool)
@@ -90,17 +83,12 @@ def distinct_pairs(target: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
 def batches(owner: Ints, cost: Floats, most: float) -> list[Flags]:
     """Divide groups into batches of bounded cost; all groups of an owner are in one batch.
 
-    Parameters
-    ----------
-    owner : ndarray of shape (n_groups,), int64
-    cost : ndarray of shape (n_groups,)
-    most : float
-        Maximum cost of a batch; an owner whose groups cost more has a batch of its own.
+    Flags of the groups in each batch; one batch with all groups if they cost at most
+    ``most``.
 
-    Returns
-    -------
-    list of ndarray of shape (n_groups,), bool
-        The groups in each batch; one batch with all groups if they cost at most ``most``.
+    owner: (n_groups,).
+    cost: (n_groups,).
+    most: maximum cost of a batch; an owner whose groups cost more has a batch of its own.
     """
     if float(cost.sum()) <= most:
         return [np.ones(len(owner), bool)]

@@ -1,4 +1,4 @@
-"""Compute the load of each device during each task, by a sweep over all tasks of its host."""
+"""Computes the load of each device during each task, by a sweep over all tasks of its host."""
 
 from __future__ import annotations
 
@@ -31,19 +31,11 @@ CORES = (2.0**-10, 1.0)
 def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
     """Compute the load of the devices in which waiting is not the same as contention.
 
-    These are disks and network, and the processor where the wait for it is estimated.
+    These are disks and network, and the processor where the wait for it is estimated. One row per
+    task.
 
-    Parameters
-    ----------
-    pieces : Pieces
-        Tasks, in pieces where profiles tell when they used a device.
-    agenda : Agenda
-        Starts and ends of these pieces.
-
-    Returns
-    -------
-    dict of Request to Load
-        One row per task.
+    pieces: tasks, in pieces where profiles tell when they used a device.
+    agenda: starts and ends of these pieces.
     """
     columns = pieces.columns
     found: dict[Request, Load] = {}

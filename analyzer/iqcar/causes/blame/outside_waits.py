@@ -1,4 +1,4 @@
-"""Compute the part of each task's wait for the processor that executors can be blamed for."""
+"""Computes the part of each task's wait for the processor that executors can be blamed for."""
 
 from __future__ import annotations
 
@@ -15,18 +15,8 @@ def share_of_executors(pieces: Pieces, request: Request, source_usage: SourceUsa
 
     Threads that wait for a processor wait for whoever uses one, in proportion to the use: what
     programs outside the executors used of it, by the samples of the host at that moment, stays
-    unattributed (eq. 4). Each piece of a task counts by the wait in it.
-
-    Parameters
-    ----------
-    pieces : Pieces
-    request : Request
-    source_usage : SourceUsage
-
-    Returns
-    -------
-    ndarray of shape (n_tasks,)
-        From 0 to 1; 1 for every other request, where no host was sampled, and for ``PAPER``.
+    unattributed (eq. 4). Each piece of a task counts by the wait in it. Shape (n_tasks,). From 0 to
+    1; 1 for every other request, where no host was sampled, and for ``PAPER``.
     """
     tables = pieces.columns.tables
     paper = source_usage is SourceUsage.PAPER

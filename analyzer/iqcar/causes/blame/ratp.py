@@ -1,4 +1,4 @@
-"""Compute data processed, RATP, slowdown and lost time of every task (iQCAR §4.1, eq. 2 and 3)."""
+"""Computes data processed, RATP, slowdown and lost time of every task (iQCAR §4.1, eq. 2 and 3)."""
 
 from __future__ import annotations
 
@@ -206,24 +206,14 @@ class TaskColumns:
 class Loss:
     """Loss of every task to one request.
 
-    Attributes
-    ----------
-    request : Request
-    wait : ndarray of shape (n_tasks,), ms
-        Time waited; 0 where unknown.
-    ratp : ndarray of shape (n_tasks,), ms per data unit
-        WT / DP (eq. 2); 0 where no data was processed.
-    slowdown : ndarray of shape (n_tasks,)
-        S (eq. 3), ≥ 0.
-    stretch : ndarray of shape (n_tasks,)
-        ``C_h / c_tt``, ≥ 1: the factor of a source's used share in eq. 6.
-    span : ndarray of shape (n_tasks,), ms
-        T_tt: the time over which ``c_tt`` was measured.
-    known : ndarray of shape (n_tasks,)
-        The part of S that has a known cause (β_known of eq. 4), ≤ S.
-    lost : ndarray of shape (n_tasks,), ms
-        Time lost: ``WT · S / (1 + S)`` where S is computed from data, else the wait (for the
-        processor with garbage collection). Its known part is ``lost · known / S``.
+    wait: (n_tasks,), ms; time waited; 0 where unknown.
+    ratp: (n_tasks,), ms per data unit; WT / DP (eq. 2); 0 where no data was processed.
+    slowdown: (n_tasks,) S (eq. 3), ≥ 0.
+    stretch: (n_tasks,) ``C_h / c_tt``, ≥ 1: the factor of a source's used share in eq. 6.
+    span: (n_tasks,), ms; T_tt: the time over which ``c_tt`` was measured.
+    known: (n_tasks,) the part of S that has a known cause (β_known of eq. 4), ≤ S.
+    lost: (n_tasks,), ms; time lost: ``WT · S / (1 + S)`` where S is computed from data, else the
+        wait (for the processor with garbage collection). Its known part is ``lost · known / S``.
     """
 
     request: Request
@@ -268,23 +258,14 @@ def measure_loss(
 ) -> Loss:
     """Compute every task's loss to one request.
 
-    Parameters
-    ----------
-    columns : TaskColumns
-    request : Request
-    contention : dict
-        What tasks lost in devices; see :class:`iqcar.model.demand.estimate.Demand`.
-    source_usage : SourceUsage
-        ``PAPER`` compares data per waiting time with the best in the domain, for every request.
-        The others compare the speed in a device with that of the stage's tasks without contention,
-        and for processor, slots, memory and locks the waiting time with the time in which the task
-        held the resource.
+    Zero for a task whose wait is unknown. Where the loss is computed from data, a wait without data
+    (DP 0 or unknown) has no ideal to compare with: it counts as a wait without loss.
 
-    Returns
-    -------
-    Loss
-        Zero for a task whose wait is unknown. Where the loss is computed from data, a wait without
-        data (DP 0 or unknown) has no ideal to compare with: it counts as a wait without loss.
+    contention: what tasks lost in devices; see :class:`iqcar.model.demand.estimate.Demand`.
+    source_usage: ``PAPER`` compares data per waiting time with the best in the domain, for every
+        request. The others compare the speed in a device with that of the stage's tasks without
+        contention, and for processor, slots, memory and locks the waiting time with the time in
+        which the task held the resource.
     """
     wait = columns.wait(request)
     wait = np.where(wait > 0, wait, 0.0)

@@ -1,4 +1,4 @@
-"""Start and end times of every wait and use of a resource, sorted for the sweep."""
+"""Sorts the start and end times of every wait and use of a resource for the sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute which stages held the slots of a cluster at each time, running tasks or idle."""
+"""Computes which stages held the slots of a cluster at each time, running tasks or idle."""
 
 from __future__ import annotations
 
@@ -21,18 +21,13 @@ NO_SLOTS = 1e-6
 class HeldSlots(NamedTuple):
     """Slots that applications held, one entry per interval and stage, or idle part.
 
-    Attributes
-    ----------
-    app : ndarray of shape (n_entries,)
-        Row of the application.
-    stage : ndarray of shape (n_entries,)
-        Row of the stage whose tasks ran; of idle slots that of the stage that ran beside them, else
-        the one that ran last, else the next one. −1 where the application ran none.
-    idle : ndarray of shape (n_entries,), bool
-        Whether no task ran in the slots.
-    since, until : ndarray of shape (n_entries,), ms
-    slots : ndarray of shape (n_entries,)
-        Mean number of slots over the interval.
+    app: (n_entries,) row of the application.
+    stage: (n_entries,) row of the stage whose tasks ran; of idle slots that of the stage that ran
+        beside them, else the one that ran last, else the next one. −1 where the application ran
+        none.
+    idle: (n_entries,) whether no task ran in the slots.
+    since, until: (n_entries,), ms.
+    slots: (n_entries,) mean number of slots over the interval.
     """
 
     app: Ints
@@ -48,16 +43,10 @@ def held_slots(
 ) -> HeldSlots:
     """Compute which stages of some applications held slots when.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``tasks``, ``executors`` and ``applications`` are used.
-    apps : ndarray of int64
-        Rows of the applications.
-    launch, finish : ndarray of shape (n_tasks,), ms
-        A task with a time that is not finite is left out.
-    held : ndarray of shape (n_tasks,)
-        Slots that each task held while it ran.
+    tables: ``tasks``, ``executors`` and ``applications`` are used.
+    apps: rows of the applications.
+    launch, finish: (n_tasks,), ms; a task with a time that is not finite is left out.
+    held: (n_tasks,) slots that each task held while it ran.
     """
     offers = executor_offers(tables)
     app, stage = (tables.tasks[name].to_numpy(np.int64) for name in ("app", "stage"))

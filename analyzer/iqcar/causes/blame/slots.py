@@ -1,4 +1,4 @@
-"""Compute slot clocks, which weight the time that tasks wait for and hold slots of an application.
+"""Computes slot clocks, which weight the time that tasks wait for and hold slots of an application.
 
 The number of slots changes with executors, so a second of waiting for one of 4 slots differs from
 one for one of 400. The *slot clock* of an application advances by ``dt / N(t)``, where N is its
@@ -25,16 +25,12 @@ NO_SLOTS = 1e-6
 class SlotTimes(NamedTuple):
     """Slot clock readings of each task; NaN where its times or application are unknown.
 
-    Attributes
-    ----------
-    asked, launched, finished : ndarray of shape (n_tasks,)
-        Readings when the task started to wait, was launched, and finished.
-    no_executor_ms : ndarray of shape (n_tasks,), ms
-        Time it waited while its application had no slots and no other one held them.
-    held : ndarray of shape (n_tasks,)
-        Slots it held while it ran.
-    unknown_cores : int
-        Number of executors that ran tasks but whose cores are not in the log.
+    asked, launched, finished: (n_tasks,) readings when the task started to wait, was launched, and
+        finished.
+    no_executor_ms: (n_tasks,), ms; time it waited while its application had no slots and no other
+        one held them.
+    held: (n_tasks,) slots it held while it ran.
+    unknown_cores: number of executors that ran tasks but whose cores are not in the log.
     """
 
     asked: Floats
@@ -55,20 +51,12 @@ def slot_times(
 ) -> SlotTimes:
     """Compute the slot clock readings of every task.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``tasks``, ``executors`` and ``applications`` are used.
-    asked, launch, finish : ndarray of shape (n_tasks,), ms
-        Times since the epoch; a task with a time that is not finite is left out.
-    order : ndarray of shape (3 · n_tasks,), int64
-        :func:`iqcar.tables.arrays.by_time` of these three.
-    shortages : mapping of application row to Shortage
-        When other applications held the slots that it lacked.
-
-    Returns
-    -------
-    SlotTimes
+    tables: ``tasks``, ``executors`` and ``applications`` are used.
+    asked, launch, finish: (n_tasks,), ms; times since the epoch; a task with a time that is not
+        finite is left out.
+    order: (3 · n_tasks,) :func:`iqcar.tables.arrays.by_time` of these three.
+    shortages: mapping of application row to Shortage; when other applications held the slots that
+        it lacked.
     """
     tasks, n = tables.tasks, len(tables.tasks)
     app = tasks["app"].to_numpy(np.int64)
@@ -177,18 +165,12 @@ def _offers(
 def slots_offered(app: Ints, asked: Floats, launch: Floats, by_launch: Ints) -> Floats:
     """Count the slots handed out in each task's application while it waited, itself included.
 
-    Parameters
-    ----------
-    app : ndarray of shape (n_tasks,), int64
-    asked, launch : ndarray of shape (n_tasks,), ms
-    by_launch : ndarray of shape (n_tasks,), int64
-        Rows in the order of launches.
+    Shape (n_tasks,). The data processed of a slot wait (iQCAR table 4), at least 1; NaN where the
+    wait is unknown.
 
-    Returns
-    -------
-    ndarray of shape (n_tasks,)
-        The data processed of a slot wait (iQCAR table 4), at least 1; NaN where the wait is
-        unknown.
+    app: (n_tasks,).
+    asked, launch: (n_tasks,), ms.
+    by_launch: (n_tasks,) rows in the order of launches.
     """
     offered = np.full(len(app), np.nan)
     rows = by_launch[((app >= 0) & np.isfinite(asked + launch))[by_launch]]

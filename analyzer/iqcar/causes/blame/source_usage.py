@@ -1,4 +1,4 @@
-"""Compute how much of a resource each task used: the source term u_st of eq. 6."""
+"""Computes how much of a resource each task used: the source term u_st of eq. 6."""
 
 from __future__ import annotations
 
@@ -32,21 +32,12 @@ def used_share(
 ) -> Floats:
     """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
 
-    Parameters
-    ----------
-    columns : TaskColumns or Pieces
-    request : Request
-        What the target waits for.
-    demand : Demand
-        Devices, and own rates of stages in them.
-    source_usage : SourceUsage
-        How the use is measured.
+    Shape (n_tasks,) or (n_pieces,). Cores for the processor, slots for slots, else a share of the
+    capacity; 0 where the source used nothing or its use is unknown.
 
-    Returns
-    -------
-    ndarray of shape (n_tasks,) or (n_pieces,)
-        Cores for the processor, slots for slots, else a share of the capacity; 0 where the source
-        used nothing or its use is unknown.
+    request: what the target waits for.
+    demand: devices, and own rates of stages in them.
+    source_usage: how the use is measured.
     """
     if source_usage is SourceUsage.PAPER:
         return _share_while_waiting(columns, request)
@@ -68,19 +59,10 @@ def most_explicable(columns: TaskColumns, loss: Loss, found: Contention | None) 
 
     An estimated CPU wait is the unexplained rest of a task's time, and may contain much that is no
     CPU wait (calls to the driver, sleep, storage that reports no scan time). Others explain of it
-    only what the load of the processor does. A measured wait needs no such bound.
+    only what the load of the processor does. A measured wait needs no such bound. Shape (n_tasks,).
+    Infinite where nothing bounds it.
 
-    Parameters
-    ----------
-    columns : TaskColumns
-    loss : Loss
-    found : Contention or None
-        What the tasks lost at the request's device, if that is known.
-
-    Returns
-    -------
-    ndarray of shape (n_tasks,)
-        Infinite where nothing bounds it.
+    found: what the tasks lost at the request's device, if that is known.
     """
     unbounded = np.full(len(loss.wait), np.inf)
     if loss.request is not Request.RUN_QUEUE:

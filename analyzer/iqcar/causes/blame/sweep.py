@@ -1,4 +1,4 @@
-"""Compute integrals over pairs of overlapping tasks by a sweep over time.
+"""Computes integrals over pairs of overlapping tasks by a sweep over time.
 
 For targets with weight w and sources with rate u, ``Σ_pairs overlap · w · u`` is the integral
 of ``(Σ active w) · (Σ active u)`` over time, per domain.
@@ -42,10 +42,7 @@ def pairs_of_groups(
 ) -> Ints:
     """Count the sources that each group can be paired with; parameters of :func:`pair_integrals`.
 
-    Returns
-    -------
-    ndarray of shape (n_groups,), int64
-        At least as many as :func:`pair_integrals` finds. O(events).
+    Shape (n_groups,). At least as many as :func:`pair_integrals` finds. O(events).
     """
     met: Ints = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
     return met
@@ -76,29 +73,17 @@ def pair_integrals(
 ) -> Pairs:
     """Sum ``overlap · rate · weight`` over all pairs of tasks, per target group and source.
 
-    The columns are in the order of ``events.row``.
+    The columns are in the order of ``events.row``. Pairs of a task with itself are included. Time:
+    events × sources alive in the domain at the event; memory: groups alive × sources alive, plus
+    the pairs alive together.
 
-    Parameters
-    ----------
-    events : Schedule
-    rate : ndarray of shape (n_scheduled,)
-        Rate as a source, ≥ 0.
-    source : ndarray of shape (n_scheduled,), int64
-        Source that the task belongs to (its stage); −1 if it is no source.
-    weights : two ndarrays of shape (n_scheduled,)
-        Weights as a target, ≥ 0; a task with a zero first weight is no target.
-    group : ndarray of shape (n_scheduled,), int64
-        Group that the task belongs to as a target.
-    n_sources, n_groups : int
-        Numbers of sources and groups.
-    one_domain : bool
-        Whether each group lies in one domain, so that no pair occurs twice.
-
-    Returns
-    -------
-    Pairs
-        Pairs of a task with itself are included. Time: events × sources alive in the domain at
-        the event; memory: groups alive × sources alive, plus the pairs alive together.
+    rate: (n_scheduled,) rate as a source, ≥ 0.
+    source: (n_scheduled,) source that the task belongs to (its stage); −1 if it is no source.
+    weights: two (n_scheduled,); weights as a target, ≥ 0; a task with a zero first weight is no
+        target.
+    group: (n_scheduled,) group that the task belongs to as a target.
+    n_sources, n_groups: numbers of sources and groups.
+    one_domain: whether each group lies in one domain, so that no pair occurs twice.
     """
     room = _room(events, (rate, source, weights[0], group), n_sources, n_groups)[:3]
     count_steps(__name__, len(events.task) * max(room[:2]))

@@ -1,4 +1,4 @@
-"""Divide tasks into pieces by their recorded profiles, so that blame uses the times of waits.
+"""Divides tasks into pieces by their recorded profiles, so that blame uses the times of waits.
 
 Each interval of a profile that the plugin recorded is a piece; the pieces before and after the
 profile have neither waits nor use. A task without a profile is one piece. The waits, CPU time and
@@ -37,20 +37,12 @@ divided by time."""
 class Pieces:
     """Pieces of tasks, which do not overlap within a task.
 
-    Attributes
-    ----------
-    columns : TaskColumns
-        The tasks.
-    task : ndarray of shape (n_pieces,), int64
-        Row of the piece's task.
-    launch, finish : ndarray of shape (n_pieces,), ms
-        Start and end of the piece; NaN if those of the task are.
-    span : ndarray of shape (n_pieces,), ms
-        Length of the piece.
-    interval : ndarray of shape (n_pieces,), int64
-        Row of the piece in ``intervals``, −1 where no interval covers it.
-    whole : bool
-        Whether each task is one piece, in the order of tasks.
+    columns: the tasks.
+    task: (n_pieces,) row of the piece's task.
+    launch, finish: (n_pieces,), ms; start and end of the piece; NaN if those of the task are.
+    span: (n_pieces,), ms; length of the piece.
+    interval: (n_pieces,) row of the piece in ``intervals``, −1 where no interval covers it.
+    whole: whether each task is one piece, in the order of tasks.
     """
 
     columns: TaskColumns

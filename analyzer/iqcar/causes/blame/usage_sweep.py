@@ -1,4 +1,4 @@
-"""Integrate the use of a resource by others over the life of each task, in a sweep over time."""
+"""Integrates the use of a resource by others over the life of each task, in a sweep over time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from iqcar.tables.compiled import count_steps, kernel
 class Others(NamedTuple):
     """What the other tasks of its domain did in a device during each task, per ms of its life.
 
-    Attributes
-    ----------
-    tasks, siblings : ndarray of shape (n_tasks,)
-        Mean number of other tasks in the device, and of those of the same owner.
-    taken : ndarray of shape (n_tasks, n_levels)
-        What the others would move if none was faster than the level.
+    tasks, siblings: (n_tasks,) mean number of other tasks in the device, and of those of the same
+        owner.
+    taken: (n_tasks, n_levels) what the others would move if none was faster than the level.
     """
 
     tasks: Floats
@@ -30,17 +27,10 @@ class Others(NamedTuple):
 def usage_during(events: Schedule, rate: Floats, is_target: Flags) -> Floats:
     """Integrate the total rate of all sources in its domain over each target's interval.
 
-    Parameters
-    ----------
-    events : Schedule
-    rate : ndarray of shape (n_tasks,)
-        Rate as a source, ≥ 0.
-    is_target : ndarray of shape (n_tasks,), bool
+    Shape (n_tasks,). ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
 
-    Returns
-    -------
-    ndarray of shape (n_tasks,)
-        ``Σ_sources overlap · rate``, 0 for tasks that are no target. O(events).
+    rate: (n_tasks,) rate as a source, ≥ 0.
+    is_target: (n_tasks,).
     """
     count_steps(__name__, len(events.task))
     n, row, nobody = len(rate), events.row, np.zeros(0, np.int64)
@@ -61,24 +51,15 @@ def mean_of_others(
 ) -> Others:
     """Return what the others did in a device during each task.
 
-    Parameters
-    ----------
-    events : Schedule
-    speed : ndarray of shape (n_tasks,)
-        Speed of each task while it is in the device, ≥ 0.
-    busy : ndarray of shape (n_tasks,)
-        Share of its time that each task is in the device.
-    span, life : ndarray of shape (n_tasks,), ms
-        Duration of each task, and the time over which the mean is taken, > 0.
-    levels : ndarray of shape (n_levels,), > 0
-    owner : ndarray of shape (n_tasks,), int64
-        Number ≥ 0 of the owner of each task.
+    ``Σ_others overlap · busy / life``, the same for others of one owner, and ``Σ_others overlap ·
+    busy · min(speed, level) / life``. O(events · n_levels).
 
-    Returns
-    -------
-    Others
-        ``Σ_others overlap · busy / life``, the same for others of one owner, and
-        ``Σ_others overlap · busy · min(speed, level) / life``. O(events · n_levels).
+    speed: (n_tasks,) speed of each task while it is in the device, ≥ 0.
+    busy: (n_tasks,) share of its time that each task is in the device.
+    span, life: (n_tasks,), ms; duration of each task, and the time over which the mean is taken, >
+        0.
+    levels: (n_levels,), > 0.
+    owner: (n_tasks,) number ≥ 0 of the owner of each task.
     """
     count_steps(__name__, len(events.task) * (len(levels) + 2))
     n, row = len(speed), events.row

@@ -1,4 +1,4 @@
-"""Divide one target's lost time among other queries, itself, known causes and unattributed."""
+"""Divides one target's lost time among other queries, itself, known causes and unattributed."""
 
 from __future__ import annotations
 
@@ -47,27 +47,15 @@ def blame_of(contents: Contents, query: int) -> pd.DataFrame:
 def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     """Divide one target's lost time among its sources (eq. 4, summed over its tasks).
 
-    Parameters
-    ----------
-    contents : Contents
-    query : int
-        Row of the target query.
+    One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where some
+    queries are not named, ``rest``; largest share first. Keys: source_query_id (None for the last
+    three kinds), source_name, kind, share (of the target's lost time; they sum to 1), dor (in the
+    chosen impact model), lost_ms (elapsed), share_of_duration, by_resource and by_host (dicts of
+    lost_ms, largest first), idle_ms (the part of lost_ms in which executors of the source had no
+    tasks). A target that lost nothing has one ``unattributed`` row of share 1 and 0 ms. Raises
+    ValueError if the graph was not built for that target.
 
-    Returns
-    -------
-    list of dict
-        One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where
-        some queries are not named, ``rest``; largest share first. Keys: source_query_id (None for
-        the last three kinds), source_name, kind, share (of the target's lost time; they sum to 1),
-        dor (in the chosen impact model), lost_ms (elapsed), share_of_duration, by_resource and
-        by_host (dicts of lost_ms, largest first), idle_ms (the part of lost_ms in which executors
-        of the source had no tasks). A target that lost nothing has one
-        ``unattributed`` row of share 1 and 0 ms.
-
-    Raises
-    ------
-    ValueError
-        If the graph was not built for that target.
+    query: row of the target query.
     """
     target = contents.position_of(query)
     order, begin = contents.explanations_of_target

@@ -1,4 +1,4 @@
-"""The data of an iQC-Graph: vertices, impact factors, DOR, lost time, and names of vertices."""
+"""Holds an iQC-Graph: vertices, impact factors, DOR, lost time, and names of vertices."""
 
 from __future__ import annotations
 
@@ -74,20 +74,12 @@ class Names:
 class Contents:
     """Vertices, impact factors, DOR and lost time of an iQC-Graph.
 
-    Attributes
-    ----------
-    structure : Structure
-    dor : Flow
-        DOR in the chosen impact model.
-    lost : Flow
-        Elapsed lost time in ms, by time lost in every impact model.
-    by_stage, by_query : ByTarget
-        DOR and lost time per target and source stage, or source query.
-    impact : ImpactModel
-    names : Names
-    folded : DataFrame of :data:`iqcar.causes.blame.attribute.FOLDED`
-    idle_share : ndarray of shape (n_sources,)
-        Part of the lost time of each row of ``Blame.sources`` in which executors were idle.
+    dor: DOR in the chosen impact model.
+    lost: elapsed lost time in ms, by time lost in every impact model.
+    by_stage, by_query: DOR and lost time per target and source stage, or source query.
+    folded: frame of `FOLDED`.
+    idle_share: (n_sources,) part of the lost time of each row of ``Blame.sources`` in which
+        executors were idle.
     """
 
     structure: Structure
@@ -138,10 +130,7 @@ class Contents:
     def position_of(self, query: int) -> int:
         """Return the position of a query row among the targets.
 
-        Raises
-        ------
-        ValueError
-            If the graph was not built for that target.
+        Raises ValueError if the graph was not built for that target.
         """
         at = self._position_of_row.get(int(query))
         if at is None:

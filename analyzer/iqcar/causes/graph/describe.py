@@ -1,4 +1,4 @@
-"""Describe vertices and edges as frames with ids and labels.
+"""Describes vertices and edges as frames with ids and labels.
 
 Ids start with the level and name the vertex: ``tq:`` target query, ``ts:`` target stage, ``ie:``
 resource, ``de:`` request and host, ``be:`` blame explanation, ``ss:`` source stage, ``sq:``
@@ -42,26 +42,14 @@ def vertex_ids(contents: Contents, level: int, at: Ints) -> list[str]:
 def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.DataFrame:
     """Describe some or all vertices of a level.
 
-    Parameters
-    ----------
-    contents : Contents
-    level : int
-        0 to 6.
-    at : ndarray of int64, optional
-        Positions at the level; all by default.
+    id, level, kind, label, contribution (VC), dor, lost_ms, own (whether it belongs to its only
+    target), the rows target, stage, host, source_stage and source_query (−1 where the level has
+    none), and the names resource and request (empty where the level has none). At levels 5 and 6,
+    dor and lost_ms are sums over targets and target is −1. Raises ValueError if there is no such
+    level.
 
-    Returns
-    -------
-    DataFrame
-        id, level, kind, label, contribution (VC), dor, lost_ms, own (whether it belongs to its
-        only target), the rows target, stage, host, source_stage and source_query (−1 where the
-        level has none), and the names resource and request (empty where the level has none). At
-        levels 5 and 6, dor and lost_ms are sums over targets and target is −1.
-
-    Raises
-    ------
-    ValueError
-        If there is no such level.
+    level: 0 to 6.
+    at: positions at the level; all by default.
     """
     if not 0 <= level < len(LEVELS):
         raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")

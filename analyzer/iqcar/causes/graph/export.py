@@ -1,4 +1,4 @@
-"""Export iQC-Graph as nodes and edges, for the result's JSON and for networkx.
+"""Exports iQC-Graph as nodes and edges, for the result's JSON and for networkx.
 
 The JSON has only vertices of DOR > 0. A graph can have millions of blame explanations; beyond
 :data:`MAX_BLAME_NODES` the smallest of each demand are folded into one node per demand, with an
@@ -39,15 +39,10 @@ FOLDED = "folded"
 class GraphExport:
     """Nodes and edges as plain dicts, ready for JSON.
 
-    Attributes
-    ----------
-    nodes : list of dict
-        Keys: id, level, kind, label, contribution, dor, lost_ms; at levels 5 and 6 also
+    nodes: keys: id, level, kind, label, contribution, dor, lost_ms; at levels 5 and 6 also
         dor_by_target (query id → DOR), whose sum dor is.
-    edges : list of dict
-        Keys: from, to, impact_factor.
-    folded : int
-        Number of blame explanations folded into others.
+    edges: keys: from, to, impact_factor.
+    folded: number of blame explanations folded into others.
     """
 
     nodes: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Compute impact factors and degrees of responsibility (iQCAR §6.1, appendix B.1 and B.2).
+"""Computes impact factors and degrees of responsibility (iQCAR §6.1, appendix B.1 and B.2).
 
 One pass over the levels computes ``IF_uv = VC_u / Σ VC of v's in-neighbours`` (eq. 13) and
 ``DOR_u = Σ_v IF_uv · DOR_v``. Started with the lost time of each target instead of 1, the same pass
@@ -34,14 +34,9 @@ class Flow:
 
     Each attribute has one array per level, of shape (n_vertices_of_level,).
 
-    Attributes
-    ----------
-    contribution : tuple of ndarray
-        VC of each vertex.
-    impact_factor : tuple of ndarray
-        IF of the vertex's edge towards level 0; 1 at level 0.
-    amount : tuple of ndarray
-        DOR, or lost time in ms.
+    contribution: VC of each vertex.
+    impact_factor: IF of the vertex's edge towards level 0; 1 at level 0.
+    amount: DOR, or lost time in ms.
     """
 
     contribution: tuple[Floats, ...]
@@ -79,13 +74,8 @@ def pass_up(structure: Structure, contribution: tuple[Floats, ...], at_targets: 
     level 4 the unattributed explanation gets all, so each target's amount is preserved at every
     level.
 
-    Parameters
-    ----------
-    structure : Structure
-    contribution : tuple of ndarray
-        From :func:`contributions`.
-    at_targets : ndarray of shape (n0,)
-        1 for DOR, or the lost time of each target in ms.
+    contribution: from :func:`contributions`.
+    at_targets: (n0,) 1 for DOR, or the lost time of each target in ms.
     """
     factors: list[Floats] = [np.ones(len(structure.targets))]
     amounts: list[Floats] = [at_targets]

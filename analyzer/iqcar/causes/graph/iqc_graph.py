@@ -1,4 +1,4 @@
-"""Build iQC-Graph, and query it for vertices, paths, blame and rankings (iQCAR §5 and §6)."""
+"""Builds iQC-Graph, and ranks its vertices, paths and blame (iQCAR §5 and §6)."""
 
 from __future__ import annotations
 
@@ -34,23 +34,13 @@ def build_graph(
 ) -> IQCGraph:
     """Build iQC-Graph with impact factors and degrees of responsibility.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``queries``, ``stages`` and ``hosts`` are used.
-    blame : Blame
-        Demands, their sources, and the losses of stages.
-    targets : query rows, optional
-        Queries to explain; all by default.
-    impact : ImpactModel
-        Measure of the contributions of vertices.
-    critical_path : bool
-        Whether only stages on their query's critical path are target stages.
+    Raises ValueError if a target is no row of ``tables.queries``, or ``blame`` breaks its contract.
 
-    Raises
-    ------
-    ValueError
-        If a target is no row of ``tables.queries``, or ``blame`` breaks its contract.
+    tables: ``queries``, ``stages`` and ``hosts`` are used.
+    blame: demands, their sources, and the losses of stages.
+    targets: query rows; queries to explain; all by default.
+    impact: measure of the contributions of vertices.
+    critical_path: whether only stages on their query's critical path are target stages.
     """
     rows = chosen_targets(targets, len(tables.queries))
     structure = lay_out(tables, blame, rows, critical_path)
@@ -111,10 +101,7 @@ class IQCGraph:
     def vertices(self, level: int) -> pd.DataFrame:
         """Return a level's vertices: see :func:`iqcar.causes.graph.describe.vertex_frame`.
 
-        Raises
-        ------
-        ValueError
-            If there is no such level.
+        Raises ValueError if there is no such level.
         """
         return describe.vertex_frame(self.contents, level)
 
@@ -129,21 +116,13 @@ class IQCGraph:
     def top(self, level: int, k: int, target: int | None = None) -> pd.DataFrame:
         """Return the ``k`` vertices of a level with the highest DOR (iQCAR §6.2.1).
 
-        Parameters
-        ----------
-        level : int
-            0 to 6.
-        k : int
-            Maximum number of vertices.
-        target : int, optional
-            Query row of the only target to consider; at levels 5 and 6, DOR is then that for this
-            target instead of the sum over all targets.
+        Columns of :meth:`vertices`; highest DOR first, ties by position. Vertices of DOR 0 are left
+        out.
 
-        Returns
-        -------
-        DataFrame
-            Columns of :meth:`vertices`; highest DOR first, ties by position. Vertices of DOR 0 are
-            left out.
+        level: 0 to 6.
+        k: maximum number of vertices.
+        target: query row of the only target to consider; at levels 5 and 6, DOR is then that for
+            this target instead of the sum over all targets.
         """
         if not 0 <= level < len(LEVELS):
             raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
@@ -170,20 +149,13 @@ class IQCGraph:
     def paths(self, k: int, target: int | Sequence[int] | None = None) -> pd.DataFrame:
         """Return the ``k`` heaviest impact paths (iQCAR appendix B.3), found best first.
 
-        Parameters
-        ----------
-        k : int
-            Maximum number of paths.
-        target : int or sequence of int, optional
-            Query rows of the targets; all by default.
+        weight (Π IF), lost_ms, target_query_id, target_name, source_query_id (None for known and
+        unattributed causes), source_name, kind, stage, resource, request, host, source_stage
+        (labels), nodes (ids from the source query to the target), positions (of the vertices at
+        levels 0 to 6). Equal weights are ordered by positions.
 
-        Returns
-        -------
-        DataFrame
-            weight (Π IF), lost_ms, target_query_id, target_name, source_query_id (None for known
-            and unattributed causes), source_name, kind, stage, resource, request, host,
-            source_stage (labels), nodes (ids from the source query to the target), positions (of
-            the vertices at levels 0 to 6). Equal weights are ordered by positions.
+        k: maximum number of paths.
+        target: query rows of the targets; all by default.
         """
         c = self.contents
         found = self._search.heaviest(k, [int(p) for p in c.positions_of(target)])

@@ -1,4 +1,4 @@
-"""Find the heaviest impact paths by best-first search (iQCAR appendix B.3).
+"""Finds the heaviest impact paths by best-first search (iQCAR appendix B.3).
 
 The paper's algorithm 3 enumerates and sorts all paths from source queries to targets. Here the
 weight of the heaviest path through each vertex is computed first, so the search expands only

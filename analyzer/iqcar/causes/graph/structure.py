@@ -1,4 +1,4 @@
-"""Build the vertices and edges of iQC-Graph as arrays, without an object per vertex.
+"""Builds the vertices and edges of iQC-Graph as arrays, without an object per vertex.
 
 Levels 0 to 4 form a forest (iQCAR §5.2: the explanations of different target stages are
 disjoint), so every vertex of levels 1 to 4 has exactly one edge towards level 0, stored as one
@@ -29,34 +29,21 @@ EXPLAINED_LEVELS = 5
 class Structure:
     """Vertices of every level as columns of int64; level l has ``n<l>`` vertices.
 
-    Attributes
-    ----------
-    targets : ndarray of shape (n0,)
-        Query row of each target, in the order given.
-    towards : tuple of five ndarray, one per level 0 to 4
-        ``towards[l]``, of shape (nl,), is the position at level l − 1 that each vertex's edge leads
-        to; empty at level 0.
-    target : tuple of five ndarray, one per level 0 to 4
-        ``target[l]``, of shape (nl,), is the position in ``targets`` of each vertex's target.
-    stage : ndarray of shape (n1,)
-        Row of the target stage.
-    resource : ndarray of shape (n2,)
-        Code of the resource.
-    demand, request, host : ndarray of shape (n3,)
-        Row in ``Blame.demands``, and its columns of these names.
-    explanation, kind : ndarray of shape (n4,)
-        Row in ``Blame.sources``, and its kind of blame.
-    source : ndarray of shape (n4,)
-        Position of the source stage at level 5.
-    source_stage : ndarray of shape (n5,)
-        Row of the stage; −1 for the shared causes, which come last.
-    query_of_source : ndarray of shape (n5,)
-        Position of the source query at level 6.
-    source_query : ndarray of shape (n6,)
-        Row of the query; −1 for the shared causes, which come last.
-    shared : tuple of str
-        The last vertices of levels 5 and 6: ``rest`` if any source was folded, then ``known`` and
-        ``unattributed``.
+    targets: (n0,) query row of each target, in the order given.
+    towards: tuple of five ndarray, one per level 0 to 4; ``towards[l]``, of shape (nl,), is the
+        position at level l − 1 that each vertex's edge leads to; empty at level 0.
+    target: tuple of five ndarray, one per level 0 to 4; ``target[l]``, of shape (nl,), is the
+        position in ``targets`` of each vertex's target.
+    stage: (n1,) row of the target stage.
+    resource: (n2,) code of the resource.
+    demand, request, host: (n3,) row in ``Blame.demands``, and its columns of these names.
+    explanation, kind: (n4,) row in ``Blame.sources``, and its kind of blame.
+    source: (n4,) position of the source stage at level 5.
+    source_stage: (n5,) row of the stage; −1 for the shared causes, which come last.
+    query_of_source: (n5,) position of the source query at level 6.
+    source_query: (n6,) row of the query; −1 for the shared causes, which come last.
+    shared: the last vertices of levels 5 and 6: ``rest`` if any source was folded, then ``known``
+        and ``unattributed``.
     """
 
     targets: Ints
@@ -95,10 +82,7 @@ class Structure:
 def chosen_targets(targets: Sequence[int] | None, queries: int) -> Ints:
     """Return the query rows to explain: all, or those given, without repeats.
 
-    Raises
-    ------
-    ValueError
-        If a row is not one of the ``queries`` rows.
+    Raises ValueError if a row is not one of the ``queries`` rows.
     """
     if targets is None:
         return np.arange(queries, dtype=np.int64)
@@ -113,12 +97,8 @@ def lay_out(tables: Tables, blame: Blame, targets: Ints, critical_path: bool) ->
     """Build levels 0 to 6 for some targets (iQCAR §5.1 to §5.5, table 2).
 
     Stages without a demand have no vertex, and a target that lost no time to contention has only
-    its level-0 vertex.
-
-    Raises
-    ------
-    ValueError
-        If a demand does not have exactly one known and one unattributed explanation.
+    its level-0 vertex. Raises ValueError if a demand does not have exactly one known and one
+    unattributed explanation.
     """
     demands, sources = blame.demands, blame.sources
     levels = demand_levels(tables, demands, blame.stages, targets, critical_path)

@@ -1,4 +1,4 @@
-"""Compute rankings from the graph: aggressive queries, hot resources, slow nodes, source × target.
+"""Computes rankings from the graph: aggressive queries, hot resources, slow nodes, source × target.
 
 Frames have both the paper's measure (DOR, or Σ IF) and elapsed lost time in ms, because DOR sums to
 1 per target even where little time was lost. Rankings are sorted by lost time under ``TIME_LOST``
@@ -31,16 +31,10 @@ _HOST_BOUND = np.array([not r.before_launch for r in REQUESTS], bool)
 def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.DataFrame:
     """Return one row per source query (or cause) and target that a path connects.
 
-    Parameters
-    ----------
-    resource : Resource, optional
-        Count only time lost to this resource.
+    source_query, source_query_id, source_name, kind, target_query, target_query_id, target_name,
+    dor, lost_ms, share_of_duration; largest lost time first.
 
-    Returns
-    -------
-    DataFrame
-        source_query, source_query_id, source_name, kind, target_query, target_query_id,
-        target_name, dor, lost_ms, share_of_duration; largest lost time first.
+    resource: count only time lost to this resource.
     """
     s = contents.structure
     pairs = contents.by_query
@@ -59,12 +53,8 @@ def matrix(
 ) -> pd.DataFrame:
     """Return :func:`who_hurts_whom` as a matrix of source ids (or causes) × target ids.
 
-    Pairs without a path are 0.
-
-    Raises
-    ------
-    ValueError
-        If ``value`` is not dor, lost_ms or share_of_duration.
+    Pairs without a path are 0. Raises ValueError if ``value`` is not dor, lost_ms or
+    share_of_duration.
     """
     if value not in ("dor", "lost_ms", "share_of_duration"):
         raise ValueError(f"no measure is called {value!r}: dor, lost_ms or share_of_duration")
@@ -87,10 +77,7 @@ def lost(contents: Contents) -> Floats:
 def lost_to_others(contents: Contents) -> Floats:
     """Return the elapsed time lost to other queries, named or in the rest.
 
-    Returns
-    -------
-    ndarray of shape (n_queries,), ms
-        0 if the query is no target.
+    Shape (n_queries,), ms. 0 if the query is no target.
     """
     s, pairs = contents.structure, contents.by_query
     target = s.targets[pairs.target]
@@ -105,12 +92,9 @@ def lost_to_others(contents: Contents) -> Floats:
 def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame:
     """Return source queries with the highest impact on other queries (iQCAR §6.2.2).
 
-    Returns
-    -------
-    DataFrame
-        query (row), query_id, name, fingerprint, dor (sum over the other queries), lost_ms
-        (elapsed time other queries lost to it), victims (other queries that lost time to it),
-        worst_victim (row of the one that lost most), resource (with the largest lost time).
+    query (row), query_id, name, fingerprint, dor (sum over the other queries), lost_ms (elapsed
+    time other queries lost to it), victims (other queries that lost time to it), worst_victim (row
+    of the one that lost most), resource (with the largest lost time).
     """
     s, names = contents.structure, contents.names
     pairs, folded = contents.by_query, contents.folded
@@ -158,11 +142,8 @@ def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame
 def hot_resources(contents: Contents) -> pd.DataFrame:
     """Return the total outgoing impact of each resource on all targets (iQCAR §6.2.3).
 
-    Returns
-    -------
-    DataFrame
-        resource, impact (Σ IF of its level-2 vertices), dor (sum over targets), lost_ms, share
-        (of all targets' lost time), targets (targets that lost time to it).
+    resource, impact (Σ IF of its level-2 vertices), dor (sum over targets), lost_ms, share (of all
+    targets' lost time), targets (targets that lost time to it).
     """
     s = contents.structure
     size = len(RESOURCES)
@@ -191,14 +172,9 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
     As in the paper, a wait for a slot belongs to the host on which the task finally ran, although a
     slot on any host of the application could have ended it; the same holds for executors.
     ``slots_lost_ms`` is the sum of these waits' losses, and under ``TIME_LOST`` hosts are sorted by
-    the other losses.
-
-    Returns
-    -------
-    DataFrame
-        host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all targets' lost
-        time), slots_lost_ms (the part of lost_ms lost to waits for slots and executors), resource
-        (with the largest lost time there).
+    the other losses. host, impact (Σ IF of its level-3 vertices), dor, lost_ms, share (of all
+    targets' lost time), slots_lost_ms (the part of lost_ms lost to waits for slots and executors),
+    resource (with the largest lost time there).
     """
     s = contents.structure
     hosts = len(contents.names.hosts)
@@ -232,16 +208,9 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
 def dor_by_target(contents: Contents, level: int) -> pd.DataFrame:
     """Return DOR and lost time of each source at level 5 or 6 for each target it reaches.
 
-    Returns
-    -------
-    DataFrame
-        source (position at the level), source_id, source_stage and source_query (rows), kind
-        (own where the source belongs to that target), target_query (row), dor, lost_ms.
-
-    Raises
-    ------
-    ValueError
-        If ``level`` is not 5 or 6: below, a vertex belongs to one target.
+    source (position at the level), source_id, source_stage and source_query (rows), kind (own where
+    the source belongs to that target), target_query (row), dor, lost_ms. Raises ValueError if
+    ``level`` is not 5 or 6: below, a vertex belongs to one target.
     """
     if level not in (5, 6):
         raise ValueError(f"only levels 5 and 6 keep DOR by target, not level {level}")

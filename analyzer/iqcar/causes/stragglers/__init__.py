@@ -1,4 +1,4 @@
-"""Find stragglers and their causes (BigRoots), from features of every task.
+"""Finds stragglers and their causes (BigRoots), from features of every task.
 
     tables → features → peers → marks (BigRoots, measured waits) → causes → blamed queries
 

@@ -1,4 +1,4 @@
-"""BigRoots: which features of a straggler are root causes (Zhou et al., §III).
+"""Finds which features of a straggler are root causes: BigRoots (Zhou et al., §III).
 
 A feature is compared with the straggler's peers in its stage, on other hosts and on its own. Two
 readings are settled here. The quantile of eq. 5 is taken over the stage, as §IV-B describes it.
@@ -37,10 +37,7 @@ SLOW_HOST_CODE = -1
 def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSettings) -> Marks:
     """Find the root causes of every straggler.
 
-    Returns
-    -------
-    Marks
-        One per straggler and feature; features that are no cause by themselves have none.
+    One per straggler and feature; features that are no cause by themselves have none.
     """
     suspects = np.flatnonzero(compared.straggler)
     parts = []
@@ -127,10 +124,8 @@ def _shared(
 
     Returns
     -------
-    shared : ndarray of shape (n_suspects,), bool
-        By host; times, which are those of a JVM, also by executor.
-    elsewhere : ndarray of shape (n_suspects,)
-        Mean over the stage's tasks on other executors.
+    shared: (n_suspects,) by host; times, which are those of a JVM, also by executor.
+    elsewhere: (n_suspects,) mean over the stage's tasks on other executors.
     """
     shared = np.zeros(len(suspects), bool)
     elsewhere = np.full(len(suspects), np.nan)

@@ -1,4 +1,4 @@
-"""Find the queries that used a straggler's resource on its host while it ran.
+"""Finds the queries that used a straggler's resource on its host while it ran.
 
 Blame is known per target stage, request and host. Here it is divided among moments: a source's part
 of a straggler is its blame per ms that it was on the host while the target stage was, times the ms
@@ -34,17 +34,11 @@ def blamed_queries(
 ) -> pd.DataFrame:
     """Link causes that are a resource of a host to the queries blamed for it there and then.
 
-    Parameters
-    ----------
-    stragglers : DataFrame of :data:`iqcar.causes.stragglers.straggler_result.STRAGGLERS`
-    causes : DataFrame of :data:`iqcar.causes.stragglers.straggler_result.STRAGGLER_CAUSES`
-    tables : Tables
-    blame : Blame
+    Frame of `STRAGGLER_SOURCES`. The largest share of each cause first; no rows for a cause that
+    nobody lost time to.
 
-    Returns
-    -------
-    DataFrame of :data:`iqcar.causes.stragglers.straggler_result.STRAGGLER_SOURCES`
-        The largest share of each cause first; no rows for a cause that nobody lost time to.
+    stragglers: frame of `STRAGGLERS`.
+    causes: frame of `STRAGGLER_CAUSES`.
     """
     resources = causes["cause"].map(RESOURCE_OF)
     of_resources = causes[resources.notna()]
@@ -77,21 +71,13 @@ def blamed_during(
 ) -> pd.DataFrame:
     """Tell who is blamed for a resource on a host while tasks ran there.
 
-    Parameters
-    ----------
-    moments : DataFrame
-        what (any number; moments of one are summed), resource, stage, host, launch, finish: a task
-        of a stage that lacked a resource; for slots, from the stage's submission to the launch.
-    tables : Tables
-    blame : Blame
-    requests : sequence of Request
-        Waits that count for their resource.
+    what, kind (of :class:`iqcar.enums.BlameKind`), query (−1 where it is none), lost_ms, share
+    (those of one `what` sum to 1); by what, the largest share first.
 
-    Returns
-    -------
-    DataFrame
-        what, kind (of :class:`iqcar.enums.BlameKind`), query (−1 where it is none), lost_ms, share
-        (those of one `what` sum to 1); by what, the largest share first.
+    moments: what (any number; moments of one are summed), resource, stage, host, launch, finish: a
+        task of a stage that lacked a resource; for slots, from the stage's submission to the
+        launch.
+    requests: waits that count for their resource.
     """
     links = _links(moments, blame, requests)
     columns = ["what", "kind", "query", "lost_ms", "share"]

@@ -1,4 +1,4 @@
-"""Marks: pairs of straggler and feature, with the numbers that make the feature a cause."""
+"""Holds marks: pairs of straggler and feature, with the numbers that make the feature a cause."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ on its executor were like it."""
 class Marks:
     """One entry per straggler and feature that is a cause of it.
 
-    Attributes
-    ----------
-    task : (m,) position among the compared tasks
-    feature : (m,) position among the features; −1 for a slow host
-    value : the feature as rules compare it: an amount, a share, ms waited
-    peer_mean : mean of the peers it stood out from; what was to be expected for a wait
-    quantile : quantile of the stage that it was above; NaN where no rule asks
-    ratio : value / peer_mean; inf over 0 and next to it, NaN where no rule asks
-    peers : :data:`INTER`, :data:`INTRA`, :data:`BOTH`, :data:`ELSEWHERE` or :data:`EXECUTORS`
-    explained : share of the straggler's time over the median; NaN unless measured
+    task: (m,) position among the compared tasks.
+    feature: (m,) position among the features; −1 for a slow host.
+    value: the feature as rules compare it: an amount, a share, ms waited.
+    peer_mean: mean of the peers it stood out from; what was to be expected for a wait.
+    quantile: quantile of the stage that it was above; NaN where no rule asks.
+    ratio: value / peer_mean; inf over 0 and next to it, NaN where no rule asks.
+    peers: `INTER`, `INTRA`, `BOTH`, `ELSEWHERE` or `EXECUTORS`.
+    explained: share of the straggler's time over the median; NaN unless measured.
     """
 
     task: Ints

@@ -1,4 +1,4 @@
-"""Estimate the offset of each host's clock from the driver's, from the plugin's records.
+"""Estimates the offset of each host's clock from the driver's, from the plugin's records.
 
 Spark times launch and finish by the driver's clock, the plugin times its record and its samples by
 the host's. A record lies inside its task, so every task bounds the offset of its host's clock::
@@ -22,10 +22,7 @@ WORTH_SAYING_MS = 100.0
 def clock_offsets(tables: Tables) -> Floats:
     """Offset of each host's clock from the driver's in ms; 0 where nothing is known.
 
-    Returns
-    -------
-    ndarray of float64, one per host
-        What to take from a host's time to get the driver's.
+    One per host. What to take from a host's time to get the driver's.
     """
     hosts = len(tables.hosts)
     most, least = np.full(hosts, np.inf), np.full(hosts, -np.inf)

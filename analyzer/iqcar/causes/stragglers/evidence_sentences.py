@@ -1,4 +1,4 @@
-"""Write evidence as text: "shuffle read 412.0 MB, 9.2 × the mean of its stage's other tasks"."""
+"""Writes evidence as text: "shuffle read 412.0 MB, 9.2 × the mean of its stage's other tasks"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare the features of tasks: meaning, unit, kind of comparison, and cause.
+"""Declares the features of tasks: meaning, unit, kind of comparison, and cause.
 
 They are those of BigRoots tables I and II with eq. 1 to 3, and of Hound table 3, as far as Spark's
 log and the plugin's record hold them. Spark records per task neither the time of broadcasts, nor
@@ -18,17 +18,15 @@ NUMERICAL, TIME, RESOURCE, DISCRETE, WAIT = FeatureKind
 class Feature(NamedTuple):
     """One feature of a task.
 
-    Attributes
-    ----------
-    name : column of :data:`FEATURES`
-    kind : how it is compared with its peers'
-    cause : key in ``rules/causes.json``; empty if it is no cause by itself, only a word of topics
-    unit : ms, bytes, bytes/s, count, share, or empty
-    phrase : what a sentence calls it
-    sentence : what it holds
-    bigroots : whether it is one of the paper's
-    elsewhere : cause if it stands out from tasks on other hosts, but not on its own; if any
-    instead : cause whose measured waits are better evidence than this feature, if any
+    name: column of `FEATURES`.
+    kind: how it is compared with its peers'.
+    cause: key in ``rules/causes.json``; empty if it is no cause by itself, only a word of topics.
+    unit: ms, bytes, bytes/s, count, share, or empty.
+    phrase: what a sentence calls it.
+    sentence: what it holds.
+    bigroots: whether it is one of the paper's.
+    elsewhere: cause if it stands out from tasks on other hosts, but not on its own; if any.
+    instead: cause whose measured waits are better evidence than this feature, if any.
     """
 
     name: str

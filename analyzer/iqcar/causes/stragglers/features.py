@@ -1,4 +1,4 @@
-"""Compute the features of every task: metrics, measured waits, and samples of its host."""
+"""Computes the features of every task: metrics, measured waits, and samples of its host."""
 
 from __future__ import annotations
 
@@ -39,17 +39,11 @@ _RECORDED = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_OTHER)
 class TaskFeatures:
     """Tasks with their features; made from event logs or from any trace.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        The identity columns of :data:`iqcar.causes.stragglers.feature_list.FEATURES`, and one float
-        column per feature; NaN where unknown.
-    features : tuple of Feature
-        Which columns are features, and how each is compared.
-    labels : Labels
-        What to call the applications, stages, queries, hosts and tasks.
-    doubts : tuple of str
-        What makes the features doubtful, one sentence each.
+    frame: the identity columns of :data:`iqcar.causes.stragglers.feature_list.FEATURES`, and one
+        float column per feature; NaN where unknown.
+    features: which columns are features, and how each is compared.
+    labels: what to call the applications, stages, queries, hosts and tasks.
+    doubts: what makes the features doubtful, one sentence each.
     """
 
     frame: pd.DataFrame
@@ -71,19 +65,11 @@ class TaskFeatures:
 def build_features(tables: Tables, waits: pd.DataFrame, edge_ms: float) -> TaskFeatures:
     """Build the features of every task.
 
-    Parameters
-    ----------
-    tables : Tables
-        With queries identified.
-    waits : DataFrame of :data:`iqcar.model.waits.WAITS`
-        Aligned with ``tables.tasks``.
-    edge_ms : float
-        Width of the windows before and after a task in which its host is looked at.
+    With a frame of :data:`FEATURES`, aligned with ``tables.tasks``.
 
-    Returns
-    -------
-    TaskFeatures
-        With a frame of :data:`FEATURES`, aligned with ``tables.tasks``.
+    tables: with queries identified.
+    waits: frame of `WAITS`; aligned with ``tables.tasks``.
+    edge_ms: width of the windows before and after a task in which its host is looked at.
     """
     tasks = tables.tasks
     n = len(tasks)

@@ -1,4 +1,4 @@
-"""Find stragglers and fold the marks of their features into causes."""
+"""Finds stragglers and fold the marks of their features into causes."""
 
 from __future__ import annotations
 
@@ -42,15 +42,9 @@ def find_stragglers(
 ) -> Stragglers:
     """Find the stragglers of event logs, their causes, and who iQCAR blames for those of hosts.
 
-    Parameters
-    ----------
-    features : TaskFeatures
-        Of the tables' tasks, from :func:`iqcar.causes.stragglers.build_features`.
-    tables : Tables
-        With queries identified.
-    blame : Blame
-        From :func:`iqcar.causes.blame.attribute.attribute`.
-    settings : StragglerSettings
+    features: of the tables' tasks, from :func:`iqcar.causes.stragglers.build_features`.
+    tables: with queries identified.
+    blame: from :func:`iqcar.causes.blame.attribute.attribute`.
     """
     found = explain(features, settings)
     sources = blamed_queries(found.stragglers, found.causes, tables, blame)
@@ -60,12 +54,8 @@ def find_stragglers(
 def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> Stragglers:
     """Find the stragglers among tasks of any origin, and their causes; nobody is blamed.
 
-    Parameters
-    ----------
-    features : TaskFeatures
-        Of event logs (:func:`iqcar.causes.stragglers.build_features`) or of a trace
+    features: of event logs (:func:`iqcar.causes.stragglers.build_features`) or of a trace
         (:func:`iqcar.causes.stragglers.read_trace`).
-    settings : StragglerSettings
     """
     compared = Compared.from_features(features, settings)
     marks = find_marks(features, compared, settings)

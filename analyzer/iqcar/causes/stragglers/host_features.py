@@ -1,4 +1,4 @@
-"""Average the samples of a task's host over the time before, during and after the task."""
+"""Averages the samples of a task's host over the time before, during and after the task."""
 
 from __future__ import annotations
 
@@ -49,18 +49,10 @@ def _share(part: Floats, whole: Floats) -> Floats:
 def host_columns(tables: Tables, offsets: Floats, edge_ms: float) -> dict[str, Floats]:
     """Means of the host's quantities during each task and in the windows around it (eq. 1 to 3, 6).
 
-    Parameters
-    ----------
-    tables : Tables
-    offsets : ndarray of float64, one per host, ms
-        What to take from a host's time to get the driver's.
-    edge_ms : float
-        Width of the windows before and after.
+    One value per task; NaN where samples tell of less than half of the window.
 
-    Returns
-    -------
-    dict of str to ndarray of float64, one per task
-        NaN where samples tell of less than half of the window.
+    offsets: one per host, ms; what to take from a host's time to get the driver's.
+    edge_ms: width of the windows before and after.
     """
     tasks, samples = tables.tasks, tables.samples
     launch = tasks["launch_ms"].to_numpy(np.float64)

@@ -1,4 +1,4 @@
-"""Names of applications, stages, queries, hosts and tasks by row number."""
+"""Names applications, stages, queries, hosts and tasks by row number."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from iqcar.tables import Tables, texts
 class Labels:
     """Names by row number, which is −1 for something unknown.
 
-    Attributes
-    ----------
-    apps, stages, queries, query_ids, hosts : sequences of str
-    tasks : sequence of str, or None where a task is called by its ``task_id``
+    tasks: sequence of str, or None where a task is called by its ``task_id``.
     """
 
     apps: Sequence[str]

@@ -1,4 +1,4 @@
-"""Find causes by measured waits: a resource delays a task only if the task waited for it.
+"""Finds causes by measured waits: a resource delays a task only if the task waited for it.
 
 The paper names three reasons why it finds only 60.6 % of injected contention (§IV-B4): contention
 that delayed nobody, peers that are equally loaded, and contention during a part of the straggler
@@ -84,12 +84,9 @@ def measured_causes(
 ) -> Marks:
     """Find the stragglers whose measured wait explains enough of their time over the median.
 
-    Returns
-    -------
-    Marks
-        ``value`` is the wait in ms, ``peer_mean`` the wait that the stage's median task would have
-        had with as much work, ``explained`` the share that the rest is of the delay; the feature is
-        the longest of the cause's waits.
+    ``value`` is the wait in ms, ``peer_mean`` the wait that the stage's median task would have had
+    with as much work, ``explained`` the share that the rest is of the delay; the feature is the
+    longest of the cause's waits.
     """
     suspects = np.flatnonzero(compared.straggler)
     suspects = suspects[_trusted(features, compared, settings, suspects)]

@@ -1,4 +1,4 @@
-"""Group tasks by stage and host; find stragglers, and the means and quantiles of their peers."""
+"""Groups tasks by stage and host; finds stragglers, and the means and quantiles of their peers."""
 
 from __future__ import annotations
 
@@ -33,17 +33,15 @@ class Means(NamedTuple):
 class Compared:
     """The tasks that are compared with each other, by stage.
 
-    Attributes
-    ----------
-    rows : (n,) rows of the features' frame
-    stage : (n,) number of each task's stage, from 0
-    cell : (n,) number of each task's stage and host
-    on_executor : (n,) number of each task's stage and executor; of its host where that is unknown
-    stages : how many of them there are
-    duration : (n,) float64, ms
-    median : (n,) float64, ms; of the task's stage
-    straggler : (n,) bool
-    least_peers : peers that a mean needs
+    rows: (n,) rows of the features' frame.
+    stage: (n,) number of each task's stage, from 0.
+    cell: (n,) number of each task's stage and host.
+    on_executor: (n,) number of each task's stage and executor; of its host where that is unknown.
+    stages: how many of them there are.
+    duration: (n,) float64, ms.
+    median: (n,) float64, ms; of the task's stage.
+    straggler: (n,) bool.
+    least_peers: peers that a mean needs.
     """
 
     rows: Ints
@@ -107,14 +105,9 @@ class Compared:
     def peer_means(self, values: Floats, tasks: Ints, places: Ints | None = None) -> Means:
         """Means over tasks of the stage on other hosts, and over the others on the same host.
 
-        Parameters
-        ----------
-        values : ndarray of float64, (n,)
-            NaN where unknown: such a task is nobody's peer.
-        tasks : ndarray of int64
-            Positions of the tasks whose peers are meant.
-        places : ndarray of int64, (n,)
-            Number of each task's stage and place; by default of its stage and host.
+        values: (n,) NaN where unknown: such a task is nobody's peer.
+        tasks: positions of the tasks whose peers are meant.
+        places: (n,) number of each task's stage and place; by default of its stage and host.
         """
         place = self.cell if places is None else places
         size = int(place.max(initial=-1)) + 1
@@ -150,10 +143,7 @@ class Compared:
 def quantile_by(group: Ints, values: Floats, groups: int, q: float) -> Floats:
     """Quantile of the finite values of each group, between two values in proportion.
 
-    Returns
-    -------
-    ndarray of float64, (groups,)
-        NaN for a group without a finite value.
+    Shape (groups,). NaN for a group without a finite value.
     """
     known = np.isfinite(values)
     if not known.any():

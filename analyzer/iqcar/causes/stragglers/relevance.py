@@ -1,4 +1,4 @@
-"""Tell which amounts are large enough to delay a task.
+"""Tells which amounts are large enough to delay a task.
 
 The paper has a floor for times (§III-B) but none for amounts and hosts: a result of 4 KB where the
 peers' have 2 KB, or a processor busy for 6 % of the time instead of 3 %, would be root causes.
@@ -26,24 +26,14 @@ def can_matter(
 ) -> Flags:
     """Tell where a feature is large enough to delay a task.
 
-    Parameters
-    ----------
-    feature : Feature
-    value : ndarray of float64
-        The feature as rules compare it.
-    duration : ndarray of float64, ms
-        Durations of the same tasks.
-    greatest : float
-        The largest value of the feature among all tasks compared.
-    floor : float
-        Share of the duration that a time needs.
+    For amounts: whether the slowest plausible handling takes more than the floor's share of the
+    duration. For shares of a host's time: whether they are above the floor. For rates, whose limit
+    nobody records: whether they are above the floor's share of the greatest.
 
-    Returns
-    -------
-    ndarray of bool
-        For amounts: whether the slowest plausible handling takes more than the floor's share of
-        the duration. For shares of a host's time: whether they are above the floor. For rates,
-        whose limit nobody records: whether they are above the floor's share of the greatest.
+    value: the feature as rules compare it.
+    duration: ms; durations of the same tasks.
+    greatest: the largest value of the feature among all tasks compared.
+    floor: share of the duration that a time needs.
     """
     if feature.kind is FeatureKind.NUMERICAL and feature.unit in SLOWEST_MS:
         matters: Flags = value * SLOWEST_MS[feature.unit] > floor * duration

@@ -1,4 +1,4 @@
-"""Count stragglers by cause, stage, query, host and application."""
+"""Counts stragglers by cause, stage, query, host and application."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ UNEXPLAINED = ""
 def by_cause(found: Stragglers, app: int | None = None) -> pd.DataFrame:
     """Count the stragglers of each cause, and those that nothing explains.
 
-    Returns
-    -------
-    DataFrame
-        cause, stragglers, delay_ms, worst (row of the most delayed straggler of the cause); the
-        largest delay first, what is unexplained last. A straggler with two causes counts in both.
+    cause, stragglers, delay_ms, worst (row of the most delayed straggler of the cause); the largest
+    delay first, what is unexplained last. A straggler with two causes counts in both.
     """
     stragglers, causes = _of(found, app)
     delay = stragglers["delay_ms"]
@@ -48,11 +45,8 @@ def by_cause(found: Stragglers, app: int | None = None) -> pd.DataFrame:
 def by_group(found: Stragglers, name: str, app: int | None = None) -> pd.DataFrame:
     """Count stragglers by stage, query, host or app.
 
-    Returns
-    -------
-    DataFrame
-        The group's row, tasks, stragglers, delay_ms, causes (dict of cause to stragglers, the most
-        frequent first); only groups with stragglers, the largest delay first.
+    The group's row, tasks, stragglers, delay_ms, causes (dict of cause to stragglers, the most
+    frequent first); only groups with stragglers, the largest delay first.
     """
     stragglers, causes = _of(found, app)
     counted = found.compared_hosts if name == "host" else found.compared_stages

@@ -1,4 +1,4 @@
-"""Tables of stragglers, of their causes, and of the queries blamed for these."""
+"""Declares the tables of stragglers, of their causes, and of the queries blamed for these."""
 
 from __future__ import annotations
 
@@ -72,20 +72,13 @@ PEERS = ("on other hosts", "on its host", "in its stage", "on other hosts", "on 
 class Stragglers:
     """Stragglers with their causes.
 
-    Attributes
-    ----------
-    stragglers : DataFrame of :data:`STRAGGLERS`
-    causes : DataFrame of :data:`STRAGGLER_CAUSES`
-        Rows of one straggler follow one another: what measured waits explain first, the most
-        first; then in the order of the features.
-    sources : DataFrame of :data:`STRAGGLER_SOURCES`
-    compared_stages : DataFrame
-        stage, app, query, tasks: every stage that was looked at, and how many tasks of it.
-    compared_hosts : DataFrame
-        host, app, tasks: how many of these tasks each host ran.
-    labels : Labels
-    settings : StragglerSettings
-    doubts : tuple of str
+    stragglers: frame of `STRAGGLERS`.
+    causes: frame of `STRAGGLER_CAUSES`; rows of one straggler follow one another: what measured
+        waits explain first, the most first; then in the order of the features.
+    sources: frame of `STRAGGLER_SOURCES`.
+    compared_stages: stage, app, query, tasks: every stage that was looked at, and how many tasks of
+        it.
+    compared_hosts: host, app, tasks: how many of these tasks each host ran.
     """
 
     stragglers: pd.DataFrame

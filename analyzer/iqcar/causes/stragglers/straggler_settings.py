@@ -1,4 +1,4 @@
-"""Thresholds of the search for causes, each with its default and the reason for it."""
+"""Declares the thresholds of the search for causes, each with its default and the reason for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are read from text (``name=value,…``) and checked against bounds."""
+"""Reads settings from text (``name=value,…``) and checks them against bounds."""
 
 from __future__ import annotations
 
@@ -38,17 +38,10 @@ class Thresholds:
     def parse(cls: type[Chosen], text: str, start: Chosen | None = None) -> Chosen:
         """Read ``name=value,name=value``.
 
-        Parameters
-        ----------
-        text : str
-            A word of :meth:`presets` replaces all settings before it.
-        start : settings, optional
-            Values of the settings that the text does not name; the defaults if left out.
+        Raises UsageError if a name is unknown or a value does not fit it.
 
-        Raises
-        ------
-        UsageError
-            If a name is unknown or a value does not fit it.
+        text: a word of :meth:`presets` replaces all settings before it.
+        start: values of the settings that the text does not name; the defaults if left out.
         """
         found, presets = start or cls(), cls.presets()
         types = {field.name: type(field.default) for field in fields(cls)}

@@ -1,4 +1,4 @@
-"""Average values over windows of time by group, without a loop over windows.
+"""Averages values over windows of time by group, without a loop over windows.
 
 A span says that a quantity had a value from its start to its end (a sample of a host; a task that
 ran). The integral over time up to any moment follows from prefix sums; a window's mean is a
@@ -30,14 +30,12 @@ class _Moments(NamedTuple):
 class Spans:
     """Spans of time by group, ordered once for any number of quantities.
 
-    Attributes
-    ----------
-    order : (2n,) breakpoints (starts, then ends, of the n spans) by group and time
-    axis : (2n,) float64, ms; time since the first breakpoint, each group after the one before
-    step : (2n,) float64, ms; time since the breakpoint before, 0 for the first of a group
-    origin : float64, ms; the first breakpoint of all
-    length : float64, ms; room on the axis for one group
-    groups : (n,) group of each span, ≥ 0
+    order: (2n,) breakpoints (starts, then ends, of the n spans) by group and time.
+    axis: (2n,) float64, ms; time since the first breakpoint, each group after the one before.
+    step: (2n,) float64, ms; time since the breakpoint before, 0 for the first of a group.
+    origin: float64, ms; the first breakpoint of all.
+    length: float64, ms; room on the axis for one group.
+    groups: (n,) group of each span, ≥ 0.
     """
 
     order: Ints
@@ -51,12 +49,8 @@ class Spans:
     def from_times(cls, group: Ints, start: Floats, end: Floats) -> Spans:
         """Order the breakpoints.
 
-        Parameters
-        ----------
-        group : ndarray of int64, (n,)
-            ≥ 0.
-        start, end : ndarray of float64, (n,), ms
-            Finite, start ≤ end.
+        group: (n,) ≥ 0.
+        start, end: (n,), ms; finite, start ≤ end.
         """
         when = np.concatenate([start, end])
         origin = float(when.min(initial=np.inf)) if len(when) else 0.0
@@ -80,11 +74,8 @@ class Spans:
     def integral(self, values: Floats, begin: _Moments, end: _Moments) -> Floats:
         """Integrate a quantity over windows: its value times ms, summed over spans.
 
-        Parameters
-        ----------
-        values : ndarray of float64, (n,)
-            NaN where a span does not tell.
-        begin, end : from :meth:`moments`
+        values: (n,) NaN where a span does not tell.
+        begin, end: from :meth:`moments`.
         """
         if not len(values):
             return np.zeros(len(begin.place))
@@ -110,12 +101,8 @@ class Windows:
     def __init__(self, spans: Spans, group: Ints, begin: Floats, end: Floats) -> None:
         """Place the windows.
 
-        Parameters
-        ----------
-        spans : Spans
-        group : ndarray of int64, (w,)
-            −1 for a window without a group: its means are unknown.
-        begin, end : ndarray of float64, (w,), ms
+        group: (w,) −1 for a window without a group: its means are unknown.
+        begin, end: (w,), ms.
         """
         known = (group >= 0) & np.isfinite(begin) & np.isfinite(end)
         safe = np.where(known, group, 0)

@@ -1,4 +1,4 @@
-"""Find causes of stragglers that recur across stages and queries: topics (Hound).
+"""Finds causes of stragglers that recur across stages and queries: topics (Hound).
 
     features → jobs → looks (causality profiles) → topics per model → ensemble → mixtures
 

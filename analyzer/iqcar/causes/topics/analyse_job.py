@@ -1,4 +1,4 @@
-"""Learn from one job all that topics need of its tasks.
+"""Learns from one job all that topics need of its tasks.
 
 A pure function of one job; jobs can be looked at in any order, anywhere, by any number of workers.
 """
@@ -32,10 +32,8 @@ off by thousandths."""
 class KeptTasks:
     """Tasks of a job that is in the selection whose mutual information is measured.
 
-    Attributes
-    ----------
-    metrics : (tasks, metrics) finite
-    latency_ms : (tasks,)
+    metrics: (tasks, metrics) finite.
+    latency_ms: (tasks,).
     """
 
     metrics: Floats
@@ -46,16 +44,13 @@ class KeptTasks:
 class JobLook:
     """What was seen in one job.
 
-    Attributes
-    ----------
-    stage, app, query : rows; as of the job
-    tasks, stragglers : how many
-    delay_ms : what the stragglers took over the median, in all
-    profiles : causality profile, (metrics,), by each kind of base learner
-    p_value : (metrics,) of the rank-sum test of stragglers and others
-    quartile_difference : (metrics,) mean difference of their quartiles, in interquartile ranges
-    deviations : Deviations of the stragglers, where the learners share topics out by straggler
-    kept : KeptTasks, or None
+    stage, app, query: rows; as of the job.
+    tasks, stragglers: how many.
+    delay_ms: what the stragglers took over the median, in all.
+    profiles: causality profile, (metrics,), by each kind of base learner.
+    p_value: (metrics,) of the rank-sum test of stragglers and others.
+    quartile_difference: (metrics,) mean difference of their quartiles, in interquartile ranges.
+    deviations: Deviations of the stragglers, where the learners share topics out by straggler.
     """
 
     stage: int
@@ -74,12 +69,8 @@ class JobLook:
 def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook:
     """Learn from one job what topics need of it.
 
-    Parameters
-    ----------
-    job : Job
-    settings : TopicSettings
-    kept : share of all jobs whose tasks are kept for mutual information; which, depends on the
-        stage's number alone
+    kept: share of all jobs whose tasks are kept for mutual information; which, depends on the
+        stage's number alone.
     """
     ranks = Ranks.from_metrics(job.metrics)
     metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
@@ -108,13 +99,9 @@ def profiles_of_job(
 ) -> dict[BaseModel, Floats]:
     """Causality profile of one job by each kind of base learner.
 
-    Parameters
-    ----------
-    metrics : (tasks, metrics) finite
-    latency : (tasks,) positive
-    settings : TopicSettings
-    ranks : Ranks, optional
-        Of these metrics, where they were sorted before.
+    metrics: (tasks, metrics) finite.
+    latency: (tasks,) positive.
+    ranks: of these metrics, where they were sorted before.
     """
     ranks = ranks or Ranks.from_metrics(metrics)
     response = np.log(latency) if settings.learners in LOG_LATENCY else latency

@@ -1,4 +1,4 @@
-"""Find the queries blamed for stragglers whose topic is the lack of a resource.
+"""Finds the queries blamed for stragglers whose topic is the lack of a resource.
 
 As for the causes of stragglers (:mod:`iqcar.causes.stragglers.blame_of_causes`), blame of a stage
 on a host is divided among moments: it counts while and where stragglers ran that have the topic.
@@ -28,24 +28,12 @@ def blamed_for(
 ) -> pd.DataFrame:
     """Link topics that are a lack of a resource to the queries blamed for it, there and then.
 
-    Parameters
-    ----------
-    found : Topics
-        Of the same tables, with the topics of its stragglers.
-    resources : mapping of topic to :class:`iqcar.enums.Resource`, of those that lack one
-    tables : Tables
-    blame : Blame
-
-    Returns
-    -------
-    DataFrame of :data:`iqcar.causes.topics.topic_result.TOPIC_SOURCES`
-        The largest share of each job and topic first; no rows where none of its stragglers lost
-        time to the resource.
-
-    Notes
-    -----
     A straggler waits for a slot from its stage's submission to its launch: who held slots of its
-    host then was in its way.
+    host then was in its way. Frame of `TOPIC_SOURCES`. The largest share of each job and topic
+    first; no rows where none of its stragglers lost time to the resource.
+
+    found: of the same tables, with the topics of its stragglers.
+    resources: mapping of topic to `Resource`, of those that lack one.
     """
     stragglers = found.stragglers
     resource = stragglers["topic"].map(resources)

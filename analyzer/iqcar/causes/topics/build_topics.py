@@ -1,4 +1,4 @@
-"""Build topics from looks at jobs: topics per model → ensemble → mixtures, tables, doubts."""
+"""Builds topics from looks at jobs: topics per model → ensemble → mixtures, tables, doubts."""
 
 from __future__ import annotations
 
@@ -47,23 +47,13 @@ def topics_from(
 ) -> Topics:
     """Find what recurs in jobs that were looked at.
 
-    Parameters
-    ----------
-    looks : iterable of JobLook
-        In any order; no two of the same stage.
-    names : (metrics,) names of the metrics
-    settings : TopicSettings
-        Those that the jobs were looked at with.
-    tally : Tally
-        Of all stages, also those that are no jobs.
-    labels : Labels
-    doubts : sequence of str
-        What was doubtful before.
+    With a reason where there are none.
 
-    Returns
-    -------
-    Topics
-        With a reason where there are none.
+    looks: in any order; no two of the same stage.
+    names: (metrics,) names of the metrics.
+    settings: those that the jobs were looked at with.
+    tally: of all stages, also those that are no jobs.
+    doubts: what was doubtful before.
     """
     ordered = sorted(looks, key=lambda look: look.stage)
     kinds = list(base_learners(settings.learners, settings.seed))

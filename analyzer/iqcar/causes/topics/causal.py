@@ -1,4 +1,4 @@
-"""Causal base learners (CA): effects by inverse probability weighting (paper §3.1, algorithm 2)."""
+"""Estimates effects by inverse probability weighting (paper §3.1, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ RIDGE = 1e-3
 class AdaBoostIPW:
     """Effect of each metric's being high, other metrics held by boosted propensities (AIPW).
 
-    Attributes
-    ----------
-    effect_ : (metrics,) in standard deviations of latency (Hájek's weights)
-    error_ : (metrics,) its standard error; inf where a metric has one value
-    profile_ : (metrics,) causality profile
+    effect_: (metrics,) in standard deviations of latency (Hájek's weights).
+    error_: (metrics,) its standard error; inf where a metric has one value.
+    profile_: (metrics,) causality profile.
     """
 
     rounds: int = 20
@@ -67,9 +65,7 @@ class AdaBoostIPW:
 class LogisticIPW:
     """The same with propensities from logistic regression (the paper's simpler CA learner).
 
-    Attributes
-    ----------
-    effect_, error_, profile_ : as of :class:`AdaBoostIPW`
+    effect_, error_, profile_: as of `AdaBoostIPW`.
     """
 
     clip: float = CLIP

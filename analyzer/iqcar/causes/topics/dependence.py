@@ -1,4 +1,4 @@
-"""Dependence base learners (DP): Signed Schweizer–Wolff (paper §3.1), Pearson's correlation."""
+"""Measures dependence on latency: Signed Schweizer–Wolff (paper §3.1), Pearson's correlation."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ NULL_DISTANCE = 1.5
 class SignedSchweizerWolff:
     """Distance of each metric's copula with latency from independence, signed (SSW).
 
-    Attributes
-    ----------
-    dependence_ : (metrics,) in [−1, 1]; 0 where there is none to tell from chance
-    profile_ : (metrics,) causality profile
+    dependence_: (metrics,) in [−1, 1]; 0 where there is none to tell from chance.
+    profile_: (metrics,) causality profile.
     """
 
     grid: int = GRID
@@ -65,10 +63,8 @@ class SignedSchweizerWolff:
 class PearsonCorrelation:
     """Linear correlation of each metric with latency (the paper's simpler DP learner).
 
-    Attributes
-    ----------
-    dependence_ : (metrics,) in [−1, 1]
-    profile_ : (metrics,) causality profile
+    dependence_: (metrics,) in [−1, 1].
+    profile_: (metrics,) causality profile.
     """
 
     dependence_: Floats = field(init=False, repr=False)

@@ -1,4 +1,4 @@
-"""The ensemble (algorithm 4): topics that several models agree on, and their mixture per job."""
+"""Finds the topics that several models agree on, and their mixture per job (algorithm 4)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from iqcar.tables.arrays import Floats, Ints, share_of
 class TopicEnsemble:
     """Clusters the topics of several models by cosine similarity; keeps what two models found.
 
-    Attributes
-    ----------
-    topics_ : (topics, words) rows sum to 1; the topic that weighs most in all jobs first
-    mixtures_ : (jobs, topics) rows sum to 1; zeros for a job of which no kept topic was found
-    members_ : per topic the (model, topic) pairs it was made of
-    rejected_ : (model, topic) pairs that only one model found
-    agreement_ : (jobs,) how alike the models' mixtures are: 1 less their mean total variation;
-        NaN where fewer than two models say anything
-    scores_ : dict of the number of clusters to SCORE
+    topics_: (topics, words) rows sum to 1; the topic that weighs most in all jobs first.
+    mixtures_: (jobs, topics) rows sum to 1; zeros for a job of which no kept topic was found.
+    members_: per topic the (model, topic) pairs it was made of.
+    rejected_: (model, topic) pairs that only one model found.
+    agreement_: (jobs,) how alike the models' mixtures are: 1 less their mean total variation; NaN
+        where fewer than two models say anything.
+    scores_: dict of the number of clusters to SCORE.
     """
 
     trim: float = 0.1
@@ -59,9 +57,7 @@ class TopicEnsemble:
     def remix(self, mixtures: Floats) -> TopicEnsemble:
         """Take these mixtures, trimmed; topics are put in their order, which does not matter else.
 
-        Parameters
-        ----------
-        mixtures : (jobs, topics) rows sum to 1 or are zeros
+        mixtures: (jobs, topics) rows sum to 1 or are zeros.
         """
         kept = trimmed(mixtures, self.trim)
         order = np.lexsort((*(self.topics_.T[::-1]), -kept.sum(axis=0).round(9)))
@@ -118,9 +114,7 @@ def cosine(vectors: Floats) -> Floats:
 def average_linkage(alike: Floats) -> dict[int, Ints]:
     """Agglomerative clustering by average linkage: cluster of each item, for every number of them.
 
-    Parameters
-    ----------
-    alike : (items, items) similarities
+    alike: (items, items) similarities.
     """
     n = len(alike)
     groups = [[i] for i in range(n)]

@@ -1,4 +1,4 @@
-"""Run work on blocks of jobs in several threads, with results in the order of the blocks."""
+"""Runs work on blocks of jobs in several threads, with results in the order of the blocks."""
 
 from __future__ import annotations
 
@@ -27,17 +27,10 @@ def in_order(
 ) -> Iterator[Found]:
     """Do some work on every block, in threads: what is compiled runs at the same time.
 
-    Parameters
-    ----------
-    work : callable
-    blocks : iterable
-        Read in the thread of the caller, a few blocks ahead.
-    workers : int
-        Threads; with one, the work is done in the caller's.
+    Iterator of what the work returned, in the order of the blocks.
 
-    Returns
-    -------
-    iterator of what the work returned, in the order of the blocks
+    blocks: read in the thread of the caller, a few blocks ahead.
+    workers: threads; with one, the work is done in the caller's.
     """
     if workers <= 1:
         yield from map(work, blocks)

@@ -1,4 +1,4 @@
-"""Jobs in Hound's sense: stage attempts with many tasks and stragglers, as matrices of metrics."""
+"""Selects Hound's jobs, stage attempts with many tasks and stragglers, as matrices of metrics."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ the list of stragglers."""
 class Tally:
     """How many stages there were, and how many of them are no jobs.
 
-    Attributes
-    ----------
-    seen : stages with a task of known duration
-    small : with too few tasks
-    even : without stragglers
+    seen: stages with a task of known duration.
+    small: with too few tasks.
+    even: without stragglers.
     """
 
     seen: int
@@ -46,14 +44,12 @@ class Tally:
 class Job:
     """Tasks of one job, the fastest first.
 
-    Attributes
-    ----------
-    stage : row of the stage; no two jobs have the same
-    app, query : rows of its application and query; −1 if none
-    metrics : (tasks, metrics); NaN where unknown
-    latency_ms : (tasks,) positive, rising
-    slow : (tasks,) which are stragglers
-    median_ms : of the latency
+    stage: row of the stage; no two jobs have the same.
+    app, query: rows of its application and query; −1 if none.
+    metrics: (tasks, metrics); NaN where unknown.
+    latency_ms: (tasks,) positive, rising.
+    slow: (tasks,) which are stragglers.
+    median_ms: of the latency.
     """
 
     stage: int
@@ -67,10 +63,8 @@ class Job:
     def known(self) -> tuple[Floats, Floats]:
         """Metrics and latencies; what is unknown takes the job's median.
 
-        Returns
-        -------
-        (tasks, metrics), (tasks,)
-            A metric that most of the job's tasks lack is 0 for all: it cannot be a cause.
+        Shape (tasks, metrics), (tasks,). A metric that most of the job's tasks lack is 0 for all:
+        it cannot be a cause.
         """
         return np.ascontiguousarray(Ranks.from_metrics(self.metrics).values.T), self.latency_ms
 
@@ -79,16 +73,13 @@ class Job:
 class Jobs:
     """Tasks of the jobs that have stragglers, job by job.
 
-    Attributes
-    ----------
-    names : (metrics,) in alphabetical order: results do not depend on the order of columns
-    metrics : (tasks, metrics); NaN where unknown
-    latency_ms : (tasks,)
-    median_ms : (jobs,) median latency
-    starts : (jobs + 1,) first task of each job
-    stage, app, query : (jobs,) rows
-    tally : Tally
-    threshold : a straggler took more than this times its job's median
+    names: (metrics,) in alphabetical order: results do not depend on the order of columns.
+    metrics: (tasks, metrics); NaN where unknown.
+    latency_ms: (tasks,).
+    median_ms: (jobs,) median latency.
+    starts: (jobs + 1,) first task of each job.
+    stage, app, query: (jobs,) rows.
+    threshold: a straggler took more than this times its job's median.
     """
 
     names: tuple[str, ...]
@@ -128,12 +119,9 @@ class Jobs:
     ) -> Jobs:  # fmt: skip
         """Take the stages that are jobs among some tasks.
 
-        Parameters
-        ----------
-        names : (metrics,)
-        rows : tasks to be looked at, as positions in `stage`, `latency`, `app` and `query`
-        values : callable
-            Metrics of some of them: (tasks, metrics).
+        names: (metrics,).
+        rows: tasks to be looked at, as positions in `stage`, `latency`, `app` and `query`.
+        values: metrics of some of them: (tasks, metrics).
         """
         rows = rows[np.lexsort((latency[rows], stage[rows]))]
         stages, first, count = np.unique(stage[rows], return_index=True, return_counts=True)

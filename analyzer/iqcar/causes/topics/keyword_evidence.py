@@ -1,4 +1,4 @@
-"""Measure per job whether stragglers differ in a topic's keywords and these tell of latency.
+"""Measures per job whether stragglers differ in a topic's keywords and these tell of latency.
 
 Mutual information is measured in an even selection of the jobs: its figures are means.
 """
@@ -32,9 +32,7 @@ def check_words(
 ) -> pd.DataFrame:
     """Compare stragglers with other tasks in every keyword of a job's topics (§5.2).
 
-    Returns
-    -------
-    DataFrame of :data:`iqcar.causes.topics.topic_result.VALIDATION`
+    Frame of `VALIDATION`.
     """
     if not len(mixtures):
         return VALIDATION.empty()
@@ -59,12 +57,9 @@ def information_of(
 ) -> dict[str, float]:
     """Mean mutual information in nats (appendix E), over an even selection of jobs.
 
-    Returns
-    -------
-    dict
-        `metrics_latency` (I_ML) and `others_latency` (I_UL): keywords of the job's topics, and
-        metrics of none, with latency; `metrics_metrics` (I_MM) and `metrics_others` (I_MU):
-        keywords of one topic with each other, and with metrics of none. NaN where there is none.
+    `metrics_latency` (I_ML) and `others_latency` (I_UL): keywords of the job's topics, and metrics
+    of none, with latency; `metrics_metrics` (I_MM) and `metrics_others` (I_MU): keywords of one
+    topic with each other, and with metrics of none. NaN where there is none.
     """
     column = {name: j for j, name in enumerate(names)}
     keywords = _keywords(words)

@@ -1,4 +1,4 @@
-"""Choose the three base learners of a learner set."""
+"""Chooses the three base learners of a learner set."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ BY_STRAGGLER = frozenset({LearnerSet.RECOMMENDED})
 def base_learners(chosen: LearnerSet, seed: int) -> dict[BaseModel, BaseLearner]:
     """One fresh learner per kind of model.
 
-    Parameters
-    ----------
-    chosen : LearnerSet
-    seed : int
-        Of what a learner draws. Every job gets the same, so that jobs can come in any order.
+    seed: of what a learner draws. Every job gets the same, so that jobs can come in any order.
     """
     if chosen is LearnerSet.SIMPLE:
         return {

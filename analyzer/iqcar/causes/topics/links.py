@@ -1,4 +1,4 @@
-"""Link a query's stragglers to causes, causes to topics, and topics to blamed queries."""
+"""Links a query's stragglers to causes, causes to topics, and topics to blamed queries."""
 
 from __future__ import annotations
 
@@ -18,20 +18,12 @@ NO_CAUSE, NO_TOPIC = "", -1
 def cause_topics(stragglers: Stragglers, found: Topics | None, query: int) -> pd.DataFrame:
     """Count a query's stragglers by cause and topic.
 
-    Parameters
-    ----------
-    stragglers : Stragglers
-    found : Topics or None
-        Of the same tables; None where nobody asked.
-    query : int
-        Row of the query.
+    cause (:data:`NO_CAUSE` for those without), topic (:data:`NO_TOPIC` for those without),
+    stragglers, delay_ms; the cause with most delay first, and of it the topic with most. A
+    straggler with two causes counts in both.
 
-    Returns
-    -------
-    DataFrame
-        cause (:data:`NO_CAUSE` for those without), topic (:data:`NO_TOPIC` for those without),
-        stragglers, delay_ms; the cause with most delay first, and of it the topic with most. A
-        straggler with two causes counts in both.
+    found: of the same tables; None where nobody asked.
+    query: row of the query.
     """
     rows = stragglers.stragglers[(stragglers.stragglers["query"] == query).to_numpy(bool)]
     causes = stragglers.causes[["straggler", "cause"]]
@@ -55,11 +47,8 @@ def cause_topics(stragglers: Stragglers, found: Topics | None, query: int) -> pd
 def blamed_of_query(found: Topics, query: int) -> pd.DataFrame:
     """Sum whom iQCAR blames for what a query's stragglers lack, over its jobs.
 
-    Returns
-    -------
-    DataFrame
-        topic, resource, kind, query, lost_ms, share (those of a topic sum to 1); the topic first
-        for which most was lost, and of it who took most.
+    topic, resource, kind, query, lost_ms, share (those of a topic sum to 1); the topic first for
+    which most was lost, and of it who took most.
     """
     jobs = found.jobs.index[(found.jobs["query"] == query).to_numpy(bool)]
     rows = found.sources[found.sources["job"].isin(jobs).to_numpy(bool)]

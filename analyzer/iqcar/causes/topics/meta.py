@@ -1,4 +1,4 @@
-"""The meta learner (algorithm 3): topics that recur in the causality profiles of many jobs.
+"""Finds topics that recur in the causality profiles of many jobs.
 
 A topic model by expectation and maximisation, with LDA's priors at their mode. It grows a topic
 at a time from what the last one explains worst, so nothing is drawn and nothing is restarted.
@@ -33,12 +33,10 @@ MOST_GROWN = 2000
 class TopicModel:
     """Topics of causality profiles; in scikit-learn's manner.
 
-    Attributes
-    ----------
-    topics_ : (topics, words) weights of words, rows sum to 1; metric j raised is word j, lowered
-        it is word j + metrics
-    mixtures_ : (jobs, topics) rows sum to 1; zeros for a job without a profile
-    coverage_ : (topics,) share of the jobs with a profile that have the topic
+    topics_: (topics, words) weights of words, rows sum to 1; metric j raised is word j, lowered it
+        is word j + metrics.
+    mixtures_: (jobs, topics) rows sum to 1; zeros for a job without a profile.
+    coverage_: (topics,) share of the jobs with a profile that have the topic.
     """
 
     least_topics: int = 5
@@ -53,9 +51,7 @@ class TopicModel:
     def fit(self, profiles: Floats) -> TopicModel:
         """Find topics.
 
-        Parameters
-        ----------
-        profiles : (jobs, metrics) causality profiles; a job's sizes sum to 1 or are all 0
+        profiles: (jobs, metrics) causality profiles; a job's sizes sum to 1 or are all 0.
         """
         documents = words_of(profiles)
         some = documents.any(axis=1)

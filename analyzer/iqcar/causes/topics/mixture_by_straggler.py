@@ -1,4 +1,4 @@
-"""Estimate a job's mixture of topics from the topic of each of its stragglers (phase II).
+"""Estimates a job's mixture of topics from the topic of each of its stragglers (phase II).
 
 A share of a mixture is meant as a part of the job's stragglers (§5.1), but profiles weigh effects
 on latency. Here each straggler is compared with the job's normal tasks in the keywords of every
@@ -39,10 +39,8 @@ LEAST_SEEN = 0.5
 class Deviations:
     """How far one job's stragglers are from its normal tasks, in every metric.
 
-    Attributes
-    ----------
-    stragglers : (stragglers, metrics) in robust standard deviations of the normal tasks
-    normal : (metrics, metrics) mean products of the normal tasks' deviations
+    stragglers: (stragglers, metrics) in robust standard deviations of the normal tasks.
+    normal: (metrics, metrics) mean products of the normal tasks' deviations.
     """
 
     stragglers: Floats32
@@ -61,11 +59,8 @@ class Shares(NamedTuple):
 def deviations_of_job(metrics: Floats, latency: Floats, settings: TopicSettings) -> Deviations:
     """Compare stragglers with normal tasks: medians and quartiles of these, logs if all positive.
 
-    Parameters
-    ----------
-    metrics : (tasks, metrics) finite
-    latency : (tasks,) positive
-    settings : TopicSettings
+    metrics: (tasks, metrics) finite.
+    latency: (tasks,) positive.
     """
     slow = latency > settings.straggler * np.median(latency)
     values = np.ascontiguousarray(metrics.T, np.float64)
@@ -82,16 +77,12 @@ def shares_of_job(
 ) -> Shares:
     """Share out a job's stragglers over the topics.
 
-    Parameters
-    ----------
-    deviations : Deviations
-        Of the job.
-    topics : (topics, 2 × metrics) of the ensemble: metrics raised, then metrics lowered
-    mixture : (topics,) the job's, as the models see it
-    popularity : (topics,) mean mixture of all jobs; sums to 1
-    settings : TopicSettings
-        `prior` stragglers are taken to have topics as the models say, half of them as in this job
-        and half as in all: models miss topics of small jobs.
+    deviations: of the job.
+    topics: (topics, 2 × metrics) of the ensemble: metrics raised, then metrics lowered.
+    mixture: (topics,) the job's, as the models see it.
+    popularity: (topics,) mean mixture of all jobs; sums to 1.
+    settings: `prior` stragglers are taken to have topics as the models say, half of them as in this
+        job and half as in all: models miss topics of small jobs.
     """
     width = deviations.normal.shape[0]
     keywords = np.ascontiguousarray(topics[:, :width] - topics[:, width:])

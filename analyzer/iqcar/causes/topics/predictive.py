@@ -1,4 +1,4 @@
-"""Predictive base learners (PR): Bagging Augmented ElasticNet (algorithm 1), least squares."""
+"""Predicts latency: Bagging Augmented ElasticNet (paper §3.1, algorithm 1), least squares."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ PATH_END = 1e-3
 class BaggedElasticNet:
     """Mean of ElasticNets fitted to bootstrap replicates of a job (BAE, algorithm 1).
 
-    All fits read second moments only, so the tasks are visited once. The penalty is chosen once
-    per job by cross-validation. Tasks are first put in the order of their latency: the result does
-    not depend on the order in which they come.
+    All fits read second moments only, so the tasks are visited once. The penalty is chosen once per
+    job by cross-validation. Tasks are first put in the order of their latency: the result does not
+    depend on the order in which they come.
 
-    Attributes
-    ----------
-    coef_ : (metrics,) mean coefficient, of standardised metrics and latency
-    penalty_ : float, λ as scikit-learn writes it
-    profile_ : (metrics,) causality profile
+    coef_: (metrics,) mean coefficient, of standardised metrics and latency.
+    penalty_: float, λ as scikit-learn writes it.
+    profile_: (metrics,) causality profile.
     """
 
     replicates: int = 32
@@ -103,11 +101,9 @@ class BaggedElasticNet:
 class LeastSquares:
     """Linear regression of latency on all metrics (the paper's simpler PR learner, appendix F).
 
-    Attributes
-    ----------
-    coef_ : (metrics,) coefficients of standardised metrics and latency; the smallest of several
-        solutions
-    profile_ : (metrics,) causality profile
+    coef_: (metrics,) coefficients of standardised metrics and latency; the smallest of several
+        solutions.
+    profile_: (metrics,) causality profile.
     """
 
     coef_: Floats = field(init=False, repr=False)

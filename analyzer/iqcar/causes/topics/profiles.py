@@ -1,4 +1,4 @@
-"""Causality profiles: the weight of each metric by one base learner in one job (paper §3.1)."""
+"""Scales effects to causality profiles: the weight of each metric in one job (paper §3.1)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,9 @@ class BaseLearner(Protocol):
     def fit(self, metrics: Floats, latency: Floats, ranks: Ranks | None = None) -> BaseLearner:
         """Learn from one job.
 
-        Parameters
-        ----------
-        metrics : (tasks, metrics) finite numbers
-        latency : (tasks,) finite numbers
-        ranks : Ranks, optional
-            Of these metrics, where they were sorted before.
+        metrics: (tasks, metrics) finite numbers.
+        latency: (tasks,) finite numbers.
+        ranks: of these metrics, where they were sorted before.
         """
         ...
 
@@ -44,9 +41,7 @@ def as_profile(effects: Floats) -> Floats:
 def standardised(values: Floats) -> Floats:
     """Columns with mean 0 and standard deviation 1; a constant column becomes zeros.
 
-    Parameters
-    ----------
-    values : (tasks,) or (tasks, metrics) finite numbers
+    values: (tasks,) or (tasks, metrics) finite numbers.
     """
     size = np.abs(values).max(axis=0, initial=0.0)
     scaled = values / np.where(size > 0, size, 1.0)

@@ -1,4 +1,4 @@
-"""Counts of topics: coverage by name (table 7), causes per job (table 6), mixtures per query."""
+"""Counts topics: coverage by name (table 7), causes per job (table 6), mixtures per query."""
 
 from __future__ import annotations
 
@@ -25,16 +25,10 @@ def mixture_matrix(found: Topics) -> Floats:
 def coverage(found: Topics, names: Sequence[str]) -> pd.DataFrame:
     """Sum the topics of one name: how many jobs they explain in part, and mostly (table 7).
 
-    Parameters
-    ----------
-    found : Topics
-    names : name of each topic; topics of one name count as one cause
+    name, topics (list of rows), jobs, coverage, dominant_coverage, mean_share; the cause of the
+    largest dominant coverage first.
 
-    Returns
-    -------
-    DataFrame
-        name, topics (list of rows), jobs, coverage, dominant_coverage, mean_share; the cause of
-        the largest dominant coverage first.
+    names: name of each topic; topics of one name count as one cause.
     """
     mixtures = mixture_matrix(found)
     jobs = max(len(mixtures), 1)
@@ -72,11 +66,8 @@ def causes_per_job(found: Topics, names: Sequence[str]) -> dict[int, float]:
 def query_mixtures(found: Topics) -> pd.DataFrame:
     """Mixture of every query: that of its jobs, each weighed by its stragglers.
 
-    Returns
-    -------
-    DataFrame
-        query, stragglers (in its jobs that have a mixture), topic, share; shares of a query sum
-        to 1; the query with most stragglers first, then the largest share.
+    query, stragglers (in its jobs that have a mixture), topic, share; shares of a query sum to 1;
+    the query with most stragglers first, then the largest share.
     """
     mixture = found.mixtures
     jobs = found.jobs

@@ -1,4 +1,4 @@
-"""Find each straggler's topic: the one of its job's mixture that its features support best.
+"""Finds each straggler's topic: the one of its job's mixture that its features support best.
 
 A mixture is a property of a job; a straggler has one of its topics, or none. Each keyword of a
 topic is held against the job's normal tasks: how far is the straggler from their median, in the
@@ -33,19 +33,12 @@ tasks that differ by less did the same, however alike the others are."""
 def straggler_topics(found: Topics, features: TaskFeatures) -> pd.DataFrame:
     """Find the topic of every straggler.
 
-    Parameters
-    ----------
-    found : Topics
-    features : TaskFeatures
-        Those that the topics were found from.
+    Frame of `STRAGGLER_TOPICS`. By job and task; stragglers that bear out no topic of their job
+    have no row. Of several topics that are borne out the one with the largest product of score and
+    share of the mixture counts: whoever has more data waits longer for the processor too, and a
+    topic of one keyword is borne out more easily than one of six.
 
-    Returns
-    -------
-    DataFrame of :data:`iqcar.causes.topics.topic_result.STRAGGLER_TOPICS`
-        By job and task; stragglers that bear out no topic of their job have no row. Of several
-        topics that are borne out the one with the largest product of score and share of the
-        mixture counts: whoever has more data waits longer for the processor too, and a topic of
-        one keyword is borne out more easily than one of six.
+    features: those that the topics were found from.
     """
     keywords = _keywords(found)
     rows_of = _rows_of(found, features)
@@ -100,18 +93,13 @@ def score(
 ) -> Floats:
     """How far the stragglers of a job bear out a topic.
 
-    Parameters
-    ----------
-    values : (tasks,) of each keyword's feature; NaN where unknown
-    keywords : (feature, sign, weight)
-    slow : (tasks,) which of them are stragglers
-    latency_ms : of features that are times, the job's median latency; else 0
+    Shape (stragglers,). Mean of the keywords' deviations in their direction, by weight. What is
+    unknown of a straggler, or of most normal tasks, speaks for nothing: it counts as no deviation.
 
-    Returns
-    -------
-    (stragglers,)
-        Mean of the keywords' deviations in their direction, by weight. What is unknown of a
-        straggler, or of most normal tasks, speaks for nothing: it counts as no deviation.
+    values: (tasks,) of each keyword's feature; NaN where unknown.
+    keywords: (feature, sign, weight).
+    slow: (tasks,) which of them are stragglers.
+    latency_ms: of features that are times, the job's median latency; else 0.
     """
     total = np.zeros(int(slow.sum()))
     weights = sum(weight for _, _, weight in keywords)
@@ -124,17 +112,12 @@ def score(
 def deviations(values: Floats, slow: Flags, least: float) -> Floats:
     """Distance of the stragglers from the median of the normal tasks, in robust deviations.
 
-    Parameters
-    ----------
-    values : (tasks,) NaN where unknown
-    slow : (tasks,)
-    least : smallest spread that counts, in the unit of `values`
+    Shape (stragglers,). NaN where unknown, or where most of the normal tasks are; infinite where
+    the normal tasks are all at 0 and the straggler is not.
 
-    Returns
-    -------
-    (stragglers,)
-        NaN where unknown, or where most of the normal tasks are; infinite where the normal tasks
-        are all at 0 and the straggler is not.
+    values: (tasks,) NaN where unknown.
+    slow: (tasks,).
+    least: smallest spread that counts, in the unit of `values`.
     """
     normal = values[~slow]
     known = normal[np.isfinite(normal)]

@@ -1,4 +1,4 @@
-"""Tables of topics, of their words, of jobs with their mixtures, and of evidence."""
+"""Declares the tables of topics, of their words, of jobs with their mixtures, and of evidence."""
 
 from __future__ import annotations
 
@@ -110,23 +110,17 @@ TOPIC_SOURCES = TableSpec(
 class Topics:
     """Causes of stragglers that recur, and which job has which.
 
-    Attributes
-    ----------
-    topics : DataFrame of :data:`TOPICS`
-    words : DataFrame of :data:`TOPIC_WORDS`
-    jobs : DataFrame of :data:`TOPIC_JOBS`
-    mixtures : DataFrame of :data:`MIXTURES`
-    validation : DataFrame of :data:`VALIDATION`
-    sources : DataFrame of :data:`TOPIC_SOURCES`; empty until somebody is asked who is blamed
-    initial : dict of model to DataFrame topic, word, weight: what each model found by itself
-    rejected : list of (model, words): initial topics that only one model found
-    information : dict of name to number: mean mutual information in nats (appendix E)
-    labels : Labels
-    settings : TopicSettings
-    reason : str
-        Why there are no topics; empty if there are.
-    doubts : tuple of str
-    stragglers : DataFrame of :data:`STRAGGLER_TOPICS`; empty until somebody looks at each
+    topics: frame of `TOPICS`.
+    words: frame of `TOPIC_WORDS`.
+    jobs: frame of `TOPIC_JOBS`.
+    mixtures: frame of `MIXTURES`.
+    validation: frame of `VALIDATION`.
+    sources: frame of `TOPIC_SOURCES`; empty until somebody is asked who is blamed.
+    initial: dict of model to DataFrame topic, word, weight: what each model found by itself.
+    rejected: list of (model, words): initial topics that only one model found.
+    information: dict of name to number: mean mutual information in nats (appendix E).
+    reason: why there are no topics; empty if there are.
+    stragglers: frame of `STRAGGLER_TOPICS`; empty until somebody looks at each.
     """
 
     topics: pd.DataFrame

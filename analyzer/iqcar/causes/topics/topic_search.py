@@ -1,4 +1,4 @@
-"""Find topics: features → jobs → looks at jobs → topics."""
+"""Finds topics: features → jobs → looks at jobs → topics."""
 
 from __future__ import annotations
 
@@ -27,19 +27,11 @@ def find_topics(
 ) -> Topics:
     """Find what keeps making tasks slow.
 
-    Parameters
-    ----------
-    features : TaskFeatures
-        Of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many applications,
-        or of a trace (:func:`iqcar.lab.traces.trace_features.read_trace`).
-    settings : TopicSettings
-    progress : callable, optional
-        Called with the jobs done and the jobs in all, every now and then.
+    With a reason where there are none.
 
-    Returns
-    -------
-    Topics
-        With a reason where there are none.
+    features: of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many
+        applications, or of a trace (:func:`iqcar.lab.traces.trace_features.read_trace`).
+    progress: called with the jobs done and the jobs in all, every now and then.
     """
     jobs = Jobs.from_tasks(features, settings)
     kept = share_kept(jobs.tally.seen)

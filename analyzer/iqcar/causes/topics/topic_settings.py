@@ -1,4 +1,4 @@
-"""Settings of the search for topics, each with its default and its source."""
+"""Declares the settings of the search for topics, each with its default and its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check topics against tasks: rank-sum test, quartiles, mutual information."""
+"""Checks topics against tasks: rank-sum test, quartiles, mutual information."""
 
 from __future__ import annotations
 
@@ -60,17 +60,12 @@ def _rank_sum_p(rising: Any, slow: Any, stragglers: Any) -> Any:
 def differences(order: Any, ordered: Any, slow: Any) -> Any:
     """How stragglers differ from other tasks in every metric (§5.2).
 
-    Parameters
-    ----------
-    order, ordered : (metrics, tasks) as of :class:`iqcar.causes.topics.kernels.ranks.Ranks`
-    slow : (tasks,) the stragglers: some, but not all
+    Shape (2, metrics). p-values of the rank-sum test; and MQD, the mean over the quartiles of the
+    stragglers' less the others', in interquartile ranges of all tasks; in standard deviations where
+    these are 0, in the metric's unit where all values are the same.
 
-    Returns
-    -------
-    (2, metrics)
-        p-values of the rank-sum test; and MQD, the mean over the quartiles of the stragglers' less
-        the others', in interquartile ranges of all tasks; in standard deviations where these are
-        0, in the metric's unit where all values are the same.
+    order, ordered: (metrics, tasks) as of `Ranks`.
+    slow: (tasks,) the stragglers: some, but not all.
     """
     metrics, tasks = ordered.shape
     found = np.zeros((2, metrics))

@@ -1,1 +1,1 @@
-"""Find wasted work: attempts that failed, were killed or did again what had been done."""
+"""Finds wasted work: attempts that failed, were killed or did again what had been done."""

@@ -1,4 +1,4 @@
-"""Which task attempts did the same work, and which of them was the first to succeed.
+"""Finds which task attempts did the same work, and which of them was the first to succeed.
 
 A stage that runs again because its shuffle output was lost has the same id if the job that wrote it
 still runs, else another one: with adaptive execution each exchange is a job of its own, and what
@@ -24,16 +24,10 @@ _MANY = 2**31
 class Attempts(NamedTuple):
     """The attempts of all tasks, as arrays of shape (n_tasks,).
 
-    Attributes
-    ----------
-    work : ndarray of int64
-        Equal for tasks of stage attempts that do the same work; −1 where the stage is not known.
-    partition : ndarray of int64
-        Equal for attempts at the same part of the same work; never −1.
-    first : ndarray of int64
-        Row of the first attempt of the partition to succeed; −1 if none did.
-    succeeded, ended : ndarray of bool
-    launch, finish : ndarray, ms
+    work: equal for tasks of stage attempts that do the same work; −1 where the stage is not known.
+    partition: equal for attempts at the same part of the same work; never −1.
+    first: row of the first attempt of the partition to succeed; −1 if none did.
+    launch, finish: ndarray, ms.
     """
 
     work: Ints
@@ -48,10 +42,8 @@ class Attempts(NamedTuple):
 def lost_times(tables: Tables) -> Floats:
     """Return when the shuffle output of each executor was lost.
 
-    Returns
-    -------
-    ndarray of shape (n_executors,), ms
-        When it was removed, or a task first failed to fetch from it; NaN if neither.
+    Shape (n_executors,), ms. When it was removed, or a task first failed to fetch from it; NaN if
+    neither.
     """
     lost: Floats = tables.executors["removed_ms"].to_numpy(np.float64).copy()
     failures = tables.task_failures
@@ -65,14 +57,7 @@ def lost_times(tables: Tables) -> Floats:
 def find_attempts(tables: Tables) -> Attempts:
     """Group task attempts by what they computed.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``tasks``, ``task_failures``, ``stages`` and ``executors`` are used.
-
-    Returns
-    -------
-    Attempts
+    tables: ``tasks``, ``task_failures``, ``stages`` and ``executors`` are used.
     """
     tasks = tables.tasks
     launch, finish = (tasks[name].to_numpy(np.float64) for name in ("launch_ms", "finish_ms"))
@@ -99,12 +84,8 @@ def find_attempts(tables: Tables) -> Attempts:
 class _Works:
     """The work of each stage attempt, and the partition of each task.
 
-    Attributes
-    ----------
-    work : ndarray of shape (n_stages,)
-        Row of the first stage attempt that did the same.
-    index : ndarray of shape (n_tasks,)
-        Partition within the stage.
+    work: (n_stages,) row of the first stage attempt that did the same.
+    index: (n_tasks,) partition within the stage.
     """
 
     def __init__(self, tables: Tables, stage: Ints, index: Ints, succeeded: Flags) -> None:

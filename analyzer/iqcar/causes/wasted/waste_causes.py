@@ -1,4 +1,4 @@
-"""Find the task attempts whose work was wasted, and why each was.
+"""Finds the task attempts whose work was wasted, and why each was.
 
 Of the attempts at one partition the first to succeed is of use. All others that ended are wasted:
 those that failed or were killed, and those that succeeded again.
@@ -48,16 +48,10 @@ _TAKEN_AWAY = ("preempt", "decommission", "spot interruption")
 def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
     """List the task attempts whose work was wasted.
 
-    Parameters
-    ----------
-    tables : Tables
-    attempts : Attempts
-        From :func:`iqcar.causes.wasted.partitions.find_attempts`.
+    Frame of `WASTED_TASKS`, in the order of tasks. Attempts that still ran when the log was read
+    are not among them.
 
-    Returns
-    -------
-    DataFrame of :data:`WASTED_TASKS`, in the order of tasks
-        Attempts that still ran when the log was read are not among them.
+    attempts: from :func:`iqcar.causes.wasted.partitions.find_attempts`.
     """
     tasks = tables.tasks
     rows = np.flatnonzero(attempts.ended & (attempts.first != np.arange(len(tasks))))

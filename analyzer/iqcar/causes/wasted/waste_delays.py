@@ -1,4 +1,4 @@
-"""Estimate how much later each query ended because of wasted work.
+"""Estimates how much later each query ended because of wasted work.
 
 A stage would have ended earlier without it for two reasons. A partition whose first attempt failed
 could have been done by then: it ends as late as its first launch and the duration of the attempt
@@ -48,20 +48,14 @@ _MANY = 2**31
 class _Members(NamedTuple):
     """The attempts of stages with wasted work, on the clocks of the stages, one after the other.
 
-    Attributes
-    ----------
-    group : ndarray of shape (n_members,)
-        Position of query and work.
-    part : ndarray of shape (n_members,)
-        Position of query and partition.
-    cause : ndarray of shape (n_members,)
-        Position in ``CAUSES``; −1 for the first success of its partition.
-    launch, finish : ndarray of shape (n_members,), ms
-    elsewhere, speculative : ndarray of shape (n_members,), bool
-        Whether the partition had succeeded first in another query; whether it is a copy, which
-        was launched when its original seemed slow, not when a slot was free.
-    base, length : ndarray of shape (n_groups,), ms
-        Where the clock of each group starts, and how long it runs.
+    group: (n_members,) position of query and work.
+    part: (n_members,) position of query and partition.
+    cause: (n_members,) position in ``CAUSES``; −1 for the first success of its partition.
+    launch, finish: (n_members,), ms.
+    elsewhere, speculative: (n_members,) whether the partition had succeeded first in another query;
+        whether it is a copy, which was launched when its original seemed slow, not when a slot was
+        free.
+    base, length: (n_groups,), ms; where the clock of each group starts, and how long it runs.
     """
 
     group: Ints
@@ -78,16 +72,10 @@ class _Members(NamedTuple):
 def waste_delays(tables: Tables, attempts: Attempts, wasted: pd.DataFrame) -> Floats:
     """Estimate what wasted work cost each query.
 
-    Parameters
-    ----------
-    tables : Tables
-    attempts : Attempts
-    wasted : DataFrame of WASTED_TASKS
+    Shape (n_queries, len(CAUSES)), ms. Elapsed time; the sum of a row is at most the query's
+    duration.
 
-    Returns
-    -------
-    ndarray of shape (n_queries, len(CAUSES)), ms
-        Elapsed time; the sum of a row is at most the query's duration.
+    wasted: frame of WASTED_TASKS.
     """
     elapsed = np.zeros((len(tables.queries), len(CAUSES)))
     task = wasted["task"].to_numpy(np.int64)
@@ -187,9 +175,7 @@ def _delays_by_cause(members: _Members, n: int) -> Floats:
 def _delay(members: _Members, without: Flags, n: int) -> Floats:
     """How much earlier each group would have ended without some of its wasted attempts.
 
-    Returns
-    -------
-    ndarray of shape (n_groups,), ms
+    Shape (n_groups,), ms.
     """
     group, part, launch, finish = members.group, members.part, members.launch, members.finish
     passive = _is_one_of(members.cause, PASSIVE)
@@ -260,11 +246,7 @@ def _expected(
 ) -> Floats:
     """Expected duration of partitions that never succeeded: the median of their stage's successes.
 
-    Where nothing succeeded, that of the partition's first attempt.
-
-    Returns
-    -------
-    ndarray of shape (n_parts,), ms
+    Where nothing succeeded, that of the partition's first attempt. Shape (n_parts,), ms.
     """
     lasted = members.finish - members.launch
     median = np.full(n, np.nan)
@@ -287,15 +269,9 @@ def _expected(
 class _Earlier:
     """When tasks could have been launched, had slots been used for other attempts.
 
-    Parameters
-    ----------
-    members : _Members
-    saved : sequence of _Held
-        Slot time that would not have been used.
-    needed : _Held
-        Slot time that would have been used instead.
-    pauses : _Held
-        Times that would not have been waited.
+    saved: slot time that would not have been used.
+    needed: slot time that would have been used instead.
+    pauses: times that would not have been waited.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sum wasted work by query and cause: task time, and elapsed time estimated."""
+"""Sums wasted work by query and cause: task time, and elapsed time estimated."""
 
 from __future__ import annotations
 
@@ -36,13 +36,10 @@ WASTED_WORK = TableSpec(
 class WastedWork:
     """Work whose result was not used, or that had been done before.
 
-    Attributes
-    ----------
-    tasks : DataFrame of WASTED_TASKS
-    by_query : DataFrame of WASTED_WORK, in the order of queries; within one, what cost most elapsed
-        time first.
-    task_ms : float
-        Task time of all attempts that ended, wasted or not.
+    tasks: frame of WASTED_TASKS.
+    by_query: frame of WASTED_WORK, in the order of queries; within one, what cost most elapsed time
+        first.
+    task_ms: task time of all attempts that ended, wasted or not.
     """
 
     tasks: pd.DataFrame
@@ -67,14 +64,7 @@ class WastedWork:
 def find_wasted_work(tables: Tables) -> WastedWork:
     """Find the work that was wasted.
 
-    Parameters
-    ----------
-    tables : Tables
-        Their queries must be identified.
-
-    Returns
-    -------
-    WastedWork
+    tables: their queries must be identified.
     """
     attempts = find_attempts(tables)
     tasks = wasted_tasks(tables, attempts)

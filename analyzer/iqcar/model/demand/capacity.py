@@ -1,4 +1,4 @@
-"""Compute the best speed seen in each domain (eq. 3 as printed)."""
+"""Computes the best speed seen in each domain (eq. 3 as printed)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate the share of each task's time in a device that it lost to others there.
+"""Estimates the share of each task's time in a device that it lost to others there.
 
 A task of own rate r whose fair share of the capacity C was less moved data at the share instead of
 at ``min(r, C)``: it lost ``1 − share / min(r, C)`` of its time. r is known by probabilities, so the
@@ -34,15 +34,11 @@ ROUNDS = 2
 class Contention(NamedTuple):
     """What tasks lost in a device.
 
-    Attributes
-    ----------
-    to_tasks : ndarray of shape (n_tasks,)
-        Expected share of the time in the device that was lost to other tasks, 0 to 1.
-    to_others : ndarray of shape (n_tasks,)
-        The part of it that tasks of other queries cost: without them, the task would have lost
-        only what tasks of its own query cost.
-    to_host : ndarray of shape (n_tasks,)
-        Share that was lost to a slow host, of what the others left.
+    to_tasks: (n_tasks,) expected share of the time in the device that was lost to other tasks, 0 to
+        1.
+    to_others: (n_tasks,) the part of it that tasks of other queries cost: without them, the task
+        would have lost only what tasks of its own query cost.
+    to_host: (n_tasks,) share that was lost to a slow host, of what the others left.
     """
 
     to_tasks: Floats
@@ -53,18 +49,13 @@ class Contention(NamedTuple):
 class StageRates(NamedTuple):
     """Own rates of stages in a device.
 
-    Attributes
-    ----------
-    stage : ndarray of shape (n,), int64
-        Row of the stage.
-    tasks : ndarray of shape (n,)
-    rate, low, high : ndarray of shape (n,), data units per ms
-        Median of the probable own rates, and the bounds of the middle 80 %.
-    identified : ndarray of shape (n,), bool
-        Whether the data tell the rate; else the bounds are mostly those of the prior.
-    shared : ndarray of shape (n,)
-        Probability that the stage's tasks share the device, and do not bypass it (page cache); 0
-        where nobody is likely to have waited for another.
+    stage: (n,) row of the stage.
+    tasks: (n,).
+    rate, low, high: (n,), data units per ms; median of the probable own rates, and the bounds of
+        the middle 80 %.
+    identified: (n,) whether the data tell the rate; else the bounds are mostly those of the prior.
+    shared: (n,) probability that the stage's tasks share the device, and do not bypass it (page
+        cache); 0 where nobody is likely to have waited for another.
     """
 
     stage: Ints
@@ -88,19 +79,12 @@ def contention(
 ) -> tuple[Contention, StageRates]:
     """Compute what tasks lost to others, and the own rates of their stages.
 
-    Parameters
-    ----------
-    load : Load
-    device : Device
-        Estimated from these tasks, or from more on the same hosts.
-    rows : ndarray of shape (n_rows,), optional
-        The :func:`usable` tasks; by default all are.
+    device: estimated from these tasks, or from more on the same hosts.
+    rows: (n_rows,) the :func:`usable` tasks; by default all are.
 
     Returns
     -------
-    Contention
-        Of these tasks.
-    StageRates
+    of these tasks.
     """
     every = load
     if rows is not None:
@@ -132,10 +116,8 @@ def _expected_loss(
 ) -> Floats:
     """Return Σ_r P(r) · (1 − share / min(r, most)) over the own rates r above the share.
 
-    Parameters
-    ----------
-    share, most : ndarray of shape (n_tasks,), log data units per ms
-        What the task had of the device, and what it could have had.
+    share, most: (n_tasks,), log data units per ms; what the task had of the device, and what it
+        could have had.
     """
     grid = device.grid
     shape = (len(chance.shared), len(grid.rates) + 1)

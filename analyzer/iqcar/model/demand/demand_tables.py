@@ -1,4 +1,4 @@
-"""Declare the tables of demand: own rates of stages, and capacities of devices."""
+"""Declares the tables of demand: own rates of stages, and capacities of devices."""
 
 from __future__ import annotations
 

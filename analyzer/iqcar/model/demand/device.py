@@ -1,4 +1,4 @@
-"""Estimate the capacity of a device, and whether anybody ever waited for another in it.
+"""Estimates the capacity of a device, and whether anybody ever waited for another in it.
 
 Contention is what varies with load. A task of stage s on host h moves data at the speed::
 
@@ -56,22 +56,13 @@ HOST_TASKS = 4.0
 class Device(NamedTuple):
     """What is known about a kind of device, such as the disks of all hosts.
 
-    Attributes
-    ----------
-    log_capacity : float
-        Natural logarithm of the most likely C, given that somebody waited.
-    log_fastest : float
-        Natural logarithm of the highest speed that single tasks had.
-    contended : float
-        Probability that anybody waited for another in it.
-    noise : float
-        Standard deviation of log speeds within a stage.
-    grid : Grid
-        Possible own rates.
-    slower : ndarray of shape (n_hosts,)
-        Logarithm of f_h.
-    tasks : int
-        Tasks that the estimate is based on.
+    log_capacity: natural logarithm of the most likely C, given that somebody waited.
+    log_fastest: natural logarithm of the highest speed that single tasks had.
+    contended: probability that anybody waited for another in it.
+    noise: standard deviation of log speeds within a stage.
+    grid: possible own rates.
+    slower: (n_hosts,) logarithm of f_h.
+    tasks: tasks that the estimate is based on.
     """
 
     log_capacity: float
@@ -124,18 +115,10 @@ class Device(NamedTuple):
 def fit_device(load: Load, n_hosts: int, most: float = np.inf) -> Device | None:
     """Estimate a device from the tasks that used it.
 
-    Parameters
-    ----------
-    load : Load
-        Data and waiting time are positive.
-    n_hosts : int
-    most : float
-        Highest own rate that is possible, such as one core.
+    None if there are fewer than :data:`ENOUGH_TASKS` tasks.
 
-    Returns
-    -------
-    Device or None
-        None if there are fewer than :data:`ENOUGH_TASKS` tasks.
+    load: data and waiting time are positive.
+    most: highest own rate that is possible, such as one core.
     """
     if len(load.data) < ENOUGH_TASKS:
         return None

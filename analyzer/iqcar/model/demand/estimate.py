@@ -1,4 +1,4 @@
-"""Estimate what every stage could have done in each device, and what its tasks lost there."""
+"""Estimates what every stage could have done in each device, and what its tasks lost there."""
 
 from __future__ import annotations
 
@@ -32,12 +32,7 @@ LEAST = {Request.RUN_QUEUE: ENOUGH_MS}
 class Demand:
     """What tasks could have done in each device, by request; no entry where nothing is known.
 
-    Attributes
-    ----------
-    devices : dict of Request to Device
-    contention : dict of Request to Contention
-        Of all tasks: 0 where nothing is known.
-    rates : dict of Request to StageRates
+    contention: of all tasks: 0 where nothing is known.
     """
 
     devices: dict[Request, Device] = field(default_factory=dict)
@@ -86,11 +81,7 @@ def _stacked(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 def fit_devices(loads: dict[Request, Load], n_hosts: int) -> dict[Request, Device]:
     """Estimate every device that enough tasks used.
 
-    Parameters
-    ----------
-    loads : dict of Request to Load
-        From :func:`iqcar.causes.blame.loads.find_loads`.
-    n_hosts : int
+    loads: from :func:`iqcar.causes.blame.loads.find_loads`.
     """
     samples = {
         request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
@@ -121,12 +112,8 @@ def _libraries() -> ThreadpoolController:
 def estimate_demand(loads: dict[Request, Load], devices: dict[Request, Device]) -> Demand:
     """Compute what every task lost in the devices, and the own rates of stages.
 
-    Parameters
-    ----------
-    loads : dict of Request to Load
-        From :func:`iqcar.causes.blame.loads.find_loads`.
-    devices : dict of Request to Device
-        From :func:`fit_devices`, of these tasks or of more on the same hosts.
+    loads: from :func:`iqcar.causes.blame.loads.find_loads`.
+    devices: from :func:`fit_devices`, of these tasks or of more on the same hosts.
     """
     found = Demand(devices)
     for request in (one for one in loads if one in devices):

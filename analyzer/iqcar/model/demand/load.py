@@ -1,4 +1,4 @@
-"""The load of a device during each task, and the fair share of the device that it leaves the task.
+"""Computes the fair share of a device that its load during a task leaves the task.
 
 A device of capacity C is shared max–min fairly: tasks slower than the fair share move data at their
 own speed, and the others divide what is left equally.
@@ -24,26 +24,18 @@ MOST_STAGES = 100
 class Load(NamedTuple):
     """What each task moved in a device, and what others did there during it.
 
-    Attributes
-    ----------
-    data : ndarray of shape (n_tasks,), bytes
-        Data moved; ms of CPU time where the device is the processor, so that speeds are cores.
-    wait_ms : ndarray of shape (n_tasks,), ms
-        Time spent in the device.
-    others : ndarray of shape (n_tasks,)
-        Mean number of other tasks in the device.
-    own : ndarray of shape (n_tasks,)
-        Mean number of other tasks of the same query there.
-    busy : ndarray of shape (n_tasks,)
-        Share of its life that the task spent there.
-    levels : ndarray of shape (n_levels,) or (n_tasks, n_levels), data units per ms
-        Ascending speeds, of all tasks or of each.
-    taken : ndarray of shape (n_tasks, n_levels), data units per ms
-        What the others would move if none was faster than the level.
-    host, stage : ndarray of shape (n_tasks,), int64
-        Row of host and stage.
-    launch : ndarray of shape (n_tasks,), ms
-        It tells tasks apart that did the same.
+    data: (n_tasks,), bytes; data moved; ms of CPU time where the device is the processor, so that
+        speeds are cores.
+    wait_ms: (n_tasks,), ms; time spent in the device.
+    others: (n_tasks,) mean number of other tasks in the device.
+    own: (n_tasks,) mean number of other tasks of the same query there.
+    busy: (n_tasks,) share of its life that the task spent there.
+    levels: (n_levels,) or (n_tasks, n_levels), data units per ms; ascending speeds, of all tasks or
+        of each.
+    taken: (n_tasks, n_levels), data units per ms; what the others would move if none was faster
+        than the level.
+    host, stage: (n_tasks,) row of host and stage.
+    launch: (n_tasks,), ms; it tells tasks apart that did the same.
     """
 
     data: Floats
@@ -95,12 +87,8 @@ class Load(NamedTuple):
         The share λ solves ``λ + Σ_others min(speed, λ) = C``; the sum is interpolated between
         levels.
 
-        Parameters
-        ----------
-        capacity : ndarray of shape (n_rows,), data units per ms
-            C of each task's host.
-        rows : ndarray of shape (n_rows,), optional
-            Tasks to compute it for; by default all.
+        capacity: (n_rows,), data units per ms; C of each task's host.
+        rows: (n_rows,) tasks to compute it for; by default all.
         """
         levels = np.broadcast_to(self.levels, self.taken.shape)
         share = np.empty(len(capacity))

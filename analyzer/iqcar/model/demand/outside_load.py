@@ -1,4 +1,4 @@
-"""Compute the CPU time of each host that processes other than its executors used, by samples."""
+"""Computes the CPU time of each host that processes other than its executors used, by samples."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ _OWN = ("jvm_cpu_ms", "python_cpu_ms", "own_cpu_ms")
 class OutsideLoad(NamedTuple):
     """CPU time of each host that processes other than its executors used.
 
-    Attributes
-    ----------
-    outside_ms : ndarray of shape (n_hosts,), ms
-        CPU time of those processes; 0 for a host that was not sampled.
-    capacity_ms : ndarray of shape (n_hosts,), ms
-        Available CPU time of the host while it was sampled.
-    sampled_ms : ndarray of shape (n_hosts,), ms
-        Elapsed time that was sampled.
+    outside_ms: (n_hosts,), ms; CPU time of those processes; 0 for a host that was not sampled.
+    capacity_ms: (n_hosts,), ms; available CPU time of the host while it was sampled.
+    sampled_ms: (n_hosts,), ms; elapsed time that was sampled.
     """
 
     outside_ms: Floats
@@ -42,10 +37,7 @@ class OutsideLoad(NamedTuple):
 def outside_load(tables: Tables) -> OutsideLoad:
     """Sum the CPU time that other processes used on each host while it was sampled.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``samples``, ``hosts`` and ``tasks`` are used.
+    tables: ``samples``, ``hosts`` and ``tasks`` are used.
     """
     sums = np.zeros((3, len(tables.hosts)))
     for host, use in _uses(tables):
@@ -57,13 +49,9 @@ def outside_load(tables: Tables) -> OutsideLoad:
 def beside_tasks(tables: Tables) -> Floats:
     """Estimate the processors of each host that something else than recorded tasks used meanwhile.
 
-    Compilers and collectors of the JVM, the driver, and other programs take them.
-
-    Returns
-    -------
-    ndarray of shape (n_hosts,), processors
-        Mean over the time that tasks ran, by their number; NaN for a host that was not sampled
-        while tasks ran.
+    Compilers and collectors of the JVM, the driver, and other programs take them. Shape (n_hosts,),
+    processors. Mean over the time that tasks ran, by their number; NaN for a host that was not
+    sampled while tasks ran.
     """
     tasks = tables.tasks
     launch, finish, cpu = (
@@ -99,22 +87,15 @@ def outside_share(
 ) -> Floats:
     """Estimate the part of the other processor use during some intervals that was from outside.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``samples``, ``hosts`` and ``tasks`` are used; times are compared as they were recorded.
-    host : ndarray of shape (n_intervals,), int64
-        Host row of each interval; −1 if unknown.
-    begin, end : ndarray of shape (n_intervals,), ms since the epoch
-    own_cpu_ms : ndarray of shape (n_intervals,), ms
-        CPU time in the interval of the task that it belongs to, which is in nobody's way there.
+    Shape (n_intervals,). CPU time of processes other than executors, divided by the CPU time of all
+    but the task itself, from 0 to 1; in proportion to the part of the interval that was sampled,
+    and 0 where nothing was.
 
-    Returns
-    -------
-    ndarray of shape (n_intervals,)
-        CPU time of processes other than executors, divided by the CPU time of all but the task
-        itself, from 0 to 1; in proportion to the part of the interval that was sampled, and 0 where
-        nothing was.
+    tables: ``samples``, ``hosts`` and ``tasks`` are used; times are compared as they were recorded.
+    host: (n_intervals,) host row of each interval; −1 if unknown.
+    begin, end: (n_intervals,), ms since the epoch.
+    own_cpu_ms: (n_intervals,), ms; CPU time in the interval of the task that it belongs to, which
+        is in nobody's way there.
     """
     share = np.zeros(len(host))
     span = end - begin
@@ -136,14 +117,10 @@ def outside_share(
 class _HostUse:
     """Processor use of one host: sums from its first sample up to some times.
 
-    Attributes
-    ----------
-    times : ndarray of shape (n_times,), ms since the epoch
-    sums : ndarray of shape (4, n_times), ms
-        CPU time of all processes, that of executors, available CPU time, and elapsed time, while
-        the host was sampled.
-    period_ms : float
-        Median length of its samples.
+    times: (n_times,), ms since the epoch.
+    sums: (4, n_times), ms; CPU time of all processes, that of executors, available CPU time, and
+        elapsed time, while the host was sampled.
+    period_ms: median length of its samples.
     """
 
     times: Floats

@@ -1,4 +1,4 @@
-"""Probabilities of each stage's own rate, from the speeds of its tasks and their fair shares.
+"""Computes probabilities of a stage's own rate from speeds of its tasks and their fair shares.
 
 The own rate of a stage is the speed of its tasks in a device when nobody else uses it: its format,
 decoding and code. A task moves data at the lower of own rate and fair share. Every stage has the
@@ -68,11 +68,8 @@ class Grid(NamedTuple):
 class Errors(NamedTuple):
     """Errors of each stage for each own rate, of shape (n_stages, n_rates), and its tasks.
 
-    Attributes
-    ----------
-    squares, total : ndarray of shape (n_stages, n_rates)
-        Sum of squared errors and sum of errors, in log speed.
-    tasks : ndarray of shape (n_stages,)
+    squares, total: (n_stages, n_rates) sum of squared errors and sum of errors, in log speed.
+    tasks: (n_stages,).
     """
 
     squares: Floats
@@ -82,10 +79,7 @@ class Errors(NamedTuple):
     def log_likelihood(self, noise: float) -> Floats:
         """Return the logarithm of the likelihood of each rate, but for a constant of the stage.
 
-        Parameters
-        ----------
-        noise : float
-            Standard deviation of log speeds within a stage.
+        noise: standard deviation of log speeds within a stage.
         """
         ratio = (noise / OFFSET) ** 2
         squares = self.squares - self.total**2 / (self.tasks + ratio)[:, None]
@@ -101,20 +95,12 @@ def errors_of(
 ) -> Errors:
     """Sum the errors ``log speed − min(own rate, log share)`` for every stage and own rate.
 
-    Parameters
-    ----------
-    log_speed : ndarray of shape (n_tasks,)
-    stage : ndarray of shape (n_tasks,), int64
-    n_stages : int
-    grid : Grid
-    log_share : ndarray of shape (n_tasks,), optional
-        By default nobody shares the device.
+    In O(n_tasks + n_stages · n_rates): tasks are counted by the first rate above their share, and
+    the counts are summed along the rates.
 
-    Returns
-    -------
-    Errors
-        In O(n_tasks + n_stages · n_rates): tasks are counted by the first rate above their share,
-        and the counts are summed along the rates.
+    log_speed: (n_tasks,).
+    stage: (n_tasks,).
+    log_share: (n_tasks,) by default nobody shares the device.
     """
     width = len(grid.rates) + 1
     if log_share is None:
@@ -144,12 +130,10 @@ def errors_of(
 class OwnRates(NamedTuple):
     """Probabilities of the own rates of stages in a device that is contended.
 
-    Attributes
-    ----------
-    shared : ndarray of shape (n_stages, n_rates)
-        Probability of each own rate of a stage whose tasks share the device.
-    free : ndarray of shape (n_stages, n_rates)
-        The same for a stage that the device does not limit; both together sum to 1.
+    shared: (n_stages, n_rates) probability of each own rate of a stage whose tasks share the
+        device.
+    free: (n_stages, n_rates) the same for a stage that the device does not limit; both together sum
+        to 1.
     """
 
     shared: Floats
@@ -159,14 +143,9 @@ class OwnRates(NamedTuple):
 def own_rates(shared: Errors, free: Errors, noise: float, prior: Floats) -> OwnRates:
     """Compute the probabilities of own rates.
 
-    Parameters
-    ----------
-    shared, free : Errors
-        With and without the fair share.
-    noise : float
-        Standard deviation of log speeds within a stage.
-    prior : ndarray of shape (n_rates,)
-        Probabilities before the data.
+    shared, free: with and without the fair share.
+    noise: standard deviation of log speeds within a stage.
+    prior: (n_rates,) probabilities before the data.
     """
     logs = np.stack(
         [

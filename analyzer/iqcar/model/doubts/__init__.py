@@ -1,1 +1,1 @@
-"""List reasons to doubt a diagnosis: lost events, estimated waits, incomplete recordings."""
+"""Lists reasons to doubt a diagnosis: lost events, estimated waits, incomplete recordings."""

@@ -1,4 +1,4 @@
-"""List reasons to doubt a diagnosis: damaged inputs, lost events, unknown and estimated waits."""
+"""Lists reasons to doubt a diagnosis: damaged inputs, lost events, unknown and estimated waits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from iqcar.tables import Tables, texts
 def find_doubts(tables: Tables, waits: pd.DataFrame) -> tuple[str, ...]:
     """List what limits the trust in a diagnosis.
 
-    Returns
-    -------
-    tuple of str
-        One sentence each, the gravest first; empty if there is nothing to doubt.
+    One sentence each, the gravest first; empty if there is nothing to doubt.
     """
     doubts = [*_input_doubts(tables), *_lost_task_ends(tables)]
     if len(tables.tasks):

@@ -1,4 +1,4 @@
-"""List gaps in the plugin's records: tasks without a record, unknown waits, load from outside."""
+"""Lists gaps in the plugin's records: tasks without a record, unknown waits, load from outside."""
 
 from __future__ import annotations
 
@@ -38,15 +38,9 @@ def has_record(tables: Tables) -> Flags:
 def record_doubts(tables: Tables, waits: pd.DataFrame) -> Iterator[str]:
     """List what is missing from the records of applications that ran with the plugin.
 
-    Parameters
-    ----------
-    tables : Tables
-    waits : DataFrame of WAITS
+    One sentence each; none if no task has a record.
 
-    Yields
-    ------
-    str
-        One sentence each; none if no task has a record.
+    waits: frame of WAITS.
     """
     if len(tables.task_records) == 0:
         return
@@ -96,16 +90,10 @@ def _sampler_doubts(tables: Tables, duration: Floats) -> Iterator[str]:
 def outside_doubts(tables: Tables) -> Iterator[str]:
     """List the hosts on which processes other than the executors used the processors.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``samples`` and ``hosts`` are used.
+    One sentence per sampled host where they used more than :data:`OUTSIDE_SHARE`: CPU waits that
+    those processes caused stay unattributed.
 
-    Yields
-    ------
-    str
-        One sentence per sampled host where they used more than :data:`OUTSIDE_SHARE`: CPU waits
-        that those processes caused stay unattributed.
+    tables: ``samples`` and ``hosts`` are used.
     """
     load = outside_load(tables)
     names = texts(tables.hosts, "host")

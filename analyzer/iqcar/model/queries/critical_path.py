@@ -1,4 +1,4 @@
-"""The stage DAG of each query: depth, and the critical path.
+"""Finds depth and critical path in the stage DAG of each query.
 
 The critical path is the chain of stages whose runtimes add up to the most (iQCAR §2.3). Within a
 job a chain follows the DAG's edges; from one job of the query to the next it follows time, since

@@ -1,4 +1,4 @@
-"""Group jobs into queries, and give each query a name and a fingerprint.
+"""Groups jobs into queries, and gives each query a name and a fingerprint.
 
 A query is the root SQL execution; else the Spark Connect operation; else the job group; else the
 job (``--query-by`` can ask for something coarser or finer). The fingerprint is equal for every
@@ -42,18 +42,11 @@ class _Key(NamedTuple):
 def identify(tables: Tables, query_by: QueryBy = QueryBy.SQL) -> Tables:
     """Group jobs into queries.
 
-    Parameters
-    ----------
-    tables : Tables
-        As read; any earlier grouping is replaced.
-    query_by : QueryBy
-        What counts as one query.
+    With ``query_by`` set, ``queries`` made and the ``query`` column of jobs, stages and tasks set.
+    Stages that belong to no known job become a query of their own per stage id.
 
-    Returns
-    -------
-    Tables
-        With ``query_by`` set, ``queries`` made and the ``query`` column of jobs, stages and tasks
-        set. Stages that belong to no known job become a query of their own per stage id.
+    tables: as read; any earlier grouping is replaced.
+    query_by: what counts as one query.
     """
     jobs, stages, tasks = tables.jobs, tables.stages, tables.tasks
     rows: dict[_Key, int] = {}

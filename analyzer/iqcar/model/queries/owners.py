@@ -1,4 +1,4 @@
-"""Find whom each query belongs to: a user, pool, session, application, or value of a property."""
+"""Finds whom each query belongs to: a user, pool, session, application, or value of a property."""
 
 from __future__ import annotations
 
@@ -37,26 +37,14 @@ def checked_grouping(by: str) -> str:
 def owners(tables: Tables, by: str) -> list[str]:
     """Name whom each query belongs to.
 
-    Parameters
-    ----------
-    tables : Tables
-        With identified queries.
-    by : str
-        ``user`` (of the Spark Connect or Thrift session, else of the application), ``pool``,
+    One per query. Nothing known is ``(no pool)``, a secret ``(redacted)``, a query whose jobs
+    belong to several ``(several pools)``. Raises UsageError if it is none of these.
+
+    tables: with identified queries.
+    by: ``user`` (of the Spark Connect or Thrift session, else of the application), ``pool``,
         ``session`` (of Spark Connect or the SQL Thrift server), ``application`` (its name), or a
         property such as ``spark.yarn.queue``: as the query's jobs set it, else its SQL session,
         else its application.
-
-    Returns
-    -------
-    list of str
-        One per query. Nothing known is ``(no pool)``, a secret ``(redacted)``, a query whose jobs
-        belong to several ``(several pools)``.
-
-    Raises
-    ------
-    UsageError
-        If it is none of these.
     """
     by = checked_grouping(by)
     told = _told_by_jobs(tables, by)

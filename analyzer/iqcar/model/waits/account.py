@@ -1,4 +1,4 @@
-"""The account that divides each task's duration into parts and waits, filled step by step."""
+"""Divides each task's duration into parts and waits, step by step."""
 
 from __future__ import annotations
 
@@ -29,15 +29,11 @@ UNATTRIBUTED = "unattributed_ms"
 class Account:
     """Parts of the duration, waits and their evidence for a set of tasks.
 
-    Attributes
-    ----------
-    duration : ndarray of shape (n_tasks,), ms
-    parts : dict of column name to ndarray of shape (n_tasks,), ms
-        Every column of ``ACCOUNT`` except ``unattributed_ms``.
-    waits : dict of Request to ndarray of shape (n_tasks,), ms
-        NaN where the wait is missing.
-    evidence : dict of Request to ndarray of shape (n_tasks,)
-        Codes of the evidence.
+    duration: (n_tasks,), ms.
+    parts: dict of column name to (n_tasks,), ms; every column of ``ACCOUNT`` except
+        ``unattributed_ms``.
+    waits: dict of Request to (n_tasks,), ms; NaN where the wait is missing.
+    evidence: dict of Request to (n_tasks,); codes of the evidence.
     """
 
     duration: Floats

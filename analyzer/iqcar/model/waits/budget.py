@@ -1,4 +1,4 @@
-"""A time budget per task, from which metrics that overlap are taken without counting twice."""
+"""Takes metrics that overlap from a time budget per task without counting twice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from iqcar.tables.arrays import Floats
 class Budget:
     """Time that is left of each task.
 
-    Parameters
-    ----------
-    total : ndarray of shape (n_tasks,), ms
+    total: (n_tasks,), ms.
     """
 
     def __init__(self, total: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Sum the waits of each query's tasks by resource, with the weakest evidence of each sum."""
+"""Sums the waits of each query's tasks by resource, with the weakest evidence of each sum."""
 
 from __future__ import annotations
 
@@ -36,16 +36,10 @@ them: where they were not measured, the estimated run-queue wait contains them."
 def sum_query_waits(tables: Tables, waits: pd.DataFrame) -> pd.DataFrame:
     """Sum each query's task waits by resource.
 
-    Parameters
-    ----------
-    tables : Tables
-        Their queries must be identified.
-    waits : DataFrame of WAITS
-        One row per row of ``tables.tasks``.
+    Frame of `QUERY_WAITS`, every query × every resource, queries in order.
 
-    Returns
-    -------
-    DataFrame of :data:`QUERY_WAITS`, every query × every resource, queries in order.
+    tables: their queries must be identified.
+    waits: frame of WAITS; one row per row of ``tables.tasks``.
     """
     n = len(tables.queries)
     query = tables.tasks["query"].to_numpy()

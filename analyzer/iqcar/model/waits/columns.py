@@ -1,4 +1,4 @@
-"""Columns of the table :data:`WAITS`, and the codes of evidence in it."""
+"""Declares the table :data:`WAITS`, and the codes of evidence in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute when each application lacked slots because others held the executors of its cluster.
+"""Computes when each application lacked slots because others held the executors of its cluster.
 
 An application lacks slots while it has more waiting tasks than free slots, its settings (and, where
 the plugin recorded them, its requests) allow it more executors, and the cluster has no room for
@@ -46,18 +46,11 @@ class Waiting(NamedTuple):
 class Shortage(NamedTuple):
     """Missing slots of one application, as steps from each time to the next.
 
-    Attributes
-    ----------
-    when : ndarray of shape (n_steps,), ms
-        Distinct times in order; the last step has no end and misses nothing.
-    missing : ndarray of shape (n_steps,), slots
-        Slots it lacked because other applications held them.
-    others : ndarray of shape (n_steps,), slots
-        Slots that other applications of the cluster held.
-    own : ndarray of shape (n_steps,), slots
-        Slots that it had.
-    measured : bool
-        Whether the plugin recorded how many executors it asked for.
+    when: (n_steps,), ms; distinct times in order; the last step has no end and misses nothing.
+    missing: (n_steps,), slots; slots it lacked because other applications held them.
+    others: (n_steps,), slots; slots that other applications of the cluster held.
+    own: (n_steps,), slots; slots that it had.
+    measured: whether the plugin recorded how many executors it asked for.
     """
 
     when: Floats
@@ -87,18 +80,12 @@ def find_shortages(
 ) -> dict[int, Shortage]:
     """Find the applications that lacked slots because others held them.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``applications``, ``executors``, ``executor_targets`` and the ``app`` of ``tasks`` are used.
-    asked, launch, finish : ndarray of shape (n_tasks,), ms
-        When each task started to wait, was launched and ended; a task with a time that is not
-        finite is left out.
+    By application row. Empty where no two applications share a cluster.
 
-    Returns
-    -------
-    dict of application row to Shortage
-        Empty where no two applications share a cluster.
+    tables: ``applications``, ``executors``, ``executor_targets`` and the ``app`` of ``tasks`` are
+        used.
+    asked, launch, finish: (n_tasks,), ms; when each task started to wait, was launched and ended; a
+        task with a time that is not finite is left out.
     """
     if len(tables.applications) < 2:
         return {}

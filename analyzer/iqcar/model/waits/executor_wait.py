@@ -1,4 +1,4 @@
-"""Divide the time before a task's launch: waits for its application's slots, and for executors.
+"""Divides the time before a task's launch: waits for its application's slots, and for executors.
 
 A task that waits behind others of its application would have waited less if the missing slots had
 been there: some of those ahead of it would have run in them at once, and the others would have gone
@@ -28,21 +28,15 @@ def executor_wait(
 ) -> tuple[Floats, Codes]:
     """Return the part of each task's wait for its launch that missing executors explain.
 
-    Parameters
-    ----------
-    tables : Tables
-    wait : ndarray of shape (n_tasks,), ms
-        From the submission of the stage, or the end of the attempt before, to the launch; NaN where
-        it is not known.
-    launch, finish : ndarray of shape (n_tasks,), ms
+    wait: (n_tasks,), ms; from the submission of the stage, or the end of the attempt before, to the
+        launch; NaN where it is not known.
+    launch, finish: (n_tasks,), ms.
 
     Returns
     -------
-    lost : ndarray of shape (n_tasks,), ms
-        From 0 to the wait; NaN where that is not known.
-    evidence : ndarray of shape (n_tasks,)
-        Codes of the evidence: measured where the plugin recorded how many executors the application
-        asked for, else estimated.
+    lost: (n_tasks,), ms; from 0 to the wait; NaN where that is not known.
+    evidence: (n_tasks,) codes of the evidence: measured where the plugin recorded how many
+        executors the application asked for, else estimated.
     """
     lost = np.where(np.isfinite(wait), 0.0, np.nan)
     evidence = np.where(np.isfinite(wait), ESTIMATED, MISSING).astype(np.int8)

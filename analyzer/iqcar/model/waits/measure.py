@@ -1,4 +1,4 @@
-"""Compute every task's waits and account: measured by the plugin, else from Spark's metrics."""
+"""Computes every task's waits and account: measured by the plugin, else from Spark's metrics."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ from iqcar.tables.arrays import Flags
 def measure_waits(tables: Tables) -> pd.DataFrame:
     """Derive every task's waits and account.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``tasks``, ``stages`` and ``task_records`` are used.
+    Frame of `WAITS`, one row per row of ``tables.tasks``.
 
-    Returns
-    -------
-    DataFrame of :data:`WAITS`, one row per row of ``tables.tasks``.
+    tables: ``tasks``, ``stages`` and ``task_records`` are used.
     """
     tasks = tables.tasks
     column = {name: tasks[name].to_numpy(np.float64) for name in NEEDED}

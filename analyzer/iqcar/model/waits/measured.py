@@ -1,4 +1,4 @@
-"""Compute the waits and accounts of the tasks that the plugin measured.
+"""Computes the waits and accounts of the tasks that the plugin measured.
 
 A record covers a task's own code, from just before it to the end of its last callback; the time
 around it (deserialising the task, serialising and fetching its result) comes from Spark's metrics.
@@ -25,20 +25,14 @@ _OTHER_WAIT = (WaitClass.DRIVER_RPC, WaitClass.PYTHON_WORKER, WaitClass.PYTHON_O
 def from_records(records: pd.DataFrame, column: dict[str, Floats], duration: Floats) -> Account:
     """Compute the account of tasks from the plugin's records.
 
-    Parameters
-    ----------
-    records : DataFrame of :data:`iqcar.tables.TASK_RECORDS`
-        One row per task of the other parameters.
-    column : dict of str to ndarray of shape (n_tasks,)
-        The columns of ``tasks`` in :data:`iqcar.model.waits.reported.NEEDED`.
-    duration : ndarray of shape (n_tasks,), ms
+    Without slot waits. Where the kernel does not report the run queue, its wait is missing, not
+    estimated. Where the sampler was off or had died, the waits for shuffle blocks and files come
+    from Spark's metrics, and the other waits are missing.
 
-    Returns
-    -------
-    Account
-        Without slot waits. Where the kernel does not report the run queue, its wait is missing, not
-        estimated. Where the sampler was off or had died, the waits for shuffle blocks and files
-        come from Spark's metrics, and the other waits are missing.
+    records: frame of `TASK_RECORDS`; one row per task of the other parameters.
+    column: dict of str to (n_tasks,); the columns of ``tasks`` in
+        :data:`iqcar.model.waits.reported.NEEDED`.
+    duration: (n_tasks,), ms.
     """
 
     def ms(name: str) -> Floats:

@@ -1,4 +1,4 @@
-"""Divide recorded tasks into phases: runs of intervals in which the same thing dominates.
+"""Divides recorded tasks into phases: runs of intervals in which the same thing dominates.
 
 A phase is named by the resource that took most of its time: reading, computing, fetching, writing,
 spilling, or waiting for anything else. Runs of like intervals of the plugin's profile are merged.
@@ -39,17 +39,11 @@ PHASES = TableSpec(
 def phases_of(tables: Tables, find_states: FindStates | None = None) -> pd.DataFrame:
     """Find the phases of all tasks that have a profile.
 
-    Parameters
-    ----------
-    tables : Tables
-        ``intervals`` and ``tasks`` are used.
-    find_states : callable, optional
-        Finds hidden states, each named by what dominates in it; by default neighbours in which the
-        same thing dominates are one phase.
+    Frame of `PHASES`.
 
-    Returns
-    -------
-    DataFrame of :data:`PHASES`
+    tables: ``intervals`` and ``tasks`` are used.
+    find_states: finds hidden states, each named by what dominates in it; by default neighbours in
+        which the same thing dominates are one phase.
     """
     intervals = tables.intervals
     task = intervals["task"].to_numpy(np.int64)

@@ -1,4 +1,4 @@
-"""Compute waits and accounts of tasks from Spark's own metrics; the CPU wait is estimated."""
+"""Computes waits and accounts of tasks from Spark's own metrics; the CPU wait is estimated."""
 
 from __future__ import annotations
 
@@ -34,20 +34,13 @@ NEEDED = (
 def from_metrics(column: dict[str, Floats], duration: Floats, python: Flags) -> Account:
     """Compute the account of tasks from Spark's metrics; the CPU wait is the rest of the run time.
 
-    Parameters
-    ----------
-    column : dict of str to ndarray of shape (n_tasks,)
-        The columns of ``tasks`` in :data:`NEEDED`.
-    duration : ndarray of shape (n_tasks,), ms
-    python : ndarray of shape (n_tasks,), bool
-        Whether the task feeds a Python worker. Such a task is off the CPU while the worker
-        computes. A plain log does not distinguish that work from waiting, so the CPU wait is
-        missing.
+    Without slot waits.
 
-    Returns
-    -------
-    Account
-        Without slot waits.
+    column: dict of str to (n_tasks,); the columns of ``tasks`` in :data:`NEEDED`.
+    duration: (n_tasks,), ms.
+    python: (n_tasks,) whether the task feeds a Python worker. Such a task is off the CPU while the
+        worker computes. A plain log does not distinguish that work from waiting, so the CPU wait is
+        missing.
     """
     account = Account.blank(duration)
     left = Budget(duration)

@@ -1,4 +1,4 @@
-"""Find the applications that got their executors from one cluster, and the slots each held."""
+"""Finds the applications that got their executors from one cluster, and the slots each held."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ _NAMED = ("spark://", "k8s://", "mesos://")
 class Offers(NamedTuple):
     """Slots of the executors that a cluster manager gave, one entry per executor.
 
-    Attributes
-    ----------
-    app : ndarray of shape (n_executors,)
-        Row of the application.
-    cores : ndarray of shape (n_executors,), slots
-    since, until : ndarray of shape (n_executors,), ms
-        Times between which the application held it; not beyond the application's end.
+    app: (n_executors,) row of the application.
+    cores: (n_executors,), slots.
+    since, until: (n_executors,), ms; times between which the application held it; not beyond the
+        application's end.
     """
 
     app: Ints
@@ -63,12 +60,8 @@ def clusters_of(tables: Tables) -> Ints:
 
     Applications of one standalone, Kubernetes or Mesos master share its cluster, and those of one
     YARN resource manager its. Where the log does not name the cluster, applications with executors
-    on the same host share one.
-
-    Returns
-    -------
-    ndarray of shape (n_applications,), int64
-        −1 for an application without executors of a cluster.
+    on the same host share one. Shape (n_applications,). −1 for an application without executors of
+    a cluster.
     """
     apps, executors = tables.applications, tables.executors
     group = _Groups()

@@ -1,4 +1,4 @@
-"""Compute each task's wait for a slot: from the submission of its attempt to its launch."""
+"""Computes each task's wait for a slot: from the submission of its attempt to its launch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ def slot_wait(tables: Tables, column: dict[str, Floats]) -> tuple[Floats, Codes]
 
     Returns
     -------
-    wait : ndarray of shape (n_tasks,), ms
-        NaN where it is missing.
-    evidence : ndarray of shape (n_tasks,)
-        Codes of the evidence; estimated where a stage's submission is its first launch, and for a
-        task that was not launched yet.
+    wait: (n_tasks,), ms; NaN where it is missing.
+    evidence: (n_tasks,) codes of the evidence; estimated where a stage's submission is its first
+        launch, and for a task that was not launched yet.
     """
     tasks, stages = tables.tasks, tables.stages
     stage = tasks["stage"].to_numpy()

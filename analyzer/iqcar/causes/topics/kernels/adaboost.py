@@ -1,4 +1,4 @@
-"""AdaBoost of stumps over binned metrics, and the effects it gives: compiled."""
+"""Computes effects by AdaBoost of stumps over binned metrics: compiled."""
 
 from __future__ import annotations
 
@@ -136,17 +136,13 @@ def _boost(
 def boosted_scores(codes: Any, bins: Any, treated: Any, skipped: Any, rounds: Any) -> Any:
     """Score of each task, Σ αᵢ hᵢ: half the log odds of being treated (algorithm 2).
 
-    Parameters
-    ----------
-    codes : (metrics, tasks) uint8, bin of every metric
-    bins : (metrics,) bins of each metric
-    treated : (tasks,) of −1 and 1
-    skipped : the metric that is the treatment
-    rounds : stumps at most
+    Shape (tasks,) scores.
 
-    Returns
-    -------
-    (tasks,) scores
+    codes: (metrics, tasks) uint8, bin of every metric.
+    bins: (metrics,) bins of each metric.
+    treated: (tasks,) of −1 and 1.
+    skipped: the metric that is the treatment.
+    rounds: stumps at most.
     """
     odds = np.empty(codes.shape[1])
     _boost(codes, _places(codes), bins, treated, skipped, rounds, odds)
@@ -184,16 +180,12 @@ def boosted_effects(
 ) -> Any:
     """Effect of every metric on the response with all others held, and its standard error.
 
-    Parameters
-    ----------
-    codes, bins : as of :func:`boosted_scores`
-    treated : (metrics, tasks) of −1 and 1; a row of one sign has no effect
-    response : (tasks,)
-    rounds, clip : stumps at most; smallest propensity
+    Shape (2, metrics) effects and standard errors.
 
-    Returns
-    -------
-    (2, metrics) effects and standard errors
+    codes, bins: as of :func:`boosted_scores`.
+    treated: (metrics, tasks) of −1 and 1; a row of one sign has no effect.
+    response: (tasks,).
+    rounds, clip: stumps at most; smallest propensity.
     """
     metrics, tasks = codes.shape
     found = np.zeros((2, metrics))

@@ -1,4 +1,4 @@
-"""The copula of a metric and latency, summed over a grid of exact ranks: compiled."""
+"""Sums the copula of a metric and latency over a grid of exact ranks: compiled."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 def rank_bins(values: Floats, most: int) -> tuple[Ints, Floats, Floats]:
     """Put values into bins of equal ranks; one bin per distinct value where there are few.
 
-    Parameters
-    ----------
-    values : (tasks,) finite numbers
-    most : bins at most, up to 256
+    values: (tasks,) finite numbers.
+    most: bins at most, up to 256.
 
     Returns
     -------
-    (tasks,) bin of each value, in rising order
-    (bins,) share of the values up to and in each bin: F(x) of its largest value
-    (bins,) share of the values in each bin
+    (tasks,) bin of each value, in rising order.
+    (bins,) share of the values up to and in each bin: F(x) of its largest value.
+    (bins,) share of the values in each bin.
     """
     ranks = Ranks.from_metrics(values[:, None])
     codes, counts, upto, inside = codes_by_rank(ranks.order, ranks.ordered, most)
@@ -101,16 +99,12 @@ def copula_distances(
 ) -> Any:
     """Distances of the copula of every metric with latency; 0 for a metric of one value.
 
-    Parameters
-    ----------
-    codes, counts, upto, inside : as :func:`iqcar.causes.topics.kernels.ranks.codes_by_rank` returns
-    them columns : (tasks,) bin of each task's latency
-    v, wv : share up to and in each of these bins, and in each
+    Shape (2, n_metrics). Mean of |C(u, v) − uv|, and L1 − L2 of the Fréchet–Hoeffding bounds (paper
+    §3.1).
 
-    Returns
-    -------
-    ndarray of shape (2, n_metrics)
-        Mean of |C(u, v) − uv|, and L1 − L2 of the Fréchet–Hoeffding bounds (paper §3.1).
+    codes, counts, upto, inside: as :func:`iqcar.causes.topics.kernels.ranks.codes_by_rank` returns.
+    them columns: (tasks,) bin of each task's latency.
+    v, wv: share up to and in each of these bins, and in each.
     """
     metrics, tasks = codes.shape
     found = np.zeros((2, metrics))

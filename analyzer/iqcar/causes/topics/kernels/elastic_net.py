@@ -1,6 +1,4 @@
-"""ElasticNet from second moments by active sets and coordinate descent: compiled, for thousands
-of small fits.
-"""
+"""Fits thousands of small ElasticNets to second moments by active sets: compiled."""
 
 from __future__ import annotations
 
@@ -54,12 +52,8 @@ def _solve(
 ) -> Any:
     """Go towards the best values of the coefficients that are not 0, until one of them is.
 
-    Their signs given, the best values are the solution of linear equations.
-
-    Returns
-    -------
-    bool
-        Whether none became 0: then `coef` are the best values of these coefficients.
+    Their signs given, the best values are the solution of linear equations. Whether none became 0:
+    then `coef` are the best values of these coefficients.
     """
     size = 0
     for j in range(len(coef)):
@@ -124,18 +118,14 @@ def _descend(
 def path_errors(grams: Any, crosses: Any, tests: Any, penalties: Any, ratio: Any) -> Any:
     """Squared error on each fold of a path of penalties, fitted on what is not in the fold.
 
-    Parameters
-    ----------
-    grams, crosses : (folds, metrics, metrics), (folds, metrics)
-        Second moments of the tasks outside each fold, centred there.
-    tests : (folds, metrics + 1, metrics + 1)
-        Second moments of the fold's metrics and latency (last) about the means outside it.
-    penalties : (penalties,) falling
-    ratio : share of the penalty that is lasso's
+    Shape (folds, penalties) mean squared errors.
 
-    Returns
-    -------
-    (folds, penalties) mean squared errors
+    grams, crosses: (folds, metrics, metrics), (folds, metrics) second moments of the tasks outside
+        each fold, centred there.
+    tests: (folds, metrics + 1, metrics + 1) second moments of the fold's metrics and latency (last)
+        about the means outside it.
+    penalties: (penalties,) falling.
+    ratio: share of the penalty that is lasso's.
     """
     folds, metrics = crosses.shape
     errors = np.empty((folds, len(penalties)))

@@ -1,4 +1,4 @@
-"""Expectation and maximisation of a topic model over documents of few words: compiled."""
+"""Fits a topic model to documents of few words by expectation and maximisation: compiled."""
 
 from __future__ import annotations
 
@@ -54,10 +54,8 @@ def fold_in(
 ) -> None:  # fmt: skip
     """Improve mixtures in place while topics stay as they are.
 
-    Parameters
-    ----------
-    starts, words, weights, topics, mixtures, sparse : as of :func:`sweeps`
-    most, tolerance : steps of each document at most; one that moves no share by more is the last
+    starts, words, weights, topics, mixtures, sparse: as of :func:`sweeps`.
+    most, tolerance: steps of each document at most; one that moves no share by more is the last.
     """
     share = np.empty(topics.shape[1])
     for d in range(len(mixtures)):
@@ -78,14 +76,12 @@ def sweeps(
 ) -> None:  # fmt: skip
     """Improve topics and mixtures in place, until no word of a topic moves any more.
 
-    Parameters
-    ----------
-    starts : (documents + 1,) first word of each document in the next two
-    words, weights : which words a document has, and their shares of it
-    topics : (words, topics) columns sum to 1
-    mixtures : (documents, topics) rows sum to 1
-    sparse : what the prior takes off each topic's share of a document
-    most, tolerance : sweeps at most; a sweep that moves every word by less is the last
+    starts: (documents + 1,) first word of each document in the next two.
+    words, weights: which words a document has, and their shares of it.
+    topics: (words, topics) columns sum to 1.
+    mixtures: (documents, topics) rows sum to 1.
+    sparse: what the prior takes off each topic's share of a document.
+    most, tolerance: sweeps at most; a sweep that moves every word by less is the last.
     """
     count = topics.shape[1]
     better = np.empty_like(topics)

@@ -1,4 +1,4 @@
-"""Sums of products of columns for many weightings of a job's tasks, in one visit: compiled."""
+"""Sums products of columns for many weightings of a job's tasks, in one visit: compiled."""
 
 from __future__ import annotations
 
@@ -38,14 +38,10 @@ def _products(row: Any, into: Any) -> None:
 def second_moments(values: Any, weights: Any) -> Any:
     """Weighted sums of products of columns, for many weightings at once.
 
-    Parameters
-    ----------
-    values : (tasks, columns)
-    weights : (weightings, tasks); many are 0 in folds and bootstrap replicates, and cost nothing
+    Shape (weightings, columns, columns).
 
-    Returns
-    -------
-    (weightings, columns, columns)
+    values: (tasks, columns).
+    weights: (weightings, tasks); many are 0 in folds and bootstrap replicates, and cost nothing.
     """
     tasks, columns = values.shape
     products = np.empty((AT_ONCE, columns * (columns + 1) // 2))
@@ -84,14 +80,12 @@ def second_moments(values: Any, weights: Any) -> Any:
 def covariances(moments: Any) -> Any:
     """Covariances of the metrics, and of metrics with latency.
 
-    Parameters
-    ----------
-    moments : (weightings, columns, columns) of a column of ones, metrics, and latency
+    moments: (weightings, columns, columns) of a column of ones, metrics, and latency.
 
     Returns
     -------
-    (weightings, metrics, metrics)
-    (weightings, metrics)
+    (weightings, metrics, metrics).
+    (weightings, metrics).
     """
     weightings, columns, _ = moments.shape
     metrics = columns - 2
@@ -112,13 +106,9 @@ def covariances(moments: Any) -> Any:
 def products_about(tests: Any, outside: Any) -> Any:
     """Mean products of metrics and latency in each fold about the means outside it.
 
-    Parameters
-    ----------
-    tests, outside : (folds, columns, columns) second moments of a fold, and of what is not in it
+    Shape (folds, columns − 1, columns − 1).
 
-    Returns
-    -------
-    (folds, columns − 1, columns − 1)
+    tests, outside: (folds, columns, columns) second moments of a fold, and of what is not in it.
     """
     folds, columns, _ = tests.shape
     found = np.empty((folds, columns - 1, columns - 1))

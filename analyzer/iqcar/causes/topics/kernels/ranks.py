@@ -1,4 +1,4 @@
-"""Sort every metric of a job once; compute its ranks, bins, medians and cuts."""
+"""Sorts every metric of a job once; computes its ranks, bins, medians and cuts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ LEAST_KNOWN = 0.5
 class Ranks:
     """A job's metrics, metric by metric, and their order.
 
-    Attributes
-    ----------
-    values : (metrics, tasks) finite
-    order : (metrics, tasks) tasks from the smallest value to the largest
-    ordered : (metrics, tasks) values in that order
+    values: (metrics, tasks) finite.
+    order: (metrics, tasks) tasks from the smallest value to the largest.
+    ordered: (metrics, tasks) values in that order.
     """
 
     values: Floats
@@ -34,10 +32,8 @@ class Ranks:
     def from_metrics(cls, metrics: Floats) -> Ranks:
         """Sort the metrics of a job, and fill in what is unknown.
 
-        Parameters
-        ----------
-        metrics : (tasks, metrics); NaN where unknown. What is unknown takes the median of the
-            job; a metric that most tasks lack is 0 for all: it cannot be a cause.
+        metrics: (tasks, metrics); NaN where unknown. What is unknown takes the median of the job; a
+            metric that most tasks lack is 0 for all: it cannot be a cause.
         """
         values = np.array(metrics.T, np.float64, order="C")
         order = np.argsort(values, axis=1)
@@ -84,17 +80,15 @@ def _fill(values: Any, order: Any, ordered: Any, least_known: Any) -> None:
 def codes_by_rank(order: Any, ordered: Any, most: Any) -> Any:
     """Put the tasks into bins of equal ranks; one bin per distinct value where there are few.
 
-    Parameters
-    ----------
-    order, ordered : (metrics, tasks) as of :class:`Ranks`
-    most : bins at most, up to 256
+    order, ordered: (metrics, tasks) as of `Ranks`.
+    most: bins at most, up to 256.
 
     Returns
     -------
-    (metrics, tasks) uint8, bin of each task, in rising order
-    (metrics,) how many bins there are
-    (metrics, most) share of the tasks up to and in each bin; 1 beyond the last
-    (metrics, most) share of the tasks in each bin; 0 beyond the last
+    (metrics, tasks) uint8, bin of each task, in rising order.
+    (metrics,) how many bins there are.
+    (metrics, most) share of the tasks up to and in each bin; 1 beyond the last.
+    (metrics, most) share of the tasks in each bin; 0 beyond the last.
     """
     metrics, tasks = ordered.shape
     codes = np.empty((metrics, tasks), np.uint8)
@@ -131,14 +125,10 @@ def codes_by_rank(order: Any, ordered: Any, most: Any) -> Any:
 def two_means_cuts(ordered: Any, least_side: Any) -> Any:
     """Largest value of the lower of two clusters of every metric, with the least spread inside.
 
-    Parameters
-    ----------
-    ordered : (metrics, tasks) rising
-    least_side : smallest share of the tasks in either cluster, where there is such a cut
+    Shape (metrics,) cuts.
 
-    Returns
-    -------
-    (metrics,) cuts
+    ordered: (metrics, tasks) rising.
+    least_side: smallest share of the tasks in either cluster, where there is such a cut.
     """
     metrics, tasks = ordered.shape
     cuts = np.empty(metrics)
@@ -183,11 +173,9 @@ def medians(ordered: Any) -> Any:
 def sides(values: Any, cuts: Any, at_median: Any) -> Any:
     """Which values are high, (metrics, tasks) of −1 and 1.
 
-    Parameters
-    ----------
-    values : (metrics, tasks)
-    cuts : (metrics,) a value above is high
-    at_median : whether a value at the cut is high, too, where none is above it
+    values: (metrics, tasks).
+    cuts: (metrics,) a value above is high.
+    at_median: whether a value at the cut is high, too, where none is above it.
     """
     metrics, tasks = values.shape
     high = np.empty((metrics, tasks))
@@ -206,16 +194,12 @@ def sides(values: Any, cuts: Any, at_median: Any) -> Any:
 def standard_rows(values: Any, ordered: Any, outermost: Any, few_levels: Any) -> Any:
     """Metrics with mean 0 and standard deviation 1, the outermost readings cut off.
 
-    Parameters
-    ----------
-    values, ordered : (metrics, tasks) as of :class:`Ranks`
-    outermost : share of the readings at either end, at least one, that count as the next one
-        inside; 0 leaves them as they are
-    few_levels : metrics of fewer values are left as they are
+    Shape (metrics, tasks) zeros for a metric of one value.
 
-    Returns
-    -------
-    (metrics, tasks) zeros for a metric of one value
+    values, ordered: (metrics, tasks) as of `Ranks`.
+    outermost: share of the readings at either end, at least one, that count as the next one inside;
+        0 leaves them as they are.
+    few_levels: metrics of fewer values are left as they are.
     """
     metrics, tasks = values.shape
     found = np.zeros((metrics, tasks))

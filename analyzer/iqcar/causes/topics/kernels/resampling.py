@@ -1,4 +1,4 @@
-"""Draw folds and bootstrap replicates as counts of each of a job's tasks."""
+"""Draws folds and bootstrap replicates as counts of each of a job's tasks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,9 @@ MOST_SIZES = 512
 def folds_and_draws(tasks: int, folds: int, replicates: int, seed: int) -> Counts:
     """How often each task counts in each fold and in each replicate.
 
-    Parameters
-    ----------
-    tasks, folds, replicates : int
-    seed : int
-        The same for all jobs: those of as many tasks get the same draws.
+    Shape (folds + replicates, tasks) read-only.
 
-    Returns
-    -------
-    (folds + replicates, tasks) read-only
+    seed: the same for all jobs: those of as many tasks get the same draws.
     """
     draw = _kept if tasks <= MOST_TASKS else _drawn
     return draw(tasks, folds, replicates, seed)

@@ -1,4 +1,4 @@
-"""Deviations of a job's stragglers, and which topics explain them: compiled."""
+"""Computes deviations of a job's stragglers, and which topics explain them: compiled."""
 
 from __future__ import annotations
 
@@ -55,16 +55,14 @@ def _spread(ordered: Any) -> float:
 def deviate(values: Floats, slow: Flags, farthest: float) -> tuple[Floats32, Floats32]:
     """Deviations of stragglers from the normal tasks' median, and products of those of the normal.
 
-    Parameters
-    ----------
-    values : (metrics, tasks) finite
-    slow : (tasks,) which are stragglers
-    farthest : standard deviations at which a deviation is cut off
+    values: (metrics, tasks) finite.
+    slow: (tasks,) which are stragglers.
+    farthest: standard deviations at which a deviation is cut off.
 
     Returns
     -------
-    (stragglers, metrics) float32
-    (metrics, metrics) float32, mean products of the normal tasks' deviations; about 1 with itself
+    (stragglers, metrics) float32.
+    (metrics, metrics) float32, mean products of the normal tasks' deviations; about 1 with itself.
     """
     stragglers, rest = _deviations(values, slow, farthest)
     # Not in compiled code: there Numba multiplies matrices with SciPy, which is not needed else.
@@ -141,19 +139,14 @@ def explain(
     """How surely each straggler has each topic, where all of them are explained best.
 
     A straggler with a topic has that topic's keywords, weighed and in normal tasks' standard
-    deviations, moved by `shift`; one with no topic is as normal tasks are.
+    deviations, moved by `shift`; one with no topic is as normal tasks are. Shape (stragglers,
+    topics) responsibility of each topic; what a row lacks to 1 is that of none.
 
-    Parameters
-    ----------
-    stragglers, normal : as of :func:`deviate`
-    keywords : (topics, metrics) weight of each metric, negative where it is lowered
-    prior : (topics,) stragglers that every topic is given beforehand; 0 excludes it
-    none : stragglers that no topic is given beforehand
-    shift : standard deviations
-
-    Returns
-    -------
-    (stragglers, topics) responsibility of each topic; what a row lacks to 1 is that of none
+    stragglers, normal: as of :func:`deviate`.
+    keywords: (topics, metrics) weight of each metric, negative where it is lowered.
+    prior: (topics,) stragglers that every topic is given beforehand; 0 excludes it.
+    none: stragglers that no topic is given beforehand.
+    shift: standard deviations.
     """
     many, topics = len(stragglers), len(keywords)
     likelier = _evidence(stragglers, normal, keywords, shift)
