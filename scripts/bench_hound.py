@@ -27,9 +27,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.causes.topics import Jobs, TopicSettings
 from iqcar.causes.topics.analyse_job import profiles_of_job
-from iqcar.causes.topics.job_workers import processors
+from iqcar.causes.topics.build_topics import processors
+from iqcar.causes.topics.jobs import Jobs
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
 from iqcar.lab.traces.trace_stream import TraceStream
 from iqcar.lab.traces.trace_topic_search import find_topics_in_trace

@@ -20,8 +20,9 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from iqcar.causes.stragglers import build_features, explain
-from iqcar.model.waits import measure_waits
+from iqcar.causes.stragglers.features import build_features
+from iqcar.causes.stragglers.find_stragglers import explain
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import APPLICATIONS, EXECUTORS, HOSTS, SAMPLES, STAGES, TASKS, Tables
 from tests.support.random_tables import EPOCH_MS, frame
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from iqcar.causes.topics import Topics
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.causes.wasted.wasted_work import WastedWork
 from iqcar.enums import ImpactModel, QueryBy, Resource, SourceUsage
 from iqcar.errors import IqcarError, UsageError
@@ -28,7 +28,8 @@ from iqcar.tables.arrays import Floats
 if TYPE_CHECKING:
     from iqcar.causes.blame.attribute import Blame
     from iqcar.causes.graph.iqc_graph import IQCGraph
-    from iqcar.causes.stragglers import Stragglers, TaskFeatures
+    from iqcar.causes.stragglers.features import TaskFeatures
+    from iqcar.causes.stragglers.straggler_result import Stragglers
 
 
 Progress = Callable[[int, int], None]

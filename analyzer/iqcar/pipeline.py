@@ -16,14 +16,11 @@ import numpy as np
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
-from iqcar.causes.stragglers import (
-    Stragglers,
-    StragglerSettings,
-    TaskFeatures,
-    build_features,
-    find_stragglers,
-)
-from iqcar.causes.topics import Topics, TopicSettings
+from iqcar.causes.stragglers.features import TaskFeatures, build_features
+from iqcar.causes.stragglers.find_stragglers import find_stragglers
+from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.causes.wasted.wasted_work import find_wasted_work
 from iqcar.diagnosis import Diagnosis, Settings, find_query
 from iqcar.enums import ImpactModel, QueryBy, Request, SourceUsage
@@ -31,12 +28,12 @@ from iqcar.logs import ReadProgress, join_samples, read_logs
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.leave_out import without_faulty
 from iqcar.model.demand.device import Device
-from iqcar.model.doubts.diagnosis_doubts import find_doubts
+from iqcar.model.doubts import find_doubts
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
 from iqcar.model.queries.owners import checked_grouping
-from iqcar.model.waits import measure_waits
 from iqcar.model.waits.by_query import sum_query_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.replay.proposals import Proposals, WantedRules, propose_and_predict
 from iqcar.rules import RulesFile
 from iqcar.rules.vocabulary.topics import topic_name
@@ -139,9 +136,9 @@ def _topics(
     progress: Callable[[int, int], None] | None = None,
 ) -> Topics:
     # Only here: nobody waits for numba who has not asked for topics.
-    from iqcar.causes.topics import TopicSettings, find_topics
-    from iqcar.causes.topics.blame_of_topics import blamed_for
-    from iqcar.causes.topics.topic_of_straggler import straggler_topics
+    from iqcar.causes.topics.build_topics import find_topics
+    from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
+    from iqcar.causes.topics.topic_result import TopicSettings
 
     found = find_topics(features, settings or TopicSettings(), progress)
     named = [topic_name(found.words_of(topic), names) for topic in range(len(found.topics))]

@@ -14,10 +14,10 @@ from bigroots_scoring import Flags, Injected, begun, could_delay, overlaps, trut
 from numpy.typing import NDArray
 
 import iqcar
-from iqcar.causes.stragglers import build_features
+from iqcar.causes.stragglers.features import build_features
 from iqcar.lab.inject.injection_log import read_log
 from iqcar.lab.inject.run_plan import LEAD_S
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 
 Floats = NDArray[np.float64]
 READING = "scan"

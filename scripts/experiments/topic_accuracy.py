@@ -17,7 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iqcar.causes.topics import TopicSettings, find_topics
+from iqcar.causes.topics.build_topics import find_topics
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
 from tests.support.hound_traces import plant
 from tests.support.topic_truth import nearness

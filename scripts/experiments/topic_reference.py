@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iqcar.causes.topics import TopicSettings
 from iqcar.causes.topics.jobs import Jobs
+from iqcar.causes.topics.topic_result import TopicSettings
 from tests.support import reference_hound
 from tests.support.hound_traces import plant
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import iqcar
-from iqcar.causes.topics import Topics
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.pipeline import stragglers_of, topics_of
 from iqcar.rules import advise
 from iqcar.rules.vocabulary.topics import TopicName, topic_name

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from iqcar.causes.stragglers import (
-    FEATURES,
-    STRAGGLER_CAUSES,
-    STRAGGLER_SOURCES,
-    STRAGGLERS,
-)
-from iqcar.causes.topics import (
+from iqcar.causes.stragglers.feature_list import FEATURES
+from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
+from iqcar.causes.topics.topic_result import (
     MIXTURES,
     STRAGGLER_TOPICS,
     TOPIC_JOBS,
@@ -17,8 +13,7 @@ from iqcar.causes.topics import (
     TOPICS,
     VALIDATION,
 )
-from iqcar.causes.wasted.waste_causes import WASTED_TASKS
-from iqcar.causes.wasted.wasted_work import WASTED_WORK
+from iqcar.causes.wasted.wasted_work import WASTED_TASKS, WASTED_WORK
 from iqcar.comparison.comparison_tables import COMPARISON_TABLES
 from iqcar.comparison.structures import STRUCTURES
 from iqcar.comparison.variation import VARIATION
@@ -46,9 +41,9 @@ from iqcar.enums import (
 )
 from iqcar.history.stored_tables import STORED
 from iqcar.lab.inject.anomalies import Anomaly, Pattern
-from iqcar.model.demand.demand_tables import CAPACITIES, OWN_RATES
-from iqcar.model.waits import WAITS
+from iqcar.model.demand.estimate import CAPACITIES, OWN_RATES
 from iqcar.model.waits.by_query import QUERY_WAITS
+from iqcar.model.waits.columns import WAITS
 from iqcar.model.waits.phases import PHASES
 from iqcar.papers.spectroscope.as_printed import PRINTED_FINDINGS
 from iqcar.tables import SPECS, TableSpec

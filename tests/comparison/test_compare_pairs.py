@@ -13,7 +13,7 @@ import iqcar
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
 from iqcar.comparison.comparison import Comparison
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from tests.support.compare_pairs import Pair, pair_of
 from tests.support.compare_printed import found_as_printed
 from tests.support.compare_scores import Found, found_by, right_cause, right_kind

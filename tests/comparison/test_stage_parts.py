@@ -11,7 +11,7 @@ from iqcar.comparison.runs import runs_of_queries
 from iqcar.comparison.stage_parts import stage_parts
 from iqcar.enums import RunBy
 from iqcar.model.queries.identify import identify
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 

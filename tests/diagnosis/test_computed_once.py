@@ -15,10 +15,10 @@ import iqcar
 from iqcar.apps.cli.main import main
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph import views
-from iqcar.causes.stragglers import build_features
+from iqcar.causes.stragglers.features import build_features
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from tests.support.crowded_log import crowded_log
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.topics import Jobs, Tally
+from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.fleet import send_code, transport
 from iqcar.fleet.faults import FaultsError
 from iqcar.fleet.job_batches import bundles

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import iqcar as package
-from iqcar.causes.stragglers.straggler_counts import by_cause
+from iqcar.causes.stragglers.straggler_result import by_cause
 from iqcar.errors import IqcarError, UsageError
 from iqcar.history import add, open_store, top, trend, who
 from iqcar.history.add_logs import diagnosed_rows

@@ -12,7 +12,7 @@ from iqcar.enums import Request
 from iqcar.logs import read_logs
 from iqcar.logs.events.wait_metrics import EVERY, Wait, find_waits
 from iqcar.logs.tasks.task_lines import TaskDecoder
-from iqcar.model.waits import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
+from iqcar.model.waits.columns import ESTIMATED, MISSING, REPORTED, evidence_column, wait_column
 from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.synthetic_log import SyntheticLog, node, sql_update, stage_info, task_metrics

@@ -10,7 +10,7 @@ import pandas as pd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import STRAGGLERS
+from iqcar.causes.stragglers.straggler_result import STRAGGLERS
 from iqcar.rules.straggler_delays import LEAST_PART_MS, kind_parts
 from iqcar.rules.vocabulary.advice_kinds import advice_kinds
 from tests.causes.stragglers.test_straggler_blame import rows

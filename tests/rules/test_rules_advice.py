@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import iqcar as package
 from iqcar.causes.graph.iqc_graph import build_graph
-from iqcar.causes.stragglers import (
+from iqcar.causes.stragglers.straggler_result import (
     STRAGGLER_CAUSES,
     STRAGGLER_SOURCES,
     STRAGGLERS,
     Stragglers,
-    StragglerSettings,
 )
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.comparison.check_rules import check_rules
 from iqcar.errors import IqcarError
 from iqcar.pipeline import diagnose, stragglers_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iqcar
-from iqcar.causes.stragglers import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
+from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLER_SOURCES, STRAGGLERS
 from iqcar.pipeline import diagnose, stragglers_of
 from iqcar.rules import load_rules
 from iqcar.rules.slow_hosts import LEAST_TASKS, host_ratios, slow_hosts

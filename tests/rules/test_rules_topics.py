@@ -8,7 +8,7 @@ import pytest
 
 import iqcar as package
 from iqcar.causes.graph.iqc_graph import build_graph
-from iqcar.causes.topics import (
+from iqcar.causes.topics.topic_result import (
     MIXTURES,
     STRAGGLER_TOPICS,
     TOPIC_JOBS,

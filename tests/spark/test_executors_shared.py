@@ -14,7 +14,7 @@ import pytest
 
 import iqcar
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.waits import MEASURED
+from iqcar.model.waits.columns import MEASURED
 from tests.support.golden import recorded
 from tests.support.listener_spark import (
     APP_TIMEOUT_S,

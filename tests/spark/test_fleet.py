@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from iqcar.causes.topics import TopicSettings, find_topics
+from iqcar.causes.topics.build_topics import find_topics
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet import (
     packing,

@@ -10,7 +10,7 @@ import pytest
 import iqcar
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.waits import IN_TASK_REQUESTS, MEASURED, evidence_column, wait_column
+from iqcar.model.waits.columns import IN_TASK_REQUESTS, MEASURED, evidence_column, wait_column
 from iqcar.tables import texts
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import iqcar
-from iqcar.causes.stragglers import Stragglers, StragglerSettings
+from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.pipeline import stragglers_of
 from tests.support import SUPPORT
 from tests.support.golden import recorded_app

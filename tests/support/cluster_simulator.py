@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import Request
-from iqcar.model.waits import ESTIMATED, evidence_column
+from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,

@@ -19,7 +19,6 @@ import iqcar.apps.cli.reading
 import iqcar.apps.cli.writing
 import iqcar.apps.serve.server
 import iqcar.causes.topics.build_topics
-import iqcar.causes.topics.job_workers
 import iqcar.comparison.compare_sets
 import iqcar.comparison.restrict
 import iqcar.history.ask_store

@@ -17,7 +17,7 @@ from iqcar.enums import QueryBy, Request
 from iqcar.logs.merge import merge
 from iqcar.model.queries.critical_path import add_critical_path
 from iqcar.model.queries.identify import identify
-from iqcar.model.waits import wait_column
+from iqcar.model.waits.columns import wait_column
 from iqcar.tables import APPLICATIONS, CONF, JOBS, SQL_EXECUTIONS, STAGE_PARENTS, Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.planted_changes import CHANGES, Job, Plant, Step, Workload, nightly

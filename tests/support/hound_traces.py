@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers import TaskFeatures
 from iqcar.causes.stragglers.feature_list import Feature
+from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.labels import Labels
 from iqcar.enums import FeatureKind
 

@@ -15,7 +15,7 @@ from iqcar.live.apply_rules import Applied, RuleApplier
 from iqcar.live.predicted_rules import predicted_rules
 from iqcar.live.rule_loop import Action, Limits
 from iqcar.live.rule_writer import RuleWriter
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.rules import PoolPlan, load_rules_file, propose
 from iqcar.tables import Tables
 from tests.support.naive_replay import ExecutorPlan, JobPlan, Problem, QueryPlan, StagePlan

@@ -19,7 +19,7 @@ from iqcar.causes.blame.loads import CORES, SPEEDS
 from iqcar.enums import REQUESTS, Domain, Request, SourceUsage
 from iqcar.model.demand.contention import ENOUGH_BYTES, ENOUGH_MS, NEGLIGIBLE
 from iqcar.model.demand.device import Device
-from iqcar.model.waits import ESTIMATED
+from iqcar.model.waits.columns import ESTIMATED
 from iqcar.tables import Tables
 from tests.support import naive_demand
 from tests.support.naive_pieces import NaivePieces, known

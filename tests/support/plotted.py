@@ -30,7 +30,9 @@ def diagnosis_of(made: RandomInput, critical_path: bool = False) -> Diagnosis:
     """Diagnose random tables whose waits are random, too."""
     from iqcar.causes.blame.attribute import attribute
     from iqcar.causes.graph.iqc_graph import build_graph
-    from iqcar.causes.stragglers import StragglerSettings, build_features, find_stragglers
+    from iqcar.causes.stragglers.features import build_features
+    from iqcar.causes.stragglers.find_stragglers import find_stragglers
+    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
     from iqcar.causes.wasted.wasted_work import find_wasted_work
     from iqcar.diagnosis import Settings
     from iqcar.model.waits.by_query import sum_query_waits

@@ -17,7 +17,7 @@ import pandas as pd
 from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import QUERY, REST
 from iqcar.enums import Request
-from iqcar.model.waits import wait_column
+from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
 from tests.support.cluster_simulator import Simulation
 from tests.support.simulated_work import Cluster, QueryPlan, StagePlan

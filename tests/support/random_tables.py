@@ -12,7 +12,7 @@ from iqcar.causes.blame.ratp import BYTES_REQUESTS
 from iqcar.enums import REQUESTS, Request
 from iqcar.model.demand.device import AT_MOST, Device
 from iqcar.model.demand.own_rates import Grid
-from iqcar.model.waits import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
+from iqcar.model.waits.columns import ESTIMATED, MEASURED, MISSING, WAITS, evidence_column
 from iqcar.tables import (
     APPLICATIONS,
     EXECUTORS,

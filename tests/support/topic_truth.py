@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import mixture_matrix
+from iqcar.causes.topics.topic_result import Topics
 from tests.support.hound_traces import METRICS, Planted, cause_of_words, words_of_cause
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iqcar.model.waits import IN_TASK_REQUESTS
+from iqcar.model.waits.columns import IN_TASK_REQUESTS
 from iqcar.tables import TableSpec
 from iqcar.tables.declarations import declare
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from iqcar.comparison.compared_rows import ComparedRows
 from iqcar.enums import Request
-from iqcar.model.waits import launch_wait, wait_column
+from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero
 
 ENOUGH_TASKS = 50_000

@@ -17,7 +17,7 @@ from iqcar.comparison.side_facts import SideFacts, side_facts
 from iqcar.comparison.stage_graph_key import StageGraph, graph_keys, number_alike, stage_graph
 from iqcar.comparison.stage_parts import python_cpu, stage_parts
 from iqcar.enums import RunBy
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, TableSpec, recurring_queries, texts
 from iqcar.tables.arrays import Flags, Floats, Ints, known_or_zero, share_of, sum_by
 from iqcar.tables.declarations import declare

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from iqcar.comparison.match import Matched
 from iqcar.enums import EVIDENCES
-from iqcar.model.waits import (
+from iqcar.model.waits.columns import (
     IN_TASK_REQUESTS,
     MEASURED,
     MISSING,

@@ -15,7 +15,7 @@ import pandas as pd
 from iqcar.comparison.blame_change import LEAST_GROWTH
 from iqcar.comparison.compared_rows import ComparedRows
 from iqcar.enums import Resource
-from iqcar.model.waits import IN_TASK_REQUESTS, wait_column
+from iqcar.model.waits.columns import IN_TASK_REQUESTS, wait_column
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, Ints, known_or_zero, positive_or_zero, sum_by
 

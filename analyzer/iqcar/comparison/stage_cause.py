@@ -17,7 +17,7 @@ from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.settings_difference import Symptom
 from iqcar.comparison.side_means import SideMeans
 from iqcar.enums import REQUESTS, BlameKind, ChangeKind, Resource
-from iqcar.model.waits import wait_column
+from iqcar.model.waits.columns import wait_column
 
 if TYPE_CHECKING:
     from iqcar.comparison.shared_cause import SharedCause

@@ -14,7 +14,7 @@ from iqcar.comparison.comparison_tables import PART_NAMES
 from iqcar.comparison.query_path import stage_times
 from iqcar.comparison.recorded_parts import TASK_PARTS
 from iqcar.enums import Request
-from iqcar.model.waits import wait_column
+from iqcar.model.waits.columns import wait_column
 from iqcar.tables import Tables
 from iqcar.tables.arrays import (
     Floats,

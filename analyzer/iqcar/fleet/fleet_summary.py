@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.straggler_counts import by_cause
+from iqcar.causes.stragglers.straggler_result import by_cause
 from iqcar.diagnosis import Diagnosis, Settings
 from iqcar.fleet.fleet_diagnosis import diagnose_on_spark
 from iqcar.fleet.shared_times import MOST_TASKS

@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iqcar.causes.stragglers import FEATURE_LIST
-from iqcar.causes.stragglers.clock_offsets import clock_doubts
-from iqcar.causes.stragglers.host_features import sample_doubts
+from iqcar.causes.stragglers.feature_list import FEATURE_LIST
+from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
 from iqcar.causes.stragglers.labels import labels_of
-from iqcar.causes.topics import (
-    JobLook,
-    Tally,
-    Topics,
-    TopicSettings,
-    metric_names,
-    share_kept,
-    topics_from,
-)
+from iqcar.causes.topics.analyse_job import JobLook
+from iqcar.causes.topics.build_topics import topics_from
+from iqcar.causes.topics.jobs import Tally, metric_names
+from iqcar.causes.topics.keyword_evidence import share_kept
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import QueryBy
 from iqcar.fleet import steps
 from iqcar.fleet.faults import FaultsError

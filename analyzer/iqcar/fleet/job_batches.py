@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from iqcar.causes.topics import Jobs
+from iqcar.causes.topics.jobs import Jobs
 
 BUNDLE_TASKS = 20_000
 """Tasks of one bundle of jobs: base learners take some tenths of a second for them."""

@@ -14,8 +14,7 @@ import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
 from iqcar.causes.blame.ratp import TaskColumns
-from iqcar.causes.blame.schedule import Agenda
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.task_intervals import Agenda, Pieces
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.contention import ENOUGH_BYTES, usable
 from iqcar.model.demand.device import Device

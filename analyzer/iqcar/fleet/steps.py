@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import attribute
-from iqcar.causes.stragglers import StragglerSettings, build_features
-from iqcar.causes.stragglers.clock_offsets import clock_offsets
-from iqcar.causes.stragglers.host_features import untold_tasks
-from iqcar.causes.topics import Job, JobLook, Jobs, Tally, Topics, TopicSettings, look_at_job
-from iqcar.causes.topics.blame_of_topics import blamed_for
-from iqcar.causes.topics.topic_of_straggler import straggler_topics
+from iqcar.causes.stragglers.features import build_features
+from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.topics.analyse_job import JobLook, look_at_job
+from iqcar.causes.topics.jobs import Job, Jobs, Tally
+from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import QueryBy
 from iqcar.fleet.faults import faults_of
 from iqcar.fleet.job_batches import bundles
@@ -28,7 +29,7 @@ from iqcar.logs.ingest import ingest
 from iqcar.logs.leave_out import leave_out
 from iqcar.logs.merge import Columns, columns_of, merge_columns, row_count
 from iqcar.model.queries.identify import identify
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics import Topics
-from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES
+from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES, Topics
 from iqcar.enums import QueryBy
 from iqcar.fleet.shared_hosts import shared_devices
 from iqcar.fleet.steps import LOADS, SOURCES, Asked

@@ -9,8 +9,8 @@ import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph.iqc_graph import IQCGraph
-from iqcar.causes.stragglers import Stragglers
-from iqcar.causes.topics import Topics
+from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.replay import Expected
 from iqcar.replay.rule_effect.effect import Prediction, predict
 from iqcar.replay.rule_effect.second_round import EarlierRound, add_to, look_back, rules_doubt

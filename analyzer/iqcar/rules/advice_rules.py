@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers import Stragglers
 from iqcar.causes.stragglers.blame_of_causes import RESOURCE_OF
 from iqcar.causes.stragglers.feature_list import MEMORY
+from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import Resource
 from iqcar.rules.recorded_setup import sure_slots
 from iqcar.rules.rule import QueryType, Rule, RuleType

@@ -19,7 +19,7 @@ from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from iqcar.causes.stragglers import Stragglers
+    from iqcar.causes.stragglers.straggler_result import Stragglers
 
 LEAST_TASKS = 3
 """Tasks of a stage on the host, and elsewhere, from which on their medians say something."""

@@ -16,7 +16,7 @@ from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, sum_by
 
 if TYPE_CHECKING:
-    from iqcar.causes.stragglers import Stragglers
+    from iqcar.causes.stragglers.straggler_result import Stragglers
     from iqcar.rules.vocabulary.advice_kinds import AdviceKind
 
 LEAST_PART_MS = 100.0

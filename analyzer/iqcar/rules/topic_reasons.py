@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics import Topics
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.enums import BlameKind, Resource
 from iqcar.rules.rule import QueryType, Rule
 from iqcar.rules.vocabulary.topics import topic_name

@@ -15,7 +15,7 @@ from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES,
 from iqcar.causes.blame.demand_weights import STAGE_LOSSES, elapsed_shares, stage_losses
 from iqcar.causes.blame.ratp import ROUNDING
 from iqcar.enums import REQUESTS, Request, SourceUsage
-from iqcar.model.waits import WAITS
+from iqcar.model.waits.columns import WAITS
 from iqcar.tables import Tables
 from tests.support.examples import examples
 from tests.support.naive_blame import naive_blame

@@ -17,7 +17,7 @@ from iqcar.causes.blame.attribute import Blame, attribute
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
 from iqcar.causes.blame.ratp import TaskColumns
 from iqcar.enums import REQUESTS, Request, SourceUsage
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.examples import examples
 from tests.support.shared_cluster_logs import (

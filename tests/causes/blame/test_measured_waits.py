@@ -9,7 +9,7 @@ import pytest
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import QUERY
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import read
 from tests.support.fleet_logs import fleet_log
 

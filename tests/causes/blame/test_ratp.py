@@ -7,9 +7,8 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.blame.blame_tables import KNOWN, QUERY, UNATTRIBUTED
-from iqcar.causes.blame.ratp import Loss, TaskColumns, data_processed, measure_loss
+from iqcar.causes.blame.ratp import Loss, TaskColumns, best_seen, data_processed, measure_loss
 from iqcar.enums import Request, SourceUsage
-from iqcar.model.demand.capacity import best_seen
 from iqcar.model.demand.contention import Contention
 from tests.support.hand_cluster import cluster, parts
 from tests.support.random_tables import EPOCH_MS

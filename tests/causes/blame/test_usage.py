@@ -15,7 +15,7 @@ from iqcar.causes.blame.source_usage import most_explicable, used_share
 from iqcar.enums import REQUESTS, Request, SourceUsage
 from iqcar.model.demand.contention import Contention, StageRates
 from iqcar.model.demand.estimate import Demand
-from iqcar.model.waits import ESTIMATED, MEASURED
+from iqcar.model.waits.columns import ESTIMATED, MEASURED
 from tests.support.hand_cluster import cluster, known_device, parts
 from tests.support.tiny_tables import tiny_tables
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import StragglerSettings, explain
 from iqcar.causes.stragglers.bigroots import find_marks
+from iqcar.causes.stragglers.find_stragglers import explain
 from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.errors import UsageError
 from tests.support.naive_bigroots import NaiveTask, pearson, root_causes, stragglers
 from tests.support.pearson_baseline import PccSettings, correlation, pcc_marks

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import build_features
-from iqcar.model.waits import measure_waits
+from iqcar.causes.stragglers.features import build_features
+from iqcar.model.waits.measure import measure_waits
 from tests.conftest import REPO
 from tests.support.straggler_truth import simulate
 

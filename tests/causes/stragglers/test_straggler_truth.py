@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from iqcar.causes.stragglers import StragglerSettings, TaskFeatures, build_features
 from iqcar.causes.stragglers.bigroots import cause_names, find_marks
 from iqcar.causes.stragglers.cause_evidence import Marks
+from iqcar.causes.stragglers.features import TaskFeatures, build_features
 from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence
-from iqcar.model.waits import measure_waits
+from iqcar.model.waits.measure import measure_waits
 from tests.support.pearson_baseline import PccSettings, pcc_marks
 from tests.support.straggler_truth import Truth, simulate
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from iqcar.causes.stragglers import FEATURE_LIST, StragglerSettings
-from iqcar.causes.stragglers.feature_list import SLOW_HOST
-from iqcar.causes.stragglers.straggler_counts import by_cause, by_group
+from iqcar.causes.stragglers.feature_list import FEATURE_LIST, SLOW_HOST
+from iqcar.causes.stragglers.straggler_result import by_cause, by_group
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.pipeline import stragglers_of
 from iqcar.rules.vocabulary.stragglers import straggler_cause, straggler_causes
 from iqcar.show.json.analyze import result_schema, stragglers_to_json

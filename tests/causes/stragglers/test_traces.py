@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import explain
+from iqcar.causes.stragglers.find_stragglers import explain
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.traces import trace_files
 from iqcar.lab.traces.trace_columns import TraceColumns

@@ -7,21 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.topics import (
+from iqcar.causes.topics.kernels.adaboost import boosted_scores, weighted_effect
+from iqcar.causes.topics.kernels.copula import copula_distances, rank_bins
+from iqcar.causes.topics.kernels.elastic_net import fit_each
+from iqcar.causes.topics.kernels.moments import second_moments
+from iqcar.causes.topics.kernels.ranks import Ranks, codes_by_rank, two_means_cuts
+from iqcar.causes.topics.learners import (
     AdaBoostIPW,
     BaggedElasticNet,
     LeastSquares,
     LogisticIPW,
     PearsonCorrelation,
     SignedSchweizerWolff,
+    base_learners,
+    binned,
+    treatments,
 )
-from iqcar.causes.topics.causal import binned, treatments
-from iqcar.causes.topics.kernels.adaboost import boosted_scores, weighted_effect
-from iqcar.causes.topics.kernels.copula import copula_distances, rank_bins
-from iqcar.causes.topics.kernels.elastic_net import fit_each
-from iqcar.causes.topics.kernels.moments import second_moments
-from iqcar.causes.topics.kernels.ranks import Ranks, codes_by_rank, two_means_cuts
-from iqcar.causes.topics.learners import base_learners
 from iqcar.enums import LearnerSet
 from tests.support import naive_hound
 

@@ -10,21 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.stragglers import TaskFeatures
-from iqcar.causes.topics import (
-    JobLook,
-    Jobs,
-    Tally,
-    TopicSettings,
-    find_topics,
-    look_at_job,
-    share_kept,
-    topics_from,
-)
-from iqcar.causes.topics.analyse_job import MOST_TASKS, lot
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.topics.analyse_job import MOST_TASKS, JobLook, look_at_job, lot
+from iqcar.causes.topics.build_topics import find_topics, topics_from
+from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.kernels.ranks import Ranks
+from iqcar.causes.topics.keyword_evidence import share_kept
 from iqcar.causes.topics.learners import BY_STRAGGLER
 from iqcar.causes.topics.mixture_by_straggler import deviations_of_job
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.causes.topics.validate import differences
 from iqcar.enums import LearnerSet
 from tests.support import naive_hound

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.causes.topics import TopicSettings, find_topics
 from iqcar.causes.topics.analyse_job import profiles_of_job
-from iqcar.causes.topics.build_topics import word
+from iqcar.causes.topics.build_topics import find_topics, word
 from iqcar.causes.topics.jobs import Jobs
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import BaseModel, LearnerSet
 from tests.support import reference_hound
 from tests.support.hound_traces import Planted, cause_of_words, plant

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.topics import TopicSettings
 from iqcar.causes.topics.mixture_by_straggler import (
     NO_TOPIC,
     SHIFT,
@@ -17,6 +16,7 @@ from iqcar.causes.topics.mixture_by_straggler import (
     refined_mixtures,
     shares_of_job,
 )
+from iqcar.causes.topics.topic_result import TopicSettings
 from tests.support import naive_hound
 
 seeds = st.integers(0, 2**32 - 1)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.causes.topics import TopicSettings, find_topics
-from iqcar.causes.topics.job_workers import in_order
+from iqcar.causes.topics.build_topics import find_topics, in_order
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError
 from iqcar.lab.traces import trace_files, trace_stream
 from iqcar.lab.traces.trace_columns import TraceColumns

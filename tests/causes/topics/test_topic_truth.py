@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from iqcar.causes.stragglers import TaskFeatures
-from iqcar.causes.topics import Topics, TopicSettings, find_topics
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.topics.build_topics import find_topics
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_counts import mixture_matrix
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import LearnerSet
 from tests.support.hound_traces import CAUSES, NOISE, Planted, features_from, plant
 from tests.support.topic_truth import Nearness, causes_found, nearness

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import iqcar as package
-from iqcar.causes.stragglers import FEATURE_LIST
-from iqcar.causes.topics import Topics, TopicSettings
+from iqcar.causes.stragglers.feature_list import FEATURE_LIST
 from iqcar.causes.topics.jobs import PARTS_OF_LATENCY
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.errors import IqcarError
 from iqcar.pipeline import diagnose, topics_of
 from iqcar.rules import load_rules_file

@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import KNOWN, OWN, QUERY, UNATTRIBUTED
-from iqcar.causes.stragglers import STRAGGLER_CAUSES, STRAGGLERS
-from iqcar.causes.topics import (
+from iqcar.causes.stragglers.straggler_result import STRAGGLER_CAUSES, STRAGGLERS
+from iqcar.causes.topics.build_topics import find_topics
+from iqcar.causes.topics.topic_counts import NO_CAUSE, NO_TOPIC, blamed_of_query, cause_topics
+from iqcar.causes.topics.topic_of_straggler import (
+    BEARS_OUT,
+    MOST_DEVIATIONS,
+    blamed_for,
+    deviations,
+    score,
+    straggler_topics,
+)
+from iqcar.causes.topics.topic_result import (
     MIXTURES,
     STRAGGLER_TOPICS,
     TOPIC_JOBS,
     TOPIC_SOURCES,
     Topics,
     TopicSettings,
-    find_topics,
-)
-from iqcar.causes.topics.blame_of_topics import blamed_for
-from iqcar.causes.topics.links import NO_CAUSE, NO_TOPIC, blamed_of_query, cause_topics
-from iqcar.causes.topics.topic_of_straggler import (
-    BEARS_OUT,
-    MOST_DEVIATIONS,
-    deviations,
-    score,
-    straggler_topics,
 )
 from iqcar.enums import REQUESTS, Request
 from iqcar.pipeline import diagnose, topics_of

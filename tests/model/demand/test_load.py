@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.blame.loads import find_loads
 from iqcar.causes.blame.ratp import TaskColumns
-from iqcar.causes.blame.schedule import Agenda
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.task_intervals import Agenda, Pieces
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.load import MOST_STAGES, TASKS_OF_STAGE, Load
 from tests.support.examples import examples

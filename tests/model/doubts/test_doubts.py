@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iqcar.model.doubts.diagnosis_doubts import find_doubts
-from iqcar.model.waits import measure_waits
+from iqcar.model.doubts import find_doubts
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request, WaitClass
-from iqcar.model.waits import (
+from iqcar.model.waits.columns import (
     ACCOUNT,
     IN_TASK_REQUESTS,
     MEASURED,
     MISSING,
     REPORTED,
     evidence_column,
-    measure_waits,
     wait_column,
 )
+from iqcar.model.waits.measure import measure_waits
 from tests.model.waits.test_waits import WHOLE, task_rows
 from tests.support.tiny_tables import tiny_tables
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.enums import Request, Resource
-from iqcar.model.waits import (
+from iqcar.model.waits.columns import (
     ACCOUNT,
     ESTIMATED,
     IN_TASK_REQUESTS,
@@ -17,10 +17,10 @@ from iqcar.model.waits import (
     REPORTED,
     WAITS,
     evidence_column,
-    measure_waits,
     requests_of,
     wait_column,
 )
+from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables
 from tests.support.tiny_tables import tiny_tables
 

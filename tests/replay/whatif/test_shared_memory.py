@@ -9,7 +9,7 @@ import pytest
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.enums import Request
-from iqcar.model.waits import wait_column
+from iqcar.model.waits.columns import wait_column
 from iqcar.replay.loop.memory_demands import memory_demands, memory_of_executor
 from iqcar.replay.whatif.model import Model, build_model
 from iqcar.replay.whatif.outcome import MEMORY

@@ -15,7 +15,7 @@ from rich.console import Console
 import iqcar as package
 from iqcar.enums import Request
 from iqcar.errors import UsageError
-from iqcar.model.waits import MISSING, evidence_column
+from iqcar.model.waits.columns import MISSING, evidence_column
 from iqcar.show.json.whatif import whatif_schema, whatif_to_json
 from iqcar.show.pictures.what_if_pictures import waits_before_after
 from iqcar.show.terminal.whatif import print_what_if

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 import iqcar
-from iqcar.causes.stragglers import build_features
+from iqcar.causes.stragglers.features import build_features
 from iqcar.enums import Resource
-from iqcar.model.waits import requests_of
+from iqcar.model.waits.columns import requests_of
 from iqcar.show.pictures import compare_stragglers, topic_mixtures
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.host_series import host_series, span_of

@@ -43,7 +43,7 @@ def stragglers(
     """
     from iqcar.apps.cli.reading import exit_code, read_for, working
     from iqcar.apps.cli.writing import check_writable, write_result
-    from iqcar.causes.stragglers import StragglerSettings
+    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
     from iqcar.errors import ExitCode
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.show.json.analyze import stragglers_to_json
@@ -63,7 +63,7 @@ def stragglers(
             tables, one = without_faulty(tables, lambda some: (some, stragglers_of(some, chosen)))
             found.append(one)
         if trace:
-            from iqcar.causes.stragglers import explain
+            from iqcar.causes.stragglers.find_stragglers import explain
             from iqcar.lab.traces.trace_features import read_trace
 
             found += [explain(read_trace(path, named), chosen) for path in trace]

@@ -13,7 +13,7 @@ from iqcar.apps.cli import options
 from iqcar.enums import LearnerSet, QueryBy
 
 if TYPE_CHECKING:
-    from iqcar.causes.topics import Topics, TopicSettings
+    from iqcar.causes.topics.topic_result import Topics, TopicSettings
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.tables import Tables
 
@@ -75,7 +75,7 @@ def topics(
     """
     from iqcar.apps.cli.reading import exit_code
     from iqcar.apps.cli.writing import check_writable, write_result
-    from iqcar.causes.topics import TopicSettings
+    from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.errors import ExitCode, UsageError
     from iqcar.lab.traces.trace_columns import TraceColumns
     from iqcar.rules.vocabulary.topics import topic_vocabulary

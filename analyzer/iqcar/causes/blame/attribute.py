@@ -29,16 +29,14 @@ from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_meeting
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
-from iqcar.causes.blame.outside_waits import share_of_executors
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, TaskColumns, measure_loss
-from iqcar.causes.blame.schedule import Agenda
-from iqcar.causes.blame.source_usage import most_explicable, used_share
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.source_usage import most_explicable, share_of_executors, used_share
+from iqcar.causes.blame.task_intervals import Agenda, Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, ImpactModel, Request, SourceUsage
 from iqcar.model.demand.device import Device
 from iqcar.model.demand.estimate import Demand, estimate_demand, fit_devices
-from iqcar.model.waits import evidence_column
+from iqcar.model.waits.columns import evidence_column
 from iqcar.tables import Tables, TableSpec
 from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 

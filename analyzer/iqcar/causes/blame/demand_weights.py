@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import REQUESTS, ImpactModel, Resource
-from iqcar.model.waits import LAUNCH_REQUESTS, wait_column
+from iqcar.model.waits.columns import LAUNCH_REQUESTS, wait_column
 from iqcar.tables import NONE, Column, Tables, TableSpec
 from iqcar.tables.arrays import (
     Flags,

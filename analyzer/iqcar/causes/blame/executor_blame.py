@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 
 from iqcar.causes.blame.blame_sources import Meeting
 from iqcar.causes.blame.ratp import Loss, TaskColumns
-from iqcar.causes.blame.slot_holders import held_slots
 from iqcar.causes.blame.sweep import (
     SOURCE_ENDS,
     SOURCE_STARTS,
@@ -14,9 +16,141 @@ from iqcar.causes.blame.sweep import (
     TARGET_STARTS,
 )
 from iqcar.causes.blame.usage_sweep import usage_during
-from iqcar.model.waits.shared_cluster import clusters_of
-from iqcar.tables import NONE
-from iqcar.tables.arrays import Ints, schedule, share_of
+from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
+from iqcar.tables import NONE, Tables
+from iqcar.tables.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    by_group_and_time,
+    running_total,
+    schedule,
+    share_of,
+)
+
+MOST_CELLS = 1024
+"""Intervals of time per application; one with fewer events has one between any two of them, so that
+its numbers are exact, and one with more has means over several events."""
+NO_SLOTS = 1e-6
+"""Fewer slots than this count as none."""
+
+
+class HeldSlots(NamedTuple):
+    """Slots that applications held, one entry per interval and stage, or idle part.
+
+    app: (n_entries,) row of the application.
+    stage: (n_entries,) row of the stage whose tasks ran; of idle slots that of the stage that ran
+        beside them, else the one that ran last, else the next one. −1 where the application ran
+        none.
+    idle: (n_entries,) whether no task ran in the slots.
+    since, until: (n_entries,), ms.
+    slots: (n_entries,) mean number of slots over the interval.
+    """
+
+    app: Ints
+    stage: Ints
+    idle: Flags
+    since: Floats
+    until: Floats
+    slots: Floats
+
+
+def held_slots(
+    tables: Tables, apps: Ints, launch: Floats, finish: Floats, held: Floats
+) -> HeldSlots:
+    """Compute which stages of some applications held slots when.
+
+    tables: ``tasks``, ``executors`` and ``applications`` are used.
+    apps: rows of the applications.
+    launch, finish: (n_tasks,), ms; a task with a time that is not finite is left out.
+    held: (n_tasks,) slots that each task held while it ran.
+    """
+    offers = executor_offers(tables)
+    app, stage = (tables.tasks[name].to_numpy(np.int64) for name in ("app", "stage"))
+    rows = np.flatnonzero(np.isfinite(launch + finish) & (finish > launch) & np.isin(app, apps))
+    rows = rows[by_group_and_time(app[rows], stage[rows].astype(np.float64))]
+    parts: list[tuple[int, HeldSlots]] = []
+    begin = np.searchsorted(app[rows], apps)
+    end = np.searchsorted(app[rows], apps, side="right")
+    for at, row in enumerate(apps.tolist()):
+        mine = rows[begin[at] : end[at]]
+        of_app = offers.of(offers.app == row)
+        if len(of_app.app):
+            found = _of_application(of_app, stage[mine], launch[mine], finish[mine], held[mine])
+            parts.append((row, found))
+    if not parts:
+        none, no = np.zeros(0, np.int64), np.zeros(0)
+        return HeldSlots(none, none, none.astype(bool), no, no, no)
+    columns = [np.concatenate(column) for column in zip(*(part for _, part in parts), strict=True)]
+    columns[0] = np.repeat([row for row, _ in parts], [len(part.stage) for _, part in parts])
+    return HeldSlots(*columns)
+
+
+def _of_application(
+    offers: Offers, stage: Ints, launch: Floats, finish: Floats, held: Floats
+) -> HeldSlots:
+    """Return the slots held by one application, tasks sorted by stage; ``app`` is not set."""
+    edges = np.unique(np.concatenate([offers.since, offers.until, launch, finish]))
+    if len(edges) > MOST_CELLS:
+        edges = edges[np.linspace(0, len(edges) - 1, MOST_CELLS).astype(np.int64)]
+    cells = len(edges) - 1
+    length = np.diff(edges)
+    busy, owner, most = np.zeros(cells), np.full(cells, NONE), np.zeros(cells)
+    of_stage, in_cell, slots = [], [], []
+    for number, cell, mean in _by_stage(edges, length, stage, launch, finish, held):
+        of_stage.append(np.full(len(cell), number))
+        in_cell.append(cell)
+        slots.append(mean)
+        busy[cell] += mean
+        more = cell[mean > most[cell]]
+        owner[more], most[more] = number, mean[mean > most[cell]]
+    offered = _means(edges, length, offers.since, offers.until, offers.cores)
+    idle = offered - busy
+    empty = np.flatnonzero(idle > NO_SLOTS)
+    of_stage.append(_last_or_next(owner)[empty])
+    in_cell.append(empty)
+    slots.append(idle[empty])
+    cell = np.concatenate(in_cell)
+    running = len(cell) - len(empty)
+    return HeldSlots(
+        app=np.zeros(len(cell), np.int64),
+        stage=np.concatenate(of_stage),
+        idle=np.arange(len(cell)) >= running,
+        since=edges[cell],
+        until=edges[cell + 1],
+        slots=np.concatenate(slots),
+    )
+
+
+def _by_stage(
+    edges: Floats, length: Floats, stage: Ints, launch: Floats, finish: Floats, held: Floats
+) -> Iterator[tuple[int, Ints, Floats]]:
+    """Return each stage's cells and mean slots in them; a stage that cannot be named is −1."""
+    cuts = np.flatnonzero(np.diff(stage)) + 1
+    for rows in np.split(np.arange(len(stage)), cuts):
+        if len(rows):
+            mean = _means(edges, length, launch[rows], finish[rows], held[rows])
+            cell = np.flatnonzero(mean > NO_SLOTS)
+            yield int(stage[rows[0]]), cell, mean[cell]
+
+
+def _means(edges: Floats, length: Floats, since: Floats, until: Floats, amount: Floats) -> Floats:
+    """Return the mean over each cell of the sum of amounts that are there from and until a time."""
+    when = np.concatenate([since, until])
+    order = np.argsort(when, kind="stable")
+    level = np.cumsum(np.concatenate([amount, -amount])[order])
+    total = running_total(np.diff(when[order], append=when[order[-1:]]) * level)
+    mean: Floats = np.diff(np.interp(edges, when[order], total)) / length
+    return mean
+
+
+def _last_or_next(owner: Ints) -> Ints:
+    """Replace −1 by the value before it, or at the start by the first one."""
+    known = owner != NONE
+    if not known.any():
+        return owner
+    before = np.maximum.accumulate(np.where(known, np.arange(len(owner)), -1))
+    return owner[np.where(before >= 0, before, int(known.argmax()))]
 
 
 def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:

@@ -11,12 +11,11 @@ from iqcar.causes.blame.ratp import (
     TaskColumns,
     data_processed,
 )
-from iqcar.causes.blame.schedule import Agenda
-from iqcar.causes.blame.task_intervals import Pieces
+from iqcar.causes.blame.task_intervals import Agenda, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
 from iqcar.model.demand.load import Load
-from iqcar.model.waits import ESTIMATED, evidence_column
+from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables.arrays import Flags, Floats, positive_or_zero, share_of
 
 OCTAVES = 1

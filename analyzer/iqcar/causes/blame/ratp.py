@@ -11,12 +11,27 @@ import pandas as pd
 
 from iqcar.causes.blame.slots import SlotTimes, slot_times, slots_offered
 from iqcar.enums import Domain, Request, SourceUsage
-from iqcar.model.demand.capacity import best_seen, of_domain
 from iqcar.model.demand.contention import Contention
-from iqcar.model.waits import launch_wait, wait_column
+from iqcar.model.waits.columns import launch_wait, wait_column
 from iqcar.model.waits.executor_shortage import Shortage, find_shortages
 from iqcar.tables import LAST_PLAUSIBLE_MS, Tables
 from iqcar.tables.arrays import Floats, Ints, by_time, known_or_zero, share_of, sum_known
+
+
+def best_seen(data: Floats, wait_ms: Floats, domain: Ints, n_domains: int) -> Floats:
+    """Return the highest DP / WT in each domain, as eq. 3 is printed; NaN where there is none."""
+    moved = np.flatnonzero((data > 0) & (wait_ms > 0) & (domain >= 0))
+    best = np.full(n_domains, -np.inf)
+    np.maximum.at(best, domain[moved], data[moved] / wait_ms[moved])
+    return np.where(np.isfinite(best), best, np.nan)
+
+
+def of_domain(per_domain: Floats, domain: Ints) -> Floats:
+    """Return the value of each task's domain; NaN where it has none."""
+    if len(per_domain) == 0:
+        return np.full(len(domain), np.nan)
+    return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
+
 
 SHORTEST_MS = 1.0
 """Lower bound of durations used as divisors: the resolution of Spark's times."""

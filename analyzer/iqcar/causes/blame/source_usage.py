@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.causes.blame.ratp import (
@@ -12,16 +10,34 @@ from iqcar.causes.blame.ratp import (
     Loss,
     TaskColumns,
     Users,
+    best_seen,
     data_processed,
+    of_domain,
 )
+from iqcar.causes.blame.task_intervals import Pieces
 from iqcar.enums import Request, SourceUsage
-from iqcar.model.demand.capacity import best_seen, of_domain
 from iqcar.model.demand.contention import NEGLIGIBLE, Contention, StageRates
-from iqcar.model.waits import ESTIMATED, evidence_column
+from iqcar.model.demand.estimate import Demand
+from iqcar.model.demand.outside_load import outside_share
+from iqcar.model.waits.columns import ESTIMATED, evidence_column
 from iqcar.tables.arrays import Floats, Ints, most_at_once, positive_or_zero, share_of
 
-if TYPE_CHECKING:
-    from iqcar.model.demand.estimate import Demand
+
+def share_of_executors(pieces: Pieces, request: Request, source_usage: SourceUsage) -> Floats:
+    """Return the part of each task's slowdown that is not the doing of programs outside executors.
+
+    Threads that wait for a processor wait for whoever uses one, in proportion to the use: what
+    programs outside the executors used of it, by the samples of the host at that moment, stays
+    unattributed (eq. 4). Each piece of a task counts by the wait in it. Shape (n_tasks,). From 0 to
+    1; 1 for every other request, where no host was sampled, and for ``PAPER``.
+    """
+    tables = pieces.columns.tables
+    paper = source_usage is SourceUsage.PAPER
+    if request is not Request.RUN_QUEUE or paper or len(tables.samples) == 0:
+        return np.ones(len(pieces.columns.span))
+    outside = outside_share(tables, pieces.host, pieces.launch, pieces.finish, pieces.compute())
+    weight = pieces.span * pieces.emphasis(request)
+    return 1.0 - share_of(pieces.total(weight * outside), pieces.total(weight))
 
 
 def used_share(

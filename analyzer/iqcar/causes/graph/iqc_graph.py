@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.graph import blame_list, describe, export, views
+from iqcar.causes.graph import describe, export, views
 from iqcar.causes.graph.contents import Contents, Names
 from iqcar.causes.graph.impact import all_contributions, by_source, pass_up
 from iqcar.causes.graph.paths import PathSearch
@@ -215,11 +215,11 @@ class IQCGraph:
 
     def blame_of(self, target: int) -> pd.DataFrame:
         """Divide a target's lost time among its sources; the shares sum to 1 (eq. 4)."""
-        return blame_list.blame_of(self.contents, target)
+        return views.blame_of(self.contents, target)
 
     def blame_rows(self, target: int) -> list[dict[str, Any]]:
         """:meth:`blame_of` as plain dicts."""
-        return blame_list.blame_rows(self.contents, target)
+        return views.blame_rows(self.contents, target)
 
     def export(
         self, targets: Sequence[int] | None = None, max_blame_nodes: int = export.MAX_BLAME_NODES

@@ -8,29 +8,7 @@ those of its peers; what stands out is a cause. Features come from event logs
 (:mod:`iqcar.lab.traces.trace_features`).
 """
 
-from iqcar.causes.stragglers.feature_list import FEATURE_LIST, FEATURES, PAPER_FEATURES, Feature
-from iqcar.causes.stragglers.features import TaskFeatures, build_features
-from iqcar.causes.stragglers.find_stragglers import explain, find_stragglers
-from iqcar.causes.stragglers.straggler_result import (
-    STRAGGLER_CAUSES,
-    STRAGGLER_SOURCES,
-    STRAGGLERS,
-    Stragglers,
-)
-from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+from iqcar.causes.stragglers.features import build_features
+from iqcar.causes.stragglers.find_stragglers import explain
 
-__all__ = [
-    "FEATURES",
-    "FEATURE_LIST",
-    "PAPER_FEATURES",
-    "STRAGGLERS",
-    "STRAGGLER_CAUSES",
-    "STRAGGLER_SOURCES",
-    "Feature",
-    "StragglerSettings",
-    "Stragglers",
-    "TaskFeatures",
-    "build_features",
-    "explain",
-    "find_stragglers",
-]
+__all__ = ["build_features", "explain"]

@@ -9,22 +9,44 @@ dropped where both edges are low, because then the task itself was the load.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.causes.stragglers.cause_evidence import BOTH, ELSEWHERE, EXECUTORS, INTER, INTRA, Marks
-from iqcar.causes.stragglers.feature_list import SLOW_HOST, after, before
+from iqcar.causes.stragglers.feature_list import SLOW_HOST, Feature, after, before
+from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.measured_causes import measured_causes, waits_known
-from iqcar.causes.stragglers.relevance import can_matter
+from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.tables.arrays import Flags, Floats, Ints
 
-if TYPE_CHECKING:
-    from iqcar.causes.stragglers.feature_list import Feature
-    from iqcar.causes.stragglers.features import TaskFeatures
-    from iqcar.causes.stragglers.peers import Compared
-    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
+SLOWEST_MS = {"ms": 1.0, "bytes": 0.01, "count": 10.0}
+"""Longest time one unit plausibly takes: 10 µs a byte (100 kB/s, slow parsing and remote storage),
+10 ms a record (a call to a service for each)."""
+
+
+def can_matter(
+    feature: Feature, value: Floats, duration: Floats, greatest: float, floor: float
+) -> Flags:
+    """Tell where a feature is large enough to delay a task.
+
+    For amounts: whether the slowest plausible handling takes more than the floor's share of the
+    duration. For shares of a host's time: whether they are above the floor. For rates, whose limit
+    nobody records: whether they are above the floor's share of the greatest.
+
+    value: the feature as rules compare it.
+    duration: ms; durations of the same tasks.
+    greatest: the largest value of the feature among all tasks compared.
+    floor: share of the duration that a time needs.
+    """
+    if feature.kind is FeatureKind.NUMERICAL and feature.unit in SLOWEST_MS:
+        matters: Flags = value * SLOWEST_MS[feature.unit] > floor * duration
+        return matters
+    if feature.kind is FeatureKind.RESOURCE:
+        return value > floor * (1.0 if feature.unit == "share" else greatest)
+    return np.ones(len(value), bool)
+
 
 WORST = {"locality": 2.0}
 """Value of a discrete feature that can be a cause (eq. 4); 1 for all others."""

@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.stragglers.clock_offsets import clock_doubts, clock_offsets
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, FEATURES, Feature
-from iqcar.causes.stragglers.host_features import host_columns, sample_doubts, untold_tasks
+from iqcar.causes.stragglers.host_features import (
+    clock_doubts,
+    clock_offsets,
+    host_columns,
+    sample_doubts,
+    untold_tasks,
+)
 from iqcar.causes.stragglers.labels import Labels, labels_of
 from iqcar.enums import Request, WaitClass
-from iqcar.model.waits import ESTIMATED, MEASURED, evidence_column, wait_column
+from iqcar.model.waits.columns import ESTIMATED, MEASURED, evidence_column, wait_column
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_known
 

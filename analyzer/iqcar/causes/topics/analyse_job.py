@@ -18,7 +18,7 @@ from iqcar.enums import BaseModel
 
 if TYPE_CHECKING:
     from iqcar.causes.topics.jobs import Job
-    from iqcar.causes.topics.topic_settings import TopicSettings
+    from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.tables.arrays import Floats
 
 GOLDEN = 0.6180339887498949

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics.analyse_job import JobLook
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.labels import Labels
+from iqcar.causes.topics.analyse_job import JobLook, look_at_job
 from iqcar.causes.topics.ensemble import TopicEnsemble
-from iqcar.causes.topics.job_workers import in_order, processors
-from iqcar.causes.topics.keyword_evidence import check_words, information_of
+from iqcar.causes.topics.jobs import Jobs, Tally
+from iqcar.causes.topics.keyword_evidence import check_words, information_of, share_kept
 from iqcar.causes.topics.learners import base_learners
-from iqcar.causes.topics.meta import TopicModel
 from iqcar.causes.topics.mixture_by_straggler import refined_mixtures
+from iqcar.causes.topics.topic_model import TopicModel
 from iqcar.causes.topics.topic_result import (
     MIXTURES,
     TOPIC_JOBS,
@@ -22,14 +27,51 @@ from iqcar.causes.topics.topic_result import (
     TOPIC_WORDS,
     TOPICS,
     Topics,
+    TopicSettings,
 )
 from iqcar.enums import BaseModel
 from iqcar.tables.arrays import Floats
 
-if TYPE_CHECKING:
-    from iqcar.causes.stragglers.labels import Labels
-    from iqcar.causes.topics.jobs import Tally
-    from iqcar.causes.topics.topic_settings import TopicSettings
+Block = TypeVar("Block")
+Found = TypeVar("Found")
+
+AHEAD = 2
+"""Blocks that wait for a worker: enough that none is idle, few enough for the memory."""
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_order(
+    work: Callable[[Block], Found], blocks: Iterable[Block], workers: int
+) -> Iterator[Found]:
+    """Do some work on every block, in threads: what is compiled runs at the same time.
+
+    Iterator of what the work returned, in the order of the blocks.
+
+    blocks: read in the thread of the caller, a few blocks ahead.
+    workers: threads; with one, the work is done in the caller's.
+    """
+    if workers <= 1:
+        yield from map(work, blocks)
+        return
+    waiting: deque[Future[Found]] = deque()
+    with ThreadPoolExecutor(workers, "iqcar-look") as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(work, block))
+                if len(waiting) >= workers + AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
 
 FEW_JOBS = 20
 """With fewer jobs, a topic of 5 % of them is one job: nothing is known to recur."""
@@ -206,3 +248,38 @@ def _doubts(looks: Sequence[JobLook], ensemble: TopicEnsemble) -> list[str]:
     if without and len(ensemble.topics_):
         doubts.append(f"{without:,} of {len(looks):,} stages have none of the topics")
     return doubts
+
+
+DEFAULT = TopicSettings()
+BLOCK_TASKS = 8192
+"""Tasks whose jobs a thread looks at in one go: some tenths of a second."""
+
+
+def find_topics(
+    features: TaskFeatures,
+    settings: TopicSettings = DEFAULT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Topics:
+    """Find what keeps making tasks slow.
+
+    With a reason where there are none.
+
+    features: of event logs (:func:`iqcar.causes.stragglers.build_features`), of one or many
+        applications, or of a trace (:func:`iqcar.lab.traces.trace_features.read_trace`).
+    progress: called with the jobs done and the jobs in all, every now and then.
+    """
+    jobs = Jobs.from_tasks(features, settings)
+    kept = share_kept(jobs.tally.seen)
+    # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
+    cuts = np.flatnonzero(np.diff(jobs.starts[:-1] // BLOCK_TASKS)) + 1
+    blocks = np.split(np.arange(len(jobs)), cuts)
+    looks: list[JobLook] = []
+    for found in in_order(
+        lambda block: [look_at_job(jobs[int(job)], settings, kept) for job in block],
+        blocks,
+        processors(),
+    ):
+        looks += found
+        if progress is not None:
+            progress(len(looks), len(jobs))
+    return topics_from(looks, jobs.names, settings, jobs.tally, features.labels, features.doubts)

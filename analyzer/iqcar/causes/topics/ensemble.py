@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from iqcar.causes.topics.meta import TopicModel, trimmed
+from iqcar.causes.topics.topic_model import TopicModel, trimmed
 from iqcar.tables.arrays import Floats, Ints, share_of
 
 

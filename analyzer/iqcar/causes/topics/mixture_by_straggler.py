@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from iqcar.causes.topics.kernels.straggler_kernels import deviate, explain
 
 if TYPE_CHECKING:
-    from iqcar.causes.topics.topic_settings import TopicSettings
+    from iqcar.causes.topics.topic_result import TopicSettings
     from iqcar.tables.arrays import Floats
 
     Floats32 = NDArray[np.float32]

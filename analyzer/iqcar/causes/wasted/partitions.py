@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from iqcar.enums import WasteCause
 from iqcar.tables import NONE, Tables
 from iqcar.tables.arrays import Flags, Floats, Ints
 
+CAUSES: tuple[WasteCause, ...] = tuple(WasteCause)
+"""Categories of the column ``cause``."""
 GONE_SLACK_MS = 1_000.0
 """An output counts as lost with its executor if that was removed this long after the launch of the
 task that wrote it again: the driver's scheduler knows of a loss before it writes the event."""

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.demand_weights import elapsed_shares
-from iqcar.causes.wasted.waste_causes import CAUSES
+from iqcar.causes.wasted.partitions import CAUSES
 from iqcar.enums import WasteCause
 from iqcar.tables import Tables
 from iqcar.tables.arrays import (

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.model.waits import measure_waits, wait_column
+from iqcar.model.waits.columns import wait_column
+from iqcar.model.waits.measure import measure_waits
 from iqcar.pipeline import read
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats, known_or_zero

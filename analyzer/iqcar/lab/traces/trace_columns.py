@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iqcar.causes.stragglers.thresholds import named_values
+from iqcar.causes.stragglers.straggler_settings import named_values
 from iqcar.errors import UsageError
 
 MAX_METRICS = 500

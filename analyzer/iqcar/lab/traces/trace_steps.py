@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics import TopicSettings
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.steps import JOBS, TOLD, Told
 from iqcar.fleet.transport import one_row, rows_of

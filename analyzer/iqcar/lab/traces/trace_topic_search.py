@@ -9,12 +9,10 @@ import numpy as np
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.labels import Labels
 from iqcar.causes.topics.analyse_job import JobLook, look_at_job
-from iqcar.causes.topics.build_topics import topics_from
-from iqcar.causes.topics.job_workers import in_order, processors
+from iqcar.causes.topics.build_topics import in_order, processors, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
-from iqcar.causes.topics.topic_result import Topics
-from iqcar.causes.topics.topic_settings import TopicSettings
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.lab.traces.trace_stream import TraceStream
 from iqcar.lab.traces.trace_survey import TraceBlock
 

@@ -7,7 +7,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from iqcar.causes.stragglers.labels import Labels
-from iqcar.causes.topics import Tally, Topics, TopicSettings, metric_names, share_kept, topics_from
+from iqcar.causes.topics.build_topics import topics_from
+from iqcar.causes.topics.jobs import Tally, metric_names
+from iqcar.causes.topics.keyword_evidence import share_kept
+from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.errors import IqcarError, UsageError
 from iqcar.fleet.send_code import ship
 from iqcar.fleet.session import TASKS_PER_BATCH, first_line, rows_per_batch, working_on

@@ -5,35 +5,3 @@ garbage collection, deserialisation, waits, serialisation and fetching of the re
 ``unattributed_ms``. The parts sum to the duration. Metrics that overlap (scan time includes CPU
 time, for example) are counted once: each part takes at most what the parts before it left.
 """
-
-from iqcar.model.waits.columns import (
-    ACCOUNT,
-    ESTIMATED,
-    IN_TASK_REQUESTS,
-    LAUNCH_REQUESTS,
-    MEASURED,
-    MISSING,
-    REPORTED,
-    WAITS,
-    evidence_column,
-    launch_wait,
-    requests_of,
-    wait_column,
-)
-from iqcar.model.waits.measure import measure_waits
-
-__all__ = [
-    "ACCOUNT",
-    "ESTIMATED",
-    "IN_TASK_REQUESTS",
-    "LAUNCH_REQUESTS",
-    "MEASURED",
-    "MISSING",
-    "REPORTED",
-    "WAITS",
-    "evidence_column",
-    "launch_wait",
-    "measure_waits",
-    "requests_of",
-    "wait_column",
-]

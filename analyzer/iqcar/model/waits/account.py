@@ -9,7 +9,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from iqcar.enums import REQUESTS, Request
-from iqcar.model.waits.budget import known
 from iqcar.model.waits.columns import (
     ACCOUNT,
     IN_TASK_REQUESTS,
@@ -19,6 +18,29 @@ from iqcar.model.waits.columns import (
     wait_column,
 )
 from iqcar.tables.arrays import Flags, Floats, Ints
+
+
+class Budget:
+    """Time that is left of each task.
+
+    total: (n_tasks,), ms.
+    """
+
+    def __init__(self, total: Floats) -> None:
+        self.left: Floats = total.copy()
+
+    def take(self, wanted: Floats) -> Floats:
+        """Take the wanted time, at least 0 and at most what is left; NaN takes 0."""
+        taken: Floats = np.minimum(np.maximum(known(wanted), 0.0), self.left)
+        self.left = self.left - taken
+        return taken
+
+
+def known(values: Floats) -> Floats:
+    """Replace NaN and infinities by zero."""
+    finite: Floats = np.where(np.isfinite(values), values, 0.0)
+    return finite
+
 
 Codes = NDArray[np.int8]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import EVIDENCES, Request, Resource
-from iqcar.model.waits import MISSING, evidence_column, requests_of, wait_column
+from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column
 from iqcar.tables import Column, Tables, TableSpec
 
 QUERY_WAITS = TableSpec(

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import Request, WaitClass
-from iqcar.model.waits.account import Account
-from iqcar.model.waits.budget import Budget
+from iqcar.model.waits.account import Account, Budget
 from iqcar.model.waits.columns import IN_TASK_REQUESTS, MEASURED
 from iqcar.model.waits.reported import put_reported
 from iqcar.tables.arrays import Flags, Floats, share_of

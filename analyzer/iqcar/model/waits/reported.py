@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iqcar.enums import Request
-from iqcar.model.waits.account import Account
-from iqcar.model.waits.budget import Budget, known
+from iqcar.model.waits.account import Account, Budget, known
 from iqcar.model.waits.columns import ESTIMATED, REPORTED
 from iqcar.tables.arrays import Flags, Floats
 

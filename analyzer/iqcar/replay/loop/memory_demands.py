@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import Request
-from iqcar.model.waits import MEASURED, evidence_column, wait_column
+from iqcar.model.waits.columns import MEASURED, evidence_column, wait_column
 from iqcar.tables import NONE, Tables, texts
 from iqcar.tables.arrays import Floats, known_or_zero, most_at_once, positive_or_zero
 

@@ -17,7 +17,7 @@ from iqcar.causes.blame.ratp import Users, data_processed
 from iqcar.enums import Request
 from iqcar.model.demand.contention import ENOUGH_MS
 from iqcar.model.demand.outside_load import beside_tasks
-from iqcar.model.waits import ESTIMATED, evidence_column, wait_column
+from iqcar.model.waits.columns import ESTIMATED, evidence_column, wait_column
 from iqcar.replay.loop.device_sharing import DEVICES, PHASES
 from iqcar.replay.loop.host_cores import cores_of_hosts
 from iqcar.tables import Tables

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from iqcar.enums import Request
-from iqcar.model.waits import MISSING, evidence_column
+from iqcar.model.waits.columns import MISSING, evidence_column
 from iqcar.replay.loop.device_sharing import DEVICES
 from iqcar.replay.loop.memory_demands import memory_demands
 from iqcar.replay.loop.open_loop import MANY_TASKS

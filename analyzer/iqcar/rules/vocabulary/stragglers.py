@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iqcar.rules.vocabulary.data_files import CauseAdvice, read_vocabulary
 
 if TYPE_CHECKING:
-    from iqcar.causes.stragglers import Stragglers
+    from iqcar.causes.stragglers.straggler_result import Stragglers
 
 CAUSES = "causes.json"
 """Causes of stragglers: name, sentence, and what a Spark engineer would do about each."""

@@ -19,7 +19,7 @@ from iqcar.enums import (
     SourceUsage,
 )
 from iqcar.logs.text.redact import redact_text
-from iqcar.model.waits import evidence_column
+from iqcar.model.waits.columns import evidence_column
 from iqcar.version import __version__
 
 _FIRST = {"failed": 0, "truncated": 1, "in_progress": 2, "complete": 3}

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from iqcar.base.files.json_text import json_bytes
-from iqcar.causes.stragglers import Stragglers
-from iqcar.causes.topics import Topics
+from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.comparison.check_rules import Check
 from iqcar.diagnosis import Diagnosis
 from iqcar.enums import Resource

@@ -8,9 +8,9 @@ import pandas as pd
 
 from iqcar.base.formatting import duration, percent, resource_name, short
 from iqcar.base.limits import MOST_BLAMED_FOR_CAUSE, MOST_CAUSES
-from iqcar.causes.stragglers import Stragglers
-from iqcar.causes.topics import Topics
-from iqcar.causes.topics.links import NO_TOPIC, blamed_of_query, cause_topics
+from iqcar.causes.stragglers.straggler_result import Stragglers
+from iqcar.causes.topics.topic_counts import NO_TOPIC, blamed_of_query, cause_topics
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.say.blamed import blamed_name
 from iqcar.show.json.topics import names_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import causes_per_job, coverage, query_mixtures
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName, topic_name
 from iqcar.show.json.plain import plain
 

@@ -14,7 +14,7 @@ from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.enums import REQUESTS, Request, Resource
 from iqcar.errors import UsageError
-from iqcar.model.waits import MISSING, evidence_column
+from iqcar.model.waits.columns import MISSING, evidence_column
 from iqcar.show.pictures.labels import distinct, label, safe
 from iqcar.show.pictures.theme import FRAME_PX, ROW_PX, figure, hatched, nothing, scale
 from iqcar.tables import Tables

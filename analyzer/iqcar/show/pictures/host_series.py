@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.causes.stragglers.clock_offsets import clock_offsets
-from iqcar.causes.stragglers.host_features import sampled_quantities
+from iqcar.causes.stragglers.host_features import clock_offsets, sampled_quantities
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats
 

@@ -10,9 +10,14 @@ from numpy.typing import NDArray
 
 from iqcar.base.formatting import RESOURCE_NAMES
 from iqcar.enums import Resource
-from iqcar.model.waits import IN_TASK_REQUESTS, launch_wait, requests_of, wait_column
-from iqcar.model.waits import MISSING as NOT_RECORDED
-from iqcar.model.waits.columns import evidence_column
+from iqcar.model.waits.columns import (
+    IN_TASK_REQUESTS,
+    evidence_column,
+    launch_wait,
+    requests_of,
+    wait_column,
+)
+from iqcar.model.waits.columns import MISSING as NOT_RECORDED
 from iqcar.show.pictures.palette import COMPUTING, MISSING, RESOURCE_COLOURS
 from iqcar.tables.arrays import Floats
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import mixture_matrix, query_mixtures
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.errors import UsageError
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.show.pictures.labels import distinct, label, percent_text, safe

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from iqcar.base.formatting import short
-from iqcar.causes.stragglers import Stragglers, TaskFeatures
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.straggler_result import Stragglers
 from iqcar.enums import BlameKind, FeatureKind
 from iqcar.show.pictures.labels import label, safe
 from iqcar.show.pictures.palette import BLAME_COLOURS, COMPUTING

@@ -10,7 +10,7 @@ import pandas as pd
 
 from iqcar.base.formatting import RESOURCE_NAMES
 from iqcar.enums import Request, Resource
-from iqcar.model.waits import requests_of, wait_column
+from iqcar.model.waits.columns import requests_of, wait_column
 from iqcar.show.pictures.bins import Bins
 from iqcar.show.pictures.main_wait import RESOURCES
 from iqcar.tables import Tables

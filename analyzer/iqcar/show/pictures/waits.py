@@ -10,8 +10,8 @@ import pandas as pd
 from iqcar.base.formatting import RESOURCE_NAMES, duration, short
 from iqcar.base.limits import LEAST_MISSING, MOST_STAGES, fold
 from iqcar.enums import Resource
-from iqcar.model.waits import MISSING, evidence_column, requests_of, wait_column
 from iqcar.model.waits.by_query import TELLING
+from iqcar.model.waits.columns import MISSING, evidence_column, requests_of, wait_column
 from iqcar.show.pictures.labels import label, percent_text, safe
 from iqcar.show.pictures.palette import RESOURCE_COLOURS
 from iqcar.show.pictures.theme import (

@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, printable, short
-from iqcar.causes.stragglers import Stragglers
-from iqcar.causes.stragglers.straggler_counts import UNEXPLAINED, by_cause
+from iqcar.causes.stragglers.straggler_result import UNEXPLAINED, Stragglers, by_cause
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.show.terminal.layout import plain_table
 

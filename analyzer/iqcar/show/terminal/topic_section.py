@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import percent, printable, short
-from iqcar.causes.topics import Topics
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.show.json.topics import names_of
 from iqcar.show.terminal.layout import plain_table

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short
-from iqcar.causes.topics import Topics
 from iqcar.causes.topics.topic_counts import coverage, query_mixtures
+from iqcar.causes.topics.topic_result import Topics
 from iqcar.rules.vocabulary.topics import TopicName
 from iqcar.show.json.straggler_links import blamed_words
 from iqcar.show.json.topics import names_of

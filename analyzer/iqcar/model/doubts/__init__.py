@@ -1,1 +1,0 @@
-"""Lists reasons to doubt a diagnosis: lost events, estimated waits, incomplete recordings."""
