@@ -20,11 +20,7 @@ import pandas as pd
 
 from iqcar.causes.blame.blame_doubts import doubts_of
 from iqcar.causes.blame.blame_sources import Ledger, Meeting, name_sources
-from iqcar.causes.blame.blame_tables import (
-    DEMANDS,
-    FOLDED,
-    SOURCES,
-)
+from iqcar.causes.blame.blame_tables import DEMANDS, FOLDED, SOURCES
 from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
 from iqcar.causes.blame.executor_blame import executor_meeting
 from iqcar.causes.blame.folding import MOST_SOURCES
@@ -248,12 +244,7 @@ def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> _Shar
 
 
 def _account(
-    columns: TaskColumns,
-    loss: Loss,
-    shares: _Shares,
-    places: _Places,
-    waited: Flags,
-    first: int,
+    columns: TaskColumns, loss: Loss, shares: _Shares, places: _Places, waited: Flags, first: int
 ) -> tuple[pd.DataFrame, Ledger]:
     """Return one request's demands, and the ledger to divide their losses among sources."""
     tasks = places.total(waited.astype(np.float64))

@@ -251,11 +251,7 @@ class _Rest:
         self._lost = np.zeros((queries, len(RESOURCES)))
 
     def fold(
-        self,
-        ledgers: Sequence[Ledger],
-        every: list[_Entries],
-        stage_of_group: Ints,
-        most: int,
+        self, ledgers: Sequence[Ledger], every: list[_Entries], stage_of_group: Ints, most: int
     ) -> list[_Entries]:
         """Replace the entries of small sources by one REST entry per demand."""
         size = np.array([len(entries.demand) for entries in every], np.int64)

@@ -9,12 +9,7 @@ import numpy as np
 
 from iqcar.causes.blame.blame_sources import Meeting
 from iqcar.causes.blame.ratp import Loss, TaskColumns
-from iqcar.causes.blame.sweep import (
-    SOURCE_ENDS,
-    SOURCE_STARTS,
-    TARGET_ENDS,
-    TARGET_STARTS,
-)
+from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
 from iqcar.tables import NONE, Tables

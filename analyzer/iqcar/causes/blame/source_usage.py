@@ -41,10 +41,7 @@ def share_of_executors(pieces: Pieces, request: Request, source_usage: SourceUsa
 
 
 def used_share(
-    columns: Users,
-    request: Request,
-    demand: Demand,
-    source_usage: SourceUsage,
+    columns: Users, request: Request, demand: Demand, source_usage: SourceUsage
 ) -> Floats:
     """Return ``u_st = c_st / C_h`` ≥ 0 of each source, a task or a piece of one.
 

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
 """Prefixes of the ids, by level."""
 
-SHARED_LABELS = {
-    "rest": "other queries",
-    "known": "known causes",
-    "unattributed": "unattributed",
-}
+SHARED_LABELS = {"rest": "other queries", "known": "known causes", "unattributed": "unattributed"}
 """Display names of the sources that are no query."""
 
 

@@ -51,9 +51,7 @@ class GraphExport:
 
 
 def export(
-    contents: Contents,
-    targets: Sequence[int] | None = None,
-    max_blame_nodes: int = MAX_BLAME_NODES,
+    contents: Contents, targets: Sequence[int] | None = None, max_blame_nodes: int = MAX_BLAME_NODES
 ) -> GraphExport:
     """Export the part of the graph that explains some targets (query rows; all by default)."""
     kept = _of_targets(contents, targets)

@@ -318,11 +318,7 @@ COLUMNS = (
 )
 """Columns of :func:`blame_of`, named as in the result's JSON."""
 
-_CAUSE_NAMES = {
-    OWN: "itself",
-    KNOWN: "known causes",
-    UNATTRIBUTED: "unattributed",
-}
+_CAUSE_NAMES = {OWN: "itself", KNOWN: "known causes", UNATTRIBUTED: "unattributed"}
 
 
 def blame_of(contents: Contents, query: int) -> pd.DataFrame:

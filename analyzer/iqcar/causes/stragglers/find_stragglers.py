@@ -106,10 +106,7 @@ DEFAULT = StragglerSettings()
 
 
 def find_stragglers(
-    features: TaskFeatures,
-    tables: Tables,
-    blame: Blame,
-    settings: StragglerSettings = DEFAULT,
+    features: TaskFeatures, tables: Tables, blame: Blame, settings: StragglerSettings = DEFAULT
 ) -> Stragglers:
     """Find the stragglers of event logs, their causes, and who iQCAR blames for those of hosts.
 

@@ -148,10 +148,7 @@ def own_rates(shared: Errors, free: Errors, noise: float, prior: Floats) -> OwnR
     prior: (n_rates,) probabilities before the data.
     """
     logs = np.stack(
-        [
-            shared.log_likelihood(noise) + np.log1p(-FREE),
-            free.log_likelihood(noise) + np.log(FREE),
-        ]
+        [shared.log_likelihood(noise) + np.log1p(-FREE), free.log_likelihood(noise) + np.log(FREE)]
     )
     chance = np.exp(logs - logs.max(axis=(0, 2), keepdims=True)) * prior
     chance /= chance.sum(axis=(0, 2), keepdims=True)
