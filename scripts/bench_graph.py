@@ -81,7 +81,7 @@ def workload(vertices: int) -> tuple[Any, Blame]:
 def networkx_of(graph: IQCGraph) -> nx.DiGraph:
     """Return the same vertices and edges as networkx objects, keyed (level, position)."""
     walk = nx.DiGraph()
-    structure, dor = graph.contents.structure, graph.contents.dor
+    structure, dor = graph.structure, graph.dor
     kinds = [naive_graph.KINDS[code].value for code in structure.kind]
     for level, size in enumerate(graph.sizes()):
         vc = dor.contribution[level].tolist() if level <= 4 else [1.0] * size
@@ -114,7 +114,7 @@ def main() -> int:
     print(f"building iQC-Graph of about {vertices:,} vertices ...", flush=True)
     seconds_to_build = fastest(lambda: build_graph(tables, blame), 3)
     graph = build_graph(tables, blame)
-    structure = graph.contents.structure
+    structure = graph.structure
 
     def impact_and_dor() -> None:
         of_time = contributions(structure, blame, ImpactModel.TIME_LOST)

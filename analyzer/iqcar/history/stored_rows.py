@@ -197,21 +197,21 @@ def _known_sum(group: Ints, values: Floats, size: int) -> Floats:
 
 
 def _blame(diagnosis: Diagnosis, apps: _Applications) -> pd.DataFrame:
-    contents = diagnosis.graph.contents
-    s, lost = contents.structure, contents.lost.amount[4]
+    graph = diagnosis.graph
+    s, lost = graph.structure, graph.lost.amount[4]
     at = np.flatnonzero(lost > 0)
     lost, demand = lost[at], s.towards[4][at]
-    source = s.source_query[contents.query_of_explanation[at]]
+    source = s.source_query[graph.query_of_explanation[at]]
     is_query = np.isin(np.array([kind.value for kind in BLAME_KINDS])[s.kind[at]], _NAMED)
     frame = pd.DataFrame(
         {
             "query": s.targets[s.target[4][at]],
             "kind": s.kind[at],
             "source": np.where(is_query, source, NONE),
-            "resource": contents.resource_of_demand[demand],
+            "resource": graph.resource_of_demand[demand],
             "host": s.host[demand],
             "lost_ms": lost,
-            "idle_ms": lost * contents.idle_share[s.explanation[at]],
+            "idle_ms": lost * graph.idle_share[s.explanation[at]],
         }
     )
     # A source stage without a known query cannot be named.

@@ -66,7 +66,7 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
     lost = pairs["lost_ms"].to_numpy(np.float64)
     duration = np.nan_to_num(tables.queries["duration_ms"].to_numpy(np.float64))
     unnamed_source, unnamed_target = _unnamed(graph, len(group))
-    folded = graph.contents.folded
+    folded = graph.folded
     among = folded["recurring_ms"].to_numpy() if len(folded) else np.zeros(len(group))
     unnamed = {"source": unnamed_source - among, "target": unnamed_target - among}
     unnamed = {side: np.maximum(sum_by(group, ms, size), 0.0) for side, ms in unnamed.items()}
@@ -83,7 +83,7 @@ def gather(tables: Tables, graph: IQCGraph) -> Evidence:
 
 def _unnamed(graph: IQCGraph, queries: int) -> tuple[Floats, Floats]:
     """What each query took as a source, and lost as a target, in rests: nobody is named there."""
-    folded = graph.contents.folded
+    folded = graph.folded
     if not len(folded):
         return np.zeros(queries), np.zeros(queries)
     hurts = graph.who_hurts_whom()

@@ -145,7 +145,7 @@ def _lines(row: dict[str, Any], graph: IQCGraph, query: int, names: QueryNames) 
             whole, query=source, queries=1, name=names.name(source), number=names.number(source)
         )
     elif kind is BlameKind.REST:
-        folded = graph.contents.folded["sources"]
+        folded = graph.folded["sources"]
         hidden = int(folded.iloc[query]) if len(folded) else 0
         yield replace(whole, queries=hidden, name=_counted(hidden))
     elif kind is BlameKind.KNOWN:

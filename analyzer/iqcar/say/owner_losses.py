@@ -82,12 +82,12 @@ def losses_by_owner(diagnosis: Diagnosis, by: str) -> pd.DataFrame:
     names, graph = owners(diagnosis.tables, by), diagnosis.graph
     owner_names, owner_of = np.unique(np.array([*names, ""], object), return_inverse=True)
     owner = owner_of[:-1].astype(np.int64)
-    s, contents = graph.contents.structure, graph.contents
+    s = graph.structure
     demand = s.towards[4]
     if not len(demand):
         return pd.DataFrame({name: [] for name in COLUMNS})
-    lost = contents.lost.amount[4]
-    source = s.source_query[contents.query_of_explanation]
+    lost = graph.lost.amount[4]
+    source = s.source_query[graph.query_of_explanation]
     # A source stage of no known query is nobody that could be named.
     kind = np.where((s.kind == QUERY) & (source < 0), UNATTRIBUTED, s.kind)
     rows = pd.DataFrame(
@@ -95,7 +95,7 @@ def losses_by_owner(diagnosis: Diagnosis, by: str) -> pd.DataFrame:
             "victim": owner[s.targets[s.target[4]]],
             "source": np.where(source >= 0, owner[np.maximum(source, 0)], -1),
             "kind": kind,
-            "resource": contents.resource_of_demand[demand],
+            "resource": graph.resource_of_demand[demand],
             "lost_ms": lost,
             "evidence": diagnosis.blame.demands["evidence"].to_numpy(np.int64)[s.demand][demand],
         }

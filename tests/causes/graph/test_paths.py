@@ -85,7 +85,7 @@ def test_the_search_opens_few_vertices_of_a_wide_graph():
         (stage, Request.IO_READ, 0, sum(ms for _, ms in sources), sources) for stage in range(200)
     ]
     lost = [float(1 + stage) for stage in range(200)] + [0.0] * 10
-    contents = graphs((tables, blame_of_rows(tables, demands, lost))).contents
+    contents = graphs((tables, blame_of_rows(tables, demands, lost)))
     search = PathSearch(contents.structure, contents.dor)
     pushed = []
     push = search._push

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,9 @@ import pandas as pd
 from iqcar.base.formatting import short
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, TaskColumns, data_processed
 from iqcar.enums import REQUESTS, Request
+from iqcar.model.demand.estimate import Demand
 from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
 from iqcar.tables.arrays import most_at_once
-
-if TYPE_CHECKING:
-    from iqcar.model.demand.estimate import Demand
 
 SURELY_NOT, SURELY = 0.15, 0.9
 """Probabilities of contention at which it is taken for absent or present."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,11 @@ def of_domain(per_domain: Floats, domain: Ints) -> Floats:
     return np.where(domain >= 0, per_domain[np.maximum(domain, 0)], np.nan)
 
 
+if TYPE_CHECKING:
+    from iqcar.causes.blame.task_intervals import Pieces
+
+Users: TypeAlias = "TaskColumns | Pieces"
+"""Users of resources: tasks or pieces of them, with columns of the same names."""
 SHORTEST_MS = 1.0
 """Lower bound of durations used as divisors: the resolution of Spark's times."""
 MOST_LOST = 0.999
@@ -48,57 +53,6 @@ ONE_DEVICE = {
     Request.IO_WRITE: (Request.IO_READ, Request.IO_WRITE),
 }
 """Requests that use the same device: writers delay readers."""
-
-
-class Users(Protocol):
-    """Users of resources: tasks (:class:`TaskColumns`) or pieces of them."""
-
-    @property
-    def stage(self) -> Ints:
-        """Stage, −1 if unknown."""
-
-    @property
-    def host(self) -> Ints:
-        """Machine, −1 if unknown."""
-
-    @property
-    def executor(self) -> Ints:
-        """Executor, −1 if unknown."""
-
-    @property
-    def launch(self) -> Floats:
-        """Begin in ms since the epoch, NaN if unknown."""
-
-    @property
-    def finish(self) -> Floats:
-        """End in ms since the epoch, NaN if unknown."""
-
-    @property
-    def span(self) -> Floats:
-        """Length in ms."""
-
-    @property
-    def slots(self) -> SlotTimes:
-        """Slots held."""
-
-    @property
-    def slots_offered(self) -> Floats:
-        """Slots handed out in the application during the wait for one."""
-
-    def domain(self, request: Request) -> Ints:
-        """Contention domain."""
-
-    def wait(self, request: Request) -> Floats:
-        """Wait in ms, NaN where unknown."""
-
-    def compute(self) -> Floats:
-        """Time on the processor in ms, NaN where unknown."""
-
-    def number(self, column: str) -> Floats:
-        """A column of ``tasks``."""
-
-    def held(self) -> Floats:
-        """Execution memory held in bytes, mean, NaN where unknown."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class Pieces:
             self._shares[column] = share
         return self._shares[column]
 
-    # --- the protocol iqcar.causes.blame.ratp.Users, as for whole tasks
+    # --- columns as of whole tasks: see iqcar.causes.blame.ratp.Users
 
     @property
     def stage(self) -> Ints:

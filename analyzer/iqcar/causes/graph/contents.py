@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.graph.structure import column
+from iqcar.causes.graph.impact import ByTarget, Flow
+from iqcar.causes.graph.structure import Structure, column
 from iqcar.enums import ImpactModel
 from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Floats, Ints
-
-if TYPE_CHECKING:
-    from iqcar.causes.graph.impact import ByTarget, Flow
-    from iqcar.causes.graph.structure import Structure
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,17 @@ source query.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_tables import BLAME_KINDS, OWN
 from iqcar.causes.blame.demand_weights import RESOURCES
-from iqcar.causes.graph.contents import pseudo_name
+from iqcar.causes.graph.contents import Contents, pseudo_name
 from iqcar.enums import LEVELS, REQUESTS, BlameKind
 from iqcar.tables import NONE
 from iqcar.tables.arrays import Floats, Ints, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.causes.graph.contents import Contents
 
 PREFIXES = ("tq", "ts", "ie", "de", "be", "ss", "sq")
 """Prefixes of the ids, by level."""
@@ -31,8 +28,7 @@ SHARED_LABELS = {"rest": "other queries", "known": "known causes", "unattributed
 
 def vertex_ids(contents: Contents, level: int, at: Ints) -> list[str]:
     """Return the ids of some vertices of a level, by position."""
-    keys = _KEYS[level](contents, at)
-    return [f"{PREFIXES[level]}:{key}" for key in keys]
+    return [f"{PREFIXES[level]}:{key}" for key in _keys(contents, level, at)]
 
 
 def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.DataFrame:
@@ -57,18 +53,18 @@ def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.D
     kinds = _kinds(contents, level, at)
     frame: pd.DataFrame = pd.DataFrame(
         {
-            "id": _objects(vertex_ids(contents, level, at)),
+            "id": objects(vertex_ids(contents, level, at)),
             "level": np.full(len(at), level, np.int64),
-            "kind": _objects(kinds),
-            "label": _objects(_LABELS[level](contents, at)),
+            "kind": objects(kinds),
+            "label": objects(vertex_labels(contents, level, at)),
             "contribution": contribution,
             "dor": dor,
             "lost_ms": lost,
             "own": np.array([kind == BlameKind.OWN.value for kind in kinds], bool),
             "target": rows["target"],
             "stage": rows["stage"],
-            "resource": _objects([RESOURCES[c].value if c >= 0 else "" for c in rows["resource"]]),
-            "request": _objects([REQUESTS[c].value if c >= 0 else "" for c in rows["request"]]),
+            "resource": objects([RESOURCES[c].value if c >= 0 else "" for c in rows["resource"]]),
+            "request": objects([REQUESTS[c].value if c >= 0 else "" for c in rows["request"]]),
             "host": rows["host"],
             "source_stage": rows["source_stage"],
             "source_query": rows["source_query"],
@@ -102,8 +98,10 @@ def edge_frame(contents: Contents) -> pd.DataFrame:
     return frame
 
 
-def _objects(values: list[str]) -> pd.Series:
-    return pd.Series(values, dtype=object)
+def objects(values: Sequence[object]) -> pd.Series:
+    """Return a column of objects."""
+    series: pd.Series = pd.Series(list(values), dtype=object)
+    return series
 
 
 def _rows_of(contents: Contents, level: int, at: Ints) -> dict[str, Ints]:
@@ -160,112 +158,54 @@ def _kinds(contents: Contents, level: int, at: Ints) -> list[str]:
     not_own = np.zeros(size, bool)
     not_own[of_explanation[s.kind != OWN]] = True
     real = ["query" if not_own[p] else "own" for p in at]
-    return [pseudo_name(s, int(p), size) or kind for p, kind in zip(at, real, strict=True)]
+    return [c or kind for c, kind in zip(_causes(contents, level, at), real, strict=True)]
 
 
-def _target_keys(contents: Contents, at: Ints) -> list[str]:
-    return [contents.names.query_ids[row] for row in contents.structure.targets[at]]
+def _keys(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the ids of vertices without the prefix of their level."""
+    s, names = contents.structure, contents.names
+    if level == 0:
+        return [names.query_ids[row] for row in s.targets[at]]
+    if level == 1:
+        return [names.stage_key(row) for row in s.stage[at]]
+    if level == 2:
+        stages = _keys(contents, 1, s.towards[2][at])
+        return [f"{k}/{RESOURCES[c]}" for k, c in zip(stages, s.resource[at], strict=True)]
+    if level == 3:
+        stages = _keys(contents, 1, s.towards[2][s.towards[3][at]])
+        places = zip(stages, s.request[at], s.host[at], strict=True)
+        return [f"{k}/{REQUESTS[r]}@{names.host(h)}" for k, r, h in places]
+    if level == 4:
+        demands, sources = _keys(contents, 3, s.towards[4][at]), _keys(contents, 5, s.source[at])
+        return [f"{d}<-{source}" for d, source in zip(demands, sources, strict=True)]
+    causes = _causes(contents, level, at)
+    if level == 5:
+        return [c or names.stage_key(r) for c, r in zip(causes, s.source_stage[at], strict=True)]
+    return [c or names.query_ids[r] for c, r in zip(causes, s.source_query[at], strict=True)]
 
 
-def _stage_keys(contents: Contents, at: Ints) -> list[str]:
-    return [contents.names.stage_key(row) for row in contents.structure.stage[at]]
+def vertex_labels(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the display names of some vertices of a level, by position."""
+    s, names = contents.structure, contents.names
+    if level == 0:
+        return [names.query_names[row] for row in s.targets[at]]
+    if level == 1:
+        return [names.stage_label(row) for row in s.stage[at]]
+    if level == 2:
+        return [RESOURCES[code].value for code in s.resource[at]]
+    if level == 3:
+        pairs = zip(s.request[at], s.host[at], strict=True)
+        return [f"{REQUESTS[r].value} on {names.host(h)}" for r, h in pairs]
+    if level == 4:
+        sources, hosts = vertex_labels(contents, 5, s.source[at]), s.host[s.towards[4][at]]
+        return [f"{n} on {names.host(h)}" for n, h in zip(sources, hosts, strict=True)]
+    label = names.stage_label if level == 5 else names.query_names.__getitem__
+    rows = s.source_stage if level == 5 else s.source_query
+    pairs = zip(_causes(contents, level, at), rows[at], strict=True)
+    return [SHARED_LABELS[cause] if cause else label(row) for cause, row in pairs]
 
 
-def _resource_keys(contents: Contents, at: Ints) -> list[str]:
-    s = contents.structure
-    stages = _stage_keys(contents, s.towards[2][at])
-    return [f"{k}/{RESOURCES[c]}" for k, c in zip(stages, s.resource[at], strict=True)]
-
-
-def _demand_keys(contents: Contents, at: Ints) -> list[str]:
-    s = contents.structure
-    stages = _stage_keys(contents, s.towards[2][s.towards[3][at]])
-    return [
-        f"{k}/{REQUESTS[r]}@{contents.names.host(h)}"
-        for k, r, h in zip(stages, s.request[at], s.host[at], strict=True)
-    ]
-
-
-def _explanation_keys(contents: Contents, at: Ints) -> list[str]:
-    s = contents.structure
-    demands = _demand_keys(contents, s.towards[4][at])
-    sources = _source_keys(contents, s.source[at])
-    return [f"{d}<-{source}" for d, source in zip(demands, sources, strict=True)]
-
-
-def _source_keys(contents: Contents, at: Ints) -> list[str]:
-    rows = contents.structure.source_stage
-    return [
-        pseudo_name(contents.structure, int(p), len(rows)) or contents.names.stage_key(rows[p])
-        for p in at
-    ]
-
-
-def _source_query_keys(contents: Contents, at: Ints) -> list[str]:
-    rows = contents.structure.source_query
-    ids = contents.names.query_ids
-    return [pseudo_name(contents.structure, int(p), len(rows)) or ids[rows[p]] for p in at]
-
-
-def _target_labels(contents: Contents, at: Ints) -> list[str]:
-    return [contents.names.query_names[row] for row in contents.structure.targets[at]]
-
-
-def _stage_labels(contents: Contents, at: Ints) -> list[str]:
-    return [contents.names.stage_label(row) for row in contents.structure.stage[at]]
-
-
-def _resource_labels(contents: Contents, at: Ints) -> list[str]:
-    return [RESOURCES[code].value for code in contents.structure.resource[at]]
-
-
-def _demand_labels(contents: Contents, at: Ints) -> list[str]:
-    s = contents.structure
-    pairs = zip(s.request[at], s.host[at], strict=True)
-    return [f"{REQUESTS[r].value} on {contents.names.host(h)}" for r, h in pairs]
-
-
-def _explanation_labels(contents: Contents, at: Ints) -> list[str]:
-    s = contents.structure
-    sources = _source_labels(contents, s.source[at])
-    hosts = s.host[s.towards[4][at]]
-    return [f"{n} on {contents.names.host(h)}" for n, h in zip(sources, hosts, strict=True)]
-
-
-def _source_labels(contents: Contents, at: Ints) -> list[str]:
-    rows = contents.structure.source_stage
-    pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
-    return [
-        SHARED_LABELS[name] if name else contents.names.stage_label(rows[p])
-        for name, p in zip(pseudo, at, strict=True)
-    ]
-
-
-def source_query_labels(contents: Contents, at: Ints) -> list[str]:
-    """Return the names of source queries by level-6 position."""
-    rows = contents.structure.source_query
-    pseudo = [pseudo_name(contents.structure, int(p), len(rows)) for p in at]
-    return [
-        SHARED_LABELS[name] if name else contents.names.query_names[rows[p]]
-        for name, p in zip(pseudo, at, strict=True)
-    ]
-
-
-_KEYS = (
-    _target_keys,
-    _stage_keys,
-    _resource_keys,
-    _demand_keys,
-    _explanation_keys,
-    _source_keys,
-    _source_query_keys,
-)
-_LABELS = (
-    _target_labels,
-    _stage_labels,
-    _resource_labels,
-    _demand_labels,
-    _explanation_labels,
-    _source_labels,
-    source_query_labels,
-)
+def _causes(contents: Contents, level: int, at: Ints) -> list[str]:
+    """Return the shared causes at positions of level 5 or 6; empty for stages and queries."""
+    size = contents.structure.sizes()[level]
+    return [pseudo_name(contents.structure, int(position), size) for position in at]

@@ -17,15 +17,14 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_tables import OWN, QUERY
+from iqcar.causes.graph.contents import Contents
 from iqcar.causes.graph.describe import PREFIXES, vertex_frame, vertex_ids
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_by
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from iqcar.causes.graph.contents import Contents
-
-    Bools = Flags
+Bools = Flags
 
 MAX_BLAME_NODES = 2000
 """Blame explanations (level 4) exported individually, over all exported targets. With their edges
@@ -50,7 +49,7 @@ class GraphExport:
     folded: int
 
 
-def export(
+def export_graph(
     contents: Contents, targets: Sequence[int] | None = None, max_blame_nodes: int = MAX_BLAME_NODES
 ) -> GraphExport:
     """Export the part of the graph that explains some targets (query rows; all by default)."""

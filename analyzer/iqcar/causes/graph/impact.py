@@ -8,20 +8,15 @@ computes lost time instead of DOR.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import UNATTRIBUTED
 from iqcar.causes.blame.demand_weights import contributions, impact_factors, non_negative
-from iqcar.causes.graph.structure import EXPLAINED_LEVELS
+from iqcar.causes.graph.structure import EXPLAINED_LEVELS, Structure
 from iqcar.enums import ImpactModel
 from iqcar.tables.arrays import Floats, Ints, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.causes.graph.structure import Structure
-
 
 DENSE_CELLS_PER_ENTRY = 4
 """Maximum cells per entry for which sums per (source, target) use a full matrix; beyond it, sorting

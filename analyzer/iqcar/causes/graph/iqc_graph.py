@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.attribute import Blame
-from iqcar.causes.graph import describe, export, views
+from iqcar.causes.graph import views
 from iqcar.causes.graph.contents import Contents, Names
+from iqcar.causes.graph.describe import edge_frame, objects, vertex_frame, vertex_ids
+from iqcar.causes.graph.export import export_graph, to_networkx
 from iqcar.causes.graph.impact import all_contributions, by_source, pass_up
 from iqcar.causes.graph.paths import PathSearch
 from iqcar.causes.graph.structure import chosen_targets, lay_out
-from iqcar.enums import LEVELS, ImpactModel, Resource
+from iqcar.enums import LEVELS, ImpactModel
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Floats, Ints, share_of, sum_by
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def build_graph(
@@ -54,34 +52,46 @@ def build_graph(
     names = Names(tables.queries, tables.stages, tables.hosts)
     idle, of_all = (blame.sources[name].to_numpy(np.float64) for name in ("idle_ms", "lost_ms"))
     idle = share_of(idle, of_all)
-    contents = Contents(structure, dor, lost, by_stage, by_query, impact, names, blame.folded, idle)
-    return IQCGraph(contents, impact, critical_path)
+    return IQCGraph(
+        structure, dor, lost, by_stage, by_query, impact, names, blame.folded, idle, critical_path
+    )
 
 
-@dataclass(frozen=True)
-class IQCGraph:
+@dataclass(frozen=True, repr=False)
+class IQCGraph(Contents):
     """The multi-level graph that explains the time that target queries lost to source queries.
 
     Rows of queries, stages and hosts are row numbers of the tables it was built from. DOR is in
     the chosen impact model; ``lost_ms`` is always elapsed time lost to contention in ms.
     """
 
-    contents: Contents
-    impact: ImpactModel
     critical_path: bool
+
+    vertices = vertex_frame
+    edges = edge_frame
+    dor_by_target = views.dor_by_target
+    aggressive_queries = views.aggressive_queries
+    hot_resources = views.hot_resources
+    slow_nodes = views.slow_nodes
+    who_hurts_whom = views.who_hurts_whom
+    matrix = views.matrix
+    blame_of = views.blame_of
+    blame_rows = views.blame_rows
+    export = export_graph
+    to_networkx = to_networkx
 
     @property
     def targets(self) -> Ints:
         """Query rows of the targets."""
-        return self.contents.structure.targets
+        return self.structure.targets
 
     def sizes(self) -> tuple[int, ...]:
         """Count the vertices of each level."""
-        return self.contents.structure.sizes()
+        return self.structure.sizes()
 
     def lost_ms(self, target: int) -> float:
         """Return the elapsed time that a target lost, in ms."""
-        return float(self.contents.lost.amount[0][self.contents.position_of(target)])
+        return float(self.lost.amount[0][self.position_of(target)])
 
     def query_losses(self) -> Floats:
         """Return the elapsed time that each query row lost, in ms; 0 if no target. Read-only."""
@@ -93,25 +103,10 @@ class IQCGraph:
 
     @cached_property
     def _losses(self) -> tuple[Floats, Floats]:
-        losses = views.lost(self.contents), views.lost_to_others(self.contents)
+        losses = views.lost(self), views.lost_to_others(self)
         for lost in losses:
             lost.flags.writeable = False
         return losses
-
-    def vertices(self, level: int) -> pd.DataFrame:
-        """Return a level's vertices: see :func:`iqcar.causes.graph.describe.vertex_frame`.
-
-        Raises ValueError if there is no such level.
-        """
-        return describe.vertex_frame(self.contents, level)
-
-    def edges(self) -> pd.DataFrame:
-        """Return all edges by level and position, with their impact factors (eq. 13)."""
-        return describe.edge_frame(self.contents)
-
-    def dor_by_target(self, level: int = 6) -> pd.DataFrame:
-        """Return DOR of source stages (5) or queries (6) for each target (iQCAR §6.1)."""
-        return views.dor_by_target(self.contents, level)
 
     def top(self, level: int, k: int, target: int | None = None) -> pd.DataFrame:
         """Return the ``k`` vertices of a level with the highest DOR (iQCAR §6.2.1).
@@ -126,23 +121,22 @@ class IQCGraph:
         """
         if not 0 <= level < len(LEVELS):
             raise ValueError(f"iQC-Graph has levels 0 to {len(LEVELS) - 1}, not {level}")
-        c = self.contents
-        position = None if target is None else c.position_of(target)
+        position = None if target is None else self.position_of(target)
         if level <= 4:
-            dor, lost = c.dor.amount[level], c.lost.amount[level]
+            dor, lost = self.dor.amount[level], self.lost.amount[level]
             at = np.arange(len(dor), dtype=np.int64)
             if position is not None:
-                at = at[c.structure.target[level] == position]
+                at = at[self.structure.target[level] == position]
                 dor, lost = dor[at], lost[at]
         else:
-            pairs = c.by_stage if level == 5 else c.by_query
+            pairs = self.by_stage if level == 5 else self.by_query
             size = self.sizes()[level]
             chosen = slice(None) if position is None else pairs.target == position
             at = np.arange(size, dtype=np.int64)
             dor = sum_by(pairs.source[chosen], pairs.dor[chosen], size)
             lost = sum_by(pairs.source[chosen], pairs.lost_ms[chosen], size)
         order = _largest(dor, k)
-        frame = describe.vertex_frame(c, level, at[order])
+        frame = vertex_frame(self, level, at[order])
         frame["dor"], frame["lost_ms"] = dor[order], lost[order]
         return frame
 
@@ -157,83 +151,37 @@ class IQCGraph:
         k: maximum number of paths.
         target: query rows of the targets; all by default.
         """
-        c = self.contents
-        found = self._search.heaviest(k, [int(p) for p in c.positions_of(target)])
+        found = self._search.heaviest(k, [int(p) for p in self.positions_of(target)])
         along = [np.array([p.positions[level] for p in found], np.int64) for level in range(7)]
-        ids = [describe.vertex_ids(c, level, along[level]) for level in range(6, -1, -1)]
-        last = describe.vertex_frame(c, 4, along[4])
-        top = describe.vertex_frame(c, 6, along[6])
-        names = c.names
+        ids = [vertex_ids(self, level, along[level]) for level in range(6, -1, -1)]
+        last = vertex_frame(self, 4, along[4])
+        top = vertex_frame(self, 6, along[6])
+        names = self.names
         query_ids = [names.query_ids[row] if row >= 0 else None for row in top["source_query"]]
-        target_rows = c.structure.targets[along[0]]
+        target_rows = self.structure.targets[along[0]]
         frame: pd.DataFrame = pd.DataFrame(
             {
                 "weight": np.array([p.weight for p in found], np.float64),
                 "lost_ms": last["lost_ms"],
-                "target_query_id": _objects([names.query_ids[row] for row in target_rows]),
-                "target_name": _objects([names.query_names[row] for row in target_rows]),
-                "source_query_id": _objects(query_ids),
+                "target_query_id": objects([names.query_ids[row] for row in target_rows]),
+                "target_name": objects([names.query_names[row] for row in target_rows]),
+                "source_query_id": objects(query_ids),
                 "source_name": top["label"],
                 "kind": last["kind"],
-                "stage": _objects([names.stage_label(row) for row in last["stage"]]),
+                "stage": objects([names.stage_label(row) for row in last["stage"]]),
                 "resource": last["resource"],
                 "request": last["request"],
-                "host": _objects([names.host(row) for row in last["host"]]),
-                "source_stage": describe.vertex_frame(c, 5, along[5])["label"],
-                "nodes": _objects([list(path) for path in zip(*ids, strict=True)]),
-                "positions": _objects([p.positions for p in found]),
+                "host": objects([names.host(row) for row in last["host"]]),
+                "source_stage": vertex_frame(self, 5, along[5])["label"],
+                "nodes": objects([list(path) for path in zip(*ids, strict=True)]),
+                "positions": objects([p.positions for p in found]),
             }
         )
         return frame
 
-    def aggressive_queries(self, k: int | None = None) -> pd.DataFrame:
-        """Return source queries with the highest impact on others (iQCAR §6.2.2).
-
-        Sums include the parts of a query in REST rows.
-        """
-        return views.aggressive_queries(self.contents, k)
-
-    def hot_resources(self) -> pd.DataFrame:
-        """Return the total outgoing impact of each resource (iQCAR §6.2.3)."""
-        return views.hot_resources(self.contents)
-
-    def slow_nodes(self) -> pd.DataFrame:
-        """Return the total outgoing impact of each host (iQCAR §6.2.3)."""
-        return views.slow_nodes(self.contents)
-
-    def who_hurts_whom(self, resource: Resource | None = None) -> pd.DataFrame:
-        """Return one row per source query (or cause) and target that a path connects.
-
-        Where some sources are not named (`iqcar.diagnose(all_sources=...)`), each target has one
-        row of the kind ``rest`` that sums them.
-        """
-        return views.who_hurts_whom(self.contents, resource)
-
-    def matrix(self, value: str = "lost_ms", resource: Resource | None = None) -> pd.DataFrame:
-        """Return a source × target matrix of dor, lost_ms or share_of_duration."""
-        return views.matrix(self.contents, value, resource)
-
-    def blame_of(self, target: int) -> pd.DataFrame:
-        """Divide a target's lost time among its sources; the shares sum to 1 (eq. 4)."""
-        return views.blame_of(self.contents, target)
-
-    def blame_rows(self, target: int) -> list[dict[str, Any]]:
-        """:meth:`blame_of` as plain dicts."""
-        return views.blame_rows(self.contents, target)
-
-    def export(
-        self, targets: Sequence[int] | None = None, max_blame_nodes: int = export.MAX_BLAME_NODES
-    ) -> export.GraphExport:
-        """Return nodes and edges for JSON, bounded in number."""
-        return export.export(self.contents, targets, max_blame_nodes)
-
-    def to_networkx(self, targets: Sequence[int] | None = None) -> nx.DiGraph:
-        """Return the graph as a ``networkx.DiGraph``."""
-        return export.to_networkx(self.contents, targets)
-
     @cached_property
     def _search(self) -> PathSearch:
-        return PathSearch(self.contents.structure, self.contents.dor)
+        return PathSearch(self.structure, self.dor)
 
     def __repr__(self) -> str:
         """Count vertices and targets."""
@@ -249,8 +197,3 @@ def _largest(values: Floats, k: int) -> Ints:
         least = np.partition(values[at], len(at) - k)[len(at) - k]
         at = at[values[at] >= least]
     return at[np.argsort(-values[at], kind="stable")][:k]
-
-
-def _objects(values: Sequence[object]) -> pd.Series:
-    series: pd.Series = pd.Series(list(values), dtype=object)
-    return series

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.causes.graph.impact import Flow
+from iqcar.causes.graph.structure import Structure
 from iqcar.tables.arrays import Floats, Ints
-
-if TYPE_CHECKING:
-    from iqcar.causes.graph.impact import Flow
-    from iqcar.causes.graph.structure import Structure
 
 _LAST = 4
 """Beyond level 4 a path is unique: an explanation has one source stage, and that one query."""

@@ -23,7 +23,7 @@ from iqcar.causes.blame.blame_tables import (
 )
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.graph.contents import Contents, rows_or_none
-from iqcar.causes.graph.describe import source_query_labels, vertex_frame
+from iqcar.causes.graph.describe import vertex_frame, vertex_labels
 from iqcar.causes.graph.impact import ByTarget, sum_pairs
 from iqcar.enums import REQUESTS, BlameKind, ImpactModel, Resource
 from iqcar.tables import NONE
@@ -34,6 +34,9 @@ _HOST_BOUND = np.array([not r.before_launch for r in REQUESTS], bool)
 
 def who_hurts_whom(contents: Contents, resource: Resource | None = None) -> pd.DataFrame:
     """Return one row per source query (or cause) and target that a path connects.
+
+    Where some sources are not named (`iqcar.diagnose(all_sources=...)`), each target has one row of
+    the kind ``rest`` that sums them.
 
     source_query, source_query_id, source_name, kind, target_query, target_query_id, target_name,
     dor, lost_ms, share_of_duration; largest lost time first.
@@ -94,7 +97,7 @@ def lost_to_others(contents: Contents) -> Floats:
 
 
 def aggressive_queries(contents: Contents, k: int | None = None) -> pd.DataFrame:
-    """Return source queries with the highest impact on other queries (iQCAR §6.2.2).
+    """Return source queries with the highest impact on others, REST rows included (iQCAR §6.2.2).
 
     query (row), query_id, name, fingerprint, dor (sum over the other queries), lost_ms (elapsed
     time other queries lost to it), victims (other queries that lost time to it), worst_victim (row
@@ -209,7 +212,7 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
     return ordered
 
 
-def dor_by_target(contents: Contents, level: int) -> pd.DataFrame:
+def dor_by_target(contents: Contents, level: int = 6) -> pd.DataFrame:
     """Return DOR and lost time of each source at level 5 or 6 for each target it reaches.
 
     source (position at the level), source_id, source_stage and source_query (rows), kind (own where
@@ -258,7 +261,7 @@ def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFram
     rows = rows_or_none(s.source_query, source)
     target_rows = s.targets[target]
     every = np.arange(len(s.source_query), dtype=np.int64)
-    labels = np.array(source_query_labels(contents, every), object)
+    labels = np.array(vertex_labels(contents, 6, every), object)
     kinds = np.full(len(every), BlameKind.QUERY.value, object)
     if len(every):
         kinds[-len(s.shared) :] = s.shared
@@ -321,15 +324,15 @@ COLUMNS = (
 _CAUSE_NAMES = {OWN: "itself", KNOWN: "known causes", UNATTRIBUTED: "unattributed"}
 
 
-def blame_of(contents: Contents, query: int) -> pd.DataFrame:
+def blame_of(contents: Contents, target: int) -> pd.DataFrame:
     """:func:`blame_rows` as a frame; parameters, columns and errors are the same."""
-    rows = blame_rows(contents, query)
+    rows = blame_rows(contents, target)
     frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["source_query_id"] = pd.Series([r["source_query_id"] for r in rows], dtype=object)
     return frame
 
 
-def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
+def blame_rows(contents: Contents, target: int) -> list[dict[str, Any]]:
     """Divide one target's lost time among its sources (eq. 4, summed over its tasks).
 
     One row per blamed query, and one each for ``own``, ``known``, ``unattributed`` and, where some
@@ -340,11 +343,11 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     tasks). A target that lost nothing has one ``unattributed`` row of share 1 and 0 ms. Raises
     ValueError if the graph was not built for that target.
 
-    query: row of the target query.
+    target: row of the target query.
     """
-    target = contents.position_of(query)
+    place = contents.position_of(target)
     order, begin = contents.explanations_of_target
-    at = order[begin[target] : begin[target + 1]]
+    at = order[begin[place] : begin[place + 1]]
     if len(at) == 0:
         return [_nothing_lost()]
     s, names = contents.structure, contents.names
@@ -365,14 +368,14 @@ def blame_rows(contents: Contents, query: int) -> list[dict[str, Any]]:
     total = lost_sum.sum()
     resources = _split(member, contents.resource_of_demand[demand], lost, size)
     hosts = _split(member, s.host[demand], lost, size)
-    causes = {**_CAUSE_NAMES, REST: contents.rest_name(query)}
-    of_duration = contents.share_of_duration(lost_sum, np.full(size, target))
+    causes = {**_CAUSE_NAMES, REST: contents.rest_name(target)}
+    of_duration = contents.share_of_duration(lost_sum, np.full(size, place))
     rows: list[dict[str, Any]] = []
     for position, code in enumerate(every.tolist()):
         kind = QUERY if code >= 0 else -1 - code
         if kind == QUERY and lost_sum[position] == 0 and dor_sum[position] == 0:
             continue
-        row = int(s.source_query[code]) if kind == QUERY else query
+        row = int(s.source_query[code]) if kind == QUERY else target
         rows.append(
             {
                 "source_query_id": names.query_ids[row] if kind in (QUERY, OWN) else None,

@@ -8,20 +8,15 @@ as much work is set against its time over the median.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, MEMORY, NETWORK
-from iqcar.causes.stragglers.peers import quantile_by
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.peers import Compared, quantile_by
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_known
-
-if TYPE_CHECKING:
-    from iqcar.causes.stragglers.features import TaskFeatures
-    from iqcar.causes.stragglers.peers import Compared
-    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 
 WORK = {
     CPU: (("cpu_ms", "python_cpu_ms"),),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iqcar.causes.stragglers.feature_list import Feature
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import FeatureKind
 from iqcar.tables.arrays import Flags, Floats, Ints, by_group_and_time, sum_by
-
-if TYPE_CHECKING:
-    from iqcar.causes.stragglers.feature_list import Feature
-    from iqcar.causes.stragglers.features import TaskFeatures
-    from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 
 ROUNDING = 1e-12
 """What is left of a sum of peers that is below this share of the sum is rounding."""

@@ -6,20 +6,17 @@ A pure function of one job; jobs can be looked at in any order, anywhere, by any
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.causes.topics.jobs import Job
 from iqcar.causes.topics.kernels.ranks import Ranks
 from iqcar.causes.topics.learners import BY_STRAGGLER, LOG_LATENCY, base_learners
 from iqcar.causes.topics.mixture_by_straggler import Deviations, deviations_of_job
+from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.causes.topics.validate import differences
 from iqcar.enums import BaseModel
-
-if TYPE_CHECKING:
-    from iqcar.causes.topics.jobs import Job
-    from iqcar.causes.topics.topic_result import TopicSettings
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats
 
 GOLDEN = 0.6180339887498949
 """Its multiples fill the interval from 0 to 1 evenly, wherever one stops."""

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iqcar.causes.topics.kernels.straggler_kernels import deviate, explain
+from iqcar.causes.topics.topic_result import TopicSettings
+from iqcar.tables.arrays import Floats
 
-if TYPE_CHECKING:
-    from iqcar.causes.topics.topic_result import TopicSettings
-    from iqcar.tables.arrays import Floats
-
-    Floats32 = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 
 FARTHEST = 4.0
 """Standard deviations at which a deviation is cut off: one wrong reading is no more than this."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from iqcar.causes.topics.kernels.copula import rank_bins
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 SIGNIFICANT = 0.05
 """Stragglers and others differ where chance does so less often (§5.2)."""

@@ -16,13 +16,13 @@ again, the time counts there. So no time counts twice, and a query's sum is at m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.demand_weights import elapsed_shares
-from iqcar.causes.wasted.partitions import CAUSES
+from iqcar.causes.wasted.partitions import CAUSES, Attempts
 from iqcar.enums import WasteCause
 from iqcar.tables import Tables
 from iqcar.tables.arrays import (
@@ -34,9 +34,6 @@ from iqcar.tables.arrays import (
     share_of,
     sum_by,
 )
-
-if TYPE_CHECKING:
-    from iqcar.causes.wasted.partitions import Attempts
 
 PASSIVE = (WasteCause.SPECULATION, WasteCause.CANCELLED, WasteCause.NOT_NEEDED)
 """Causes of attempts that nobody waited for: all that they can cost is their slots."""

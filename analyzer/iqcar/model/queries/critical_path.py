@@ -7,13 +7,10 @@ the driver submits a job only when it has what it needs from those before it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from iqcar.tables import Tables
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables import Tables
+from iqcar.tables.arrays import Floats, Ints
 
 
 def add_critical_path(tables: Tables) -> Tables:

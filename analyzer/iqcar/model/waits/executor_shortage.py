@@ -12,16 +12,13 @@ longer than that without a new executor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.model.waits.shared_cluster import clusters_of, executor_offers
+from iqcar.model.waits.shared_cluster import Offers, clusters_of, executor_offers
 from iqcar.tables import Tables
 from iqcar.tables.arrays import Flags, Floats, Ints, by_group_and_time, running_total
-
-if TYPE_CHECKING:
-    from iqcar.model.waits.shared_cluster import Offers
 
 CAPACITY_WINDOW_MS = 3_600_000.0
 """Time before and after an application in which what all applications held at once tells the size

@@ -57,12 +57,11 @@ def lay_out_blame(graph: IQCGraph, queries: int) -> BlameRows:
     queries : int
         How many queries there are.
     """
-    contents = graph.contents
-    s = contents.structure
+    s = graph.structure
     demand = s.towards[4]
     of_resource = s.towards[3][demand]
     stage = s.stage[s.towards[2][of_resource]] if len(demand) else demand
-    source = s.source_query[contents.query_of_explanation] if len(demand) else demand
+    source = s.source_query[graph.query_of_explanation] if len(demand) else demand
     source_stage = s.source_stage[s.source] if len(demand) else demand
     # A source stage of no known query is nobody that could be named (as in blame_of).
     nameless = (s.kind == QUERY) & (source < 0)
@@ -76,11 +75,11 @@ def lay_out_blame(graph: IQCGraph, queries: int) -> BlameRows:
             "kind": np.where(nameless, UNATTRIBUTED, np.where(rest, QUERY, s.kind)),
             "source_stage": np.where(nameless, NONE, np.where(rest, FOLDED, source_stage)),
             "source": np.where(rest, FOLDED, source),
-            "lost_ms": contents.lost.amount[4],
-            "dor": contents.dor.amount[4],
+            "lost_ms": graph.lost.amount[4],
+            "dor": graph.dor.amount[4],
         }
     )
-    by_target, _ = contents.explanations_of_target
+    by_target, _ = graph.explanations_of_target
     frame = frame.iloc[by_target[np.argsort(frame["target"].to_numpy()[by_target], kind="stable")]]
     counts = np.bincount(frame["target"].to_numpy(np.int64), minlength=queries)
     return BlameRows(frame.reset_index(drop=True), np.concatenate([[0], np.cumsum(counts)]))
@@ -95,7 +94,7 @@ def demands_of(graph: IQCGraph, demands: pd.DataFrame) -> pd.DataFrame:
         target, stage, request, host (rows and codes), tasks, wait_ms (task time), evidence (code),
         ratp, slowdown, over_attribution, and lost_ms (elapsed).
     """
-    s = graph.contents.structure
+    s = graph.structure
     names = ["tasks", "wait_ms", "evidence", "ratp", "slowdown", "over_attribution"]
     columns = {name: demands[name].to_numpy()[s.demand] for name in names}
     stage = s.stage[s.towards[2][s.towards[3]]] if len(s.demand) else s.demand
@@ -107,7 +106,7 @@ def demands_of(graph: IQCGraph, demands: pd.DataFrame) -> pd.DataFrame:
             "request": s.request,
             "host": s.host,
             **columns,
-            "lost_ms": graph.contents.lost.amount[3],
+            "lost_ms": graph.lost.amount[3],
         }
     )
 

@@ -81,7 +81,7 @@ def heatmap_cells(
     """
     if measure not in MEASURES:
         raise UsageError(f"no measure is called {measure!r}", "heatmap", "take lost_ms or ratp")
-    position = graph.contents.position_of(target)
+    position = graph.position_of(target)
     found = _ratp(blame, target) if measure == "ratp" else _lost(graph, position)
     mine = (tables.tasks["query"] == target).to_numpy(bool)
     at = np.ones(len(found.stage), bool)
@@ -127,7 +127,7 @@ def heatmap(
     cells = heatmap_cells(
         graph, tables, task_waits, blame, target, measure, stage=stage, resource=resource
     )
-    names = graph.contents.names
+    names = graph.names
     name = label(names.query_names[target])
     of_stage = f", stage {names.stage_numbers[stage]}" if stage is not None else ""
     if cells.value.size == 0 or not (cells.value.any() or cells.missing.any()):
@@ -203,10 +203,10 @@ class _Amounts(NamedTuple):
 
 
 def _lost(graph: IQCGraph, position: int) -> _Amounts:
-    contents, s = graph.contents, graph.contents.structure
+    s = graph.structure
     at = np.flatnonzero(s.target[3] == position)
-    stage = contents.stage_of_resource[s.towards[3][at]]
-    return _Amounts(stage, s.request[at], s.host[at], contents.lost.amount[3][at])
+    stage = graph.stage_of_resource[s.towards[3][at]]
+    return _Amounts(stage, s.request[at], s.host[at], graph.lost.amount[3][at])
 
 
 def _ratp(blame: Blame, target: int) -> _Amounts:

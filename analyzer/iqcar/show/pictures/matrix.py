@@ -217,7 +217,7 @@ def _words(row: int, folded: int) -> str | None:
 
 
 def _named(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
-    names = graph.contents.names
+    names = graph.names
     real = [row for row in rows if row >= 0]
     labels = distinct([names.query_names[r] for r in real], [names.query_ids[r] for r in real], 28)
     called = dict(zip(real, labels, strict=True))
@@ -225,7 +225,7 @@ def _named(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
 
 
 def _full(graph: IQCGraph, rows: list[int], folded: int) -> list[str]:
-    names = graph.contents.names
+    names = graph.names
     return [
         _words(row, folded)
         or f"{safe(short(names.query_names[row], 90))} ({safe(names.query_ids[row])})"

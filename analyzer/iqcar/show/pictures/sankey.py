@@ -83,15 +83,14 @@ def sankey(
     ValueError
         If the graph was not built for that target.
     """
-    contents = graph.contents
-    position = contents.position_of(target)
-    name = label(contents.names.query_names[target])
+    position = graph.position_of(target)
+    name = label(graph.names.query_names[target])
     lost = graph.lost_ms(target)
-    at = np.flatnonzero((contents.structure.target[4] == position) & (contents.dor.amount[4] > 0))
+    at = np.flatnonzero((graph.structure.target[4] == position) & (graph.dor.amount[4] > 0))
     if lost <= 0 or len(at) == 0:
         return nothing(f"{name} lost no time that could be measured.", dark=dark)
-    dor = contents.dor.amount[4][at]
-    of_path = contents.lost.amount[4][at]
+    dor = graph.dor.amount[4][at]
+    of_path = graph.lost.amount[4][at]
     columns = [
         _fold(plural, _columns[key](graph, target, at), dor, of_path, most)
         for key, _, plural in COLUMNS
@@ -130,7 +129,7 @@ def sankey(
             "hovertemplate": "%{customdata}<extra></extra>",
         },
     )
-    ran = float(contents.duration_ms[position])
+    ran = float(graph.duration_ms[position])
     of_run = f" of its {duration(ran)}" if np.isfinite(ran) else ""
     fullest = max(len(column.labels) for column in columns)
     made = figure(
@@ -222,14 +221,13 @@ def _fold(plural: str, nodes: _Nodes, dor: Floats, lost: Floats, most: int) -> _
 
 
 def _source_queries(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    contents = graph.contents
-    positions, of = np.unique(contents.query_of_explanation[at], return_inverse=True)
-    rows = contents.structure.source_query[positions]
-    names, colours = contents.names, query_colours(contents.names.queries)
+    positions, of = np.unique(graph.query_of_explanation[at], return_inverse=True)
+    rows = graph.structure.source_query[positions]
+    names, colours = graph.names, query_colours(graph.names.queries)
     called, painted = [], []
     for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
         if row < 0:
-            pseudo = _pseudo(contents, 6, place)
+            pseudo = _pseudo(graph, 6, place)
             called.append(cause_name(pseudo))
             painted.append(BLAME_COLOURS[pseudo])
         elif row == target:
@@ -243,14 +241,13 @@ def _source_queries(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
 
 
 def _source_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    contents = graph.contents
-    positions, of = np.unique(contents.structure.source[at], return_inverse=True)
-    rows = contents.structure.source_stage[positions]
-    names, colours = contents.names, query_colours(contents.names.queries)
+    positions, of = np.unique(graph.structure.source[at], return_inverse=True)
+    rows = graph.structure.source_stage[positions]
+    names, colours = graph.names, query_colours(graph.names.queries)
     called, painted = [], []
     for row, place in zip(rows.tolist(), positions.tolist(), strict=True):
         if row < 0:
-            pseudo = _pseudo(contents, 5, place)
+            pseudo = _pseudo(graph, 5, place)
             called.append(cause_name(pseudo))
             painted.append(BLAME_COLOURS[pseudo])
             continue
@@ -265,19 +262,19 @@ def _source_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
 
 
 def _demands(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    s = graph.contents.structure
+    s = graph.structure
     demand = s.towards[4][at]
     pairs, of = np.unique(
         np.stack([s.request[demand], s.host[demand]]), axis=1, return_inverse=True
     )
-    called = [f"{REQUEST_NAMES[REQUESTS[r]]} on {graph.contents.names.host(h)}" for r, h in pairs.T]
+    called = [f"{REQUEST_NAMES[REQUESTS[r]]} on {graph.names.host(h)}" for r, h in pairs.T]
     colours = [mix(RESOURCE_COLOURS[REQUESTS[r].resource], 0.25) for r, _ in pairs.T]
     return _Nodes(of.reshape(-1), called, [""] * len(called), colours, [False] * len(called))
 
 
 def _resources(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
     codes, of = np.unique(
-        graph.contents.resource_of_demand[graph.contents.structure.towards[4][at]],
+        graph.resource_of_demand[graph.structure.towards[4][at]],
         return_inverse=True,
     )
     resources = [RESOURCES[code] for code in codes]
@@ -287,7 +284,7 @@ def _resources(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
 
 
 def _target_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    s, names = graph.contents.structure, graph.contents.names
+    s, names = graph.structure, graph.names
     resource = s.towards[3][s.towards[4][at]]
     rows, of = np.unique(s.stage[s.towards[2][resource]], return_inverse=True)
     called = [f"stage {names.stage_numbers[row]}" for row in rows]
@@ -299,8 +296,8 @@ def _target_stages(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
 
 
 def _target(graph: IQCGraph, target: int, at: Ints) -> _Nodes:
-    colour = query_colours(graph.contents.names.queries)[target]
-    name = graph.contents.names.query_names[target]
+    colour = query_colours(graph.names.queries)[target]
+    name = graph.names.query_names[target]
     return _Nodes(np.zeros(len(at), np.int64), [name], [""], [colour], [True])
 
 

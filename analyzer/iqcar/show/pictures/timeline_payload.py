@@ -153,8 +153,7 @@ def _losses(tables: Tables, graph: IQCGraph | None) -> _Losses:
         unknown = np.full(len(tables.queries), np.nan)
         return _Losses(unknown, unknown, np.full(len(tables.stages), np.nan), False)
     of_stage = np.zeros(len(tables.stages))
-    contents = graph.contents
-    of_stage[contents.structure.stage] = contents.lost.amount[1]
+    of_stage[graph.structure.stage] = graph.lost.amount[1]
     return _Losses(graph.query_losses(), graph.lost_to_others_ms(), of_stage, graph.critical_path)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from iqcar.causes.topics.kernels.ranks import Ranks, codes_by_rank
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats, Ints
+from iqcar.tables.arrays import Floats, Ints
 
 
 def rank_bins(values: Floats, most: int) -> tuple[Ints, Floats, Floats]:

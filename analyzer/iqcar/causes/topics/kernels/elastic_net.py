@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
-
-if TYPE_CHECKING:
-    pass
-
 
 MAX_SWEEPS = 500
 """Sweeps over all coefficients at most; with what is solved between them one or two will do."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Flags, Floats
+from iqcar.tables.arrays import Flags, Floats
 
-    Floats32 = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 
 NORMAL_QUARTILES = 1.3489795
 """Interquartile range of a normal distribution in its standard deviations."""
