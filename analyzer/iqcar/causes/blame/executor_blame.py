@@ -135,8 +135,7 @@ def _means(edges: Floats, length: Floats, since: Floats, until: Floats, amount: 
     order = np.argsort(when, kind="stable")
     level = np.cumsum(np.concatenate([amount, -amount])[order])
     total = running_total(np.diff(when[order], append=when[order[-1:]]) * level)
-    mean: Floats = np.diff(np.interp(edges, when[order], total)) / length
-    return mean
+    return np.diff(np.interp(edges, when[order], total)) / length
 
 
 def _last_or_next(owner: Ints) -> Ints:

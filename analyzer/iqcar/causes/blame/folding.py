@@ -48,8 +48,7 @@ def beyond_largest(target: Ints, source: Ints, size: Floats, most: int) -> Flags
     for position in np.flatnonzero(count > most + 1).tolist():
         here = slice(begin[position], begin[position] + count[position])
         marked[here] = ~_largest(total[here], most)
-    flags: Flags = marked[member]
-    return flags
+    return marked[member]
 
 
 def _largest(values: Floats, most: int) -> Flags:

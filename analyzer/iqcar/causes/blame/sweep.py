@@ -44,8 +44,7 @@ def pairs_of_groups(
 
     Shape (n_groups,). At least as many as :func:`pair_integrals` finds. O(events).
     """
-    met: Ints = _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
-    return met
+    return _room(events, (rate, source, weight, group), n_sources, n_groups)[3]
 
 
 def _room(

@@ -51,7 +51,7 @@ def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.D
     rows = _rows_of(contents, level, at)
     contribution, dor, lost = _amounts(contents, level, at)
     kinds = _kinds(contents, level, at)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "id": objects(vertex_ids(contents, level, at)),
             "level": np.full(len(at), level, np.int64),
@@ -70,7 +70,6 @@ def vertex_frame(contents: Contents, level: int, at: Ints | None = None) -> pd.D
             "source_query": rows["source_query"],
         }
     )
-    return frame
 
 
 def edge_frame(contents: Contents) -> pd.DataFrame:
@@ -87,7 +86,7 @@ def edge_frame(contents: Contents) -> pd.DataFrame:
     parts = [(level, froms[level], tos[level], factors[level]) for level in range(1, 5)]
     parts.append((5, structure.source, explanations, np.ones(sizes[4])))
     parts.append((6, structure.query_of_source, froms[5], np.ones(sizes[5])))
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "from_level": np.concatenate([np.full(len(f), level) for level, f, _, _ in parts]),
             "from_position": np.concatenate([f for _, f, _, _ in parts]),
@@ -95,13 +94,11 @@ def edge_frame(contents: Contents) -> pd.DataFrame:
             "impact_factor": np.concatenate([i for _, _, _, i in parts]),
         }
     )
-    return frame
 
 
 def objects(values: Sequence[object]) -> pd.Series:
     """Return a column of objects."""
-    series: pd.Series = pd.Series(list(values), dtype=object)
-    return series
+    return pd.Series(list(values), dtype=object)
 
 
 def _rows_of(contents: Contents, level: int, at: Ints) -> dict[str, Ints]:

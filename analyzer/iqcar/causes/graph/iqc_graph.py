@@ -159,7 +159,7 @@ class IQCGraph(Contents):
         names = self.names
         query_ids = [names.query_ids[row] if row >= 0 else None for row in top["source_query"]]
         target_rows = self.structure.targets[along[0]]
-        frame: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "weight": np.array([p.weight for p in found], np.float64),
                 "lost_ms": last["lost_ms"],
@@ -177,7 +177,6 @@ class IQCGraph(Contents):
                 "positions": objects([p.positions for p in found]),
             }
         )
-        return frame
 
     @cached_property
     def _search(self) -> PathSearch:

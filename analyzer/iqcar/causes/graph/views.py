@@ -67,12 +67,11 @@ def matrix(
         raise ValueError(f"no measure is called {value!r}: dor, lost_ms or share_of_duration")
     frame = who_hurts_whom(contents, resource)
     cause = frame["source_query_id"].where(frame["source_query"] >= 0, frame["kind"])
-    wide: pd.DataFrame = (
+    return (
         frame.assign(source=cause)
         .pivot_table(index="source", columns="target_query_id", values=value, aggfunc="sum")
         .fillna(0.0)
     )
-    return wide
 
 
 def lost(contents: Contents) -> Floats:
@@ -208,8 +207,7 @@ def slow_nodes(contents: Contents) -> pd.DataFrame:
     )
     frame["bound"] = frame["lost_ms"] - frame["slots_lost_ms"]
     measures = ["impact"] if contents.impact is ImpactModel.PAPER else ["bound", "lost_ms"]
-    ordered: pd.DataFrame = _ordered(frame, measures, ["host"]).drop(columns="bound")
-    return ordered
+    return _ordered(frame, measures, ["host"]).drop(columns="bound")
 
 
 def dor_by_target(contents: Contents, level: int = 6) -> pd.DataFrame:
@@ -228,7 +226,7 @@ def dor_by_target(contents: Contents, level: int = 6) -> pd.DataFrame:
     kind = vertices["kind"].to_numpy(object)[pairs.source]
     kind = np.where(np.isin(kind, contents.structure.shared), kind, BlameKind.QUERY.value)
     own = (source_query >= 0) & (source_query == target)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "source": pairs.source,
             "source_id": vertices["id"].to_numpy(object)[pairs.source],
@@ -240,7 +238,6 @@ def dor_by_target(contents: Contents, level: int = 6) -> pd.DataFrame:
             "lost_ms": pairs.lost_ms,
         }
     )
-    return frame
 
 
 def _sum_queries(contents: Contents, explanations: Ints) -> ByTarget:
@@ -269,7 +266,7 @@ def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFram
     ids = np.array([names.query_ids[r] if r >= 0 else "" for r in s.source_query], object)
     target_ids = np.array([names.query_ids[r] for r in s.targets], object)
     target_names = np.array([names.query_names[r] for r in s.targets], object)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "source_query": rows,
             "source_query_id": pd.Series(ids[source], dtype=object),
@@ -280,7 +277,6 @@ def _name_sources(contents: Contents, source: Ints, target: Ints) -> pd.DataFram
             "target_name": pd.Series(target_names[target], dtype=object),
         }
     )
-    return frame
 
 
 def _lost_by_resource(contents: Contents) -> Floats:
@@ -301,10 +297,7 @@ def _shares(lost_ms: Floats) -> Floats:
 
 def _ordered(frame: pd.DataFrame, largest: list[str], then: list[str]) -> pd.DataFrame:
     ascending = [False] * len(largest) + [True] * len(then)
-    ordered: pd.DataFrame = frame.sort_values(
-        largest + then, ascending=ascending, ignore_index=True
-    )
-    return ordered
+    return frame.sort_values(largest + then, ascending=ascending, ignore_index=True)
 
 
 COLUMNS = (

@@ -41,8 +41,7 @@ def can_matter(
     floor: share of the duration that a time needs.
     """
     if feature.kind is FeatureKind.NUMERICAL and feature.unit in SLOWEST_MS:
-        matters: Flags = value * SLOWEST_MS[feature.unit] > floor * duration
-        return matters
+        return value * SLOWEST_MS[feature.unit] > floor * duration
     if feature.kind is FeatureKind.RESOURCE:
         return value > floor * (1.0 if feature.unit == "share" else greatest)
     return np.ones(len(value), bool)
@@ -196,8 +195,7 @@ def _its_own(
         if edge in known:
             with np.errstate(invalid="ignore"):
                 busy |= features.column(edge)[rows] > settings.edge * value
-    own: Flags = ~busy
-    return own
+    return ~busy
 
 
 def _discrete(

@@ -95,8 +95,7 @@ def blamed_during(
     order = np.lexsort((by_query["query"], by_query["kind"], -share, by_query["what"]))
     by_query = by_query.iloc[order].rename(columns={"weight": "lost_ms"})
     named = [str(BLAME_KINDS[code]) for code in by_query["kind"].tolist()]
-    whole: pd.DataFrame = by_query.assign(kind=named)[columns].reset_index(drop=True)
-    return whole
+    return by_query.assign(kind=named)[columns].reset_index(drop=True)
 
 
 def _links(moments: pd.DataFrame, blame: Blame, requests: Sequence[Request]) -> pd.DataFrame:
@@ -116,8 +115,7 @@ def _links(moments: pd.DataFrame, blame: Blame, requests: Sequence[Request]) -> 
     )
     asked = moments.merge(wanted, on=["resource", "stage", "host"])
     sources = blame.sources[["demand", "kind", "source_stage", "lost_ms"]]
-    linked: pd.DataFrame = asked.merge(sources[sources["lost_ms"] > 0], on="demand")
-    return linked
+    return asked.merge(sources[sources["lost_ms"] > 0], on="demand")
 
 
 def _presence(links: pd.DataFrame, tables: Tables) -> Floats:

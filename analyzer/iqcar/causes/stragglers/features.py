@@ -134,8 +134,7 @@ def _python(tables: Tables, measured: Flags) -> Floats:
 def _waited(waits: pd.DataFrame, request: Request, evidence: int) -> Floats:
     """Wait for a request where the evidence is of this level."""
     values = waits[wait_column(request)].to_numpy(np.float64)
-    known: Floats = np.where(waits[evidence_column(request)] == evidence, values, np.nan)
-    return known
+    return np.where(waits[evidence_column(request)] == evidence, values, np.nan)
 
 
 def _recorded(tables: Tables, kind: WaitClass) -> Floats:

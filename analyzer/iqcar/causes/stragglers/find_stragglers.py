@@ -227,8 +227,7 @@ def _causes(
 
 def _count(features: TaskFeatures, compared: Compared, by: list[str]) -> pd.DataFrame:
     tasks = features.frame.iloc[compared.rows][by]
-    counted: pd.DataFrame = tasks.groupby(by, sort=True).size().rename("tasks").reset_index()
-    return counted
+    return tasks.groupby(by, sort=True).size().rename("tasks").reset_index()
 
 
 def _doubts(features: TaskFeatures, compared: Compared) -> list[str]:

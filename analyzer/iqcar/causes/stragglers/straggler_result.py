@@ -138,8 +138,7 @@ def by_cause(found: Stragglers, app: int | None = None) -> pd.DataFrame:
         }  # fmt: skip
         rest_frame = pd.DataFrame(rest)
         frame = pd.concat([frame, rest_frame], ignore_index=True) if len(frame) else rest_frame
-    whole: pd.DataFrame = frame.reset_index(drop=True)
-    return whole
+    return frame.reset_index(drop=True)
 
 
 def by_group(found: Stragglers, name: str, app: int | None = None) -> pd.DataFrame:
@@ -164,8 +163,7 @@ def by_group(found: Stragglers, name: str, app: int | None = None) -> pd.DataFra
     for row, cause, n in counts.itertuples(index=False):
         split[int(row)][str(cause)] = int(n)
     groups["causes"] = [split[int(row)] for row in groups[name]]
-    whole: pd.DataFrame = groups.reset_index(drop=True)
-    return whole
+    return groups.reset_index(drop=True)
 
 
 def _of(found: Stragglers, app: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:

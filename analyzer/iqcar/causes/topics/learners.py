@@ -70,8 +70,7 @@ def standardised(values: Floats) -> Floats:
     spread = centred.std(axis=0)
     # What rounding leaves of a constant is no spread.
     varies = spread > 1e-12
-    result: Floats = np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)
-    return result
+    return np.where(varies, centred / np.where(varies, spread, 1.0), 0.0)
 
 
 GRID = 128

@@ -119,8 +119,7 @@ def cause_topics(stragglers: Stragglers, found: Topics | None, query: int) -> pd
     order = np.lexsort(
         (counted["topic"], -counted["delay_ms"].to_numpy(np.float64), counted["cause"], -of_cause)
     )
-    whole: pd.DataFrame = counted.iloc[order].reset_index(drop=True)
-    return whole
+    return counted.iloc[order].reset_index(drop=True)
 
 
 def blamed_of_query(found: Topics, query: int) -> pd.DataFrame:
@@ -138,5 +137,4 @@ def blamed_of_query(found: Topics, query: int) -> pd.DataFrame:
     of_topic = total.groupby("topic")["lost_ms"].transform("sum")
     total = total.assign(share=total["lost_ms"] / of_topic)
     order = np.lexsort((total["query"], -total["lost_ms"], total["topic"], -of_topic))
-    whole: pd.DataFrame = total.iloc[order].reset_index(drop=True)
-    return whole
+    return total.iloc[order].reset_index(drop=True)

@@ -126,8 +126,7 @@ class TopicModel:
         return share
 
     def _under_covered(self, mixtures: Floats) -> Flags:
-        few: Flags = self._covered(mixtures) < self.coverage
-        return few
+        return self._covered(mixtures) < self.coverage
 
     def _improve(
         self, documents: Floats, topics: Floats, mixtures: Floats

@@ -165,8 +165,7 @@ def _delays_by_cause(members: _Members, n: int) -> Floats:
     for code in np.unique(members.cause[wasted]).tolist():
         alone[:, code] = _delay(members, members.cause == code, n)
     shares = np.where(alone.sum(axis=1, keepdims=True) > 0, alone, task_ms)
-    divided: Floats = share_of(shares, shares.sum(axis=1, keepdims=True)) * together[:, None]
-    return divided
+    return share_of(shares, shares.sum(axis=1, keepdims=True)) * together[:, None]
 
 
 def _delay(members: _Members, without: Flags, n: int) -> Floats:
@@ -216,8 +215,7 @@ def _delay(members: _Members, without: Flags, n: int) -> Floats:
 
 
 def _is_one_of(cause: Ints, causes: Sequence[WasteCause]) -> Flags:
-    found: Flags = np.isin(cause, [CAUSES.index(one) for one in causes])
-    return found
+    return np.isin(cause, [CAUSES.index(one) for one in causes])
 
 
 def _pauses(members: _Members, lost: Flags) -> _Held:
@@ -259,8 +257,7 @@ def _expected(
     tries = np.flatnonzero(retried)
     tries = tries[np.lexsort((lasted[tries], -members.launch[tries]))]
     own[part[tries]] = lasted[tries]  # what is assigned last stays: the first attempt
-    expected: Floats = np.where(np.isnan(median[owner]), own, median[owner])
-    return expected
+    return np.where(np.isnan(median[owner]), own, median[owner])
 
 
 class _Earlier:

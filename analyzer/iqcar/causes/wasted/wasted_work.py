@@ -138,8 +138,7 @@ class _Judge:
         self._set(where & self._taken[executor], WasteCause.PREEMPTED)
 
     def _gone(self, executor: Ints, when: Floats) -> Flags:
-        gone: Flags = self._removed[executor] <= when + NOTICED_MS
-        return gone
+        return self._removed[executor] <= when + NOTICED_MS
 
     def _of_a_failure(self) -> Flags:
         """Whether the attempt's stage or job failed."""

@@ -70,8 +70,7 @@ class StageRates(NamedTuple):
 def usable(load: Load, least: float = ENOUGH_BYTES) -> Ints:
     """Return the rows of tasks whose speeds mean something."""
     enough = (load.data >= least) & (load.wait_ms >= ENOUGH_MS)
-    rows: Ints = np.flatnonzero(enough & (load.stage >= 0) & (load.host >= 0))
-    return rows
+    return np.flatnonzero(enough & (load.stage >= 0) & (load.host >= 0))
 
 
 def contention(
@@ -130,8 +129,7 @@ def _expected_loss(
     slower = inverse.take(first) - inverse.take(last)
     lost = above.take(first) - np.exp(share) * slower
     lost -= np.exp(share - most) * above.take(last)
-    clipped: Floats = np.clip(lost, 0.0, 1.0)
-    return clipped
+    return np.clip(lost, 0.0, 1.0)
 
 
 def _stage_rates(device: Device, chance: OwnRates, names: Ints, stage: Ints) -> StageRates:

@@ -74,8 +74,7 @@ class Load(NamedTuple):
 
     def log_speed(self) -> Floats:
         """Return the natural logarithm of each task's speed while it was in the device."""
-        speed: Floats = np.log(self.data / self.wait_ms)
-        return speed
+        return np.log(self.data / self.wait_ms)
 
     def without_shares(self, rows: Ints) -> Load:
         """Return the load of some tasks without ``taken``: a copy of the largest array is saved."""

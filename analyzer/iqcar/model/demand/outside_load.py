@@ -135,8 +135,7 @@ class _HostUse:
         after = np.clip(np.searchsorted(self.times, when), 1, len(self.times) - 1)
         since, until = self.times[after - 1], self.times[after]
         part = np.clip(share_of(when - since, until - since), 0.0, 1.0)
-        sums: Floats = self.sums[:, after - 1] * (1.0 - part) + self.sums[:, after] * part
-        return sums
+        return self.sums[:, after - 1] * (1.0 - part) + self.sums[:, after] * part
 
 
 def _uses(tables: Tables) -> Iterator[tuple[int, _HostUse]]:

@@ -114,8 +114,7 @@ def errors_of(
         return summed.cumsum(axis=1)[:, :-1]
 
     def limited_by_rate(values: Floats) -> Floats:
-        every: Floats = sum_by(stage, values, n_stages)[:, None] - limited_by_share(values)
-        return every
+        return sum_by(stage, values, n_stages)[:, None] - limited_by_share(values)
 
     ones = np.ones(len(stage))
     tasks, speed = limited_by_rate(ones), limited_by_rate(log_speed)

@@ -119,5 +119,4 @@ def _of_applications(values: Sequence[str], app: Ints) -> list[str]:
 
 
 def _rows(settings: pd.DataFrame, key: str) -> pd.DataFrame:
-    chosen: pd.DataFrame = settings[(settings["key"] == key).to_numpy(bool)]
-    return chosen
+    return settings[(settings["key"] == key).to_numpy(bool)]

@@ -38,8 +38,7 @@ class Budget:
 
 def known(values: Floats) -> Floats:
     """Replace NaN and infinities by zero."""
-    finite: Floats = np.where(np.isfinite(values), values, 0.0)
-    return finite
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 Codes = NDArray[np.int8]

@@ -202,5 +202,4 @@ def _lasting(when: Floats, own: Floats, short: Flags, patience: float) -> Flags:
     first, last = np.full(period[-1] + 1, np.inf), np.full(period[-1] + 1, -np.inf)
     np.minimum.at(first, period[short], when[short])
     np.maximum.at(last, period[short], until[short])
-    lasting: Flags = (last - first >= patience)[period]
-    return lasting
+    return (last - first >= patience)[period]

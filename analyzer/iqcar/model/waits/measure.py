@@ -138,5 +138,4 @@ def _feeds_python(tables: Tables) -> Flags:
     python = tables.stages["python"].to_numpy(bool)
     if len(python) == 0:
         return np.zeros(len(stage), bool)
-    feeds: Flags = np.where(stage >= 0, python[np.maximum(stage, 0)], False)
-    return feeds
+    return np.where(stage >= 0, python[np.maximum(stage, 0)], False)

@@ -92,12 +92,10 @@ def _write_wait(column: dict[str, Floats]) -> Floats:
     """Return the shuffle write time; NaN for a task that only wrote output, which is not timed."""
     writes_output = known(column["output_bytes"]) > 0
     writes_shuffle = known(column["shuffle_write_ms"]) > 0
-    waited: Floats = np.where(writes_output & ~writes_shuffle, np.nan, column["shuffle_write_ms"])
-    return waited
+    return np.where(writes_output & ~writes_shuffle, np.nan, column["shuffle_write_ms"])
 
 
 def _read_wait(column: dict[str, Floats]) -> Floats:
     """Return the scan time; 0 for a task that read no input; NaN where input has no scan time."""
     reads_nothing = (column["input_bytes"] == 0) & ~(column["storage_read_ms"] > 0)
-    waited: Floats = np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
-    return waited
+    return np.where(np.isnan(column["scan_ms"]) & reads_nothing, 0.0, column["scan_ms"])
