@@ -17,7 +17,7 @@ from iqcar.causes.stragglers.bigroots import cause_names, find_marks
 from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, NETWORK, PAPER_FEATURES, after, before
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.peers import ComparedTasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence
 from tests.support.pearson_baseline import PccSettings, pcc_marks
@@ -46,13 +46,13 @@ class Judged:
     features: TaskFeatures
     paper: TaskFeatures
     edgeless: TaskFeatures
-    compared: Compared
+    compared: ComparedTasks
     rows: NDArray[np.int64]
 
     @classmethod
     def from_features(cls, features: TaskFeatures, within: NDArray[np.bool_]) -> Judged:
         """Choose the stragglers among the tasks (rows of the features) that are meant."""
-        compared = Compared.from_features(features, OURS)
+        compared = ComparedTasks.from_features(features, OURS)
         rows = np.flatnonzero(compared.straggler & within[compared.rows])
         paper = replace(features, features=PAPER_FEATURES)
         known = [f for f in PAPER_FEATURES if before(f) in features.frame]

@@ -12,7 +12,7 @@ from iqcar.enums import FeatureKind
 
 if TYPE_CHECKING:
     from iqcar.causes.stragglers.features import TaskFeatures
-    from iqcar.causes.stragglers.peers import Compared
+    from iqcar.causes.stragglers.peers import ComparedTasks
     from iqcar.tables.arrays import Floats
 
 
@@ -26,7 +26,7 @@ class PccSettings:
     """The feature lies above this quantile of its stage."""
 
 
-def pcc_marks(features: TaskFeatures, compared: Compared, settings: PccSettings) -> Marks:
+def pcc_marks(features: TaskFeatures, compared: ComparedTasks, settings: PccSettings) -> Marks:
     """Find the features that correlate with the duration and are large (eq. 8).
 
     Returns
@@ -54,7 +54,7 @@ def pcc_marks(features: TaskFeatures, compared: Compared, settings: PccSettings)
     return Marks.join(parts)
 
 
-def correlation(compared: Compared, values: Floats) -> Floats:
+def correlation(compared: ComparedTasks, values: Floats) -> Floats:
     """Pearson's ρ of a feature with the duration in each stage; 0 where one of them is constant."""
     known = np.isfinite(values)
     stage = compared.stage[known]

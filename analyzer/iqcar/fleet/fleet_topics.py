@@ -14,7 +14,7 @@ import numpy as np
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST
 from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
 from iqcar.causes.stragglers.labels import labels_of
-from iqcar.causes.topics.analyse_job import JobLook
+from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
@@ -149,7 +149,7 @@ class _Learning:
         return sources_on_spark(placed, self.shipped, topics, lacks, tables, self.query_by)
 
 
-def _at_rows(looks: Sequence[JobLook], tables: Tables) -> list[JobLook]:
+def _at_rows(looks: Sequence[JobAnalysis], tables: Tables) -> list[JobAnalysis]:
     """Give each look the rows of its application and query among those of all logs."""
     app = tables.stages["app"].tolist()
     query = tables.stages["query"].tolist()

@@ -14,7 +14,7 @@ import pandas as pd
 
 from iqcar.causes.blame.loads import find_loads
 from iqcar.causes.blame.ratp import TaskColumns
-from iqcar.causes.blame.task_intervals import Agenda, Pieces
+from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
 from iqcar.enums import Request, SourceUsage
 from iqcar.model.demand.contention import ENOUGH_BYTES, usable
 from iqcar.model.demand.device import Device
@@ -43,10 +43,10 @@ class HostLoads:
         """Collect them as :func:`iqcar.causes.blame.attribute.attribute` does."""
         columns = TaskColumns.from_tables(tables, waits)
         pieces = Pieces.from_intervals(columns)
-        agenda = Agenda(pieces, SourceUsage.ACTIVE)
+        schedules = DomainSchedules(pieces, SourceUsage.ACTIVE)
         loads = {
             request: load.sample(usable(load, LEAST.get(request, ENOUGH_BYTES)))
-            for request, load in find_loads(pieces, agenda).items()
+            for request, load in find_loads(pieces, schedules).items()
         }
         return cls(texts(tables.hosts, "host"), len(tables.stages), loads)
 

@@ -15,7 +15,7 @@ from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.stragglers.features import build_features
 from iqcar.causes.stragglers.host_features import clock_offsets, untold_tasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
-from iqcar.causes.topics.analyse_job import JobLook, look_at_job
+from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.jobs import Job, Jobs, Tally
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
@@ -148,8 +148,8 @@ def look_step(
 ) -> Iterator[pd.DataFrame]:
     """Look at each bundle of jobs; the ``app`` of a job is the number of its log."""
 
-    def look(job: Job) -> JobLook:
-        return look_at_job(job, settings, kept)
+    def look(job: Job) -> JobAnalysis:
+        return analyse_job(job, settings, kept)
 
     for batch in batches:
         for number, content in batch[["log", "content"]].itertuples(index=False):

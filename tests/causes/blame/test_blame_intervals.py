@@ -133,7 +133,7 @@ def test_what_a_task_waited_computed_and_moved_is_divided_without_loss(
 ) -> None:
     columns = TaskColumns.from_tables(random_profiles(random.tables, seed), random.waits)
     pieces = Pieces.from_intervals(columns)
-    assume(not pieces.whole)
+    assume(not pieces.undivided)
     for request in REQUESTS:
         if request is not Request.SLOT_WAIT:
             whole = np.nan_to_num(columns.wait(request))
@@ -154,7 +154,7 @@ def test_memory_is_held_as_the_profile_says_else_evenly(random: RandomInput, see
     tables = random_profiles(random_records(random.tables, seed), seed)
     columns = TaskColumns.from_tables(tables, random.waits)
     pieces = Pieces.from_intervals(columns)
-    assume(not pieces.whole)
+    assume(not pieces.undivided)
     held = pieces.held()
     recorded = tables.intervals["held_bytes"].to_numpy()
     profiled = np.unique(tables.intervals["task"][np.isfinite(recorded)])

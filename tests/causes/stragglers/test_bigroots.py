@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.bigroots import find_marks
 from iqcar.causes.stragglers.find_stragglers import explain
-from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.peers import ComparedTasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.errors import UsageError
 from tests.support.naive_bigroots import NaiveTask, pearson, root_causes, stragglers
@@ -27,7 +27,7 @@ PAPER = replace(
 
 def found(of: list[NaiveTask], settings: StragglerSettings = PAPER) -> set[tuple[int, str]]:
     features = features_of(of)
-    compared = Compared.from_features(features, settings)
+    compared = ComparedTasks.from_features(features, settings)
     marks = find_marks(features, compared, settings)
     rows = compared.rows[marks.task].tolist()
     names = [features.features[p].name for p in marks.feature.tolist()]
@@ -45,7 +45,7 @@ def test_the_causes_are_those_of_the_papers_equations(of: list[NaiveTask]) -> No
 
 @given(tasks())
 def test_stragglers_are_those_above_1_5_medians(of: list[NaiveTask]) -> None:
-    compared = Compared.from_features(features_of(of), PAPER)
+    compared = ComparedTasks.from_features(features_of(of), PAPER)
     assert compared.rows[compared.straggler].tolist() == stragglers(of, 1.4999)
 
 
@@ -214,7 +214,7 @@ def test_small_stages_have_no_stragglers_unless_asked_for() -> None:
 @given(tasks())
 def test_pearsons_coefficient_is_that_of_its_definition(of: list[NaiveTask]) -> None:
     features = features_of(of)
-    compared = Compared.from_features(features, PAPER)
+    compared = ComparedTasks.from_features(features, PAPER)
     for feature in (AMOUNT, SPENT, BUSY):
         rho = correlation(compared, compared.value(features, feature))
         for number, row in zip(compared.stage.tolist(), compared.rows.tolist(), strict=True):
@@ -226,7 +226,7 @@ def test_pearsons_coefficient_is_that_of_its_definition(of: list[NaiveTask]) -> 
 @given(tasks())
 def test_the_baseline_marks_only_large_values_of_correlated_features(of: list[NaiveTask]) -> None:
     features = features_of(of)
-    compared = Compared.from_features(features, PAPER)
+    compared = ComparedTasks.from_features(features, PAPER)
     marks = pcc_marks(features, compared, PccSettings(0.5, 0.8))
     assert (np.abs(marks.ratio) > 0.5).all()
     assert (marks.value > marks.quantile).all()

@@ -167,7 +167,7 @@ def test_a_hosts_view_keeps_its_length_and_says_what_it_used() -> None:
 
 
 @pytest.fixture(scope="module")
-def judged() -> Any:
+def decided() -> Any:
     tables = simulate(SEED, stages=2).tables
     features = build_features(tables, measure_waits(tables), 3000.0)
     return load("bigroots_methods").Judged.from_features(
@@ -175,36 +175,36 @@ def judged() -> Any:
     )
 
 
-def test_a_higher_threshold_names_no_more(judged: Any) -> None:
-    for method, values, named in load("bigroots_methods").sweeps(judged):
+def test_a_higher_threshold_names_no_more(decided: Any) -> None:
+    for method, values, named in load("bigroots_methods").sweeps(decided):
         assert values == sorted(values), method
         for lower, higher in pairwise(named):
             assert not (higher & ~lower).any(), method
 
 
-def test_the_default_threshold_names_what_the_method_names(judged: Any) -> None:
+def test_the_default_threshold_names_what_the_method_names(decided: Any) -> None:
     methods = load("bigroots_methods")
-    moved = {method: (values, named) for method, values, named in methods.sweeps(judged)}
+    moved = {method: (values, named) for method, values, named in methods.sweeps(decided)}
     for method, default in (("measured", methods.OURS.explains), ("PCC", 0.5)):
         values, named = moved[method]
         at = int(np.argmin(np.abs(np.array(values) - default)))
         assert values[at] == pytest.approx(default)
-        assert (named[at] == methods.METHODS[method](judged)).all()
+        assert (named[at] == methods.METHODS[method](decided)).all()
 
 
-def test_edge_detection_only_takes_causes_away(judged: Any) -> None:
+def test_edge_detection_only_takes_causes_away(decided: Any) -> None:
     methods = load("bigroots_methods").METHODS
-    with_edges, without = methods["BigRoots"](judged), methods["BigRoots without edges"](judged)
+    with_edges, without = methods["BigRoots"](decided), methods["BigRoots without edges"](decided)
     assert without.any()
     assert not (with_edges & ~without).any()
 
 
-def test_only_stragglers_that_are_meant_are_judged(judged: Any) -> None:
-    some = np.arange(len(judged.features.frame)) % 2 == 0
-    half = load("bigroots_methods").Judged.from_features(judged.features, some)
+def test_only_stragglers_that_are_meant_are_judged(decided: Any) -> None:
+    some = np.arange(len(decided.features.frame)) % 2 == 0
+    half = load("bigroots_methods").Judged.from_features(decided.features, some)
     rows = half.compared.rows[half.rows]
     assert some[rows].all()
-    assert 0 < len(rows) < len(judged.rows)
+    assert 0 < len(rows) < len(decided.rows)
 
 
 def scored(seed: int) -> Any:

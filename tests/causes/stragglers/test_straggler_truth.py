@@ -11,7 +11,7 @@ import pytest
 from iqcar.causes.stragglers.bigroots import cause_names, find_marks
 from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.features import TaskFeatures, build_features
-from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.peers import ComparedTasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence
 from iqcar.model.waits.measure import measure_waits
@@ -27,7 +27,7 @@ DELAYED = 0.25
 PAPER = replace(StragglerSettings(), evidence=CauseEvidence.PAPER)
 MEASURED = replace(StragglerSettings(), evidence=CauseEvidence.MEASURED)
 
-Marker = Callable[[TaskFeatures, Compared, StragglerSettings], Marks]
+Marker = Callable[[TaskFeatures, ComparedTasks, StragglerSettings], Marks]
 
 
 @dataclass
@@ -61,7 +61,7 @@ def runs() -> list[tuple[Truth, TaskFeatures]]:
 def score(runs: list, marker: Marker, settings: StragglerSettings, causes=CAUSES) -> Score:
     total = Score()
     for truth, features in runs:
-        compared = Compared.from_features(features, settings)
+        compared = ComparedTasks.from_features(features, settings)
         marks = marker(features, compared, settings)
         named = set(zip(marks.task.tolist(), cause_names(features, marks), strict=True))
         for place in np.flatnonzero(compared.straggler).tolist():
@@ -121,7 +121,7 @@ def test_edge_detection_clears_hosts_of_what_tasks_did_themselves(runs) -> None:
 def test_a_task_that_overlapped_contention_it_did_not_feel_is_not_put_down_to_it(runs) -> None:
     wrong = 0
     for truth, features in runs:
-        compared = Compared.from_features(features, MEASURED)
+        compared = ComparedTasks.from_features(features, MEASURED)
         marks = find_marks(features, compared, MEASURED)
         blamed = compared.rows[marks.task[np.array(cause_names(features, marks)) == "host-cpu"]]
         unfelt = truth.touched & (truth.extra_ms["host-cpu"].to_numpy() == 0)

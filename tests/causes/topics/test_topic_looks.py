@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.topics.analyse_job import MOST_TASKS, JobLook, look_at_job, lot
+from iqcar.causes.topics.analyse_job import MOST_TASKS, JobAnalysis, analyse_job, lot
 from iqcar.causes.topics.build_topics import find_topics, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.kernels.ranks import Ranks
@@ -43,7 +43,7 @@ def same(one, other) -> None:
 def test_jobs_looked_at_one_by_one_elsewhere_and_in_any_order_give_the_same_topics(planted):
     """As on a cluster: stage by stage, sent as bytes, in no order."""
     features = planted.features
-    looks: list[JobLook] = []
+    analyses: list[JobAnalysis] = []
     tally = Tally(0, 0, 0)
     names: tuple[str, ...] = ()
     for stage in np.random.default_rng(0).permutation(30):
@@ -51,31 +51,31 @@ def test_jobs_looked_at_one_by_one_elsewhere_and_in_any_order_give_the_same_topi
         jobs = Jobs.from_tasks(TaskFeatures(frame, features.features, features.labels), SETTINGS)
         tally += jobs.tally
         names = jobs.names
-        sent = [pickle.dumps(look_at_job(job, SETTINGS)) for job in jobs]
-        looks += [pickle.loads(one) for one in sent]  # noqa: S301 (our own bytes)
+        sent = [pickle.dumps(analyse_job(job, SETTINGS)) for job in jobs]
+        analyses += [pickle.loads(one) for one in sent]  # noqa: S301 (our own bytes)
     assert tally.seen == 30 and tally.small > 0
-    same(topics_from(looks, names, SETTINGS, tally, features.labels), find_topics(features))
+    same(topics_from(analyses, names, SETTINGS, tally, features.labels), find_topics(features))
 
 
 def test_a_look_counts_what_the_jobs_frame_holds(planted: Planted) -> None:
     frame = planted.features.frame
     for job in Jobs.from_tasks(planted.features, SETTINGS):
-        look = look_at_job(job, SETTINGS)
-        latency = frame.loc[frame["stage"] == look.stage, "duration_ms"].to_numpy()
+        analysis = analyse_job(job, SETTINGS)
+        latency = frame.loc[frame["stage"] == analysis.stage, "duration_ms"].to_numpy()
         slow = latency > 1.5 * np.median(latency)
-        assert look.tasks == len(latency) and look.stragglers == slow.sum()
-        assert look.delay_ms == pytest.approx((latency - np.median(latency))[slow].sum())
+        assert analysis.tasks == len(latency) and analysis.stragglers == slow.sum()
+        assert analysis.delay_ms == pytest.approx((latency - np.median(latency))[slow].sum())
 
 
 def test_evidence_of_every_metric_equals_the_plain_statistics(planted: Planted) -> None:
     for job in Jobs.from_tasks(planted.features, SETTINGS):
-        look = look_at_job(job, SETTINGS)
+        analysis = analyse_job(job, SETTINGS)
         metrics, _ = job.known()
         for j, values in enumerate(metrics.T):
             p = naive_hound.rank_sum_p(values, job.slow)
-            assert look.p_value[j] == pytest.approx(p, rel=1e-9)
+            assert analysis.p_value[j] == pytest.approx(p, rel=1e-9)
             expected = naive_hound.mean_quartile_difference(values, job.slow)
-            assert look.quartile_difference[j] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+            assert analysis.quartile_difference[j] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_the_rank_sum_test_is_scipys() -> None:
@@ -96,7 +96,7 @@ def test_stragglers_are_kept_where_topics_are_shared_out_by_straggler(planted: P
     for chosen in LearnerSet:
         settings = TopicSettings(learners=chosen)
         for job in Jobs.from_tasks(planted.features, settings):
-            deviations = look_at_job(job, settings).deviations
+            deviations = analyse_job(job, settings).deviations
             if chosen not in BY_STRAGGLER:
                 assert deviations is None
                 continue
@@ -120,7 +120,7 @@ def test_of_a_large_job_few_tasks_are_kept_and_of_others_none() -> None:
     latency = rng.lognormal(0, 0.5, 5000)
     table = pd.DataFrame({"stage": 3, "duration_ms": latency, "m": rng.random(5000)})
     (job,) = Jobs.from_tasks(features_from(table), SETTINGS)
-    kept = look_at_job(job, SETTINGS).kept
+    kept = analyse_job(job, SETTINGS).kept
     assert len(kept.latency_ms) == MOST_TASKS
     assert kept.latency_ms[[0, -1]].tolist() == [latency.min(), latency.max()]
-    assert look_at_job(job, SETTINGS, lot(3)).kept is None
+    assert analyse_job(job, SETTINGS, lot(3)).kept is None

@@ -19,15 +19,15 @@ import numpy as np
 import pandas as pd
 
 from iqcar.causes.blame.blame_doubts import doubts_of
-from iqcar.causes.blame.blame_sources import Ledger, Meeting, name_sources
+from iqcar.causes.blame.blame_sources import Ledger, Shares, SweepInput, name_sources
 from iqcar.causes.blame.blame_tables import DEMANDS, FOLDED, SOURCES
 from iqcar.causes.blame.demand_weights import stage_losses, weigh_demands
-from iqcar.causes.blame.executor_blame import executor_meeting
+from iqcar.causes.blame.executor_blame import executor_sweep_input
 from iqcar.causes.blame.folding import MOST_SOURCES
 from iqcar.causes.blame.loads import find_loads, is_estimated
 from iqcar.causes.blame.ratp import BYTES_REQUESTS, ROUNDING, Loss, TaskColumns, measure_loss
 from iqcar.causes.blame.source_usage import most_explicable, share_of_executors, used_share
-from iqcar.causes.blame.task_intervals import Agenda, Pieces
+from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import usage_during
 from iqcar.enums import REQUESTS, Domain, ImpactModel, Request, SourceUsage
 from iqcar.model.demand.device import Device
@@ -87,10 +87,10 @@ def attribute(
     tasks = Pieces.one_each(columns)
     # Eq. 6 as printed uses averages over whole tasks.
     pieces = tasks if source_usage is SourceUsage.PAPER else Pieces.from_intervals(columns)
-    agenda = Agenda(pieces, source_usage)
+    schedules = DomainSchedules(pieces, source_usage)
     demand = Demand()
     if source_usage is not SourceUsage.PAPER:
-        loads = find_loads(pieces, agenda)
+        loads = find_loads(pieces, schedules)
         if devices is None:
             devices = fit_devices(loads, len(tables.hosts))
         demand = estimate_demand(loads, devices)
@@ -104,15 +104,9 @@ def attribute(
             continue
         if request.domain is Domain.CLUSTER:
             shares = _executor_shares(columns, loss, places)
-            frame, ledger = _account(columns, loss, shares, places, waited, count)
-            demands.append(frame)
-            ledgers.append(ledger)
-            count += len(frame)
-            continue
-        parts_of_tasks = tasks if request.domain is Domain.APPLICATION else pieces
-        rate = used_share(parts_of_tasks, request, demand, source_usage)
-        events = agenda.schedule_of(request)
-        shares = _share_out(parts_of_tasks, loss, rate, events, places, demand, source_usage)
+        else:
+            parts = tasks if request.domain is Domain.APPLICATION else pieces
+            shares = _share_out(parts, loss, schedules.of(request), places, demand, source_usage)
         frame, ledger = _account(columns, loss, shares, places, waited, count)
         demands.append(frame)
         ledgers.append(ledger)
@@ -156,28 +150,14 @@ class _Places:
         return sum_by(self.group, values, len(self.stage))
 
 
-@dataclass(frozen=True)
-class _Shares:
-    """Blame of one request after conservation: Σ raw β per task, and input of the pair sums."""
-
-    raw: Floats
-    room: Floats
-    meeting: Meeting
-    own_beta: Floats
-    own_lost: Floats
-    to_others: tuple[Floats, ...] | None = None
-    """β and lost ms of each group that other queries cost, if that is known; NaN where not."""
-
-
 def _share_out(
     pieces: Pieces,
     loss: Loss,
-    rate: Floats,
     events: Schedule,
     places: _Places,
     demand: Demand,
     source_usage: SourceUsage,
-) -> _Shares:
+) -> Shares:
     """Sum the blame of pieces on pieces (eq. 5; with one piece per task eq. 6).
 
     Each piece of a target is weighted by the wait in it; conservation holds per task.
@@ -191,7 +171,8 @@ def _share_out(
     weight = pieces.of_task(weight) * pieces.emphasis(request)
     # A source task without a stage cannot be named: the blame on it stays unattributed.
     stage = pieces.of_task(columns.stage)
-    rate = np.where(stage >= 0, rate, 0.0)
+    used = used_share(pieces, request, demand, source_usage)
+    rate = np.where(stage >= 0, used, 0.0)
     everyone = usage_during(events, rate, pieces.of_task(is_target))
     # Pieces of a task do not overlap, so within its task a piece overlaps only with itself.
     itself = rate * pieces.span if request.domain is not Domain.APPLICATION else np.zeros(len(rate))
@@ -216,35 +197,35 @@ def _share_out(
         untold = places.total(np.where(raw * scale > 0, measured, 0.0)) > 0
         to_others = tuple(np.where(untold, np.nan, places.total(part)) for part in (beta, lost))
     group = pieces.of_task(places.group)
-    meeting = Meeting.from_tasks(
+    sweep = SweepInput.from_tasks(
         events,
         (rate, stage, (beta_weight, lost_weight), group),
         one_domain=request.domain is not Domain.EXECUTOR,
     )
-    return _Shares(
+    return Shares(
         raw=raw,
         room=room,
-        meeting=meeting,
+        sweep=sweep,
         own_beta=places.total(pieces.total(beta_weight * itself)),
         own_lost=places.total(pieces.total(lost_weight * itself)),
         to_others=to_others,
     )
 
 
-def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> _Shares:
+def _executor_shares(columns: TaskColumns, loss: Loss, places: _Places) -> Shares:
     """Give waits for executors to whoever held slots of the cluster; they explain all of it."""
     nobody = np.zeros(len(places.stage))
-    return _Shares(
+    return Shares(
         raw=np.zeros(len(loss.lost)),
         room=loss.slowdown,
-        meeting=executor_meeting(columns, loss, places.group),
+        sweep=executor_sweep_input(columns, loss, places.group),
         own_beta=nobody,
         own_lost=nobody,
     )
 
 
 def _account(
-    columns: TaskColumns, loss: Loss, shares: _Shares, places: _Places, waited: Flags, first: int
+    columns: TaskColumns, loss: Loss, shares: Shares, places: _Places, waited: Flags, first: int
 ) -> tuple[pd.DataFrame, Ledger]:
     """Return one request's demands, and the ledger to divide their losses among sources."""
     tasks = places.total(waited.astype(np.float64))
@@ -283,19 +264,7 @@ def _account(
             "over_attribution": np.where(over > 0, share_of(over_raw, over), 1.0),
         }
     )
-    ledger = Ledger(
-        loss.request,
-        shares.meeting,
-        shares.own_beta,
-        shares.own_lost,
-        shares.to_others,
-        demand_of,
-        first,
-        slowdown,
-        lost,
-        known,
-        known_lost,
-    )
+    ledger = Ledger(loss.request, shares, demand_of, first, slowdown, lost, known, known_lost)
     return demands, ledger
 
 

@@ -32,7 +32,7 @@ from iqcar.tables.arrays import Flags, Floats, Ints, Schedule, share_of, sum_by
 
 
 @dataclass(frozen=True)
-class Meeting:
+class SweepInput:
     """Input of the sweep for one request: events, rates as sources, weights as targets.
 
     The columns are in the order of ``events.row``.
@@ -56,7 +56,7 @@ class Meeting:
         *,
         one_domain: bool,
         sources: int = 0,
-    ) -> Meeting:
+    ) -> SweepInput:
         """Sort rate, source, weights and group of tasks, of shape (n_tasks,), like the events."""
         rate, source, (first, second), group = columns
         row = events.row
@@ -65,13 +65,28 @@ class Meeting:
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """Losses of one request's demands, and the input to divide them among sources.
+class Shares:
+    """Input to divide the losses to one request among sources.
 
     own_beta, own_lost: (n_groups,) blame and lost ms of tasks on themselves, which the sweep
         includes.
-    to_others: tuple of two (n_groups,), or None; blame and lost ms that other queries cost, if that
-        is known; else the overlaps tell.
+    raw, room: (n_tasks,) Σ raw β, and the slowdown that sources can explain.
+    to_others: (n_groups,) blame and lost ms that other queries cost, NaN where that is not known;
+        None where the overlaps tell.
+    """
+
+    sweep: SweepInput
+    own_beta: Floats
+    own_lost: Floats
+    raw: Floats
+    room: Floats
+    to_others: tuple[Floats, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Losses of one request's demands, and the input to divide them among sources.
+
     demand_of: (n_groups,) row of the group's demand; −1 where no task waited.
     first: row of the request's first demand.
     slowdown, lost, known, known_lost: (n_demands_of_request,) Σ S, task time lost in ms, and the
@@ -79,10 +94,7 @@ class Ledger:
     """
 
     request: Request
-    meeting: Meeting
-    own_beta: Floats
-    own_lost: Floats
-    to_others: tuple[Floats, ...] | None
+    shares: Shares
     demand_of: Ints
     first: int
     slowdown: Floats
@@ -151,12 +163,12 @@ def _batches(
         return [np.ones(len(stage_of_group), bool)]
     cost, pieces = np.zeros(len(stage_of_group)), 0
     for ledger in ledgers:
-        meeting = ledger.meeting
+        sweep = ledger.shares.sweep
         cost += pairs_of_groups(
-            meeting.events, meeting.rate, meeting.source, meeting.weights[0], meeting.group,
-            max(meeting.sources, len(query)), len(stage_of_group),
+            sweep.events, sweep.rate, sweep.source, sweep.weights[0], sweep.group,
+            max(sweep.sources, len(query)), len(stage_of_group),
         )  # fmt: skip
-        pieces = max(pieces, len(meeting.rate))
+        pieces = max(pieces, len(sweep.rate))
     owner = query[stage_of_group]
     owner = np.where(owner >= 0, owner, queries + stage_of_group)
     return batches(owner, cost, max(PAIRS_AT_ONCE, PAIRS_PER_TASK * pieces))
@@ -164,34 +176,34 @@ def _batches(
 
 def _entries(ledger: Ledger, stage_of_group: Ints, query: Ints, batch: Flags) -> _Entries:
     """Compute the blame of pairs of some groups, without the blame of tasks on themselves."""
-    meeting = ledger.meeting
-    first, second = meeting.weights
+    sweep = ledger.shares.sweep
+    first, second = sweep.weights
     if not batch.all():
-        first = np.where(batch[meeting.group], first, 0.0)
+        first = np.where(batch[sweep.group], first, 0.0)
     group, source, beta, lost = pair_integrals(
-        meeting.events,
-        meeting.rate,
-        meeting.source,
+        sweep.events,
+        sweep.rate,
+        sweep.source,
         (first, second),
-        meeting.group,
-        max(meeting.sources, len(query)),
+        sweep.group,
+        max(sweep.sources, len(query)),
         len(stage_of_group),
-        one_domain=meeting.one_domain,
+        one_domain=sweep.one_domain,
     )
     idle = np.zeros(len(lost))
-    if meeting.sources:
+    if sweep.sources:
         idle = np.where(source >= len(query), lost, 0.0)
         group, source, pair = distinct_pairs(group, source % len(query))
         beta, lost, idle = (sum_by(pair, each, len(group)) for each in (beta, lost, idle))
     own_stage = stage_of_group[group] == source
-    beta = _without(beta, np.where(own_stage, ledger.own_beta[group], 0.0))
-    lost = _without(lost, np.where(own_stage, ledger.own_lost[group], 0.0))
+    beta = _without(beta, np.where(own_stage, ledger.shares.own_beta[group], 0.0))
+    lost = _without(lost, np.where(own_stage, ledger.shares.own_lost[group], 0.0))
     lost = np.where(beta > 0, lost, 0.0)
     target = stage_of_group[group]
     own = (target == source) | ((query[target] == query[source]) & (query[source] != NONE))
-    if ledger.to_others is not None:
-        beta = _divided(group, own, beta, ledger.to_others[0])
-        lost = _divided(group, own, lost, ledger.to_others[1])
+    if ledger.shares.to_others is not None:
+        beta = _divided(group, own, beta, ledger.shares.to_others[0])
+        lost = _divided(group, own, lost, ledger.shares.to_others[1])
     kind = np.where(own, OWN, QUERY)
     entries = _Entries(ledger.demand_of[group], kind, source, beta, lost, idle)
     return entries.some(beta > 0)

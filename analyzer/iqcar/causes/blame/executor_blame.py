@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iqcar.causes.blame.blame_sources import Meeting
+from iqcar.causes.blame.blame_sources import SweepInput
 from iqcar.causes.blame.ratp import Loss, TaskColumns
 from iqcar.causes.blame.sweep import SOURCE_ENDS, SOURCE_STARTS, TARGET_ENDS, TARGET_STARTS
 from iqcar.causes.blame.usage_sweep import usage_during
@@ -147,7 +147,7 @@ def _last_or_next(owner: Ints) -> Ints:
     return owner[np.where(before >= 0, before, int(known.argmax()))]
 
 
-def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:
+def executor_sweep_input(columns: TaskColumns, loss: Loss, group: Ints) -> SweepInput:
     """Return the input of the sweep that divides waits for executors.
 
     Slots that other applications held while some were missing share in the wait of each moment in
@@ -201,7 +201,7 @@ def executor_meeting(columns: TaskColumns, loss: Loss, group: Ints) -> Meeting:
         for amount in (loss.slowdown, loss.lost)
     )
     target = np.where(waits, group[of], 0) if len(group) else of
-    return Meeting.from_tasks(
+    return SweepInput.from_tasks(
         events,
         (every_rate, np.concatenate(source), (weights[0], weights[1]), target),
         one_domain=True,

@@ -11,7 +11,7 @@ from iqcar.causes.blame.ratp import (
     TaskColumns,
     data_processed,
 )
-from iqcar.causes.blame.task_intervals import Agenda, Pieces
+from iqcar.causes.blame.task_intervals import DomainSchedules, Pieces
 from iqcar.causes.blame.usage_sweep import mean_of_others
 from iqcar.enums import Request
 from iqcar.model.demand.load import Load
@@ -27,14 +27,14 @@ CORES = (2.0**-10, 1.0)
 """The same for the processor, in cores."""
 
 
-def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
+def find_loads(pieces: Pieces, schedules: DomainSchedules) -> dict[Request, Load]:
     """Compute the load of the devices in which waiting is not the same as contention.
 
     These are disks and network, and the processor where the wait for it is estimated. One row per
     task.
 
     pieces: tasks, in pieces where profiles tell when they used a device.
-    agenda: starts and ends of these pieces.
+    schedules: starts and ends of these pieces.
     """
     columns = pieces.columns
     found: dict[Request, Load] = {}
@@ -45,7 +45,7 @@ def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
             nothing = np.zeros(len(pieces.span))
             moved = sum((positive_or_zero(data_processed(pieces, r)) for r in device), nothing)
             waited = sum((positive_or_zero(pieces.wait(r)) for r in device), nothing)
-            by_device[device] = _load(pieces, agenda, moved, waited)
+            by_device[device] = _load(pieces, schedules, moved, waited)
         found[request] = by_device[device]._replace(
             data=positive_or_zero(data_processed(columns, request)),
             wait_ms=positive_or_zero(columns.wait(request)),
@@ -56,7 +56,7 @@ def find_loads(pieces: Pieces, agenda: Agenda) -> dict[Request, Load]:
             positive_or_zero(values)
             for values in (pieces.compute(), pieces.wait(Request.RUN_QUEUE))
         )
-        load = _load(pieces, agenda, cpu, cpu + wait_ms, CORES)
+        load = _load(pieces, schedules, cpu, cpu + wait_ms, CORES)
         found[Request.RUN_QUEUE] = load._replace(data=np.where(estimated, load.data, 0.0))
     return found
 
@@ -79,7 +79,7 @@ def _levels(speeds: Floats, band: tuple[float, float]) -> Floats:
 
 def _load(
     pieces: Pieces,
-    agenda: Agenda,
+    schedules: DomainSchedules,
     data: Floats,
     wait_ms: Floats,
     band: tuple[float, float] = SPEEDS,
@@ -89,13 +89,13 @@ def _load(
     busy = np.minimum(wait_ms / life, 1.0)
     speed = share_of(data, wait_ms)
     levels = _levels(speed[speed > 0], band)
-    events = agenda.schedule_of(Request.IO_READ)
+    events = schedules.of(Request.IO_READ)
     others, siblings, taken = mean_of_others(
         events, speed, busy, pieces.span, life, levels, pieces.of_task(columns.owner())
     )
     total_wait = pieces.total(wait_ms)
     of_life = np.minimum(share_of(total_wait, np.maximum(columns.span, SHORTEST_MS)), 1.0)
-    if not pieces.whole:
+    if not pieces.undivided:
         weight = share_of(wait_ms, total_wait[pieces.task])
         others, siblings = (pieces.total(weight * tasks) for tasks in (others, siblings))
         taken = np.column_stack([pieces.total(weight * column) for column in taken.T])

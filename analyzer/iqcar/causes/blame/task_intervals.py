@@ -43,7 +43,7 @@ class Pieces:
     launch, finish: (n_pieces,), ms; start and end of the piece; NaN if those of the task are.
     span: (n_pieces,), ms; length of the piece.
     interval: (n_pieces,) row of the piece in ``intervals``, −1 where no interval covers it.
-    whole: whether each task is one piece, in the order of tasks.
+    undivided: whether each task is one piece, in the order of tasks.
     """
 
     columns: TaskColumns
@@ -52,7 +52,7 @@ class Pieces:
     finish: Floats
     span: Floats
     interval: Ints
-    whole: bool
+    undivided: bool
     _shares: dict[str, Floats] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -60,7 +60,9 @@ class Pieces:
         """Return one piece per task."""
         n = len(columns.span)
         every, none = np.arange(n), np.full(n, -1)
-        return cls(columns, every, columns.launch, columns.finish, columns.span, none, whole=True)
+        return cls(
+            columns, every, columns.launch, columns.finish, columns.span, none, undivided=True
+        )
 
     @classmethod
     def from_intervals(cls, columns: TaskColumns) -> Pieces:
@@ -108,11 +110,11 @@ class Pieces:
             for which in range(4)
         )
         span = np.where(np.isfinite(till - since), till - since, 0.0)
-        return cls(columns, of_task, since, till, span, interval, whole=False)
+        return cls(columns, of_task, since, till, span, interval, undivided=False)
 
     def of_task(self, values: NDArray[T]) -> NDArray[T]:
         """Return the value of each piece's task."""
-        return values if self.whole else values[self.task]
+        return values if self.undivided else values[self.task]
 
     def total(self, values: Floats) -> Floats:
         """Return the sum over the pieces of each task."""
@@ -123,7 +125,7 @@ class Pieces:
 
         0 where it did not wait, 1 in all pieces of a task that waited evenly.
         """
-        if self.whole:
+        if self.undivided:
             return np.ones(len(self.task))
         even = share_of(self.span, self.columns.span[self.task])
         return np.where(even > 0, share_of(self._share(f"{request}_ms"), even), 1.0)
@@ -178,17 +180,17 @@ class Pieces:
     def wait(self, request: Request) -> Floats:
         """Wait in ms in each piece, NaN where unknown."""
         wait = self.columns.wait(request)
-        return wait if self.whole else wait[self.task] * self._share(f"{request}_ms")
+        return wait if self.undivided else wait[self.task] * self._share(f"{request}_ms")
 
     def compute(self) -> Floats:
         """Time on the processor in ms in each piece, NaN where unknown."""
         compute = self.columns.compute()
-        return compute if self.whole else compute[self.task] * self._share("cpu_ms")
+        return compute if self.undivided else compute[self.task] * self._share("cpu_ms")
 
     def number(self, column: str) -> Floats:
         """Part of a column of ``tasks`` that falls in each piece."""
         values = self.columns.number(column)
-        if self.whole:
+        if self.undivided:
             return values
         request = _MOVED_IN.get(column)
         return values[self.task] * self._share(f"{request}_ms" if request else "")
@@ -199,7 +201,7 @@ class Pieces:
         A task without a profile of it holds its mean in all pieces.
         """
         held = self.columns.held()
-        if self.whole:
+        if self.undivided:
             return held
         recorded = self.columns.tables.intervals["held_bytes"].to_numpy(np.float64)
         in_piece = np.where(self.interval >= 0, recorded[self.interval], np.nan)
@@ -208,7 +210,7 @@ class Pieces:
         return np.where(profiled[self.task], np.where(seen, in_piece, 0.0), held[self.task])
 
 
-class Agenda:
+class DomainSchedules:
     """The schedule of each contention domain, built on first use.
 
     In the domain of an application whole tasks wait for slots and hold them; in the domains of
@@ -220,7 +222,7 @@ class Agenda:
         self._paper = source_usage is SourceUsage.PAPER
         self._made: dict[Domain, Schedule] = {}
 
-    def schedule_of(self, request: Request) -> Schedule:
+    def of(self, request: Request) -> Schedule:
         """Return the schedule of the request's contention domain."""
         domain = request.domain
         if domain not in self._made:
@@ -231,7 +233,7 @@ class Agenda:
         pieces, columns = self._pieces, self._pieces.columns
         if request.domain is not Domain.APPLICATION:
             n, order = len(columns.launch), None
-            if pieces.whole:
+            if pieces.undivided:
                 order = columns.order[columns.order >= n] - n
             return schedule(
                 pieces.domain(request),

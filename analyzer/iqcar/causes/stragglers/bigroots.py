@@ -16,7 +16,7 @@ from iqcar.causes.stragglers.cause_evidence import BOTH, ELSEWHERE, EXECUTORS, I
 from iqcar.causes.stragglers.feature_list import SLOW_HOST, Feature, after, before
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.measured_causes import measured_causes, waits_known
-from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.peers import ComparedTasks
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.tables.arrays import Flags, Floats, Ints
@@ -55,23 +55,25 @@ SLOW_HOST_CODE = -1
 """In place of a feature's position, for :data:`SLOW_HOST`."""
 
 
-def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSettings) -> Marks:
+def find_marks(
+    features: TaskFeatures, compared: ComparedTasks, settings: StragglerSettings
+) -> Marks:
     """Find the root causes of every straggler.
 
     One per straggler and feature; features that are no cause by themselves have none.
     """
     suspects = np.flatnonzero(compared.straggler)
     parts = []
-    judged: dict[str, Flags] = {}
+    decided: dict[str, Flags] = {}
     if settings.evidence is not CauseEvidence.PAPER:
         parts.append(measured_causes(features, compared, settings))
-        judged = waits_known(features, compared, settings, suspects)
+        decided = waits_known(features, compared, settings, suspects)
     for position, feature in enumerate(features.features):
         if not feature.cause or feature.kind is FeatureKind.WAIT:
             continue
         candidates = suspects
-        if feature.instead in judged:
-            candidates = suspects[~judged[feature.instead]]
+        if feature.instead in decided:
+            candidates = suspects[~decided[feature.instead]]
         parts.append(feature_marks(features, compared, settings, feature, position, candidates))
     marks = Marks.join(parts)
     if settings.worth:
@@ -84,7 +86,7 @@ def find_marks(features: TaskFeatures, compared: Compared, settings: StragglerSe
 
 def feature_marks(
     features: TaskFeatures,
-    compared: Compared,
+    compared: ComparedTasks,
     settings: StragglerSettings,
     feature: Feature,
     position: int,
@@ -135,7 +137,7 @@ def feature_marks(
 
 
 def _shared(
-    compared: Compared,
+    compared: ComparedTasks,
     settings: StragglerSettings,
     feature: Feature,
     values: Floats,
@@ -162,7 +164,7 @@ def _shared(
 
 
 def _follows_from_data(
-    features: TaskFeatures, compared: Compared, marks: Marks, settings: StragglerSettings
+    features: TaskFeatures, compared: ComparedTasks, marks: Marks, settings: StragglerSettings
 ) -> Flags:
     """Tell which marks of computing follow from more data: per amount it is not above its peers'.
 
@@ -178,7 +180,7 @@ def _follows_from_data(
 
 def _its_own(
     features: TaskFeatures,
-    compared: Compared,
+    compared: ComparedTasks,
     settings: StragglerSettings,
     feature: Feature,
     suspects: Ints,
@@ -199,7 +201,7 @@ def _its_own(
 
 
 def _discrete(
-    compared: Compared, feature: Feature, position: int, values: Floats, suspects: Ints
+    compared: ComparedTasks, feature: Feature, position: int, values: Floats, suspects: Ints
 ) -> Marks:
     """Eq. 7: the straggler is in the worst state, normal tasks mostly are not."""
     normal = ~compared.straggler & np.isfinite(values)
@@ -213,7 +215,7 @@ def _discrete(
     return Marks.make(delayed, position, values[delayed], mean)
 
 
-def _slow_hosts(compared: Compared, settings: StragglerSettings, suspects: Ints) -> Marks:
+def _slow_hosts(compared: ComparedTasks, settings: StragglerSettings, suspects: Ints) -> Marks:
     """Put down to its host what nothing explains, where the stage's other tasks there were slow."""
     means = compared.peer_means(compared.duration, suspects)
     slow = means.intra > settings.ratio * means.inter

@@ -14,7 +14,7 @@ from iqcar.causes.stragglers.blame_of_causes import blamed_queries
 from iqcar.causes.stragglers.cause_evidence import INTRA, Marks
 from iqcar.causes.stragglers.feature_list import SLOW_HOST, Feature
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.peers import Compared
+from iqcar.causes.stragglers.peers import ComparedTasks
 from iqcar.causes.stragglers.straggler_result import (
     PEERS,
     STRAGGLER_CAUSES,
@@ -125,7 +125,7 @@ def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> St
     features: of event logs (:func:`iqcar.causes.stragglers.build_features`) or of a trace
         (:func:`iqcar.lab.traces.trace_features.read_trace`).
     """
-    compared = Compared.from_features(features, settings)
+    compared = ComparedTasks.from_features(features, settings)
     marks = find_marks(features, compared, settings)
     stragglers, number = _stragglers(features, compared)
     causes = _causes(features, marks, number, stragglers)
@@ -143,7 +143,7 @@ def explain(features: TaskFeatures, settings: StragglerSettings = DEFAULT) -> St
 
 
 def _stragglers(
-    features: TaskFeatures, compared: Compared
+    features: TaskFeatures, compared: ComparedTasks
 ) -> tuple[pd.DataFrame, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Table of stragglers, the most delayed first; and the row of each compared task in it."""
     slow = np.flatnonzero(compared.straggler)
@@ -225,12 +225,12 @@ def _causes(
     )
 
 
-def _count(features: TaskFeatures, compared: Compared, by: list[str]) -> pd.DataFrame:
+def _count(features: TaskFeatures, compared: ComparedTasks, by: list[str]) -> pd.DataFrame:
     tasks = features.frame.iloc[compared.rows][by]
     return tasks.groupby(by, sort=True).size().rename("tasks").reset_index()
 
 
-def _doubts(features: TaskFeatures, compared: Compared) -> list[str]:
+def _doubts(features: TaskFeatures, compared: ComparedTasks) -> list[str]:
     """Say what could not be compared, in sentences."""
     doubts = []
     left_out = int(features.frame["compared"].sum()) - len(compared.rows)

@@ -13,7 +13,7 @@ import numpy as np
 from iqcar.causes.stragglers.cause_evidence import Marks
 from iqcar.causes.stragglers.feature_list import CPU, DISK, MEMORY, NETWORK
 from iqcar.causes.stragglers.features import TaskFeatures
-from iqcar.causes.stragglers.peers import Compared, quantile_by
+from iqcar.causes.stragglers.peers import ComparedTasks, quantile_by
 from iqcar.causes.stragglers.straggler_settings import StragglerSettings
 from iqcar.enums import CauseEvidence, FeatureKind
 from iqcar.tables.arrays import Flags, Floats, Ints, sum_known
@@ -52,7 +52,7 @@ def _total(features: TaskFeatures, names: list[str], rows: Ints) -> Floats:
 
 
 def _trusted(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, tasks: Ints
+    features: TaskFeatures, compared: ComparedTasks, settings: StragglerSettings, tasks: Ints
 ) -> Flags:
     """Tell where measured waits alone decide: everywhere if asked for, else where recorded."""
     if settings.evidence is CauseEvidence.MEASURED:
@@ -62,20 +62,20 @@ def _trusted(
 
 
 def waits_known(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings, suspects: Ints
+    features: TaskFeatures, compared: ComparedTasks, settings: StragglerSettings, suspects: Ints
 ) -> dict[str, Flags]:
     """Tell for each cause which suspects' measured waits decide, instead of their hosts."""
     trusted = _trusted(features, compared, settings, suspects)
-    judged = {}
+    decided = {}
     for cause, positions in wait_features(features).items():
         names = [features.features[p].name for p in positions]
         known = np.isfinite(_total(features, names, compared.rows[suspects]))
-        judged[cause] = trusted & (known | (settings.evidence is CauseEvidence.MEASURED))
-    return judged
+        decided[cause] = trusted & (known | (settings.evidence is CauseEvidence.MEASURED))
+    return decided
 
 
 def measured_causes(
-    features: TaskFeatures, compared: Compared, settings: StragglerSettings
+    features: TaskFeatures, compared: ComparedTasks, settings: StragglerSettings
 ) -> Marks:
     """Find the stragglers whose measured wait explains enough of their time over the median.
 
@@ -112,12 +112,12 @@ def measured_causes(
     return Marks.join(parts)
 
 
-def _median(compared: Compared, values: Floats) -> Floats:
+def _median(compared: ComparedTasks, values: Floats) -> Floats:
     """Median of each task's stage."""
     return quantile_by(compared.stage, values, compared.stages, 0.5)[compared.stage]
 
 
-def _more_work(features: TaskFeatures, compared: Compared, cause: str) -> Floats:
+def _more_work(features: TaskFeatures, compared: ComparedTasks, cause: str) -> Floats:
     """How many times the stage's median work each task had, at least 1; 1 where unknown."""
     most = np.ones(len(compared.rows))
     for names in WORK.get(cause, ()):

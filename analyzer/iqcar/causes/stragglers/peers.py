@@ -28,7 +28,7 @@ class Means(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTasks:
     """The tasks that are compared with each other, by stage.
 
     rows: (n,) rows of the features' frame.
@@ -53,7 +53,7 @@ class Compared:
     least_peers: int
 
     @classmethod
-    def from_features(cls, features: TaskFeatures, settings: StragglerSettings) -> Compared:
+    def from_features(cls, features: TaskFeatures, settings: StragglerSettings) -> ComparedTasks:
         """Group the tasks that succeeded, in stages of enough tasks, and find the stragglers.
 
         A straggler's duration is more than ``settings.straggler`` times the stage's median

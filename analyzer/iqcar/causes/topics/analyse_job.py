@@ -38,7 +38,7 @@ class KeptTasks:
 
 
 @dataclass(frozen=True)
-class JobLook:
+class JobAnalysis:
     """What was seen in one job.
 
     stage, app, query: rows; as of the job.
@@ -63,7 +63,7 @@ class JobLook:
     kept: KeptTasks | None
 
 
-def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook:
+def analyse_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobAnalysis:
     """Learn from one job what topics need of it.
 
     kept: share of all jobs whose tasks are kept for mutual information; which, depends on the
@@ -72,7 +72,7 @@ def look_at_job(job: Job, settings: TopicSettings, kept: float = 1.0) -> JobLook
     ranks = Ranks.from_metrics(job.metrics)
     metrics, latency, slow = np.ascontiguousarray(ranks.values.T), job.latency_ms, job.slow
     p_value, difference = differences(ranks.order, ranks.ordered, slow)
-    return JobLook(
+    return JobAnalysis(
         stage=job.stage,
         app=job.app,
         query=job.query,

@@ -1,4 +1,4 @@
-"""Builds topics from looks at jobs: topics per model → ensemble → mixtures, tables, doubts."""
+"""Builds topics from analyses of jobs: topics per model → ensemble → mixtures, tables, doubts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from iqcar.causes.stragglers.features import TaskFeatures
 from iqcar.causes.stragglers.labels import Labels
-from iqcar.causes.topics.analyse_job import JobLook, look_at_job
+from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.ensemble import TopicEnsemble
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.causes.topics.keyword_evidence import check_words, information_of, share_kept
@@ -60,7 +60,7 @@ def in_order(
         yield from map(work, blocks)
         return
     waiting: deque[Future[Found]] = deque()
-    with ThreadPoolExecutor(workers, "iqcar-look") as pool:
+    with ThreadPoolExecutor(workers, "iqcar-analysis") as pool:
         try:
             for block in blocks:
                 waiting.append(pool.submit(work, block))
@@ -80,7 +80,7 @@ SMALL_JOB = 40
 
 
 def topics_from(
-    looks: Iterable[JobLook],
+    analyses: Iterable[JobAnalysis],
     names: Sequence[str],
     settings: TopicSettings,
     tally: Tally,
@@ -91,13 +91,13 @@ def topics_from(
 
     With a reason where there are none.
 
-    looks: in any order; no two of the same stage.
+    analyses: in any order; no two of the same stage.
     names: (metrics,) names of the metrics.
     settings: those that the jobs were looked at with.
     tally: of all stages, also those that are no jobs.
     doubts: what was doubtful before.
     """
-    ordered = sorted(looks, key=lambda look: look.stage)
+    ordered = sorted(analyses, key=lambda analysis: analysis.stage)
     kinds = list(base_learners(settings.learners, settings.seed))
 
     def fitted(kind: BaseModel) -> TopicModel:
@@ -111,7 +111,7 @@ def topics_from(
 
     models = dict(zip(kinds, in_order(fitted, kinds, processors()), strict=True))
     ensemble = TopicEnsemble(settings.trim, settings.balance).fit(list(models.values()))
-    seen = [look.deviations for look in ordered if look.deviations is not None]
+    seen = [analysis.deviations for analysis in ordered if analysis.deviations is not None]
     if len(seen) == len(ordered):
         ensemble.remix(refined_mixtures(seen, ensemble.topics_, ensemble.mixtures_, settings))
     mixture = _mixtures(ensemble.mixtures_)
@@ -145,10 +145,10 @@ def word(names: Sequence[str], index: int) -> str:
     return f"{names[index % metrics]}({'+' if index < metrics else '-'})"
 
 
-def _profiles(looks: Sequence[JobLook], kind: BaseModel, metrics: int) -> Floats:
-    profiles = np.zeros((len(looks), metrics))
-    for job, look in enumerate(looks):
-        profiles[job] = look.profiles[kind]
+def _profiles(analyses: Sequence[JobAnalysis], kind: BaseModel, metrics: int) -> Floats:
+    profiles = np.zeros((len(analyses), metrics))
+    for job, analysis in enumerate(analyses):
+        profiles[job] = analysis.profiles[kind]
     return profiles
 
 
@@ -199,14 +199,14 @@ def _named(topic: Floats, names: Sequence[str]) -> dict[str, float]:
     return {word(names, int(i)): float(topic[i]) for i in heaviest if topic[i] > 0}
 
 
-def _jobs(looks: Sequence[JobLook], ensemble: TopicEnsemble) -> pd.DataFrame:
+def _jobs(analyses: Sequence[JobAnalysis], ensemble: TopicEnsemble) -> pd.DataFrame:
     mixtures = ensemble.mixtures_
-    top = mixtures.argmax(axis=1) if mixtures.shape[1] else np.zeros(len(looks), np.int64)
+    top = mixtures.argmax(axis=1) if mixtures.shape[1] else np.zeros(len(analyses), np.int64)
     most = mixtures.max(axis=1, initial=0.0) > 0.5
     columns = ("stage", "app", "query", "tasks", "stragglers", "delay_ms")
     return TOPIC_JOBS.frame(
         {
-            **{name: [getattr(look, name) for look in looks] for name in columns},
+            **{name: [getattr(analysis, name) for analysis in analyses] for name in columns},
             "dominant": np.where(most, top, -1),
             "agreement": ensemble.agreement_,
         }
@@ -231,28 +231,28 @@ def _reason(jobs: int, names: Sequence[str], tally: Tally, ensemble: TopicEnsemb
     )
 
 
-def _doubts(looks: Sequence[JobLook], ensemble: TopicEnsemble) -> list[str]:
+def _doubts(analyses: Sequence[JobAnalysis], ensemble: TopicEnsemble) -> list[str]:
     doubts = []
-    if 0 < len(looks) < FEW_JOBS:
+    if 0 < len(analyses) < FEW_JOBS:
         doubts.append(
-            f"topics come from {len(looks)} stage{'s' if len(looks) > 1 else ''} only: with fewer "
-            f"than {FEW_JOBS}, nothing is known to recur"
+            f"topics come from {len(analyses)} stage{'s' if len(analyses) > 1 else ''} only: with "
+            f"fewer than {FEW_JOBS}, nothing is known to recur"
         )
-    small = sum(look.tasks < SMALL_JOB for look in looks)
+    small = sum(analysis.tasks < SMALL_JOB for analysis in analyses)
     if small:
         doubts.append(
-            f"{small:,} of {len(looks):,} stages have fewer than {SMALL_JOB} tasks: the shares in "
-            "their mixtures are rough"
+            f"{small:,} of {len(analyses):,} stages have fewer than {SMALL_JOB} tasks: the shares "
+            "in their mixtures are rough"
         )
     without = int((~ensemble.mixtures_.any(axis=1)).sum())
     if without and len(ensemble.topics_):
-        doubts.append(f"{without:,} of {len(looks):,} stages have none of the topics")
+        doubts.append(f"{without:,} of {len(analyses):,} stages have none of the topics")
     return doubts
 
 
 DEFAULT = TopicSettings()
 BLOCK_TASKS = 8192
-"""Tasks whose jobs a thread looks at in one go: some tenths of a second."""
+"""Tasks whose jobs a thread analyses in one go: some tenths of a second."""
 
 
 def find_topics(
@@ -273,13 +273,13 @@ def find_topics(
     # Neighbours of together some thousand tasks: a thread's turn should not be over at once.
     cuts = np.flatnonzero(np.diff(jobs.starts[:-1] // BLOCK_TASKS)) + 1
     blocks = np.split(np.arange(len(jobs)), cuts)
-    looks: list[JobLook] = []
+    analyses: list[JobAnalysis] = []
     for found in in_order(
-        lambda block: [look_at_job(jobs[int(job)], settings, kept) for job in block],
+        lambda block: [analyse_job(jobs[int(job)], settings, kept) for job in block],
         blocks,
         processors(),
     ):
-        looks += found
+        analyses += found
         if progress is not None:
-            progress(len(looks), len(jobs))
-    return topics_from(looks, jobs.names, settings, jobs.tally, features.labels, features.doubts)
+            progress(len(analyses), len(jobs))
+    return topics_from(analyses, jobs.names, settings, jobs.tally, features.labels, features.doubts)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from iqcar.causes.topics.analyse_job import JobLook, lot
+from iqcar.causes.topics.analyse_job import JobAnalysis, lot
 from iqcar.causes.topics.topic_result import VALIDATION
 from iqcar.causes.topics.validate import SIGNIFICANT, Binned, in_bins, mutual_information
 
@@ -23,12 +23,15 @@ MOST_METRICS = 12
 
 
 def share_kept(jobs: int) -> float:
-    """Share of the jobs whose tasks are to be kept (`kept` of `look_at_job`), of so many jobs."""
+    """Share of the jobs whose tasks are to be kept (`kept` of `analyse_job`), of so many jobs."""
     return min(TO_CHOOSE_FROM * MOST_JOBS / max(jobs, 1), 1.0)
 
 
 def check_words(
-    looks: Sequence[JobLook], names: Sequence[str], mixtures: pd.DataFrame, words: pd.DataFrame
+    analyses: Sequence[JobAnalysis],
+    names: Sequence[str],
+    mixtures: pd.DataFrame,
+    words: pd.DataFrame,
 ) -> pd.DataFrame:
     """Compare stragglers with other tasks in every keyword of a job's topics (§5.2).
 
@@ -41,8 +44,8 @@ def check_words(
     # A merge keeps the order of the left side; keywords come in the order of their weight.
     job = pairs["job"].to_numpy(np.int64)
     metric = np.array([column[str(name)] for name in pairs["feature"].tolist()], np.int64)
-    p = np.stack([look.p_value for look in looks])[job, metric]
-    difference = np.stack([look.quartile_difference for look in looks])[job, metric]
+    p = np.stack([analysis.p_value for analysis in analyses])[job, metric]
+    difference = np.stack([analysis.quartile_difference for analysis in analyses])[job, metric]
     agrees = (p < SIGNIFICANT) & (difference * pairs["sign"].to_numpy(np.float64) > 0)
     return VALIDATION.frame(
         {
@@ -53,7 +56,10 @@ def check_words(
 
 
 def information_of(
-    looks: Sequence[JobLook], names: Sequence[str], mixtures: pd.DataFrame, words: pd.DataFrame
+    analyses: Sequence[JobAnalysis],
+    names: Sequence[str],
+    mixtures: pd.DataFrame,
+    words: pd.DataFrame,
 ) -> dict[str, float]:
     """Mean mutual information in nats (appendix E), over an even selection of jobs.
 
@@ -64,13 +70,13 @@ def information_of(
     column = {name: j for j, name in enumerate(names)}
     keywords = _keywords(words)
     topics_of = _topics_of(mixtures)
-    jobs = [job for job in topics_of if looks[job].kept is not None]
-    jobs = sorted(sorted(jobs, key=lambda job: lot(looks[job].stage))[:MOST_JOBS])
+    jobs = [job for job in topics_of if analyses[job].kept is not None]
+    jobs = sorted(sorted(jobs, key=lambda job: lot(analyses[job].stage))[:MOST_JOBS])
     found: dict[str, list[float]] = {
         "metrics_latency": [], "others_latency": [], "metrics_metrics": [], "metrics_others": [],
     }  # fmt: skip
     for job in jobs:
-        kept = looks[job].kept
+        kept = analyses[job].kept
         if kept is None:
             continue
         metrics, latency = kept.metrics, kept.latency_ms

@@ -16,10 +16,10 @@ from iqcar.tables.declarations import TableSpec, declare
 
 @dataclass(frozen=True)
 class TopicSettings(Thresholds):
-    """What is a job, what is a topic, and who looks for it (Hound algorithms 1 to 4)."""
+    """What is a job, what is a topic, and who searches for it (Hound algorithms 1 to 4)."""
 
     learners: LearnerSet = LearnerSet.RECOMMENDED
-    """Which base learners look at each job."""
+    """Which base learners analyse each job."""
     seed: int = 0
     """Of the bootstrap replicates; the same seed gives the same topics."""
     straggler: float = 1.5
@@ -156,7 +156,7 @@ class Topics:
     rejected: list of (model, words): initial topics that only one model found.
     information: dict of name to number: mean mutual information in nats (appendix E).
     reason: why there are no topics; empty if there are.
-    stragglers: frame of `STRAGGLER_TOPICS`; empty until somebody looks at each.
+    stragglers: frame of `STRAGGLER_TOPICS`; empty until each is analysed.
     """
 
     topics: pd.DataFrame

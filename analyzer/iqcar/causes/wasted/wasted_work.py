@@ -49,7 +49,7 @@ def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
     """
     tasks = tables.tasks
     rows = np.flatnonzero(attempts.ended & (attempts.first != np.arange(len(tasks))))
-    code, executor = _Judge(tables, attempts, rows).judged()
+    code, executor = _CauseFinder(tables, attempts, rows).causes()
     names = pd.Index([str(cause) for cause in CAUSES], dtype=object)
     return WASTED_TASKS.frame(
         {
@@ -64,7 +64,7 @@ def wasted_tasks(tables: Tables, attempts: Attempts) -> pd.DataFrame:
     )
 
 
-class _Judge:
+class _CauseFinder:
     """Decides why each of some attempts was wasted, and which executor is behind it."""
 
     def __init__(self, tables: Tables, attempts: Attempts, rows: Ints) -> None:
@@ -87,15 +87,15 @@ class _Judge:
         reasons = texts(tables.executors, "removed_reason")
         self._taken: Flags = np.array([*map(_is_taken_away, reasons), False], bool)
 
-    def judged(self) -> tuple[Ints, Ints]:
+    def causes(self) -> tuple[Ints, Ints]:
         """Return positions in ``CAUSES`` and rows of executors, each of shape (n_wasted,)."""
         if len(self._rows):
-            self._judge_failures()
-            self._judge_repeats()
+            self._explain_failures()
+            self._explain_repeats()
         return self._code, self._behind
 
-    def _judge_failures(self) -> None:
-        """Judge attempts that failed or were killed; all are failed tasks until here."""
+    def _explain_failures(self) -> None:
+        """Explain attempts that failed or were killed; all are failed tasks until here."""
         rows, attempts, tasks = self._rows, self._attempts, self._tables.tasks
         kind, first = self._kind[rows], attempts.first[rows]
         executor = tasks["executor"].to_numpy(np.int64)[rows]
@@ -114,8 +114,8 @@ class _Judge:
         taken = np.array([*map(_is_taken_away, self._message)], bool)
         self._set(taken & (kind == "ExecutorLostFailure"), WasteCause.PREEMPTED)
 
-    def _judge_repeats(self) -> None:
-        """Judge attempts that succeeded although another one had before."""
+    def _explain_repeats(self) -> None:
+        """Explain attempts that succeeded although another one had before."""
         rows, attempts, tasks = self._rows, self._attempts, self._tables.tasks
         before = _success_before(attempts, tasks["task_id"].to_numpy())[rows]
         again = attempts.succeeded[rows]

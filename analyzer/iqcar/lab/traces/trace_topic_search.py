@@ -8,7 +8,7 @@ import numpy as np
 
 from iqcar.causes.stragglers.feature_list import Feature
 from iqcar.causes.stragglers.labels import Labels
-from iqcar.causes.topics.analyse_job import JobLook, look_at_job
+from iqcar.causes.topics.analyse_job import JobAnalysis, analyse_job
 from iqcar.causes.topics.build_topics import in_order, processors, topics_from
 from iqcar.causes.topics.jobs import Jobs, Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
@@ -57,12 +57,12 @@ def find_topics_in_trace(
     """
     layout, kept = trace.layout, share_kept(trace.n_jobs)
 
-    def look(block: TraceBlock) -> tuple[Tally, list[JobLook]]:
+    def look(block: TraceBlock) -> tuple[Tally, list[JobAnalysis]]:
         jobs = jobs_of_block(block, layout.features, settings)
-        return jobs.tally, [look_at_job(job, settings, kept) for job in jobs]
+        return jobs.tally, [analyse_job(job, settings, kept) for job in jobs]
 
     tally = Tally(0, 0, 0)
-    looks: list[JobLook] = []
+    looks: list[JobAnalysis] = []
     for more, found in in_order(look, trace.blocks(), workers or processors()):
         tally += more
         looks += found
