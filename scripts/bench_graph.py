@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from iqcar.causes.blame.attribute import Blame
 from iqcar.causes.blame.blame_tables import DEMANDS, KNOWN, OWN, QUERY, SOURCES, UNATTRIBUTED
-from iqcar.causes.blame.demand_weights import STAGE_LOSSES
-from iqcar.causes.graph.impact import by_source, contributions, pass_up
+from iqcar.causes.blame.demand_weights import STAGE_LOSSES, contributions
+from iqcar.causes.graph.impact import by_source, pass_up
 from iqcar.causes.graph.iqc_graph import IQCGraph, build_graph
 from iqcar.enums import REQUESTS, ImpactModel
 from tests.support import naive_graph

@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 from bench_ingest import write_log
 
-from iqcar.history import add, changes, merged_months, open_store, top, trend, who
-from iqcar.history.stored_files import write_batch
+from iqcar.history import add, changes, merged_months, top, trend, who
+from iqcar.history.stored_files import open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.pipeline import diagnose, read
 from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs

@@ -32,8 +32,7 @@ from iqcar.causes.topics.build_topics import processors
 from iqcar.causes.topics.jobs import Jobs
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.enums import LearnerSet
-from iqcar.lab.traces.trace_stream import TraceStream
-from iqcar.lab.traces.trace_topic_search import find_topics_in_trace
+from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
 from tests.support import hound_traces, reference_hound
 from tests.support.hound_traces import METRICS, Planted, plant
 from tests.support.topic_truth import nearness

@@ -25,8 +25,7 @@ from pathlib import Path
 
 import psutil
 
-from iqcar.apps.demo.data import make_data
-from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE, query_text
+from iqcar.apps.demo.mix import HEAVY_HITTER, SCHEDULE, make_data, query_text
 from iqcar.rules import Pool, PoolPlan, dump_rules
 from iqcar.rules.pool_plan import Assignment
 

@@ -10,8 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from iqcar.apps.demo.data import make_data
-from iqcar.apps.demo.mix import SCHEDULE, queries_of
+from iqcar.apps.demo.mix import SCHEDULE, make_data, queries_of
 from iqcar.apps.demo.run_mix import run_mix, slots_here
 from iqcar.diagnosis import Settings
 from iqcar.errors import IqcarError

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from iqcar.apps.demo.data import make_data
-from iqcar.apps.demo.mix import Arrival, Query, queries_of
+from iqcar.apps.demo.mix import Arrival, Query, make_data, queries_of
 from iqcar.apps.demo.run_mix import Run, run_mix, slots_here
 
 REPO = Path(__file__).resolve().parents[2]

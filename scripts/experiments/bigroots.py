@@ -31,7 +31,7 @@ from bigroots_table import bigroots
 from cluster import Cluster, cluster, start_application, wait_until
 from loadable_hosts import Size, check_machine
 
-from iqcar.apps.demo.data import make_data
+from iqcar.apps.demo.mix import make_data
 
 EXPERIMENT = "bigroots"
 HOSTS = tuple(f"127.0.0.{number}" for number in range(2, 7))

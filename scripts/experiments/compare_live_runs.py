@@ -30,7 +30,7 @@ from compare_live_arms import (
     Setup,
 )
 
-from iqcar.apps.demo.data import make_data
+from iqcar.apps.demo.mix import make_data
 from iqcar.apps.demo.run_mix import ENVIRONMENT_OF_ANOTHER_SPARK
 from iqcar.logs.attach.plugin_jar import listener_jar
 from iqcar.logs.attach.spark_conf import SparkConf

@@ -25,7 +25,7 @@ from induced_result import make_result
 from induced_table import induced_contention
 from loadable_hosts import Host, Size, check_machine
 
-from iqcar.apps.demo.data import make_data
+from iqcar.apps.demo.mix import make_data
 
 EXPERIMENT = "induced_contention"
 HOSTS = ("127.0.0.2", "127.0.0.3")

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from iqcar.causes.topics.jobs import Jobs, Tally
 from iqcar.fleet import send_code, transport
-from iqcar.fleet.faults import FaultsError
-from iqcar.fleet.job_batches import bundles
 from iqcar.fleet.packing import (
     ENOUGH_BYTES,
+    bundles,
     bundles_of_groups,
     even_shares,
     in_rounds,
@@ -28,6 +27,7 @@ from iqcar.fleet.packing import (
     together,
 )
 from iqcar.fleet.session import failure
+from iqcar.fleet.transport import FaultsError
 from tests.support.fleet_logs import fleet_log
 
 HOSTS = st.dictionaries(
@@ -117,13 +117,13 @@ def test_an_object_comes_back_whole_from_its_pieces(content: bytes, size: int, r
     kept, transport.PIECE_BYTES = transport.PIECE_BYTES, size
     try:
         rows = pd.concat([*transport.rows_of(3, "a", content), *transport.rows_of(1, "a", "other")])
-        whole = transport.one_row(0, "a", content)["content"][0]
+        whole = transport.pack_row(0, "a", content)["content"][0]
     finally:
         transport.PIECE_BYTES = kept
     held = [len(transport.lz4.decompress_block(one)) for one in rows["content"]]
     assert max(held) <= size
     assert sum(held) == len(pickle.dumps(content, 5)) + len(pickle.dumps("other", 5))
-    assert transport.whole(whole) == content
+    assert transport.unpack_row(whole) == content
     listed = list(rows.itertuples(index=False, name=None))
     random.shuffle(listed)
     assert transport.unpacked(listed) == [(1, "other"), (3, content)]
@@ -169,7 +169,7 @@ def test_what_went_wrong_on_an_executor_is_one_line() -> None:
 LOOKED = """
 import sys
 from iqcar.fleet import steps
-from iqcar.fleet.job_batches import bundles
+from iqcar.fleet.packing import bundles
 from iqcar.pipeline import read
 from iqcar.causes.stragglers import StragglerSettings, build_features
 from iqcar.causes.topics import Jobs, TopicSettings
@@ -186,7 +186,7 @@ features = build_features(tables, measure_waits(tables), StragglerSettings().edg
 jobs = Jobs.from_tasks(features, settings)
 steps.compile_looks(settings)
 before = versions()
-sent = [steps.one_row(0, steps.JOBS, bundle) for bundle in bundles(jobs)]
+sent = [steps.pack_row(0, steps.JOBS, bundle) for bundle in bundles(jobs)]
 print(len(jobs), len(list(steps.look_step(settings, 1.0, iter(sent)))), before, versions())
 """
 

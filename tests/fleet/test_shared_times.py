@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.fleet.shared_times import HOUR_MS, Ran, meeting_groups
+from iqcar.fleet.shared_hosts import HOUR_MS, Ran, meeting_groups
 
 
 def ran(hosts: str, start: float, end: float, tasks: int = 10) -> Ran:

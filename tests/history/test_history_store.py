@@ -15,11 +15,11 @@ import pytest
 import iqcar as package
 from iqcar.causes.stragglers.straggler_result import by_cause
 from iqcar.errors import IqcarError, UsageError
-from iqcar.history import add, open_store, top, trend, who
+from iqcar.history import add, top, trend, who
 from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.ask_store import OWNERS
-from iqcar.history.store_views import asked
-from iqcar.history.stored_files import MARK
+from iqcar.history.store_views import view_of
+from iqcar.history.stored_files import MARK, open_store
 from iqcar.history.stored_tables import APPLICATIONS, BLAME, QUERIES, STORED
 from iqcar.show.json.history import history_schema
 from iqcar.tables import TableSpec
@@ -51,7 +51,7 @@ def store(logs: Path) -> str:
 
 def content(store: str) -> dict[str, list[str]]:
     """Every row that counts, without the name of its addition."""
-    about = asked(store)
+    about = view_of(store)
     return {
         table.name: about.ask(f"SELECT * EXCLUDE (batch) FROM {table.name} ORDER BY ALL")  # noqa: S608
         .to_json(orient="records", lines=True, double_precision=9)
@@ -107,7 +107,7 @@ def test_a_log_that_grew_replaces_what_was_read_of_it(tmp_path: Path) -> None:
     assert add(store, [log.parent], processes=1).partial == 1
     log.rename(log.with_suffix("")).write_bytes(whole)
     assert add(store, [log.parent], processes=1).added == 1
-    about = asked(store)
+    about = view_of(store)
     assert about.ask("SELECT status FROM applications")["status"].tolist() == ["complete"]
     assert len(about.ask("SELECT * FROM queries")) == 2
     assert add(store, [log.parent], processes=1).known == 1
@@ -161,7 +161,7 @@ def test_a_file_of_an_older_iqcar_may_lack_a_column(tmp_path: Path, logs: Path) 
     add(store, [logs / "app-0001"], processes=1)
     for file in Path(store, QUERIES.name).rglob("*.parquet"):
         pd.read_parquet(file).drop(columns=["wasted_ms", "pool"]).to_parquet(file)
-    found = asked(store).ask("SELECT name, pool, wasted_ms FROM queries ORDER BY name")
+    found = view_of(store).ask("SELECT name, pool, wasted_ms FROM queries ORDER BY name")
     assert found["name"].tolist() == ["etl", "report"]
     assert found[["pool", "wasted_ms"]].isna().all(axis=None)
     assert who(store, "pool")["victim"].tolist() == ["(no pool)"]
@@ -175,9 +175,11 @@ def test_clusters_and_days_are_kept_apart(tmp_path: Path) -> None:
     add(store, [tmp_path / "a", tmp_path / "b"], processes=1)
     folders = {file.parent.name for file in Path(store).rglob("day=*")}
     assert folders == {"cluster=a%3A7077", "cluster=b%3A443"}
-    assert set(top(asked(store, cluster="a:7077"), "all").queries["cluster"]) == {"a:7077"}
-    assert top(asked(store, since="2026-01-03"), "day").queries["period"].tolist() == ["2026-01-03"]
-    assert top(asked(store, until="2026-01-02"), "day").queries["cluster"].tolist() == ["a:7077"]
+    assert set(top(view_of(store, cluster="a:7077"), "all").queries["cluster"]) == {"a:7077"}
+    assert top(view_of(store, since="2026-01-03"), "day").queries["period"].tolist() == [
+        "2026-01-03"
+    ]
+    assert top(view_of(store, until="2026-01-02"), "day").queries["cluster"].tolist() == ["a:7077"]
 
 
 @pytest.mark.slow
@@ -247,7 +249,7 @@ def test_uneven_tasks_alone_make_no_slow_node(tmp_path: Path, slower: float) -> 
         (lambda store: trend(store, "nope"), "there is no such query in the store; there are"),
         (lambda store: who(store, "colour"), "nothing can be grouped by 'colour'"),
         (lambda store: top(store, "year"), "there is no period 'year'"),
-        (lambda store: top(asked(store, since="yesterday")), "yesterday: is no day"),
+        (lambda store: top(view_of(store, since="yesterday")), "yesterday: is no day"),
     ],
 )
 def test_a_wrong_question_gets_a_sentence(store: str, ask: Any, said: str) -> None:

@@ -12,22 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iqcar.history import (
-    add,
-    changes,
-    file_names,
-    merged_months,
-    open_store,
-    stored_files,
-    top,
-    trend,
-    who,
-)
+from iqcar.history import add, changes, file_names, merged_months, stored_files, top, trend, who
 from iqcar.history.file_names import new_batch
-from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months
-from iqcar.history.replaced_files import replaced_parts
-from iqcar.history.store_views import asked
-from iqcar.history.stored_files import Store, write_batch
+from iqcar.history.merged_months import ABANDONED_S, KEPT_S, merge_months, replaced_parts
+from iqcar.history.store_views import view_of
+from iqcar.history.stored_files import Store, open_store, write_batch
 from iqcar.history.stored_tables import APPLICATIONS, QUERIES, STORED
 from iqcar.tables import TableSpec
 from tests.support.nightly_logs import DAY_MS, FIRST_MS, nightly_logs
@@ -62,7 +51,7 @@ def keep(store: Store, application: str, name: str = "", day: int = 0) -> None:
 
 def names(store: Store) -> dict[str, str]:
     """The name of each application as its queries tell it."""
-    found = asked(store).ask("SELECT application_id, name FROM queries ORDER BY ALL")
+    found = view_of(store).ask("SELECT application_id, name FROM queries ORDER BY ALL")
     assert not found["application_id"].duplicated().any()
     return dict(found.itertuples(index=False))
 
@@ -108,10 +97,10 @@ def test_answers_are_the_same_from_a_file_per_month(
     questions = {
         "top": lambda: [
             frame.round(6).to_csv()
-            for frame in vars(top(asked(url, since="2026-01-20", until="2026-02-03"))).values()
+            for frame in vars(top(view_of(url, since="2026-01-20", until="2026-02-03"))).values()
         ],
         "who": lambda: who(url, "spark.acme.team").round(6).to_csv(),
-        "trend": lambda: trend(asked(url, since="2026-01-31"), "report").to_csv(),
+        "trend": lambda: trend(view_of(url, since="2026-01-31"), "report").to_csv(),
         "changes": lambda: changes(url),
     }
     before = {name: ask() for name, ask in questions.items()}
@@ -154,7 +143,7 @@ def test_a_question_asked_before_a_merger_is_answered_after_it(tmp_path: Path) -
     store = open_store(str(tmp_path / "store"))
     keep(store, "app-1", "a")
     keep(store, "app-2", "b")
-    about = asked(store)
+    about = view_of(store)
     assert len(about.ask("SELECT * FROM applications")) == 2
     assert merge_months(store)
     assert merge_months(store) == 0
@@ -194,7 +183,7 @@ def test_days_of_the_current_month_are_merged_when_they_are_many(
     keep(store, "app-3", day=3)
     assert merge_months(store) == 4 * len(STORED)
     assert len(names(store)) == 4
-    of_days = asked(store, since="2026-01-02", until="2026-01-03").ask("SELECT * FROM queries")
+    of_days = view_of(store, since="2026-01-02", until="2026-01-03").ask("SELECT * FROM queries")
     assert sorted(of_days["application_id"]) == ["app-1", "app-2"]
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from iqcar.errors import IqcarError
-from iqcar.history import add, changes, merged_months, open_store, top, trend, who
-from iqcar.history.store_views import asked
+from iqcar.history import add, changes, merged_months, top, trend, who
+from iqcar.history.store_views import view_of
+from iqcar.history.stored_files import open_store
 from iqcar.history.stored_tables import APPLICATIONS, CAUSES, STORED
 from tests.support import object_stores
 from tests.support.command import iqcar
@@ -97,7 +98,7 @@ def test_a_file_that_is_gone_since_it_was_listed_is_told_in_a_line(s3: str, tmp_
 
     store = "s3://metrics/gone"
     add(store, [nightly_log(0).write(tmp_path / "app")], processes=1)
-    about = asked(store)
+    about = view_of(store)
     assert len(about.ask("SELECT * FROM applications")) == 1
     (file,) = about.store.list(APPLICATIONS)
     somebody_else = fsspec.filesystem("s3", skip_instance_cache=True)

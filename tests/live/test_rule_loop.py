@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from iqcar.live.rule_loop import (
     HOUR_MS,
     Action,
-    Evidence,
     Limits,
     LoopState,
+    WindowEvidence,
     most_changes_held,
     step,
 )
@@ -235,7 +235,7 @@ def test_a_taken_back_rule_always_had_a_change_in_reserve() -> None:
 
 def test_an_empty_window_is_no_evidence() -> None:
     state = LoopState()
-    assert step(state, Evidence(5.0, 5.0), 5.0, LIMITS) == (
+    assert step(state, WindowEvidence(5.0, 5.0), 5.0, LIMITS) == (
         replace(state, end_ms=5.0, now_ms=5.0),
         (),
     )

@@ -23,7 +23,7 @@ from iqcar.fleet import (
     topics_on_spark,
 )
 from iqcar.lab.traces.trace_columns import TraceColumns
-from iqcar.lab.traces.trace_features import read_trace
+from iqcar.lab.traces.trace_survey import read_trace
 from iqcar.lab.traces.trace_topics import trace_topics_on_spark
 from iqcar.logs.text.shared_data import SHARED, shared_file
 from iqcar.pipeline import read, topics_of

@@ -19,11 +19,11 @@ from iqcar.diagnosis import Diagnosis
 from iqcar.errors import UsageError
 from iqcar.fleet import FleetSummary, diagnose_on_spark, spark_session, summary_on_spark
 from iqcar.fleet.fleet_summary import summarise
-from iqcar.history import add, open_store
+from iqcar.history import add
 from iqcar.history.add_logs import diagnosed_rows
 from iqcar.history.file_names import new_batch
-from iqcar.history.store_views import asked
-from iqcar.history.stored_files import write_batch
+from iqcar.history.store_views import view_of
+from iqcar.history.stored_files import open_store, write_batch
 from iqcar.history.stored_tables import STORED
 from iqcar.logs.find.locate import EventLog, locate
 from iqcar.pipeline import diagnose, read
@@ -161,5 +161,5 @@ def test_a_store_filled_on_spark_holds_what_one_process_stores(
         left_out = "batch, beside" if table.name == "applications" else "batch"
         sql = f"SELECT * EXCLUDE ({left_out}) FROM {table.name} ORDER BY ALL"  # noqa: S608
         pd.testing.assert_frame_equal(
-            asked(there).ask(sql), asked(here).ask(sql), rtol=ROUNDING, atol=1e-3
+            view_of(there).ask(sql), view_of(here).ask(sql), rtol=ROUNDING, atol=1e-3
         )

@@ -11,8 +11,7 @@ import numpy as np
 
 from iqcar.causes.blame.attribute import attribute
 from iqcar.causes.graph.iqc_graph import build_graph
-from iqcar.live.apply_rules import Applied, RuleApplier
-from iqcar.live.predicted_rules import predicted_rules
+from iqcar.live.apply_rules import Applied, RuleApplier, predicted_rules
 from iqcar.live.rule_loop import Action, Limits
 from iqcar.live.rule_writer import RuleWriter
 from iqcar.model.waits.measure import measure_waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from iqcar.live.rule_loop import Evidence, LoopState, Proposal, step
+from iqcar.live.rule_loop import LoopState, Proposal, WindowEvidence, step
 from iqcar.rules import QueryType, Rule, RuleType
 from iqcar.rules.rule_identity import key_of
 from iqcar.rules.rule_need import Need
@@ -48,13 +48,13 @@ def window(
     proposals: Mapping[Rule, float] | Iterable[tuple[Rule, float]] = (),
     needed: Iterable[Rule] = (),
     harmed: Iterable[Rule] = (),
-) -> Evidence:
+) -> WindowEvidence:
     """The n-th of windows that follow each other without overlap."""
     pairs = proposals.items() if isinstance(proposals, Mapping) else proposals
     needs = {key_of(one): Need(True, "it holds slots") for one in needed}
     for one in harmed:
         needs[key_of(one)] = replace(needs.get(key_of(one), Need(True, "")), harmed=True)
-    return Evidence(
+    return WindowEvidence(
         number * WINDOW_MS,
         (number + 1) * WINDOW_MS,
         tuple(Proposal(one, gain) for one, gain in pairs),

@@ -1,4 +1,4 @@
-"""Diagnose many logs, and find their topics, on Spark: executors parse logs and look at stages.
+"""Diagnoses many logs, and finds their topics, on Spark: executors read logs and look at stages.
 
     logs → tables per application → tables per group of hosts and hours → diagnosis → summary
                                   → tables per group of hosts → jobs → looks → topics

@@ -1,4 +1,4 @@
-"""Find iqcar's code in a Python worker of Spark, and run a step of it.
+"""Finds iqcar's code in a Python worker of Spark, and runs a step of it.
 
 This module is pickled by value, because a worker cannot import it before it has run: it imports
 nothing of iqcar, and only the standard library and pyspark inside its functions.
@@ -18,14 +18,10 @@ def step(home: str, archive: str, name: str, arguments: bytes) -> Callable[[Any]
 
     Parameters
     ----------
-    home : str
-        Folder that holds the package, if executors run on this machine; else empty.
-    archive : str
-        File that was shipped by :func:`iqcar.fleet.send_code.ship`; else empty.
-    name : str
-        Module and function in the package, as ``fleet.steps.read_step``.
-    arguments : bytes
-        Its first arguments, pickled; they can hold iqcar's own classes.
+    home : folder that holds the package, if executors run on this machine; else empty.
+    archive : file that was shipped by :func:`iqcar.fleet.send_code.ship`; else empty.
+    name : module and function in the package, as ``fleet.steps.read_step``.
+    arguments : its first arguments, pickled; they can hold iqcar's own classes.
     """
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:

@@ -1,34 +1,92 @@
-"""Diagnose many logs on Spark: applications that shared hosts at the same time together."""
+"""Diagnoses many logs on Spark: applications that shared hosts at the same time together.
+
+Each group of logs is diagnosed on an executor, which sends what a function makes of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from iqcar.enums import QueryBy
+from iqcar.errors import UsageError
 from iqcar.fleet import steps
-from iqcar.fleet.diagnosis_steps import ANSWERS, OUTLINED, Answer, Asked
-from iqcar.fleet.faults import FaultsError
-from iqcar.fleet.logs_on_spark import keep, outlined, read_on_spark
+from iqcar.fleet.logs_on_spark import AT_ONCE, at_one_place, keep, outlined, read_on_spark
 from iqcar.fleet.packing import bundles_of_groups
-from iqcar.fleet.send_code import ship
-from iqcar.fleet.session import working_on
-from iqcar.fleet.shared_hosts import shared_devices
-from iqcar.fleet.shared_times import MOST_TASKS, Cut, Ran, meeting_groups
-from iqcar.fleet.shuffle import AT_ONCE, at_one_place
-from iqcar.fleet.spark_progress import watched
-from iqcar.fleet.transport import objects, stepped
-from iqcar.logs.find.locate import EventLog, Unreadable, locate
-from iqcar.logs.leave_out import leave_out
-from iqcar.tables import SPECS, Tables
+from iqcar.fleet.send_code import Shipped, ship
+from iqcar.fleet.session import watched, working_on
+from iqcar.fleet.shared_hosts import (
+    MOST_TASKS,
+    Cut,
+    Ran,
+    SharedDevices,
+    meeting_groups,
+    shared_devices,
+)
+from iqcar.fleet.steps import Group, groups
+from iqcar.fleet.transport import FaultsError, faults_of, objects, rows_of, run_step
+from iqcar.logs.find.locate import locate
+from iqcar.logs.find.log_parts import EventLog, Unreadable
+from iqcar.logs.leave_out import leave_out, without_faulty
+from iqcar.model.queries.critical_path import add_critical_path
+from iqcar.pipeline import diagnose
+from iqcar.tables import SPECS, Tables, texts
 
-if TYPE_CHECKING:
-    from iqcar.fleet.send_code import Shipped
-
+ANSWERS = "answers"
+"""Kind of the rows that hold answers."""
+OUTLINED = ("inputs", "applications", "hosts")
+"""Tables whose rows the driver gets of each log."""
 _HEAVY = tuple(spec.name for spec in SPECS if spec.name not in OUTLINED)
+
+
+@dataclass(frozen=True)
+class DiagnosisCall:
+    """What is to be made of each diagnosis.
+
+    Attributes
+    ----------
+    function : ``package.module:function``, called with the diagnosis, then with the arguments. It
+        and what it imports have to be there on the executors; iqcar's own code is.
+    options : further arguments of :func:`iqcar.pipeline.diagnose`.
+    """
+
+    function: str
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def find(self) -> Callable[..., Any]:
+        """Import the function.
+
+        Raises UsageError if there is none of that name.
+        """
+        module, _, name = self.function.partition(":")
+        try:
+            found: Callable[..., Any] = getattr(import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UsageError(f"no function is called so: {error}", self.function) from error
+        return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the function returned for one group.
+
+    Attributes
+    ----------
+    logs : numbers of the group's logs, among the inputs
+    value : what the function returned; None if no application of the group could be diagnosed
+    faults : why applications were left out, by the number of the log
+    """
+
+    logs: tuple[int, ...]
+    value: Any
+    faults: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -37,14 +95,10 @@ class FleetAnswers:
 
     Attributes
     ----------
-    tables : Tables
-        With an ``inputs`` row per log found, applications and hosts; all else is empty.
-    answers : tuple of Answer
-        One per bundle, in the order of the first log of each.
-    groups : dict of int to int
-        Group of each log that could be read, by its row in ``inputs``.
-    cuts : tuple of Cut
-        Groups that were too large to be diagnosed together.
+    tables : with an ``inputs`` row per log found, applications and hosts; all else is empty.
+    answers : one per bundle, in the order of the first log of each.
+    groups : group of each log that could be read, by its row in ``inputs``.
+    cuts : groups that were too large to be diagnosed together.
     """
 
     tables: Tables
@@ -72,28 +126,20 @@ def diagnose_on_spark(
 
     Parameters
     ----------
-    spark : SparkSession
-        Not of Spark Connect.
-    paths : path, or sequence of paths or EventLog
-        As :func:`iqcar.pipeline.read` takes them. They are looked for here and read on the
+    spark : SparkSession; not of Spark Connect.
+    paths : as :func:`iqcar.pipeline.read` takes them. They are looked for here and read on the
         executors: both have to reach them under the same name.
-    function : str
-        ``package.module:function``, called on an executor with the diagnosis of each group, then
-        with the arguments. What it returns has to be small and picklable: all of it comes here.
-        Rows of applications follow the order of logs: ``diagnosis.tables.inputs["app"]``.
-    *arguments
-        Further arguments of the function; picklable.
-    query_by : QueryBy or str
-        What counts as one query.
-    most_tasks : int
-        Tasks of a group at most; see :func:`iqcar.fleet.shared_times.meeting_groups`.
-    bundle_tasks : int
-        Groups are diagnosed at once up to so many tasks. What they lost does not change; a
-        diagnosis takes some 0.2 s however small its group is. 0 diagnoses each group alone.
-    progress : callable, optional
-        Called from another thread with what is being done, the Spark tasks done, and those in all.
-    **options
-        Further arguments of :func:`iqcar.pipeline.diagnose`, such as ``rules=False``.
+    function : ``package.module:function``, called on an executor with the diagnosis of each group,
+        then with the arguments. What it returns has to be small and picklable: all of it comes
+        here. Rows of applications follow the order of logs: ``diagnosis.tables.inputs["app"]``.
+    *arguments : further arguments of the function; picklable.
+    query_by : what counts as one query.
+    most_tasks : tasks of a group at most; see :func:`iqcar.fleet.shared_hosts.meeting_groups`.
+    bundle_tasks : groups are diagnosed at once up to so many tasks. What they lost does not change;
+        a diagnosis takes some 0.2 s however small its group is. 0 diagnoses each group alone.
+    progress : called from another thread with what is being done, the Spark tasks done, and those
+        in all.
+    **options : further arguments of :func:`iqcar.pipeline.diagnose`, such as ``rules=False``.
 
     Raises
     ------
@@ -103,7 +149,7 @@ def diagnose_on_spark(
         If a URL needs a package that is not installed, or Spark fails. A bug that is met in some
         applications leaves out these, as :func:`iqcar.logs.leave_out.without_faulty` does.
     """
-    asked = Asked(function, arguments, options)
+    asked = DiagnosisCall(function, arguments, options)
     asked.find()
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     found: list[EventLog | Unreadable] = [one for one in given if isinstance(one, EventLog)]
@@ -141,14 +187,44 @@ def diagnose_on_spark(
 def _answers(
     placed: Any,
     shipped: Shipped,
-    asked: Asked,
+    asked: DiagnosisCall,
     query_by: QueryBy,
     doing: Callable[[str], None],
 ) -> tuple[Answer, ...]:
     """Estimate devices from all groups, then diagnose each group with them."""
     doing("measuring devices")
-    measured = stepped(placed, shipped.step("fleet.steps.loads_step", query_by))
+    measured = run_step(placed, shipped.step("fleet.steps.loads_step", query_by))
     known = shared_devices([loads for _, loads in objects(measured, steps.LOADS)])
     doing("diagnosing")
-    step = shipped.step("fleet.diagnosis_steps.diagnose_step", asked, known, query_by)
-    return tuple(answer for _, answer in objects(stepped(placed, step), ANSWERS))
+    step = shipped.step("fleet.fleet_diagnosis.diagnose_step", asked, known, query_by)
+    return tuple(answer for _, answer in objects(run_step(placed, step), ANSWERS))
+
+
+def diagnose_step(
+    asked: DiagnosisCall, known: SharedDevices, query_by: QueryBy, batches: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Diagnose each group, with the devices that were estimated from all groups."""
+    function = asked.find()
+
+    def work(tables: Tables) -> tuple[Any, Tables]:
+        devices = known.of_hosts(texts(tables.hosts, "host"))
+        diagnosis = diagnose(add_critical_path(tables), devices=devices, **asked.options)
+        return function(diagnosis, *asked.arguments), diagnosis.tables
+
+    for group in groups(query_by, batches):
+        yield from rows_of(group.number, ANSWERS, _answer(group, work))
+
+
+def _answer(group: Group, work: Callable[[Tables], tuple[Any, Tables]]) -> Answer:
+    """Do the work; leave out the applications in which a bug is met."""
+    logs = tuple(group.logs.tolist())
+    try:
+        value, left = without_faulty(group.tables, work)
+    except Exception:
+        faults = faults_of(group.alone(), lambda alone: work(alone.tables))
+        if len(faults) < len(logs):
+            raise
+        return Answer(logs, None, faults)
+    apps, messages = left.inputs["app"].tolist(), texts(left.inputs, "message")
+    faulty = {log: messages[row] for row, log in enumerate(logs) if apps[row] < 0}
+    return Answer(logs, value, faulty)

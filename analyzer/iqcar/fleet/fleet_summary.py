@@ -1,4 +1,4 @@
-"""Sum up the diagnoses of many groups of applications in lists of bounded length."""
+"""Sums up the diagnoses of many groups of applications in lists of bounded length."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,9 @@ import pandas as pd
 from iqcar.causes.stragglers.straggler_result import by_cause
 from iqcar.diagnosis import Diagnosis, Settings
 from iqcar.fleet.fleet_diagnosis import diagnose_on_spark
-from iqcar.fleet.shared_times import MOST_TASKS
+from iqcar.fleet.shared_hosts import MOST_TASKS, Cut
 from iqcar.say import all_doubts
 from iqcar.tables import Tables, texts
-
-if TYPE_CHECKING:
-    from iqcar.fleet.shared_times import Cut
 
 MOST = 100
 """Rows of a list of queries, sources or pairs that a summary keeps: those with the largest loss."""
@@ -35,27 +32,18 @@ class FleetSummary:
 
     Attributes
     ----------
-    totals : dict of str to float
-        applications, queries, tasks, stragglers (counts); duration_ms, lost_ms, lost_to_others_ms,
-        wasted_ms (sums over queries).
-    resources : DataFrame
-        resource, lost_ms, queries (that lost time to it).
-    hosts : DataFrame
-        host, lost_ms, slots_lost_ms (the part of it lost to waits for slots and executors).
-    applications : DataFrame
-        application_id, attempt_id, name, user, queries, duration_ms, lost_ms, lost_to_others_ms,
-        others_lost_ms (what queries of other applications lost to it).
-    queries : DataFrame
-        query_id, name, application_name, duration_ms, lost_ms, lost_to_others_ms, worst_source,
-        worst_source_ms; those that lost most to others first.
-    sources : DataFrame
-        query_id, name, lost_ms (of others), victims, resource.
-    pairs : DataFrame
-        source, target (application ids), lost_ms.
-    causes : DataFrame
-        cause, stragglers, delay_ms.
-    doubts : dict of str to int
-        Bundles by doubt.
+    totals : applications, queries, tasks, stragglers (counts); duration_ms, lost_ms,
+        lost_to_others_ms, wasted_ms (sums over queries).
+    resources : resource, lost_ms, queries (that lost time to it).
+    hosts : host, lost_ms, slots_lost_ms (the part of it lost to waits for slots and executors).
+    applications : application_id, attempt_id, name, user, queries, duration_ms, lost_ms,
+        lost_to_others_ms, others_lost_ms (what queries of other applications lost to it).
+    queries : query_id, name, application_name, duration_ms, lost_ms, lost_to_others_ms,
+        worst_source, worst_source_ms; those that lost most to others first.
+    sources : query_id, name, lost_ms (of others), victims, resource.
+    pairs : source, target (application ids), lost_ms.
+    causes : cause, stragglers, delay_ms.
+    doubts : bundles by doubt.
     """
 
     totals: dict[str, float]
@@ -72,11 +60,7 @@ class FleetSummary:
 _ORDER = {
     "resources": (["lost_ms"], ["resource"], None),
     "hosts": (["lost_ms"], ["host"], None),
-    "applications": (
-        ["lost_to_others_ms", "lost_ms"],
-        ["application_id", "attempt_id"],
-        None,
-    ),
+    "applications": (["lost_to_others_ms", "lost_ms"], ["application_id", "attempt_id"], None),
     "queries": (["lost_to_others_ms", "lost_ms"], ["query_id"], MOST),
     "sources": (["lost_ms"], ["query_id"], MOST),
     "pairs": (["lost_ms"], ["source", "target"], MOST),
@@ -89,16 +73,49 @@ _SUMMED = {"resources": ["resource"], "hosts": ["host"], "causes": ["cause"]}
 
 def summarise(diagnosis: Diagnosis) -> FleetSummary:
     """Sum up a diagnosis of one group of applications, or of all."""
-    tables, graph = diagnosis.tables, diagnosis.graph
-    applications, queries = tables.applications, tables.queries
-    app = queries["app"].to_numpy(np.int64)
-    size = len(applications)
-    lost, to_others = diagnosis.lost_ms(), diagnosis.lost_to_others_ms()
-    duration = queries["duration_ms"].to_numpy(np.float64)
-    wasted = diagnosis.wasted.of_queries(len(queries))["wasted_elapsed_ms"]
+    graph = diagnosis.graph
     pairs = graph.who_hurts_whom()
     pairs = pairs[(pairs["source_query"] >= 0) & (pairs["lost_ms"] > 0)]
     pairs = pairs[pairs["source_query"] != pairs["target_query"]]
+    between = _between_applications(diagnosis, pairs)
+    summed = between.groupby(["source", "target"], as_index=False)["lost_ms"].sum()
+    ids = np.array(texts(diagnosis.tables.applications, "application_id"), object)
+    resources = graph.hot_resources()[["resource", "lost_ms", "targets"]]
+    found = FleetSummary(
+        totals=_totals(diagnosis),
+        resources=resources.rename(columns={"targets": "queries"}),
+        hosts=graph.slow_nodes()[["host", "lost_ms", "slots_lost_ms"]],
+        applications=_applications(diagnosis, between),
+        queries=_queries(diagnosis, pairs),
+        sources=graph.aggressive_queries()[["query_id", "name", "lost_ms", "victims", "resource"]],
+        pairs=summed.assign(
+            source=ids[summed["source"].to_numpy(np.int64)],
+            target=ids[summed["target"].to_numpy(np.int64)],
+        ),
+        causes=by_cause(diagnosis.stragglers)[["cause", "stragglers", "delay_ms"]],
+        doubts=dict.fromkeys(_doubts(diagnosis)[:MOST_DOUBTS], 1),
+    )
+    return sum_up([found])
+
+
+def _totals(diagnosis: Diagnosis) -> dict[str, float]:
+    tables = diagnosis.tables
+    wasted = diagnosis.wasted.of_queries(len(tables.queries))["wasted_elapsed_ms"]
+    return {
+        "applications": float(len(tables.applications)),
+        "queries": float(len(tables.queries)),
+        "tasks": float(tables.inputs["tasks"].sum()),
+        "stragglers": float(len(diagnosis.stragglers.stragglers)),
+        "duration_ms": float(np.nansum(tables.queries["duration_ms"].to_numpy(np.float64))),
+        "lost_ms": float(diagnosis.lost_ms().sum()),
+        "lost_to_others_ms": float(diagnosis.lost_to_others_ms().sum()),
+        "wasted_ms": float(np.nansum(wasted)),
+    }
+
+
+def _between_applications(diagnosis: Diagnosis, pairs: pd.DataFrame) -> pd.DataFrame:
+    """List what queries of one application lost to those of another; both by row."""
+    app = diagnosis.tables.queries["app"].to_numpy(np.int64)
     between = pd.DataFrame(
         {
             "source": app[pairs["source_query"].to_numpy(np.int64)],
@@ -106,65 +123,43 @@ def summarise(diagnosis: Diagnosis) -> FleetSummary:
             "lost_ms": pairs["lost_ms"].to_numpy(np.float64),
         }
     )
-    between = between[between["source"] != between["target"]]
-    cost = np.bincount(between["source"], between["lost_ms"], size)
-    between = between.groupby(["source", "target"], as_index=False)["lost_ms"].sum()
-    ids = np.array(texts(applications, "application_id"), object)
-    names = np.array(texts(applications, "name"), object)
+    return between[between["source"] != between["target"]]
+
+
+def _applications(diagnosis: Diagnosis, between: pd.DataFrame) -> pd.DataFrame:
+    applications, queries = diagnosis.tables.applications, diagnosis.tables.queries
+    size, app = len(applications), queries["app"].to_numpy(np.int64)
+    duration = np.nan_to_num(queries["duration_ms"].to_numpy(np.float64))
+    return pd.DataFrame(
+        {
+            "application_id": np.array(texts(applications, "application_id"), object),
+            **{name: texts(applications, name) for name in ("attempt_id", "name", "user")},
+            "queries": np.bincount(app, minlength=size),
+            "duration_ms": np.bincount(app, duration, size),
+            "lost_ms": np.bincount(app, diagnosis.lost_ms(), size),
+            "lost_to_others_ms": np.bincount(app, diagnosis.lost_to_others_ms(), size),
+            "others_lost_ms": np.bincount(between["source"], between["lost_ms"], size),
+        }
+    )
+
+
+def _queries(diagnosis: Diagnosis, pairs: pd.DataFrame) -> pd.DataFrame:
+    queries = diagnosis.tables.queries
+    names = np.array(texts(diagnosis.tables.applications, "name"), object)
     worst = pairs.sort_values("lost_ms", ascending=False).drop_duplicates("target_query")
     worst = worst.set_index("target_query").reindex(range(len(queries)))
-    causes = by_cause(diagnosis.stragglers)
-    nodes = graph.slow_nodes()
-    resources = graph.hot_resources()
-    found = FleetSummary(
-        totals={
-            "applications": float(size),
-            "queries": float(len(queries)),
-            "tasks": float(tables.inputs["tasks"].sum()),
-            "stragglers": float(len(diagnosis.stragglers.stragglers)),
-            "duration_ms": float(np.nansum(duration)),
-            "lost_ms": float(lost.sum()),
-            "lost_to_others_ms": float(to_others.sum()),
-            "wasted_ms": float(np.nansum(wasted)),
-        },
-        resources=resources[["resource", "lost_ms", "targets"]].rename(
-            columns={"targets": "queries"}
-        ),
-        hosts=nodes[["host", "lost_ms", "slots_lost_ms"]],
-        applications=pd.DataFrame(
-            {
-                "application_id": ids,
-                "attempt_id": texts(applications, "attempt_id"),
-                "name": names,
-                "user": texts(applications, "user"),
-                "queries": np.bincount(app, minlength=size),
-                "duration_ms": np.bincount(app, np.nan_to_num(duration), size),
-                "lost_ms": np.bincount(app, lost, size),
-                "lost_to_others_ms": np.bincount(app, to_others, size),
-                "others_lost_ms": cost,
-            }
-        ),
-        queries=pd.DataFrame(
-            {
-                "query_id": texts(queries, "query_id"),
-                "name": texts(queries, "name"),
-                "application_name": names[app],
-                "duration_ms": duration,
-                "lost_ms": lost,
-                "lost_to_others_ms": to_others,
-                "worst_source": worst["source_query_id"].fillna("").to_numpy(object),
-                "worst_source_ms": worst["lost_ms"].fillna(0.0).to_numpy(np.float64),
-            }
-        ),
-        sources=graph.aggressive_queries()[["query_id", "name", "lost_ms", "victims", "resource"]],
-        pairs=between.assign(
-            source=ids[between["source"].to_numpy(np.int64)],
-            target=ids[between["target"].to_numpy(np.int64)],
-        ),
-        causes=causes[["cause", "stragglers", "delay_ms"]],
-        doubts=dict.fromkeys(_doubts(diagnosis)[:MOST_DOUBTS], 1),
+    return pd.DataFrame(
+        {
+            "query_id": texts(queries, "query_id"),
+            "name": texts(queries, "name"),
+            "application_name": names[queries["app"].to_numpy(np.int64)],
+            "duration_ms": queries["duration_ms"].to_numpy(np.float64),
+            "lost_ms": diagnosis.lost_ms(),
+            "lost_to_others_ms": diagnosis.lost_to_others_ms(),
+            "worst_source": worst["source_query_id"].fillna("").to_numpy(object),
+            "worst_source_ms": worst["lost_ms"].fillna(0.0).to_numpy(np.float64),
+        }
     )
-    return sum_up([found])
 
 
 def _doubts(diagnosis: Diagnosis) -> list[str]:
@@ -202,16 +197,11 @@ class FleetFound:
 
     Attributes
     ----------
-    tables : Tables
-        With an ``inputs`` row per log found, applications and hosts; all else is empty.
-    groups : tuple of tuple of int
-        Rows of the inputs that were diagnosed together.
-    cuts : tuple of Cut
-        Groups that were too large to be diagnosed together.
-    bundles : int
-        Diagnoses that were made: small groups are diagnosed at once.
-    summary : FleetSummary or None
-        None if no log could be analysed.
+    tables : with an ``inputs`` row per log found, applications and hosts; all else is empty.
+    groups : rows of the inputs that were diagnosed together.
+    cuts : groups that were too large to be diagnosed together.
+    bundles : diagnoses that were made: small groups are diagnosed at once.
+    summary : None if no log could be analysed.
     """
 
     tables: Tables

@@ -1,4 +1,4 @@
-"""Find topics of many logs on Spark, with the same numbers as the local engine."""
+"""Finds topics of many logs on Spark, and who is blamed, with the numbers of the local engine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST
 from iqcar.causes.stragglers.host_features import clock_doubts, sample_doubts
@@ -18,25 +19,21 @@ from iqcar.causes.topics.analyse_job import JobAnalysis
 from iqcar.causes.topics.build_topics import topics_from
 from iqcar.causes.topics.jobs import Tally, metric_names
 from iqcar.causes.topics.keyword_evidence import share_kept
-from iqcar.causes.topics.topic_result import Topics, TopicSettings
+from iqcar.causes.topics.topic_result import STRAGGLER_TOPICS, TOPIC_SOURCES, Topics, TopicSettings
 from iqcar.enums import QueryBy
 from iqcar.fleet import steps
-from iqcar.fleet.faults import FaultsError
-from iqcar.fleet.logs_on_spark import keep, outlined, read_on_spark
-from iqcar.fleet.send_code import ship
-from iqcar.fleet.session import working_on
-from iqcar.fleet.shuffle import at_one_place, partitions
-from iqcar.fleet.spark_progress import watched
-from iqcar.fleet.topic_sources import sources_on_spark
-from iqcar.fleet.transport import objects, stepped
-from iqcar.logs.find.locate import EventLog, locate
+from iqcar.fleet.logs_on_spark import at_one_place, keep, outlined, partitions, read_on_spark
+from iqcar.fleet.send_code import Shipped, ship
+from iqcar.fleet.session import watched, working_on
+from iqcar.fleet.shared_hosts import shared_devices
+from iqcar.fleet.steps import LOADS, SOURCES, JobTopics
+from iqcar.fleet.transport import FaultsError, objects, run_step
+from iqcar.logs.find.locate import locate
+from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.leave_out import without_faulty
 from iqcar.model.queries.identify import identify
 from iqcar.rules.vocabulary.topics import topic_name
 from iqcar.tables import Tables, texts
-
-if TYPE_CHECKING:
-    from iqcar.fleet.send_code import Shipped
 
 
 def topics_on_spark(
@@ -52,18 +49,13 @@ def topics_on_spark(
 
     Parameters
     ----------
-    spark : SparkSession
-        Not of Spark Connect.
-    paths : path, or sequence of paths
-        As :func:`iqcar.pipeline.read` takes them. They are looked for here and read on the
+    spark : SparkSession; not of Spark Connect.
+    paths : as :func:`iqcar.pipeline.read` takes them. They are looked for here and read on the
         executors: both have to reach them under the same name.
-    settings : TopicSettings, optional
-    query_by : QueryBy or str
-        What counts as one query.
-    names : str
-        File with names of topics in the format of ``rules/topics.json``; ours by default.
-    progress : callable, optional
-        Called from another thread with what is being done, the Spark tasks done, and those in all.
+    query_by : what counts as one query.
+    names : file with names of topics in the format of ``rules/topics.json``; ours by default.
+    progress : called from another thread with what is being done, the Spark tasks done, and those
+        in all.
 
     Returns
     -------
@@ -117,10 +109,7 @@ class _Learning:
     def __call__(self, read: Any, outlines: Mapping[int, steps.Outline], tables: Tables) -> Topics:
         """Learn from the logs whose applications are in the tables.
 
-        Raises
-        ------
-        FaultsError
-            If bugs are met in some of them.
+        Raises FaultsError if bugs are met in some of them.
         """
         app_of_log = tables.inputs["app"].tolist()
         kept = {log: outline for log, outline in outlines.items() if app_of_log[log] >= 0}
@@ -128,13 +117,13 @@ class _Learning:
         placed = keep(at_one_place(self.spark, read, kept), self.held)
         self.doing("measuring waits")
         jobs_step = step("fleet.steps.jobs_step", self.settings, self.query_by)
-        jobs = keep(stepped(placed, jobs_step), self.held)
-        told: list[steps.Told] = [part for _, part in objects(jobs, steps.TOLD)]
+        jobs = keep(run_step(placed, jobs_step), self.held)
+        told: list[steps.GroupFacts] = [part for _, part in objects(jobs, steps.FACTS)]
         self.doing("learning from stages")
         spread = partitions(self.spark, sum(outline.tasks for outline in kept.values()))
         share = share_kept(sum(part.jobs for part in told))
         bundles = jobs.where(jobs["kind"] == steps.JOBS).repartition(spread)
-        looked = stepped(bundles, step("fleet.steps.look_step", self.settings, share))
+        looked = run_step(bundles, step("fleet.steps.look_step", self.settings, share))
         topics = topics_from(
             _at_rows([look for _, looks in objects(looked, steps.LOOKS) for look in looks], tables),
             metric_names(FEATURE_LIST),
@@ -156,10 +145,73 @@ def _at_rows(looks: Sequence[JobAnalysis], tables: Tables) -> list[JobAnalysis]:
     return [replace(look, app=app[look.stage], query=query[look.stage]) for look in looks]
 
 
-def _doubts(tables: Tables, told: Sequence[steps.Told]) -> tuple[str, ...]:
+def _doubts(tables: Tables, told: Sequence[steps.GroupFacts]) -> tuple[str, ...]:
     """Say of all groups together what the local engine says."""
     offsets = {host: offset for part in told for host, offset in part.offsets.items()}
     hosts = texts(tables.hosts, "host")
     clocks = clock_doubts(tables, np.array([offsets.get(host, 0.0) for host in hosts]))
     untold, sampled = sum(part.untold for part in told), sum(part.sampled for part in told)
     return (*clocks, *sample_doubts(untold, sampled))
+
+
+def sources_on_spark(
+    placed: Any,
+    shipped: Shipped,
+    found: Topics,
+    lacks: Mapping[int, str],
+    tables: Tables,
+    query_by: QueryBy,
+) -> Topics:
+    """Find the topic of every straggler, and link those that lack a resource to who is blamed.
+
+    Parameters
+    ----------
+    placed : DataFrame of Spark; tables of each group of logs.
+    lacks : mapping of topic to :class:`iqcar.enums.Resource`
+    tables : of all logs, without tasks.
+
+    Returns
+    -------
+    Topics
+        With sources and stragglers.
+    """
+    mixture = found.mixtures
+    if not len(mixture):
+        return found
+    stage = found.jobs["stage"].to_numpy(np.int64)
+    asked = JobTopics(
+        stage[mixture["job"].to_numpy(np.int64)],
+        mixture["topic"].to_numpy(np.int64),
+        mixture["share"].to_numpy(np.float64),
+        found.words,
+        found.settings,
+        dict(lacks),
+    )
+    measured = run_step(placed, shipped.step("fleet.steps.loads_step", query_by))
+    known = shared_devices([loads for _, loads in objects(measured, LOADS)])
+    answered = run_step(placed, shipped.step("fleet.steps.sources_step", asked, known, query_by))
+    parts = [part for _, part in objects(answered, SOURCES)]
+    if not parts:
+        return found
+    row_of = {int(number): row for row, number in enumerate(stage.tolist())}
+    blamed = _by_job([part for part, _ in parts], row_of)
+    query = np.append(tables.stages["query"].to_numpy(np.int64), -1)
+    blamed["query"] = query[blamed["query"].to_numpy(np.int64)]
+    slow = _by_job([part for _, part in parts], row_of)
+    return replace(
+        found,
+        sources=TOPIC_SOURCES.frame(
+            {name: blamed[name].to_numpy() for name in TOPIC_SOURCES.column_names()}
+        ),
+        stragglers=STRAGGLER_TOPICS.frame(
+            {name: slow[name].to_numpy() for name in STRAGGLER_TOPICS.column_names()}
+        ),
+    )
+
+
+def _by_job(parts: Sequence[pd.DataFrame], row_of: Mapping[int, int]) -> pd.DataFrame:
+    """Put the answers of all groups together, jobs by their rows instead of their stages."""
+    joined = pd.concat(parts, ignore_index=True)
+    joined["job"] = [row_of[int(number)] for number in joined["job"].tolist()]
+    ordered: pd.DataFrame = joined.iloc[np.argsort(joined["job"].to_numpy(), kind="stable")].copy()
+    return ordered

@@ -1,4 +1,4 @@
-"""Send iqcar's own code to the executors as a zip of the package."""
+"""Sends iqcar's own code to the executors as a zip of the package."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def ship(spark: Any) -> Shipped:
 
     Parameters
     ----------
-    spark : SparkSession
-        Where it runs on this machine alone (``local[…]``), nothing is shipped.
+    spark : SparkSession; where it runs on this machine alone (``local[…]``), nothing is shipped.
     """
     from pyspark import cloudpickle
 

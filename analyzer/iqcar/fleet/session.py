@@ -1,12 +1,13 @@
-"""Open a Spark session, or use the active one, and turn its failures into one line."""
+"""Opens a Spark session or uses the active one, reports its progress, and explains failures."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -46,18 +47,13 @@ _SHOWN, _READ = 300, 20_000
 def spark_session(master: str = "") -> Iterator[Any]:
     """Give the active session, or make one and stop it at the end.
 
+    Raises IqcarError if pyspark is missing, or Spark does not start; UsageError if there is an
+    active session on another master.
+
     Parameters
     ----------
-    master : str
-        URL of the cluster to start an application on. Without it Spark's own settings decide
+    master : URL of the cluster to start an application on. Without it Spark's own settings decide
         (``spark-submit --master``, ``spark-defaults.conf``); ``local[*]`` where they say nothing.
-
-    Raises
-    ------
-    IqcarError
-        If pyspark is missing, or Spark does not start.
-    UsageError
-        If there is an active session on another master.
     """
     from importlib.util import find_spec
 
@@ -125,10 +121,7 @@ def _pandas_unsaid() -> Iterator[None]:
 def working_on(spark: Any, what: str) -> Iterator[None]:
     """Set up a session for our rows, and turn what goes wrong on it into one line.
 
-    Raises
-    ------
-    IqcarError
-        If a step fails on the executors.
+    Raises IqcarError if a step fails on the executors.
     """
     with _pandas_unsaid():
         from py4j.protocol import Py4JError
@@ -189,3 +182,44 @@ def first_line(error: Exception) -> str:
     """First line of an error's message that says something."""
     lines = (line.strip() for line in str(error).splitlines())
     return next((line for line in lines if line), type(error).__name__)[:_SHOWN].rstrip(".")
+
+
+EVERY_S = 0.5
+"""Seconds between two looks at Spark's status: often enough for a person."""
+
+
+@contextmanager
+def watched(
+    spark: Any, progress: Callable[[str, int, int], None] | None
+) -> Iterator[Callable[[str], None]]:
+    """Report the tasks of the stages that run until the end of the block.
+
+    Yields
+    ------
+    callable
+        To be called with what is being done now.
+    """
+    doing = [""]
+    ended = threading.Event()
+
+    def tell() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not ended.wait(EVERY_S):
+            try:
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            except Exception:  # the session is ending: there is nothing more to tell
+                return
+            known = [stage for stage in stages if stage is not None]
+            if progress is not None and known:
+                done = sum(stage.numCompletedTasks for stage in known)
+                progress(doing[0], done, sum(stage.numTasks for stage in known))
+
+    thread = threading.Thread(target=tell, daemon=True)
+    if progress is not None:
+        thread.start()
+    try:
+        yield lambda what: doing.__setitem__(0, what)
+    finally:
+        ended.set()
+        if progress is not None:
+            thread.join()

@@ -1,4 +1,4 @@
-"""Steps that executors run: each takes batches of rows and gives frames of rows."""
+"""Runs steps on executors: each takes batches of rows and gives frames of rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -20,11 +20,10 @@ from iqcar.causes.topics.jobs import Job, Jobs, Tally
 from iqcar.causes.topics.topic_of_straggler import blamed_for, straggler_topics
 from iqcar.causes.topics.topic_result import Topics, TopicSettings
 from iqcar.enums import QueryBy
-from iqcar.fleet.faults import faults_of
-from iqcar.fleet.job_batches import bundles
-from iqcar.fleet.shared_hosts import HostLoads
-from iqcar.fleet.transport import FAULTS, one_row, rows_of, unpack, whole
-from iqcar.logs.find.locate import EventLog
+from iqcar.fleet.packing import bundles
+from iqcar.fleet.shared_hosts import HostLoads, SharedDevices
+from iqcar.fleet.transport import FAULTS, faults_of, pack_row, rows_of, unpack, unpack_row
+from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.ingest import ingest
 from iqcar.logs.leave_out import leave_out
 from iqcar.logs.merge import Columns, columns_of, merge_columns, row_count
@@ -33,10 +32,7 @@ from iqcar.model.waits.measure import measure_waits
 from iqcar.tables import Tables, texts
 from iqcar.tables.arrays import Floats, Ints
 
-if TYPE_CHECKING:
-    from iqcar.fleet.shared_hosts import SharedDevices
-
-OUTLINE, TABLES, TOLD, JOBS, LOOKS = "outline", "tables", "told", "jobs", "looks"
+OUTLINE, TABLES, FACTS, JOBS, LOOKS = "outline", "tables", "facts", "jobs", "looks"
 LOADS, SOURCES = "loads", "sources"
 """Kinds of rows."""
 HEAVY = ("tasks", "sql_metrics", "task_records", "intervals", "samples", "stage_parents", "conf")
@@ -54,12 +50,11 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupFacts:
     """What a group of logs tells beside its jobs.
 
     Attributes
     ----------
-    tally : Tally
     jobs : how many there are
     offsets : offset of each host's clock in ms, by name
     untold, sampled : tasks on sampled hosts that no sample tells about, and all of these
@@ -78,9 +73,7 @@ class Group:
 
     Attributes
     ----------
-    number : int
-    tables : Tables
-        With queries identified.
+    tables : with queries identified.
     stages : ndarray of shape (n_stages,)
         Row of each stage of the tables among the stages of all logs.
     logs : ndarray of shape (n_applications,)
@@ -136,11 +129,11 @@ def _jobs_of_group(settings: TopicSettings, group: Group) -> Iterator[pd.DataFra
     jobs = Jobs.from_tasks(features, settings)
     offsets = zip(texts(tables.hosts, "host"), clock_offsets(tables).tolist(), strict=True)
     untold, sampled = untold_tasks(tables, features.column("host_cpu"))
-    told = Told(jobs.tally, len(jobs), dict(offsets), untold, sampled)
-    yield from rows_of(group.number, TOLD, told)
+    told = GroupFacts(jobs.tally, len(jobs), dict(offsets), untold, sampled)
+    yield from rows_of(group.number, FACTS, told)
     placed = replace(jobs, stage=group.stages[jobs.stage], app=group.logs[jobs.app])
     for bundle in bundles(placed):
-        yield one_row(int(bundle.stage[0]), JOBS, bundle)
+        yield pack_row(int(bundle.stage[0]), JOBS, bundle)
 
 
 def look_step(
@@ -153,7 +146,7 @@ def look_step(
 
     for batch in batches:
         for number, content in batch[["log", "content"]].itertuples(index=False):
-            jobs: Jobs = whole(content)
+            jobs: Jobs = unpack_row(content)
             try:
                 yield from rows_of(number, LOOKS, [look(job) for job in jobs])
             except Exception:
@@ -171,11 +164,11 @@ def compile_looks(settings: TopicSettings) -> None:
     names, row = tuple(map(str, range(metrics))), np.zeros(1, np.int64)
     starts, tally = np.array([0, tasks]), Tally(1, 0, 0)
     jobs = Jobs(names, values, latency, latency[:1], starts, row, row, row, tally, 2.0)
-    list(look_step(settings, 1.0, iter([one_row(0, JOBS, jobs)])))
+    list(look_step(settings, 1.0, iter([pack_row(0, JOBS, jobs)])))
 
 
 @dataclass(frozen=True)
-class Asked:
+class JobTopics:
     """Jobs that have topics, and these.
 
     Attributes
@@ -184,7 +177,6 @@ class Asked:
     topic : the topic
     share : its share of the job's mixture
     words : DataFrame of :data:`iqcar.causes.topics.topic_result.TOPIC_WORDS`
-    settings : TopicSettings
     lacks : resource of each topic that is a lack of one
     """
 
@@ -196,7 +188,7 @@ class Asked:
     lacks: dict[int, str]
 
 
-class _Asking(NamedTuple):
+class _GroupTopics(NamedTuple):
     """The part of topics that tells which jobs of a group are asked about."""
 
     jobs: pd.DataFrame
@@ -217,7 +209,7 @@ def _loads_of_group(group: Group) -> Iterator[pd.DataFrame]:
 
 
 def sources_step(
-    asked: Asked, known: SharedDevices, query_by: QueryBy, batches: Iterator[pd.DataFrame]
+    asked: JobTopics, known: SharedDevices, query_by: QueryBy, batches: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Find the topic of every straggler, and the queries blamed for what its job lacks.
 
@@ -227,12 +219,14 @@ def sources_step(
     return _each_group(query_by, batches, partial(_sources_of_group, asked, known))
 
 
-def _sources_of_group(asked: Asked, known: SharedDevices, group: Group) -> Iterator[pd.DataFrame]:
+def _sources_of_group(
+    asked: JobTopics, known: SharedDevices, group: Group
+) -> Iterator[pd.DataFrame]:
     tables, here = group.tables, np.isin(asked.stage, group.stages)
     if not here.any():
         return
     stage, job = np.unique(asked.stage[here], return_inverse=True)
-    found = _Asking(
+    found = _GroupTopics(
         pd.DataFrame({"stage": np.searchsorted(group.stages, stage)}),
         pd.DataFrame({"job": job, "topic": asked.topic[here], "share": asked.share[here]}),
         asked.words,
@@ -248,8 +242,7 @@ def _sources_of_group(asked: Asked, known: SharedDevices, group: Group) -> Itera
     query[tables.stages["query"].to_numpy(np.int64)] = group.stages
     query[-1] = -1
     blamed = blamed.assign(
-        job=stage[blamed["job"].to_numpy(np.int64)],
-        query=query[blamed["query"].to_numpy(np.int64)],
+        job=stage[blamed["job"].to_numpy(np.int64)], query=query[blamed["query"].to_numpy(np.int64)]
     )
     slow = found.stragglers
     slow = slow.assign(job=stage[slow["job"].to_numpy(np.int64)], task=-1)

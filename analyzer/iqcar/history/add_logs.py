@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,9 @@ import pandas as pd
 
 from iqcar.enums import InputStatus
 from iqcar.errors import IqcarError, explain_bug
-from iqcar.history.cluster_name import bounded_cluster, cluster_of
-from iqcar.history.file_names import new_batch
-from iqcar.history.log_groups import group_logs
+from iqcar.history.file_names import bounded_cluster, cluster_of, new_batch
 from iqcar.history.merged_months import merge_months
+from iqcar.history.sound_files import known_applications
 from iqcar.history.stored_files import Store, open_store, write_batch
 from iqcar.history.stored_rows import rows_of
 from iqcar.history.stored_tables import APPLICATIONS, STORED
@@ -54,20 +54,13 @@ class Added:
 
     Attributes
     ----------
-    added, known : int
-        Applications that were added; logs that the store knew already.
-    partial : int
-        How many of those added were truncated or still running.
-    failed : list of (str, str)
-        Path and reason of each log that could not be read.
-    written_bytes : int
-        Size of the files written.
-    cut : int
-        Borders between groups of applications across which blame is missing.
-    merged : int
-        Files of earlier additions that were merged, so that questions open fewer.
-    set_aside : list of str
-        Files of the store that were not read, and why.
+    added, known : applications that were added; logs that the store knew already.
+    partial : how many of those added were truncated or still running.
+    failed : path and reason of each log that could not be read.
+    written_bytes : size of the files written.
+    cut : borders between groups of applications across which blame is missing.
+    merged : files of earlier additions that were merged, so that questions open fewer.
+    set_aside : files of the store that were not read, and why.
     """
 
     added: int = 0
@@ -92,26 +85,18 @@ def add(
 ) -> Added:
     """Add applications to a store; it is made where there is none.
 
+    Raises IqcarError if the store cannot be written.
+
     Parameters
     ----------
-    store : Store or str
-    paths : sequence of path
-        Event logs, as :func:`iqcar.read` takes them.
-    cluster : str
-        Name of the cluster that they ran on; by default from spark.master of each application.
-    again : bool
-        Diagnose also what the store knows already.
-    processes : int, optional
-        How many groups of logs are diagnosed at once; all cores by default.
-    progress : callable, optional
-        Called with the logs done and the logs in all; on Spark, with its tasks.
-    spark : SparkSession, optional
-        Read and diagnose on its executors, as :func:`iqcar.fleet.diagnose_on_spark` does.
-
-    Raises
-    ------
-    IqcarError
-        If the store cannot be written.
+    paths : event logs, as :func:`iqcar.read` takes them.
+    cluster : name of the cluster that they ran on; by default from spark.master of each
+        application.
+    again : diagnose also what the store knows already.
+    processes : how many groups of logs are diagnosed at once; all cores by default.
+    progress : called with the logs done and the logs in all; on Spark, with its tasks.
+    spark : SparkSession, optional; read and diagnose on its executors, as
+        :func:`iqcar.fleet.diagnose_on_spark` does.
     """
     kept = open_store(store) if isinstance(store, str) else store
     kept.make()
@@ -139,13 +124,12 @@ def _add_here(
     total: int,
 ) -> None:
     """Diagnose on this machine the applications that ran at once together, and write their rows."""
-    grouped = group_logs(wanted)
-    writer.result.cut = grouped.cut
+    groups, writer.result.cut = group_logs(wanted)
     done = total - len(wanted)
     if progress is not None:
         progress(done, total)
     try:
-        for group, rows in _diagnosed(grouped.groups, processes):
+        for group, rows in _diagnosed(groups, processes):
             writer.take(group, rows)
             done += len(group)
             if progress is not None:
@@ -183,7 +167,7 @@ def _wanted(
     store: Store, logs: Sequence[EventLog], result: Added, *, again: bool
 ) -> Iterator[tuple[EventLog, Peek]]:
     """Choose the logs that the store lacks; those that cannot be read have failed."""
-    known = pd.DataFrame() if again else store.known()
+    known = pd.DataFrame() if again else known_applications(store)
     # The same path and size: nothing has to be opened. Else the first lines tell which it is.
     files = set(zip(known["path"], known["log_bytes"], strict=True)) if len(known) else set()
     latest = (
@@ -350,3 +334,43 @@ def _by_cluster(rows: Rows, chosen: str) -> Iterator[tuple[str, Rows]]:
     for name in sorted(set(names)):
         own = apps.loc[names == name, key]
         yield str(name), {table.name: rows[table.name].merge(own, on=key) for table in STORED}
+
+
+MOST_LOGS = 40
+"""Logs that are diagnosed together at most."""
+MOST_BYTES = 1 << 30
+"""Stored size of logs that are diagnosed together at most (1 GiB); a single log may be larger."""
+UNKNOWN_MS = 3_600_000.0
+"""How long an application is taken to run where its end is not known (1 h)."""
+
+
+def group_logs(logs: Sequence[tuple[EventLog, Peek]]) -> tuple[list[list[EventLog]], int]:
+    """Group logs whose applications ran at once, by their starts; those of unknown start alone.
+
+    Who made an application wait may be another one. Which ran at once is told by the first and last
+    lines of their logs. Also returns how many groups begin while applications of the group before
+    still ran: blame across that border is missing.
+    """
+    alone = [[log] for log, peek in logs if not isfinite(peek.start_ms)]
+    timed = sorted(
+        ((peek.start_ms, end_of(peek), log) for log, peek in logs if isfinite(peek.start_ms)),
+        key=lambda one: (one[0], one[2].path),
+    )
+    groups: list[list[EventLog]] = []
+    cut, until, size = 0, -inf, 0
+    for start, end, log in timed:
+        full = bool(groups) and (len(groups[-1]) >= MOST_LOGS or size + log.size_bytes > MOST_BYTES)
+        if start >= until or full:
+            cut += start < until
+            groups.append([])
+            size = 0
+        groups[-1].append(log)
+        size += log.size_bytes
+        until = max(until, end)
+    return [*groups, *alone], cut
+
+
+def end_of(peek: Peek) -> float:
+    """Return the end of an application in ms; a guess where its log does not tell."""
+    end = peek.end_ms if isfinite(peek.end_ms) else peek.last_ms
+    return end if isfinite(end) else peek.start_ms + UNKNOWN_MS

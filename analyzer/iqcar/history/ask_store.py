@@ -2,14 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from iqcar.enums import BlameKind
+from iqcar.base.formatting import duration, short
+from iqcar.enums import BlameKind, Resource
 from iqcar.errors import UsageError
-from iqcar.history.store_views import Asked, asked, start_of
+from iqcar.history.store_views import LABEL, StoreView, start_of, view_of
 from iqcar.history.stored_files import Store
+
+_NEAR = 8
+"""Names that are suggested for a query that is not there."""
+
+
+def trend(store: Store | str | StoreView, query: str) -> pd.DataFrame:
+    """List the runs of one recurring query, the first first.
+
+    Raises UsageError if no query has that name, or several have.
+
+    Parameters
+    ----------
+    query : its fingerprint, or a name that one recurring query has.
+
+    Returns
+    -------
+    DataFrame
+        cluster, application_id, query_id, path (of the log), name, fingerprint, start_ms,
+        duration_ms, ended, failed, task_ms, cpu_ms, read_bytes, lost_ms, lost_to_others_ms, a wait
+        per resource, and source and source_lost_ms: who cost it most.
+    """
+    about = view_of(store)
+    fingerprint = find_fingerprint(about, query)
+    sources = about.ask(
+        f"""
+        WITH chosen AS (
+          SELECT rowid AS query, app, query_id FROM query_keys WHERE fingerprint = ?)
+        SELECT c.app, c.query_id, s.label AS source, sum(l.lost_ms) AS source_lost_ms
+        FROM losses l JOIN chosen c USING (query) LEFT JOIN query_keys s ON s.rowid = l.source
+        WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3
+        QUALIFY row_number() OVER
+          (PARTITION BY c.app, c.query_id ORDER BY sum(l.lost_ms) DESC, s.label) = 1""",
+        fingerprint,
+    )
+    runs = runs_of(about, [fingerprint]).merge(sources, on=["app", "query_id"], how="left")
+    return runs.drop(columns="app").fillna({"source": "", "source_lost_ms": 0.0})
+
+
+def runs_of(about: StoreView, fingerprints: Sequence[str]) -> pd.DataFrame:
+    """List the runs of recurring queries: columns as of trend without the source; also app."""
+    waits = ", ".join(f"q.{resource.value}_wait_ms" for resource in Resource)
+    return about.ask(
+        f"""
+        SELECT q.app, q.cluster, q.application_id, q.attempt_id, q.query_id, a.path, q.name,
+               q.fingerprint, q.start_ms, q.duration_ms, q.ended, q.failed, q.task_ms,
+               q.cpu_ms, q.read_bytes, q.lost_ms, q.lost_to_others_ms, {waits}
+        FROM queries q JOIN applications a USING (app)
+        WHERE q.fingerprint IN (SELECT unnest($1::VARCHAR[]))
+        ORDER BY q.start_ms, q.application_id, q.query_id""",
+        [*fingerprints],
+    )
+
+
+def told_duration(run: Any) -> str:
+    """Tell how long a run took, and whether it failed or its log ends before it."""
+    return duration(run.duration_ms) + (" failed" if run.failed else "" if run.ended else " so far")
+
+
+def find_fingerprint(about: StoreView, query: str) -> str:
+    """Return the fingerprint of a recurring query by itself or by name; raises UsageError."""
+    found = about.ask(
+        f"""
+        SELECT q.fingerprint, max({LABEL}) AS name, count(*) AS runs,
+               bool_or(q.fingerprint = $1) AS exact
+        FROM queries q WHERE q.fingerprint = $1 OR lower(q.name) = lower($1)
+          OR lower(q.family) = lower($1)
+        GROUP BY q.fingerprint ORDER BY exact DESC, runs DESC, q.fingerprint""",
+        query,
+    )
+    if len(found) == 1 or (len(found) and bool(found["exact"].iloc[0])):
+        return str(found["fingerprint"].iloc[0])
+    if len(found):
+        each = ", ".join(found["fingerprint"].head(_NEAR))
+        raise UsageError(
+            f"{len(found)} recurring queries have this name", query, f"name one: {each}"
+        )
+    near = about.ask(
+        f"SELECT max({LABEL}) AS name FROM queries q GROUP BY q.fingerprint "
+        "ORDER BY count(*) DESC, name LIMIT ?",
+        _NEAR,
+    )
+    known = ", ".join(short(name, 60) for name in near["name"]) or "none"
+    raise UsageError("there is no such query in the store", query, f"there are {known}")
+
 
 PERIODS = ("day", "week", "month", "all")
 OWNERS = ("query", "user", "pool", "session", "application", "cluster")
@@ -27,17 +114,13 @@ class Top:
 
     Attributes
     ----------
-    queries : DataFrame
-        period, cluster, fingerprint, name, runs, victims, lost_ms (that others lost to it).
-    hosts : DataFrame
-        period, cluster, host, applications, tasks, slowdown (time of its tasks over the medians of
-        their stages, beside the same of the cluster's other hosts), excess_ms (what its tasks took
-        longer by that), stragglers, delay_ms. Only hosts that are slower than chance makes them:
-        :data:`SLOW`, :data:`SLOW_ERRORS`.
-    resources : DataFrame
-        period, cluster, resource, host, lost_ms (to other queries), victims.
-    causes : DataFrame
-        period, cluster, cause (of stragglers; empty where nothing explains them), stragglers,
+    queries : period, cluster, fingerprint, name, runs, victims, lost_ms (that others lost to it).
+    hosts : period, cluster, host, applications, tasks, slowdown (time of its tasks over the medians
+        of their stages, beside the same of the cluster's other hosts), excess_ms (what its tasks
+        took longer by that), stragglers, delay_ms. Only hosts that are slower than chance makes
+        them: :data:`SLOW`, :data:`SLOW_ERRORS`.
+    resources : period, cluster, resource, host, lost_ms (to other queries), victims.
+    causes : period, cluster, cause (of stragglers; empty where nothing explains them), stragglers,
         delay_ms (what they took longer than the medians of their stages), applications, hosts.
     """
 
@@ -47,105 +130,82 @@ class Top:
     causes: pd.DataFrame
 
 
-def top(store: Store | str | Asked, period: str = "week", most: int = 10) -> Top:
+def top(store: Store | str | StoreView, period: str = "week", most: int = 10) -> Top:
     """Rank aggressive queries, slow nodes, hot resources and straggler causes in each period.
 
     Parameters
     ----------
-    store : Store, str or Asked
-    period : str
-        One of :data:`PERIODS`.
-    most : int
-        Rows of each ranking and period.
+    period : one of :data:`PERIODS`.
+    most : rows of each ranking and period.
     """
     if period not in PERIODS:
         raise UsageError(f"there is no period {period!r}", "", f"use {', '.join(PERIODS)}")
-    about = asked(store)
-    periods = (
-        f"WITH a AS MATERIALIZED (SELECT a.app, {_period(period)} AS period FROM applications a)"
-    )
-    queries = about.ask(
-        f"""
-        {periods}
-        SELECT a.period, l.cluster, q.fingerprint, max(q.label) AS name,
-               count(DISTINCT l.source) AS runs, count(DISTINCT l.query) AS victims,
-               sum(l.lost_ms) AS lost_ms
-        FROM losses l JOIN a USING (app) JOIN query_keys q ON q.rowid = l.source
-        WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3
-        QUALIFY row_number() OVER
-          (PARTITION BY period ORDER BY sum(l.lost_ms) DESC, q.fingerprint) <= ?
-        ORDER BY period DESC, lost_ms DESC, q.fingerprint""",
-        most,
-    )
-    hosts = about.ask(
-        f"""
-        {periods}
-        , h AS (
-            SELECT a.period, h.cluster, h.host, count(*) AS applications,
-                   sum(h.tasks)::BIGINT AS tasks, sum(h.compared_ms) AS took,
-                   sum(h.expected_ms) AS expected, sum(h.stragglers)::BIGINT AS stragglers,
-                   sum(h.delay_ms) AS delay_ms
-            FROM hosts h JOIN a USING (app) GROUP BY 1, 2, 3 HAVING expected > 0
-        ),
-        others AS (
-            SELECT *, (sum(took) OVER peers - took)
-                      / nullif(sum(expected) OVER peers - expected, 0) AS usual
-            FROM h WINDOW peers AS (PARTITION BY period, cluster)
+    about = view_of(store)
+    start = "''" if period == "all" else f"coalesce({start_of(period)}, 'unknown')"
+
+    def ranked(rows: str, order: str) -> pd.DataFrame:
+        return about.ask(
+            f"""
+            WITH a AS MATERIALIZED (SELECT a.app, {start} AS period FROM applications a)
+            SELECT * FROM ({rows})
+            QUALIFY row_number() OVER (PARTITION BY period ORDER BY {order}) <= ?
+            ORDER BY period DESC, {order}""",
+            most,
         )
-        SELECT period, cluster, host, applications, tasks, took / (expected * usual) AS slowdown,
-               took - expected * usual AS excess_ms, stragglers, delay_ms
-        FROM others WHERE usual > 0
-          AND slowdown >= greatest({SLOW}, 1 + {SLOW_ERRORS} / sqrt(tasks))
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY excess_ms DESC, host) <= ?
-        ORDER BY period DESC, excess_ms DESC, host""",
-        most,
+
+    return Top(
+        queries=ranked(_AGGRESSIVE_QUERIES, "lost_ms DESC, fingerprint"),
+        hosts=ranked(_SLOW_HOSTS, "excess_ms DESC, host"),
+        resources=ranked(_HOT_RESOURCES, "lost_ms DESC, resource, host"),
+        causes=ranked(_STRAGGLER_CAUSES, "delay_ms DESC, cause"),
     )
-    resources = about.ask(
-        f"""
-        {periods}
-        , of_app AS (  -- victims counted one application at a time: twice as fast
-            SELECT app, cluster, resource, host, sum(lost_ms) AS lost_ms,
-                   len(list_distinct(list(query_id))) AS victims
-            FROM blame WHERE kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
-            GROUP BY 1, 2, 3, 4
-        )
-        SELECT a.period, b.cluster, b.resource, b.host, sum(b.lost_ms) AS lost_ms,
-               sum(b.victims)::BIGINT AS victims
-        FROM of_app b JOIN a USING (app) GROUP BY 1, 2, 3, 4
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(b.lost_ms) DESC, b.resource,
-                                   b.host) <= ?
-        ORDER BY period DESC, lost_ms DESC, resource, host""",
-        most,
+
+
+_AGGRESSIVE_QUERIES = f"""
+    SELECT a.period, l.cluster, q.fingerprint, max(q.label) AS name,
+           count(DISTINCT l.source) AS runs, count(DISTINCT l.query) AS victims,
+           sum(l.lost_ms) AS lost_ms
+    FROM losses l JOIN a USING (app) JOIN query_keys q ON q.rowid = l.source
+    WHERE l.kind = '{BlameKind.QUERY.value}' GROUP BY 1, 2, 3"""
+_SLOW_HOSTS = f"""
+    WITH h AS (
+        SELECT a.period, h.cluster, h.host, count(*) AS applications,
+               sum(h.tasks)::BIGINT AS tasks, sum(h.compared_ms) AS took,
+               sum(h.expected_ms) AS expected, sum(h.stragglers)::BIGINT AS stragglers,
+               sum(h.delay_ms) AS delay_ms
+        FROM hosts h JOIN a USING (app) GROUP BY 1, 2, 3 HAVING expected > 0
+    ),
+    others AS (
+        SELECT *, (sum(took) OVER peers - took)
+                  / nullif(sum(expected) OVER peers - expected, 0) AS usual
+        FROM h WINDOW peers AS (PARTITION BY period, cluster)
     )
-    causes = about.ask(
-        f"""
-        {periods}
-        SELECT a.period, c.cluster, c.cause, sum(c.stragglers)::BIGINT AS stragglers,
-               sum(c.delay_ms) AS delay_ms, count(DISTINCT c.app) AS applications,
-               count(DISTINCT nullif(c.host, '')) AS hosts
-        FROM causes c JOIN a USING (app)
-        GROUP BY 1, 2, 3
-        QUALIFY row_number() OVER (PARTITION BY period ORDER BY sum(c.delay_ms) DESC, c.cause) <= ?
-        ORDER BY period DESC, delay_ms DESC, cause""",
-        most,
+    SELECT period, cluster, host, applications, tasks, took / (expected * usual) AS slowdown,
+           took - expected * usual AS excess_ms, stragglers, delay_ms
+    FROM others WHERE usual > 0 AND slowdown >= greatest({SLOW}, 1 + {SLOW_ERRORS} / sqrt(tasks))"""
+_HOT_RESOURCES = f"""
+    WITH of_app AS (  -- victims counted one application at a time: twice as fast
+        SELECT app, cluster, resource, host, sum(lost_ms) AS lost_ms,
+               len(list_distinct(list(query_id))) AS victims
+        FROM blame WHERE kind IN ('{BlameKind.QUERY.value}', '{BlameKind.REST.value}')
+        GROUP BY 1, 2, 3, 4
     )
-    return Top(queries, hosts, resources, causes)
+    SELECT a.period, b.cluster, b.resource, b.host, sum(b.lost_ms) AS lost_ms,
+           sum(b.victims)::BIGINT AS victims
+    FROM of_app b JOIN a USING (app) GROUP BY 1, 2, 3, 4"""
+_STRAGGLER_CAUSES = """
+    SELECT a.period, c.cluster, c.cause, sum(c.stragglers)::BIGINT AS stragglers,
+           sum(c.delay_ms) AS delay_ms, count(DISTINCT c.app) AS applications,
+           count(DISTINCT nullif(c.host, '')) AS hosts
+    FROM causes c JOIN a USING (app) GROUP BY 1, 2, 3"""
 
 
-def _period(period: str) -> str:
-    if period == "all":
-        return "''"
-    return f"coalesce({start_of(period)}, 'unknown')"
-
-
-def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
+def who(store: Store | str | StoreView, by: str = "query") -> pd.DataFrame:
     """Sum who lost to whom, and for which resource.
 
     Parameters
     ----------
-    store : Store, str or Asked
-    by : str
-        One of :data:`OWNERS`, or the name of a Spark property, such as spark.yarn.queue.
+    by : one of :data:`OWNERS`, or the name of a Spark property, such as spark.yarn.queue.
 
     Returns
     -------
@@ -155,7 +215,7 @@ def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
         because it was small has the source ``(others)``; an owner that is not known is
         ``(no BY)``; of a query that lies outside what is asked about, its application is told.
     """
-    about = asked(store)
+    about = view_of(store)
     _add_owners(about, by)
     return about.ask(
         f"""
@@ -171,7 +231,7 @@ def who(store: Store | str | Asked, by: str = "query") -> pd.DataFrame:
     )
 
 
-def _add_owners(about: Asked, by: str) -> None:
+def _add_owners(about: StoreView, by: str) -> None:
     """Make the table ``owners``: one row per query with whom it belongs to."""
     columns = {
         "query": "q.label",

@@ -31,10 +31,8 @@ class ChangePoint(NamedTuple):
 
     Attributes
     ----------
-    at : int
-        Position of the first value after it.
-    p : float
-        Share of permutations, the series itself included, that can be divided as well.
+    at : position of the first value after it.
+    p : share of permutations, the series itself included, that can be divided as well.
     """
 
     at: int
@@ -50,10 +48,8 @@ def change_points(
     ----------
     values : ndarray of shape (n,)
         Finite numbers in order of time; of more than :data:`MOST` the last ones count.
-    alpha : float
-        A division is kept where its p is at most this.
-    permutations : int
-        The same ones for the same series.
+    alpha : a division is kept where its p is at most this.
+    permutations : the same ones for the same series.
 
     Returns
     -------

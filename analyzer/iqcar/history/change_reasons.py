@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from iqcar.base.formatting import duration, printable, resource_name, short
 from iqcar.enums import BlameKind, Resource
+from iqcar.history.store_views import StoreView
 
-if TYPE_CHECKING:
-    from iqcar.history.store_views import Asked
-
-    Sides = tuple[pd.DataFrame, pd.DataFrame]
+Sides = tuple[pd.DataFrame, pd.DataFrame]
 
 MOST_SETTINGS = 5
 """Settings named that changed with a query."""
@@ -26,14 +23,12 @@ _PART = 0.25
 """What explains less of a change is not named."""
 
 
-def change_reasons(about: Asked, changes: Sequence[Sides]) -> list[tuple[str, ...]]:
+def change_reasons(about: StoreView, changes: Sequence[Sides]) -> list[tuple[str, ...]]:
     """Say what else changed with each change, in sentences, the largest part first.
 
     Parameters
     ----------
-    about : Asked
-    changes : sequence of (DataFrame, DataFrame)
-        Runs before and after each change, as of :func:`iqcar.history.recurring_query.runs_of`.
+    changes : runs before and after each change, as of :func:`iqcar.history.ask_store.runs_of`.
     """
     if not changes:
         return []
@@ -96,7 +91,7 @@ def _more(ms: float) -> str:
     return "more" if ms > 0 else "less"
 
 
-def _sources(about: Asked, changes: Sequence[Sides], sides: pd.DataFrame) -> dict[int, str]:
+def _sources(about: StoreView, changes: Sequence[Sides], sides: pd.DataFrame) -> dict[int, str]:
     """Name who cost the worse side of each change most that losses to others explain."""
     worse = {
         number: lost > 0
@@ -121,7 +116,9 @@ def _sources(about: Asked, changes: Sequence[Sides], sides: pd.DataFrame) -> dic
     return dict(zip(found["change"].tolist(), found["source"].tolist(), strict=True))
 
 
-def _stages(about: Asked, changes: Sequence[Sides], sides: pd.DataFrame) -> dict[int, list[str]]:
+def _stages(
+    about: StoreView, changes: Sequence[Sides], sides: pd.DataFrame
+) -> dict[int, list[str]]:
     """Name the stages that hold a query up longer or shorter; its driver where none does.
 
     Runs that an older iqcar added have no stages, and are left out.
@@ -160,7 +157,7 @@ def _stages(about: Asked, changes: Sequence[Sides], sides: pd.DataFrame) -> dict
     return said
 
 
-def _settings(about: Asked, sides: pd.DataFrame) -> dict[int, list[str]]:
+def _settings(about: StoreView, sides: pd.DataFrame) -> dict[int, list[str]]:
     """Name the settings that were the same in all runs before, and another in all runs after."""
     found = about.ask(
         """

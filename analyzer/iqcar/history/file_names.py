@@ -1,4 +1,4 @@
-"""Names of the files of a store: what they say, and how they are made.
+"""Reads and makes the names of a store's files.
 
 ``TABLE/cluster=NAME/day=YYYY-MM-DD/BATCH.parquet``, or ``day=YYYY-MM`` for a past month.
 """
@@ -9,6 +9,7 @@ import re
 import time
 import uuid
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -97,3 +98,41 @@ def new_batch(after: str = "") -> str:
     if after:
         now = max(now, int(after.partition("-")[0]) + 1)
     return f"{now:014d}-{uuid.uuid4().hex[:8]}"
+
+
+UNKNOWN = "unknown"
+LONGEST_FOLDER = 120
+"""Bytes of a cluster's name in a path; most file systems allow 255."""
+_ADDRESS = re.compile(r"(?:k8s://(?:https?://)?|[a-z]+://)([^/?#]*)")
+
+
+def cluster_of(master: str) -> str:
+    """Return the cluster that a master belongs to.
+
+    Parameters
+    ----------
+    master : ``local[4]``, ``yarn``, ``spark://host:7077``, ``k8s://https://host:443``; may be
+        empty.
+
+    Returns
+    -------
+    str
+        ``local``, ``yarn``, or the address without user and password.
+    """
+    if master.startswith("local"):
+        return "local"
+    address = _ADDRESS.match(master)
+    if address:
+        return address[1].rpartition("@")[2] or UNKNOWN
+    return master or UNKNOWN
+
+
+def bounded_cluster(name: str) -> str:
+    """Return a cluster's name as it is kept: a long one is cut, and told apart by its hash."""
+    whole = name.encode("utf-8", "replace").decode()
+    if len(quote(whole, safe="")) <= LONGEST_FOLDER:
+        return whole
+    kept = whole
+    while len(quote(kept, safe="")) > LONGEST_FOLDER - 13:
+        kept = kept[: max(len(kept) - 8, 0)]
+    return f"{kept}~{sha256(whole.encode()).hexdigest()[:12]}"

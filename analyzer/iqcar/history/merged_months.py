@@ -4,23 +4,70 @@ A question opens every file of the days that it asks about, so many small files 
 time. What is merged counts as a new addition of the same applications: rows keep the name of their
 addition, with that of the merger after it, which sorts after the first and before any later one.
 So questions, additions and other mergers can go on meanwhile.
+
+A merger notes what it has replaced in empty files of the store:
+``replaced/cluster=NAME/month=YYYY-MM/OLD_by_NEW``. So no content of a file decides what is removed.
 """
 
 from __future__ import annotations
 
 import calendar
+import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import groupby
+from urllib.parse import unquote
 
-from iqcar.history.file_names import NO_DAY, Part, StoredFile, new_batch, this_month
-from iqcar.history.replaced_files import note_replaced, replaced_parts, unfinished
+from iqcar.history.file_names import (
+    BATCH,
+    NO_DAY,
+    Part,
+    StoredFile,
+    cluster_folder,
+    new_batch,
+    this_month,
+)
 from iqcar.history.sound_files import sound_files
-from iqcar.history.store_views import Asked
+from iqcar.history.store_views import StoreView
 from iqcar.history.stored_files import Store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
+from iqcar.tables import TableSpec
+
+FOLDER = "replaced"
+_REPLACED = re.compile(rf"cluster=([^/]*)/month=([^/]*)/({BATCH})_by_{BATCH}$")
+_UNFINISHED = re.compile(r"/\.(\d{14})-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}$")
+"""What a writer leaves that was killed before it could rename its file."""
+
+
+def note_replaced(
+    store: Store, cluster: str, month: str, batches: Iterable[str], merger: str
+) -> None:
+    """Note that what some additions wrote of a month is in the files of a merger, too."""
+    for batch in batches:
+        folder = f"{FOLDER}/{cluster_folder(cluster)}/month={month}"
+        store.note(folder, f"{batch}_by_{merger}")
+
+
+def replaced_parts(store: Store) -> dict[Part, tuple[str, ...]]:
+    """Return the paths of the notes about each part that was replaced."""
+    found: dict[Part, tuple[str, ...]] = {}
+    for path in store.found(FOLDER):
+        if name := _REPLACED.search(path):
+            part = unquote(name[1]), name[2], name[3]
+            found[part] = (*found.get(part, ()), path)
+    return found
+
+
+def unfinished(store: Store, table: TableSpec) -> Iterator[tuple[str, float]]:
+    """Yield what killed writers left of a table: path, and when they began, in s."""
+    if store.has_whole_files:
+        return
+    for path in store.found(table.name):
+        if name := _UNFINISHED.search(path):
+            yield path, int(name[1]) / 1e3
+
 
 ENOUGH_BYTES = 16_000_000
 """What an addition or merger wrote of a month is left as it is if it is as large."""
@@ -35,15 +82,12 @@ ABANDONED_S = 86_400.0
 def merge_months(store: Store) -> int:
     """Merge small files of past days, and remove what was replaced before.
 
+    Raises IqcarError if the store cannot be read or written.
+
     Returns
     -------
     int
         How many files were merged.
-
-    Raises
-    ------
-    IqcarError
-        If the store cannot be read or written.
     """
     files = [one for table in STORED for one in store.list(table)]
     replaced = replaced_parts(store)
@@ -88,7 +132,7 @@ def _merge(store: Store, cluster: str, month: str, names: list[str]) -> None:
     """Write the rows that count of some additions to a month once more, as one addition."""
     year, number = map(int, month.split("-"))
     last = calendar.monthrange(year, number)[1]
-    about = Asked(store, f"{month}-01", f"{month}-{last:02d}", cluster)
+    about = StoreView(store, f"{month}-01", f"{month}-{last:02d}", cluster)
     merger = new_batch(after=max(names))
     for table in reversed(STORED):  # that of applications is last, and makes the others count
         rows = about.ask_arrow(

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from iqcar.errors import IqcarError
+from iqcar.history.ask_store import find_fingerprint, runs_of
 from iqcar.history.change_points import ALPHA, LEAST, change_points
 from iqcar.history.change_reasons import change_reasons
-from iqcar.history.recurring_query import find_fingerprint, runs_of
-from iqcar.history.store_views import Asked, asked
+from iqcar.history.store_views import StoreView, view_of
 from iqcar.history.stored_files import Store
 from iqcar.tables import texts
 from iqcar.tables.arrays import Floats
@@ -37,20 +37,14 @@ class QueryChange:
 
     Attributes
     ----------
-    fingerprint, name, cluster : str
-    at_ms : float
-        Start of the first run after it.
-    before_ms, after_ms : float
-        Medians of the runs from the change before to this one, and from it to the next one.
-    runs_before, runs_after : int
-    p : float
-        Share of permutations of the runs that can be divided as well.
-    cost_ms : float
-        Change of the median times the runs after it.
-    why : tuple of str
-        What else changed then, in sentences; by what the store holds.
-    compared : tuple of str
-        What ``compare`` says of the logs around it; empty where it was not asked, or cannot tell.
+    at_ms : start of the first run after it.
+    before_ms, after_ms : medians of the runs from the change before to this one, and from it to the
+        next one.
+    p : share of permutations of the runs that can be divided as well.
+    cost_ms : change of the median times the runs after it.
+    why : what else changed then, in sentences; by what the store holds.
+    compared : what ``compare`` says of the logs around it; empty where it was not asked, or cannot
+        tell.
     """
 
     fingerprint: str
@@ -73,12 +67,9 @@ class Changes:
 
     Attributes
     ----------
-    changes : tuple of QueryChange
-        Those that cost most first.
-    series : int
-        Recurring queries with enough runs, by cluster.
-    alpha : float
-        Share of series without a change in which one is found nevertheless.
+    changes : those that cost most first.
+    series : recurring queries with enough runs, by cluster.
+    alpha : share of series without a change in which one is found nevertheless.
     """
 
     changes: tuple[QueryChange, ...]
@@ -87,7 +78,7 @@ class Changes:
 
 
 def changes(
-    store: Store | str | Asked,
+    store: Store | str | StoreView,
     query: str = "",
     *,
     explain: bool = False,
@@ -101,20 +92,14 @@ def changes(
 
     Parameters
     ----------
-    store : Store, str or Asked
-    query : str
-        Name or fingerprint of one query; all by default.
-    explain : bool
-        Also run :func:`iqcar.compare` on the logs of the runs around each change, where they are
-        still there.
-    margin : float
-        Relative change of the median that is none.
-    alpha : float
-        Level of the tests.
-    progress : callable, optional
-        Called with the series done and all series.
+    query : name or fingerprint of one query; all by default.
+    explain : also run :func:`iqcar.compare` on the logs of the runs around each change, where they
+        are still there.
+    margin : relative change of the median that is none.
+    alpha : level of the tests.
+    progress : called with the series done and all series.
     """
-    about = asked(store)
+    about = view_of(store)
     only = find_fingerprint(about, query) if query else ""
     found = about.ask(
         f"""
@@ -165,7 +150,7 @@ def _steps(durations: Floats, margin: float, alpha: float) -> list[_Step]:
 
 
 def _explained(
-    about: Asked, changed: dict[tuple[str, str], list[_Step]], *, explain: bool
+    about: StoreView, changed: dict[tuple[str, str], list[_Step]], *, explain: bool
 ) -> list[QueryChange]:
     """Say what else changed with each change."""
     every = runs_of(about, sorted({fingerprint for _, fingerprint in changed}))

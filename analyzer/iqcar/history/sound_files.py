@@ -1,26 +1,26 @@
-"""Tell which files of a store hold what iqcar wrote; the others are set aside, none is removed.
+"""Reads those files of a store that hold what iqcar wrote, and sets the others aside.
 
-A store lies where others can write, too: files that were cut, or are of other programs, or of
-nobody's making. What is asked is answered from the others.
+A store lies where others can write, too: files can be cut, or of other programs. None is removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from iqcar.history.file_names import NO_DAY, StoredFile
+import pandas as pd
+
+from iqcar.history.file_names import NO_DAY, Part, StoredFile
+from iqcar.history.stored_files import Store, first_line
 from iqcar.history.stored_tables import APPLICATIONS
-from iqcar.logs.text.redact import redact_text
 from iqcar.tables import LAST_PLAUSIBLE_MS, TableSpec
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from iqcar.history.stored_files import Store
-
 _PARQUET = {"str": "BYTE_ARRAY", "float64": "DOUBLE", "int64": "INT64", "bool": "BOOLEAN"}
 """How Parquet calls the types of columns."""
+_SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
 RESERVED = ("cluster", "day", "filename", "wrote")
 """Names that the views give to columns of their own."""
 _NEEDED = ("batch", "application_id", "attempt_id")
@@ -29,6 +29,57 @@ _SENSIBLE = (
     f"CASE WHEN isfinite(start_ms) AND abs(start_ms) <= {LAST_PLAUSIBLE_MS:.0f} THEN start_ms END"
 )
 """The start of an application if it is a time, else null."""
+
+
+def add_view(
+    store: Store,
+    connection: DuckDBPyConnection,
+    table: TableSpec,
+    since: str = "",
+    until: str = "",
+    parts: Container[Part] | None = None,
+) -> None:
+    """Add a view ``every_TABLE`` of a table's rows, which are read when asked.
+
+    Beside its columns a view has ``cluster`` and ``day``, which is a month in merged files.
+    Where ``parts`` are given, other files are not read.
+    """
+    files = store.list(table, since, until)
+    if parts is not None:
+        files = [one for one in files if one.part in parts]
+    found = sound_files(store, connection, table, files)
+    columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
+    view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
+    if found:
+        told = [list(map(store.opened, found))]
+        told += [[getattr(one, name) for one in found] for name in ("cluster", "day", "batch")]
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE files_{table.name} AS SELECT"
+            " unnest($1) AS filename, unnest($2) AS cluster, unnest($3) AS day,"
+            " unnest($4) AS wrote",
+            told,
+        )
+        # By name: a file of an older iqcar may lack a column, one of a newer have more.
+        there = set().union(*found.values())
+        known = ", ".join(f'r."{c.name}"' for c in table.columns if c.name in there)
+        view += (
+            f" UNION ALL BY NAME SELECT {known}, f.cluster, f.day"
+            f" FROM read_parquet([{quoted(told[0])}], union_by_name = true,"
+            " hive_partitioning = false, filename = true) r"
+            f" JOIN files_{table.name} f ON r.filename = f.filename"
+            " AND (r.batch = f.wrote OR ends_with(r.batch, '+' || f.wrote))"
+        )
+    connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
+
+
+def known_applications(store: Store) -> pd.DataFrame:
+    """Return the rows of ``applications`` of all additions, the last one last."""
+    connection = store.connect()
+    with store.reading():
+        add_view(store, connection, APPLICATIONS)
+        sql = f"SELECT * FROM every_{APPLICATIONS.name} ORDER BY batch"
+        known: pd.DataFrame = connection.execute(sql).df()
+    return known
 
 
 def sound_files(
@@ -105,11 +156,6 @@ def _check_rows(
         one = paths[path]
         store.put_aside(one.path, "its rows are not of the day and addition that its name says")
         del found[one]
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of what DuckDB says, without secrets."""
-    return redact_text(str(error).strip().partition("\n")[0], 300)
 
 
 def quoted(paths: Iterable[str]) -> str:

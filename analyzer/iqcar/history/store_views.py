@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from iqcar.errors import UsageError
-from iqcar.history.cluster_name import bounded_cluster
-from iqcar.history.file_names import Part, part_of
+from iqcar.history.file_names import Part, bounded_cluster, part_of
+from iqcar.history.sound_files import add_view
 from iqcar.history.stored_files import Store, open_store
 from iqcar.history.stored_tables import APPLICATIONS, STORED
 from iqcar.tables import TableSpec
@@ -37,16 +37,14 @@ def _is_day(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StoreView:
     """A store, and the part of it that is asked about.
 
     Attributes
     ----------
-    store : Store
-    since, until : str
-        First and last day (YYYY-MM-DD, UTC) on which an application started; empty for any.
-    cluster : str
-        Empty for all.
+    since, until : first and last day (YYYY-MM-DD, UTC) on which an application started; empty for
+        any.
+    cluster : empty for all.
     """
 
     store: Store
@@ -63,7 +61,7 @@ class Asked:
         self.store.must_exist()
         connection = self.store.connect()
         with self.store.reading():
-            self.store.add_view(connection, APPLICATIONS, self.since, self.until)
+            add_view(self.store, connection, APPLICATIONS, self.since, self.until)
             connection.execute(
                 f"""
                 CREATE TEMP TABLE latest AS
@@ -92,24 +90,14 @@ class Asked:
 
         It can name the stored tables, each with the rows that count and the number of their
         application as ``app``; ``query_keys``: what queries are grouped by, numbered by ``rowid``;
-        and ``losses``: rows of blame with the numbers of the query that lost (``query``) and of
-        the blamed one (``source``; null if it is none, or not asked about). Only what it names
-        is read.
+        and ``losses``: rows of blame with the numbers of the query that lost (``query``) and of the
+        blamed one (``source``; null if it is none, or not asked about). Only what it names is read.
+        Raises UsageError if a day is none; IqcarError if there is no store, or it cannot be read.
 
         Parameters
         ----------
-        sql : str
-        *values
-            Parameters of the query.
-        **frames
-            Further tables, by name.
-
-        Raises
-        ------
-        UsageError
-            If a day is none.
-        IqcarError
-            If there is no store, or it cannot be read.
+        *values : parameters of the query.
+        **frames : further tables, by name.
         """
         with self.store.reading():
             found: pd.DataFrame = self._run(sql, values, frames).df()
@@ -136,8 +124,8 @@ class Asked:
                 continue
             self._made.add(name)
             if name in _READ:
-                self.store.add_view(
-                    self._connection, _READ[name], self.since, self.until, self._parts
+                add_view(
+                    self.store, self._connection, _READ[name], self.since, self.until, self._parts
                 )
             self._make(made_by)
             self._connection.execute(made_by)
@@ -175,12 +163,14 @@ _VIEWS = {
 """What questions can name, and how it is made."""
 
 
-def asked(store: Store | str | Asked, since: str = "", until: str = "", cluster: str = "") -> Asked:
+def view_of(
+    store: Store | str | StoreView, since: str = "", until: str = "", cluster: str = ""
+) -> StoreView:
     """Return a store with the part of it that is asked about."""
-    if isinstance(store, Asked):
+    if isinstance(store, StoreView):
         return store
     kept = open_store(store) if isinstance(store, str) else store
-    return Asked(kept, since, until, bounded_cluster(cluster))
+    return StoreView(kept, since, until, bounded_cluster(cluster))
 
 
 def start_of(period: str) -> str:

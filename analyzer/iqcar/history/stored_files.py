@@ -15,7 +15,7 @@ import io
 import json
 import re
 import uuid
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,7 @@ import pandas as pd
 
 from iqcar.base.formatting import printable
 from iqcar.errors import IqcarError, UsageError
-from iqcar.history.file_names import (
-    Part,
-    StoredFile,
-    cluster_folder,
-    folder_of,
-    in_range,
-    named_file,
-)
-from iqcar.history.sound_files import first_line, quoted, sound_files
+from iqcar.history.file_names import StoredFile, cluster_folder, folder_of, in_range, named_file
 from iqcar.history.stored_tables import APPLICATIONS, FORMAT, STORED
 from iqcar.logs.text.redact import redact_text
 from iqcar.tables import TableSpec
@@ -44,7 +36,6 @@ if TYPE_CHECKING:
 MARK = "iqcar-history.json"
 """The file that tells a store from any other folder."""
 _TYPES = {"str": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}
-_SQL = {"str": "VARCHAR", "float64": "DOUBLE", "int64": "BIGINT", "bool": "BOOLEAN"}
 
 
 @dataclass
@@ -53,11 +44,8 @@ class Store:
 
     Attributes
     ----------
-    url : str
-        As the user gave it.
-    files : fsspec.AbstractFileSystem
-    root : str
-        Its path in that file system.
+    url : as the user gave it.
+    root : its path in that file system.
     """
 
     url: str
@@ -163,50 +151,6 @@ class Store:
             connection.register_filesystem(self.files)
         return connection
 
-    def add_view(
-        self,
-        connection: DuckDBPyConnection,
-        table: TableSpec,
-        since: str = "",
-        until: str = "",
-        parts: Container[Part] | None = None,
-    ) -> None:
-        """Add a view ``every_TABLE`` of a table's rows, which are read when asked.
-
-        Beside its columns a view has ``cluster`` and ``day``, which is a month in merged files.
-        Where ``parts`` are given, other files are not read.
-        """
-        found = self.list(table, since, until)
-        if parts is not None:
-            found = [one for one in found if one.part in parts]
-        self._add_view(connection, table, sound_files(self, connection, table, found))
-
-    def _add_view(
-        self, connection: DuckDBPyConnection, table: TableSpec, found: Mapping[StoredFile, set[str]]
-    ) -> None:
-        columns = ", ".join(f'NULL::{_SQL[c.dtype]} AS "{c.name}"' for c in table.columns)
-        view = f"SELECT {columns}, '' AS cluster, '' AS day WHERE false"
-        if found:
-            told = [list(map(self.opened, found))]
-            told += [[getattr(one, name) for one in found] for name in ("cluster", "day", "batch")]
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE files_{table.name} AS SELECT"
-                " unnest($1) AS filename, unnest($2) AS cluster, unnest($3) AS day,"
-                " unnest($4) AS wrote",
-                told,
-            )
-            # By name: a file of an older iqcar may lack a column, one of a newer have more.
-            there = set().union(*found.values())
-            known = ", ".join(f'r."{c.name}"' for c in table.columns if c.name in there)
-            view += (
-                f" UNION ALL BY NAME SELECT {known}, f.cluster, f.day"
-                f" FROM read_parquet([{quoted(told[0])}], union_by_name = true,"
-                " hive_partitioning = false, filename = true) r"
-                f" JOIN files_{table.name} f ON r.filename = f.filename"
-                " AND (r.batch = f.wrote OR ends_with(r.batch, '+' || f.wrote))"
-            )
-        connection.execute(f"CREATE TEMP VIEW every_{table.name} AS {view}")
-
     def opened(self, one: StoredFile) -> str:
         """Return how DuckDB names a file to open."""
         return self.files.unstrip_protocol(one.path) if self._remote else one.path
@@ -215,15 +159,6 @@ class Store:
         """Note why a file is not read."""
         shown = path.removeprefix(self.root).lstrip("/")
         self.set_aside[path] = f"{redact_text(printable(shown), 200)}: {why}"
-
-    def known(self) -> pd.DataFrame:
-        """Return the rows of ``applications`` of all additions, the last one last."""
-        connection = self.connect()
-        with self.reading():
-            self.add_view(connection, APPLICATIONS)
-            sql = f"SELECT * FROM every_{APPLICATIONS.name} ORDER BY batch"
-            known: pd.DataFrame = connection.execute(sql).df()
-        return known
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -308,15 +243,12 @@ _OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"}
 def open_store(url: str) -> Store:
     """Open a store; nothing is read or written yet.
 
+    Raises IqcarError if a package for this kind of URL is not installed.
+
     Parameters
     ----------
-    url : str
-        A local folder, or a URL that fsspec knows: ``s3a://``, ``gs://``, ``abfs://``, ``hdfs://``.
-
-    Raises
-    ------
-    IqcarError
-        If a package for this kind of URL is not installed.
+    url : a local folder, or a URL that fsspec knows: ``s3a://``, ``gs://``, ``abfs://``,
+        ``hdfs://``.
     """
     import fsspec
 
@@ -332,6 +264,11 @@ def open_store(url: str) -> Store:
     return Store(url, files, root.rstrip("/"))
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of what DuckDB says, without secrets."""
+    return redact_text(str(error).strip().partition("\n")[0], 300)
+
+
 def arrow_schema(table: TableSpec) -> pa.Schema:
     """Return the Arrow schema of a stored table."""
     import pyarrow as pa
@@ -344,10 +281,7 @@ def write_batch(store: Store, cluster: str, batch: str, rows: Mapping[str, pd.Da
 
     Parameters
     ----------
-    store : Store
-    cluster, batch : str
-    rows : mapping of str to DataFrame
-        Of every table in :data:`STORED`.
+    rows : of every table in :data:`STORED`.
     """
     import pyarrow as pa
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,7 @@ from iqcar.causes.blame.blame_tables import BLAME_KINDS
 from iqcar.causes.blame.demand_weights import RESOURCES
 from iqcar.causes.stragglers.straggler_result import UNEXPLAINED
 from iqcar.comparison.query_path import query_paths
+from iqcar.diagnosis import Diagnosis
 from iqcar.enums import BlameKind, Resource
 from iqcar.history.stored_tables import (
     APPLICATIONS,
@@ -27,10 +27,7 @@ from iqcar.tables import NONE, texts
 from iqcar.tables.arrays import Floats, Ints, sum_by
 from iqcar.version import __version__
 
-if TYPE_CHECKING:
-    from iqcar.diagnosis import Diagnosis
-
-    Rows = dict[str, pd.DataFrame]
+Rows = dict[str, pd.DataFrame]
 
 SMALL = 0.01
 """Rows of blame below this share of the query's lost time are summed: first over hosts, then over
@@ -44,11 +41,8 @@ def rows_of(diagnosis: Diagnosis, log_bytes: Mapping[str, int], batch: str) -> R
 
     Parameters
     ----------
-    diagnosis : Diagnosis
-    log_bytes : mapping of str to int
-        Stored size of each log, by its path.
-    batch : str
-        Name of the addition.
+    log_bytes : stored size of each log, by its path.
+    batch : name of the addition.
 
     Returns
     -------

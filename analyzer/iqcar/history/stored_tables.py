@@ -25,12 +25,7 @@ def _waits() -> tuple[Column, ...]:
         column
         for name in (resource.value for resource in Resource)
         for column in declare(
-            (
-                f"{name}_wait_ms",
-                "float64",
-                "ms",
-                f"Its tasks' waits for {name}; NaN if unknown.",
-            ),
+            (f"{name}_wait_ms", "float64", "ms", f"Its tasks' waits for {name}; NaN if unknown."),
             (f"{name}_evidence", "str", "", "The weakest evidence among them."),
         )
     )
@@ -95,20 +90,10 @@ STAGES = TableSpec(
     declare(
         *_KEY,
         ("query_id", "str", "", "The query."),
-        (
-            "stage",
-            "str",
-            "",
-            "What they do, else their call site; empty for what was summed.",
-        ),
+        ("stage", "str", "", "What they do, else their call site; empty for what was summed."),
         ("attempts", "int64", "count", "Stage attempts of this label."),
         ("tasks", "int64", "count", "Their task attempts that ended."),
-        (
-            "elapsed_ms",
-            "float64",
-            "ms",
-            "Part of the query's duration in which they held it up.",
-        ),
+        ("elapsed_ms", "float64", "ms", "Part of the query's duration in which they held it up."),
         ("task_ms", "float64", "ms", "Σ of their tasks' durations."),
         ("cpu_ms", "float64", "ms", "Σ of their CPU times; NaN if not recorded."),
         ("read_bytes", "float64", "bytes", "Input and shuffle bytes their tasks read."),

@@ -1,4 +1,4 @@
-"""Experiments: load on purpose, sensitivity curves, traces of other systems.
+"""Tries what the main path does not need: load on purpose, sensitivity curves, traces.
 
 The main path imports nothing from here.
 """

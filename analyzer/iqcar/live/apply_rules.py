@@ -1,25 +1,37 @@
-"""Close the loop: decide on the rules of each window, and write the file that Spark watches."""
+"""Closes the loop: decides on rules for each window, writes the file that Spark watches.
+
+The journal has one JSON object per line, with ``time`` (ISO 8601, UTC), ``event`` and ``reason``.
+Lines of a decision also have ``window`` (``start_ms``, ``end_ms`` by the log's clock), ``rule``,
+``expected_gain_ms``, and ``measured``, the effect so far; None until it is known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
+
+from iqcar.base.files.derived import open_to_append
+from iqcar.base.files.json_text import json_bytes
+from iqcar.causes.graph.iqc_graph import IQCGraph
 from iqcar.errors import IqcarError, UsageError
 from iqcar.live.rule_effect import EndedRuns, MeasuredEffect
-from iqcar.live.rule_journal import append_line, decision_line, effect_line, event_line
 from iqcar.live.rule_loop import (
     NEW_SHARE,
     Action,
     Change,
-    Evidence,
     Limits,
     LoopState,
     Proposal,
+    WindowEvidence,
     step,
 )
 from iqcar.live.rule_writer import EditedElsewhereError, RuleWriter
+from iqcar.replay import predict
 from iqcar.rules import Rule, recorded_scheduler, scheduler_rules
 from iqcar.rules.outlook import Outlook
 from iqcar.rules.propose_rules import MIN_LOST_MS
@@ -105,25 +117,16 @@ class RuleApplier:
         return (*self.state.fixed, *self.state.rules())
 
     def window(
-        self,
-        tables: Tables,
-        rules: Iterable[Rule],
-        start_ms: float,
-        end_ms: float,
-        now_ms: float,
+        self, tables: Tables, rules: Iterable[Rule], start_ms: float, end_ms: float, now_ms: float
     ) -> Applied:
         """Take in one window: decide, write, and note why.
 
         Parameters
         ----------
-        tables : Tables
-            What is known at the window's end of one application, times not cut at its start.
-        rules : iterable of Rule
-            Proposed from it, with their expected effect.
-        start_ms, end_ms : float
-            By the log's clock.
-        now_ms : float
-            By this machine's clock, ms since the epoch.
+        tables : what is known at the window's end of one application, times not cut at its start.
+        rules : proposed from it, with their expected effect.
+        start_ms, end_ms : by the log's clock.
+        now_ms : by this machine's clock, ms since the epoch.
         """
         looked = self.look(now_ms)
         if looked.stopped:
@@ -177,7 +180,7 @@ class RuleApplier:
 
     def _evidence(
         self, tables: Tables, rules: Iterable[Rule], start_ms: float, end_ms: float
-    ) -> tuple[Evidence, dict[Key, MeasuredEffect]]:
+    ) -> tuple[WindowEvidence, dict[Key, MeasuredEffect]]:
         measured = self.measured()
         acting = self.state.rules()
         keys = [key_of(rule) for rule in acting]
@@ -188,7 +191,7 @@ class RuleApplier:
         won = won_in(rules)
         for proposal in won:
             self._began.setdefault(key_of(proposal.rule), start_ms)
-        return Evidence(start_ms, end_ms, won, needs), measured
+        return WindowEvidence(start_ms, end_ms, won, needs), measured
 
     def _write(self, tables: Tables, changes: Iterable[Change]) -> None:
         if self.dry_run:
@@ -199,8 +202,8 @@ class RuleApplier:
 
     def _keep_times(self) -> None:
         """Forget the contention of rules that neither act nor won lately."""
-        for key, standing in self.state.in_force.items():
-            self._since.setdefault(key, (self._began.get(key, standing.log_ms), standing.log_ms))
+        for key, acting in self.state.in_force.items():
+            self._since.setdefault(key, (self._began.get(key, acting.log_ms), acting.log_ms))
         self._since = {k: since for k, since in self._since.items() if k in self.state.in_force}
         known = {*self.state.in_force, *self.state.gains}
         self._began = {key: began for key, began in self._began.items() if key in known}
@@ -240,3 +243,77 @@ def won_in(rules: Iterable[Rule]) -> tuple[Proposal, ...]:
         if gain >= MIN_LOST_MS:
             found.append(Proposal(rule, gain))
     return tuple(found)
+
+
+_OF_RULE = ("rule-type", "query-type", "rule-value", "fingerprint", "query_name", "resource")
+
+
+def decision_line(
+    now_ms: float, evidence: WindowEvidence, change: Change, measured: MeasuredEffect | None
+) -> dict[str, Any]:
+    """Return the line of one decision."""
+    return {
+        **event_line(now_ms, change.action.value, change.reason),
+        "window": {"start_ms": evidence.start_ms, "end_ms": evidence.end_ms},
+        "rule": _rule(change.rule),
+        "expected_gain_ms": change.gain_ms,
+        "measured": None if measured is None else measured.to_dict(),
+    }
+
+
+def effect_line(now_ms: float, rule: Rule, measured: MeasuredEffect) -> dict[str, Any]:
+    """Return the line that says at the end what became of a rule's victims."""
+    line = event_line(now_ms, "effect", measured.sentence)
+    return {**line, "rule": _rule(rule), "measured": measured.to_dict()}
+
+
+def event_line(now_ms: float, event: str, reason: str) -> dict[str, Any]:
+    """Return the line of what is no decision: the loop starts, stops, or is refused."""
+    time = datetime.fromtimestamp(now_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    return {"time": time, "event": event, "reason": reason}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    fields = rule.to_dict()
+    return {name: fields[name] for name in _OF_RULE}
+
+
+def append_line(path: str, line: dict[str, Any]) -> None:
+    """Append one line to a journal, made if missing; raises IqcarError, also for a link."""
+    try:
+        descriptor = open_to_append(path)
+        try:
+            os.write(descriptor, json_bytes(line) + b"\n")
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise IqcarError(f"cannot be written: {error.strerror}", path) from error
+
+
+def predicted_rules(
+    tables: Tables, graph: IQCGraph, rules: Iterable[Rule], acting: Sequence[Rule] = ()
+) -> tuple[Rule, ...]:
+    """Return the rules of a window with their expected effect, also on queries that still run.
+
+    Behind a hog, victims do not end: a prediction for those that did would come when all is over.
+    So a query that runs counts to the window's end, and a task that waits takes no time once it is
+    launched: what a rule gains is how much earlier those tasks would have got a slot.
+
+    Parameters
+    ----------
+    tables : the window's, cut at its start; queries and stages that have not ended end with it.
+    graph : of the window.
+    rules : proposed from it.
+    acting : rules that act beside them.
+
+    Returns
+    -------
+    tuple of Rule
+        Without those that are predicted to harm.
+    """
+    proposed = scheduler_rules(rules)
+    if not proposed:
+        return ()
+    known = np.isfinite(tables.queries["end_ms"].to_numpy(np.float64))
+    queries = tables.queries.assign(ended=tables.queries["ended"].to_numpy(bool) | known)
+    return predict(tables.with_(queries=queries), graph, proposed, beside=acting).rules

@@ -1,4 +1,4 @@
-"""The events of a running application as its driver streams them, line by line.
+"""Reads the events of a running application as its driver streams them, line by line.
 
 ``spark-live://host:port``: for where the event log lags. The first line is a JSON object about the
 stream; each further line is an event as the event log has it, from the start of the application.
@@ -42,17 +42,12 @@ MAX_POLL_BYTES = 64 << 20
 class DriverTail:
     """Reads what a driver streams, as :class:`~iqcar.live.follow.LogTail` reads a log.
 
+    Raises IqcarError if nobody answers there, or the answer is no such stream; UsageError if it is
+    no address.
+
     Parameters
     ----------
-    address : str
-        ``spark-live://host:port``.
-
-    Raises
-    ------
-    IqcarError
-        If nobody answers there, or the answer is no such stream.
-    UsageError
-        If it is no address.
+    address : ``spark-live://host:port``.
     """
 
     def __init__(self, address: str) -> None:

@@ -1,4 +1,4 @@
-"""The lines of an event log as it grows: a file, a rolling folder, or a remote object.
+"""Reads the lines of an event log as it grows: a file, a rolling folder, or a remote object.
 
 Each call reads what has come since the last one, from where that stopped. A line whose end has not
 come yet is kept back, and so is compressed data that cannot be decoded yet.
@@ -15,7 +15,8 @@ from iqcar.logs.decode.growing import GrowingDecoder
 from iqcar.logs.decode.streams import CHUNK_BYTES, DamageError, why
 from iqcar.logs.events.lines import LineSplitter, LineTally
 from iqcar.logs.find.layouts import COMPACT, IN_PROGRESS, rolling_index
-from iqcar.logs.find.locate import EventLog, LogPart, Unreadable, locate
+from iqcar.logs.find.locate import locate
+from iqcar.logs.find.log_parts import EventLog, LogPart, Unreadable
 from iqcar.logs.find.remote import forget_listings, is_url
 from iqcar.logs.find.storage import open_source
 
@@ -35,12 +36,9 @@ class News:
 
     Attributes
     ----------
-    text : bytes
-        Lines, each with its end.
-    restart : str
-        Why nothing that came before counts any more, in a sentence; empty if it does.
-    note : str
-        What went wrong, in a sentence; empty if nothing did.
+    text : lines, each with its end.
+    restart : why nothing that came before counts any more, in a sentence; empty if it does.
+    note : what went wrong, in a sentence; empty if nothing did.
     """
 
     text: bytes = b""
@@ -51,20 +49,13 @@ class News:
 def find_log(path: str, within: Sequence[str] = ()) -> EventLog:
     """Find the log of the one application to follow.
 
+    Raises IqcarError if there is none; UsageError if there are several, or it is in a zip.
+
     Parameters
     ----------
-    path : str
-        A log, with or without ``.inprogress``, a rolling folder, a folder with the log of one
+    path : a log, with or without ``.inprogress``, a rolling folder, a folder with the log of one
         running application, or the URL of one of these.
-    within : sequence of str
-        As for :func:`~iqcar.logs.find.locate.locate`.
-
-    Raises
-    ------
-    IqcarError
-        If there is none.
-    UsageError
-        If there are several, or it is in a zip.
+    within : as for :func:`~iqcar.logs.find.locate.locate`.
     """
     found = locate([path], within)
     if not any(isinstance(one, EventLog) for one in found):
@@ -92,17 +83,13 @@ class LogTail:
 
     Parameters
     ----------
-    log : EventLog
-        From :func:`find_log`.
+    log : from :func:`find_log`.
 
     Attributes
     ----------
-    tally : LineTally
-        What was met so far.
-    gone : bool
-        Whether the log is there no more.
-    problem : str
-        Why nothing further can be read; empty as long as something can.
+    tally : what was met so far.
+    gone : whether the log is there no more.
+    problem : why nothing further can be read; empty as long as something can.
     """
 
     def __init__(self, log: EventLog) -> None:

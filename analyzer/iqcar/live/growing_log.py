@@ -1,4 +1,4 @@
-"""What a growing log says so far: lines are decoded as they come, and what is over is dropped.
+"""Collects what a growing log says: decodes lines as they come, and drops what is over.
 
 The cost of a line does not depend on how long the log is already: tasks that ended before the
 window are dropped whenever they outnumber those within it.
@@ -50,20 +50,16 @@ class GrowingLog:
 
     Parameters
     ----------
-    keep_ms : float
-        How long before the newest event tasks are kept; infinite keeps all.
+    keep_ms : how long before the newest event tasks are kept; infinite keeps all.
 
     Attributes
     ----------
-    log : Collector
-        What the lines said, without what is over.
-    forgotten : Forgotten
-        How much was over.
-    newest_ms : float
-        Time of the newest event, by the clocks that wrote the log; NaN before the first one.
-    succeeded : Counter
-        Tasks that succeeded and whose output is not lost, by stage id and attempt, of stages that
-        have not completed.
+    log : what the lines said, without what is over.
+    forgotten : how much was over.
+    newest_ms : time of the newest event, by the clocks that wrote the log; NaN before the first
+        one.
+    succeeded : tasks that succeeded and whose output is not lost, by stage id and attempt, of
+        stages that have not completed.
     """
 
     def __init__(self, keep_ms: float) -> None:
@@ -84,16 +80,13 @@ class GrowingLog:
     def take(self, text: bytes) -> str:
         """Take in a block of lines.
 
+        Raises NotAnEventLogError if none of the first lines is an event.
+
         Returns
         -------
         str
             Why what came before does not count any more, in a sentence; empty if it does: another
             application may begin in the middle of a log.
-
-        Raises
-        ------
-        NotAnEventLogError
-            If none of the first lines is an event.
         """
         reason = ""
         for part in _applications(text):

@@ -1,4 +1,4 @@
-"""What is shown of a window: who waits for whom, and what runs at its end.
+"""Chooses what is shown of a window: who waits for whom, and what runs at its end.
 
 The terminal, the lines of JSON and the page show the same rows.
 """
@@ -32,17 +32,12 @@ class Victim:
 
     Attributes
     ----------
-    query_id, name, number, fingerprint : str
-    running : bool
-        Whether it runs at the end of the window.
-    elapsed_ms : float
-        Since its start, before the window too.
-    lost_ms, lost_to_others_ms : float
-        Elapsed time that it lost in the window, and the part that other queries cost it.
-    waiting : int
-        Its tasks that wait to be launched.
-    blamed : tuple of Blamed
-        Whom the loss is attributed to, the largest first.
+    running : whether it runs at the end of the window.
+    elapsed_ms : since its start, before the window too.
+    lost_ms, lost_to_others_ms : elapsed time that it lost in the window, and the part that other
+        queries cost it.
+    waiting : its tasks that wait to be launched.
+    blamed : whom the loss is attributed to, the largest first.
     """
 
     query_id: str
@@ -63,16 +58,10 @@ class Aggressor:
 
     Attributes
     ----------
-    query_id, name, number, fingerprint : str
-    running : bool
-    lost_ms : float
-        Elapsed time that others lost to it.
-    victims : int
-        How many others.
-    resource : str
-        For which most was lost.
-    slots : float
-        Slots that its tasks hold at the end of the window.
+    lost_ms : elapsed time that others lost to it.
+    victims : how many others.
+    resource : for which most was lost.
+    slots : slots that its tasks hold at the end of the window.
     """
 
     query_id: str
@@ -92,12 +81,9 @@ class SlowTask:
 
     Attributes
     ----------
-    query_id, name, number : str
-        Its query.
-    stage_id, attempt, index, task_id : int
-    host, executor : str
-    running_ms, median_ms : float
-        How long it runs, and the median of those of its stage that succeeded in the window.
+    query_id, name, number : its query.
+    running_ms, median_ms : how long it runs, and the median of those of its stage that succeeded in
+        the window.
     """
 
     query_id: str
@@ -119,10 +105,8 @@ class Lost:
 
     Attributes
     ----------
-    name : str
-        Of the resource or host.
-    lost_ms, share : float
-        Elapsed time, and its share of all that was lost in the window.
+    name : of the resource or host.
+    lost_ms, share : elapsed time, and its share of all that was lost in the window.
     """
 
     name: str
@@ -136,24 +120,14 @@ class Overview:
 
     Attributes
     ----------
-    application_id, application : str
-        Id and name.
-    slots : float
-        Slots at the end of the window; NaN where the log does not tell.
-    slots_used : float
-    executors : int
-    tasks_running, tasks_waiting, stages_running, queries_running : int
-        At the end of the window.
-    lost_ms, lost_to_others_ms : float
-        Elapsed time that all queries lost in the window.
-    resources, hosts : tuple of Lost
-        The largest loss first.
-    victims : tuple of Victim
-        Those that lost most to others first, ``settings.top`` of them.
-    aggressors : tuple of Aggressor
-        Those that cost others most first.
-    slow_tasks : tuple of SlowTask
-        Those that run longest beyond the median first.
+    application_id, application : id and name.
+    slots : slots at the end of the window; NaN where the log does not tell.
+    tasks_running, tasks_waiting, stages_running, queries_running : at the end of the window.
+    lost_ms, lost_to_others_ms : elapsed time that all queries lost in the window.
+    resources, hosts : the largest loss first.
+    victims : those that lost most to others first, ``settings.top`` of them.
+    aggressors : those that cost others most first.
+    slow_tasks : those that run longest beyond the median first.
     """
 
     application_id: str
@@ -180,28 +154,20 @@ def overview_of(window: Window) -> Overview:
     graph, top = diagnosis.graph, diagnosis.settings.top
     names = QueryNames(diagnosis.tables.queries)
     running = ~tables.queries["ended"].to_numpy(bool) & (not window.ended)
-    ids, fingerprints = (texts(tables.queries, name) for name in ("query_id", "fingerprint"))
-    elapsed = tables.queries["duration_ms"].to_numpy(np.float64)
-    n = len(ids)
     runs, held = _running(window)
-    task_query = tables.tasks["query"].to_numpy(np.int64)
-    held_by = _by_query(task_query[runs], held[runs], n)
+    task_query, task_stage = (tables.tasks[of].to_numpy(np.int64) for of in ("query", "stage"))
     stage_query = tables.stages["query"].to_numpy(np.int64)
     waiting = np.zeros(len(stage_query))
     waiting[: len(window.waiting)] = window.waiting
-    waits = _by_query(stage_query, waiting, n)
-    lost, to_others = diagnosis.lost_ms(), diagnosis.lost_to_others_ms()
-    worst = np.lexsort((-lost, -to_others))[:top]
-    stages_running = ~tables.stages["completed"].to_numpy(bool) & (
-        np.bincount(tables.tasks["stage"].to_numpy(np.int64)[runs], minlength=len(stage_query)) > 0
-    )
+    tasks_of_stage = np.bincount(task_stage[runs], minlength=len(stage_query))
+    stages_running = ~tables.stages["completed"].to_numpy(bool) & (tasks_of_stage > 0)
     present = tables.executors["removed_ms"].isna().to_numpy()
     slots = float(tables.executors["cores"].to_numpy(np.float64)[present].sum())
     hosts, hot = graph.slow_nodes(), graph.hot_resources()
-    application = tables.applications
+    n = len(running)
     return Overview(
-        application_id=texts(application, "application_id")[0],
-        application=texts(application, "name")[0],
+        application_id=texts(tables.applications, "application_id")[0],
+        application=texts(tables.applications, "name")[0],
         slots=slots,
         # Spark can write that a task starts before it writes that the one before it has ended.
         slots_used=min(float(held[runs].sum()), slots if slots > 0 else np.inf),
@@ -210,47 +176,66 @@ def overview_of(window: Window) -> Overview:
         tasks_waiting=int(window.waiting.sum()),
         stages_running=int(stages_running.sum()),
         queries_running=int(running.sum()),
-        lost_ms=float(lost.sum()),
-        lost_to_others_ms=float(to_others.sum()),
+        lost_ms=float(diagnosis.lost_ms().sum()),
+        lost_to_others_ms=float(diagnosis.lost_to_others_ms().sum()),
         resources=_lost(hot["resource"].tolist(), hot["lost_ms"].tolist()),
-        hosts=_lost([_place(name) for name in hosts["host"].tolist()], hosts["lost_ms"].tolist())[
-            :top
-        ],
-        victims=tuple(
-            Victim(
-                query_id=ids[row],
-                name=names.name(row),
-                number=names.number(row),
-                fingerprint=fingerprints[row],
-                running=bool(running[row]),
-                elapsed_ms=float(elapsed[row]),
-                lost_ms=float(lost[row]),
-                lost_to_others_ms=float(to_others[row]),
-                waiting=int(waits[row]),
-                blamed=tuple(
-                    replace(one, by_host={_place(host): ms for host, ms in one.by_host.items()})
-                    for one in fold_blamed(find_blamed(graph, row, names), MOST_BLAMED)
-                ),
-            )
-            for row in worst.tolist()
-            if lost[row] > 0
-        ),
-        aggressors=tuple(
-            Aggressor(
-                query_id=ids[one.query],
-                name=names.name(one.query),
-                number=names.number(one.query),
-                fingerprint=fingerprints[one.query],
-                running=bool(running[one.query]),
-                lost_ms=float(one.lost_ms),
-                victims=int(one.victims),
-                resource=one.resource,
-                slots=float(held_by[one.query]),
-            )
-            for one in graph.aggressive_queries(top).itertuples()
-            if one.lost_ms > 0
-        ),
+        hosts=_lost(list(map(_place, hosts["host"].tolist())), hosts["lost_ms"].tolist())[:top],
+        victims=_victims(window, names, running, _by_query(stage_query, waiting, n)),
+        aggressors=_aggressors(window, names, running, _by_query(task_query[runs], held[runs], n)),
         slow_tasks=_slow_tasks(window, names, top),
+    )
+
+
+def _victims(
+    window: Window, names: QueryNames, running: Flags, waits: Floats
+) -> tuple[Victim, ...]:
+    """List queries that lost time, by what they lost to others; `waits`: their waiting tasks."""
+    queries, diagnosis = window.tables.queries, window.diagnosis
+    fingerprints = texts(queries, "fingerprint")
+    elapsed = queries["duration_ms"].to_numpy(np.float64)
+    lost, to_others = diagnosis.lost_ms(), diagnosis.lost_to_others_ms()
+    worst = np.lexsort((-lost, -to_others))[: diagnosis.settings.top]
+    return tuple(
+        Victim(
+            query_id=names.ids[row],
+            name=names.name(row),
+            number=names.number(row),
+            fingerprint=fingerprints[row],
+            running=bool(running[row]),
+            elapsed_ms=float(elapsed[row]),
+            lost_ms=float(lost[row]),
+            lost_to_others_ms=float(to_others[row]),
+            waiting=int(waits[row]),
+            blamed=tuple(
+                replace(one, by_host={_place(host): ms for host, ms in one.by_host.items()})
+                for one in fold_blamed(find_blamed(diagnosis.graph, row, names), MOST_BLAMED)
+            ),
+        )
+        for row in worst.tolist()
+        if lost[row] > 0
+    )
+
+
+def _aggressors(
+    window: Window, names: QueryNames, running: Flags, held: Floats
+) -> tuple[Aggressor, ...]:
+    """List queries that cost others time; `held`: slots that each holds at the end."""
+    fingerprints = texts(window.tables.queries, "fingerprint")
+    found = window.diagnosis.graph.aggressive_queries(window.diagnosis.settings.top)
+    return tuple(
+        Aggressor(
+            query_id=names.ids[one.query],
+            name=names.name(one.query),
+            number=names.number(one.query),
+            fingerprint=fingerprints[one.query],
+            running=bool(running[one.query]),
+            lost_ms=float(one.lost_ms),
+            victims=int(one.victims),
+            resource=one.resource,
+            slots=float(held[one.query]),
+        )
+        for one in found.itertuples()
+        if one.lost_ms > 0
     )
 
 

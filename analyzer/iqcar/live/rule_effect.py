@@ -1,4 +1,4 @@
-"""Measure what became of a rule's victims since it acts, from the queries that ended in windows."""
+"""Measures what became of a rule's victims since it acts, from queries that ended in windows."""
 
 from __future__ import annotations
 
@@ -78,11 +78,8 @@ class EndedRuns:
 
         Parameters
         ----------
-        rule : Rule
-        others : iterable of Rule
-            Other rules that act: their queries and victims are no controls.
-        from_ms, since_ms : float
-            When the contention began, and when the rule was written.
+        others : other rules that act: their queries and victims are no controls.
+        from_ms, since_ms : when the contention began, and when the rule was written.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Decide which rules act while an application runs: evidence of windows in, changes out.
+"""Decides which rules act while an application runs: evidence of windows in, changes out.
 
 A pure function of state, evidence and time: it reads no file and no clock. It is damped in five
 ways:
@@ -20,14 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from iqcar.enums import Kind
 from iqcar.rules.rule import QueryType, Rule, RuleType
 from iqcar.rules.rule_identity import Key, key_of, opposite, stands_for
-
-if TYPE_CHECKING:
-    from iqcar.rules.rule_need import Need
+from iqcar.rules.rule_need import Need
 
 HOUR_MS = 3_600_000.0
 
@@ -91,7 +88,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WindowEvidence:
     """What one window says: proposals that won there, in any order, and needs of rules in force."""
 
     start_ms: float
@@ -166,18 +163,14 @@ class LoopState:
 
 
 def step(
-    state: LoopState, evidence: Evidence, now_ms: float, limits: Limits
+    state: LoopState, evidence: WindowEvidence, now_ms: float, limits: Limits
 ) -> tuple[LoopState, tuple[Change, ...]]:
     """Take in one window and decide.
 
     Parameters
     ----------
-    state : LoopState
-    evidence : Evidence
-        A window of which less than :data:`NEW_SHARE` is new is passed over.
-    now_ms : float
-        Time by the caller's clock, ms; if it runs backwards it counts as standing still.
-    limits : Limits
+    evidence : a window of which less than :data:`NEW_SHARE` is new is passed over.
+    now_ms : time by the caller's clock, ms; if it runs backwards it counts as standing still.
 
     Returns
     -------
@@ -205,9 +198,9 @@ def step(
     changes = []
     for key in _sorted(state.in_force):
         if reason := _why_take_back(state, key, evidence, limits):
-            standing = state.in_force[key]
+            acting = state.in_force[key]
             state = _without(state, key)
-            changes.append(Change(Action.TAKE_BACK, standing.rule, reason, standing.gain_ms))
+            changes.append(Change(Action.TAKE_BACK, acting.rule, reason, acting.gain_ms))
     if is_after and not changes:
         state = replace(state, gains=_gains(state, evidence, limits))
     proposed = {key_of(one.rule): one.rule for one in evidence.proposals}
@@ -235,39 +228,39 @@ def most_changes_held(state: LoopState) -> int:
 
 
 def _acting(state: LoopState) -> list[Rule]:
-    return [*state.fixed, *(standing.rule for standing in state.in_force.values())]
+    return [*state.fixed, *(acting.rule for acting in state.in_force.values())]
 
 
 def _sorted(keys: Iterable[Key]) -> list[Key]:
     return sorted(keys, key=lambda key: (_TYPES.index(key[0]), *key[1:]))
 
 
-def _after_window(standing: InForce, need: Need | None) -> InForce:
+def _after_window(acting: InForce, need: Need | None) -> InForce:
     needed = need is not None and need.needed
     harmed = need is not None and need.harmed
     return replace(
-        standing,
-        unneeded=0 if needed else standing.unneeded + 1,
-        harmed=standing.harmed + 1 if harmed else 0,
+        acting,
+        unneeded=0 if needed else acting.unneeded + 1,
+        harmed=acting.harmed + 1 if harmed else 0,
     )
 
 
-def _why_take_back(state: LoopState, key: Key, evidence: Evidence, limits: Limits) -> str:
+def _why_take_back(state: LoopState, key: Key, evidence: WindowEvidence, limits: Limits) -> str:
     """Say why a rule in force is taken back; empty if it stays."""
-    standing, times = state.in_force[key], _times(state, key)
-    if standing.harmed >= limits.missed_windows:
-        return f"its victims are slower with it, in {standing.harmed} windows in a row"
+    acting, times = state.in_force[key], _times(state, key)
+    if acting.harmed >= limits.missed_windows:
+        return f"its victims are slower with it, in {acting.harmed} windows in a row"
     patience = limits.missed_windows * min(2**times, MAX_PATIENCE)
-    if standing.unneeded < patience:
+    if acting.unneeded < patience:
         return ""
     need = evidence.needs.get(key)
     why = f": {need.why}" if need is not None else ""
-    return f"nothing needed it in {standing.unneeded} windows in a row{why}"
+    return f"nothing needed it in {acting.unneeded} windows in a row{why}"
 
 
 def _without(state: LoopState, key: Key) -> LoopState:
     back = TakenBack(_times(state, key) + 1, state.now_ms)
-    left = {k: standing for k, standing in state.in_force.items() if k != key}
+    left = {k: acting for k, acting in state.in_force.items() if k != key}
     return replace(_changed(state, left), taken_back={**state.taken_back, key: back})
 
 
@@ -285,7 +278,9 @@ def _times(state: LoopState, key: Key) -> int:
     return state.taken_back[key].times if key in state.taken_back else 0
 
 
-def _gains(state: LoopState, evidence: Evidence, limits: Limits) -> dict[Key, tuple[float, ...]]:
+def _gains(
+    state: LoopState, evidence: WindowEvidence, limits: Limits
+) -> dict[Key, tuple[float, ...]]:
     """Append this window's gains; rules that won in none of the last windows are dropped."""
     won = {key_of(one.rule): one.gain_ms for one in evidence.proposals if one.gain_ms > 0}
     found = {}

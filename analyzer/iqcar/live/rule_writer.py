@@ -1,4 +1,4 @@
-"""Write the rules file that the plugin watches, and notice if somebody else edits it.
+"""Writes the rules file that the plugin watches, and notices if somebody else edits it.
 
 The file is replaced as a whole, never written into, and its new content has passed the reader of
 rules files first. Rules that were in the file before stay in it beside those of the loop, and their
@@ -50,20 +50,15 @@ class _Original:
 class RuleWriter:
     """The rules file of one live loop.
 
+    Raises IqcarError if the file that is there cannot be read or is no rules file.
+
     Parameters
     ----------
-    path : str
-        A local file; made if it is missing.
+    path : a local file; made if it is missing.
 
     Attributes
     ----------
-    said : list of str
-        What a person should know of how it was found, sentences without a full stop.
-
-    Raises
-    ------
-    IqcarError
-        If the file that is there cannot be read or is no rules file.
+    said : what a person should know of how it was found, sentences without a full stop.
     """
 
     def __init__(self, path: str) -> None:
@@ -105,20 +100,14 @@ class RuleWriter:
     def write(self, rules: Sequence[Rule], recorded: Recorded | None = None) -> None:
         """Replace the file by one with the rules of before and these.
 
+        Raises EditedElsewhereError if somebody else changed the file meanwhile; IqcarError if the
+        content would be no rules file, or cannot be written.
+
         Parameters
         ----------
-        rules : sequence of Rule
-            The loop's; without any the file gets the very bytes that it had before.
-        recorded : Recorded, optional
-            What to compile them for; by default as for the rules written last. Queries at once are
-            the most that were given so far.
-
-        Raises
-        ------
-        EditedElsewhereError
-            If somebody else changed the file meanwhile.
-        IqcarError
-            If the content would be no rules file, or cannot be written.
+        rules : the loop's; without any the file gets the very bytes that it had before.
+        recorded : what to compile them for; by default as for the rules written last. Queries at
+            once are the most that were given so far.
         """
         self.check()
         if recorded is not None:
@@ -153,10 +142,7 @@ class RuleWriter:
     def stop(self, *, restore: bool) -> str:
         """End the loop: restore the rules of before, or leave what acts; say which.
 
-        Raises
-        ------
-        IqcarError
-            If it cannot be written.
+        Raises IqcarError if it cannot be written.
         """
         try:
             self.check()

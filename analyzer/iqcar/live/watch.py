@@ -24,21 +24,15 @@ class Watch:
 
     Parameters
     ----------
-    path : str
-        As for :func:`iqcar.live.follow.find_log`, or ``spark-live://host:port``.
-    settings : Settings
-        As of ``iqcar analyze``.
-    window_ms : float
-        Length of a window.
-    within : sequence of str
-        As for :func:`~iqcar.logs.find.locate.locate`.
-    clock : callable
-        Returns seconds that only grow.
+    path : as for :func:`iqcar.live.follow.find_log`, or ``spark-live://host:port``.
+    settings : as of ``iqcar analyze``.
+    window_ms : length of a window.
+    within : as for :func:`~iqcar.logs.find.locate.locate`.
+    clock : returns seconds that only grow.
 
     Attributes
     ----------
-    notes : list of str
-        What went wrong so far, in sentences.
+    notes : what went wrong so far, in sentences.
     """
 
     def __init__(
@@ -80,20 +74,16 @@ class Watch:
     def read(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Take in what has come of the log.
 
+        Raises IqcarError if it is no event log.
+
         Parameters
         ----------
-        progress : callable, optional
-            Called with the stored bytes read and those there are, now and then.
+        progress : called with the stored bytes read and those there are, now and then.
 
         Returns
         -------
         bool
             Whether anything has come.
-
-        Raises
-        ------
-        IqcarError
-            If it is no event log.
         """
         came = False
         for news in self.tail.poll():

@@ -1,4 +1,4 @@
-"""The diagnosis of the last minutes of a running application.
+"""Diagnoses the last minutes of a running application.
 
 A window holds what happened between two times: tables of the same kind as those of whole logs, made
 by the same steps, and the ordinary diagnosis of them. Tasks that run are part of it, and so are
@@ -13,9 +13,8 @@ from math import isfinite
 import numpy as np
 
 from iqcar.diagnosis import Diagnosis, Settings
-from iqcar.live.cut_tables import cut_before
 from iqcar.live.growing_log import GrowingLog
-from iqcar.live.waiting_tasks import MOST_WAITING, until_now, waiting_by_stage
+from iqcar.live.window_tables import MOST_WAITING, cut_before, until_now, waiting_by_stage
 from iqcar.logs.events.lines import LineTally
 from iqcar.logs.find.log_parts import EventLog
 from iqcar.logs.forget import Forgotten
@@ -33,25 +32,17 @@ class Window:
 
     Attributes
     ----------
-    start_ms, end_ms : float
-        Since the epoch, by the clocks that wrote the log.
-    newest_ms : float
-        Time of the newest event; before ``end_ms`` where the log has been quiet.
-    ended : bool
-        Whether the application has ended.
-    diagnosis : Diagnosis
-        Of the window alone.
-    tables : Tables
-        What is known at the end, times and amounts not cut at the start: tasks that ended in the
-        window, run or wait, and the stages, jobs and queries that these belong to.
+    start_ms, end_ms : since the epoch, by the clocks that wrote the log.
+    newest_ms : time of the newest event; before ``end_ms`` where the log has been quiet.
+    ended : whether the application has ended.
+    diagnosis : of the window alone.
+    tables : what is known at the end, times and amounts not cut at the start: tasks that ended in
+        the window, run or wait, and the stages, jobs and queries that these belong to.
     waiting : ndarray of shape (n_stages,), int64
         Tasks of each stage of ``tables`` that wait to be launched.
-    events : int
-        Events of the log so far.
-    forgotten : Forgotten
-        What was over before the window.
-    notes : tuple of str
-        What is doubtful about the window, in sentences.
+    events : events of the log so far.
+    forgotten : what was over before the window.
+    notes : what is doubtful about the window, in sentences.
     """
 
     start_ms: float
@@ -80,21 +71,14 @@ def window_of(
 
     Parameters
     ----------
-    growing : GrowingLog
-        As long as its ``keep_ms`` is the window.
-    log : EventLog
-        Where it is stored.
-    tally : LineTally
-        What was met while its lines were read.
-    settings : Settings
-        As of ``iqcar analyze``.
-    quiet_ms : float
-        How long the log has been quiet, by the clock of who follows it: the window ends so much
-        after the newest event.
-    expected : bool
-        Whether to predict what proposed rules would do.
-    notes : tuple of str
-        Sentences to pass on.
+    growing : as long as its ``keep_ms`` is the window.
+    log : where it is stored.
+    tally : what was met while its lines were read.
+    settings : as of ``iqcar analyze``.
+    quiet_ms : how long the log has been quiet, by the clock of who follows it: the window ends so
+        much after the newest event.
+    expected : whether to predict what proposed rules would do.
+    notes : sentences to pass on.
 
     Returns
     -------

@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 
 import iqcar
 from iqcar import Diagnosis
-from iqcar.causes.blame.blame_sources import PAIRS_AT_ONCE
 from iqcar.causes.blame.blame_tables import REST
-from iqcar.causes.blame.folding import MOST_SOURCES, batches, beyond_largest, distinct_pairs
+from iqcar.causes.blame.folding import (
+    MOST_SOURCES,
+    PAIRS_AT_ONCE,
+    batches,
+    beyond_largest,
+    distinct_pairs,
+)
 from iqcar.enums import ImpactModel
 from iqcar.show.json.analyze import json_chunks, result_schema, to_dict, to_json
 from iqcar.show.terminal.analyze import print_diagnosis

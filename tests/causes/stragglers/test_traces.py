@@ -15,8 +15,8 @@ from iqcar.causes.stragglers.find_stragglers import explain
 from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.traces import trace_files
 from iqcar.lab.traces.trace_columns import TraceColumns
-from iqcar.lab.traces.trace_features import features_of, read_trace
-from iqcar.lab.traces.trace_stream import TraceStream
+from iqcar.lab.traces.trace_survey import features_of, read_trace
+from iqcar.lab.traces.trace_topic_search import TraceStream
 
 GOOGLE = """collection_id,instance_index,machine_id,start_time,end_time,average_usage_cpus,maximum
 1,0,m1,0,10,0.1,0.2

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 from iqcar.causes.topics.build_topics import find_topics, in_order
 from iqcar.causes.topics.topic_result import TopicSettings
 from iqcar.errors import IqcarError
-from iqcar.lab.traces import trace_files, trace_stream
-from iqcar.lab.traces.trace_columns import TraceColumns
-from iqcar.lab.traces.trace_features import read_trace
-from iqcar.lab.traces.trace_stream import TraceStream
-from iqcar.lab.traces.trace_topic_search import find_topics_in_trace
-from iqcar.lab.traces.trace_values import codes_of
+from iqcar.lab.traces import trace_files, trace_topic_search
+from iqcar.lab.traces.trace_columns import TraceColumns, codes_of
+from iqcar.lab.traces.trace_survey import read_trace
+from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
 from tests.causes.topics.test_topic_looks import same
 from tests.support.command import iqcar
 from tests.support.hound_traces import METRICS, plant
@@ -83,7 +81,7 @@ def test_jobs_scattered_over_the_file_are_sorted_outside_of_memory(
     table, whole, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr(trace_files, "PIECE_ROWS", 100)
-    monkeypatch.setattr(trace_stream, "BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(trace_topic_search, "BLOCK_BYTES", 50_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mixed = table.sample(frac=1.0, random_state=0)
     stream = TraceStream.open(written(mixed, tmp_path / "t.parquet"))
@@ -112,7 +110,7 @@ def test_every_job_comes_once_and_whole(seed: int, piece: int, scattered: bool) 
     table = pd.DataFrame({"job": job, "latency": latency, "m": np.arange(len(job)) * 1.0})
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace_files, "PIECE_ROWS", piece)
-        patch.setattr(trace_stream, "BLOCK_BYTES", 500)
+        patch.setattr(trace_topic_search, "BLOCK_BYTES", 500)
         stream = TraceStream.open(written(table, Path(folder) / "t.parquet"))
         blocks = list(stream.blocks())
     rows = np.concatenate([block.metrics[:, 0] for block in blocks]).astype(int)

@@ -14,9 +14,7 @@ import pytest
 from iqcar.errors import UsageError
 from iqcar.lab.experiment.cells import Cell, Pair, at_level, cells_of, next_cell, streams
 from iqcar.lab.experiment.experiment_plan import ExperimentPlan, read_experiment
-from iqcar.lab.inject.cpu import CpuSettings
-from iqcar.lab.inject.io import IoSettings
-from iqcar.lab.inject.memory import MemorySettings
+from iqcar.lab.inject.load_generators import CpuSettings, IoSettings, MemorySettings
 from iqcar.show.json.experiment import experiment_schema
 from tests.support.command import iqcar
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iqcar.lab.experiment.curves_file import Point, curve_of
-from iqcar.lab.experiment.stage_times import stage_times
+from iqcar.lab.experiment.curves_file import Point, curve_of, stage_times
 from iqcar.replay.whatif.curves import STAGE
 from tests.support.synthetic_log import SyntheticLog, stage_info, task_metrics
 

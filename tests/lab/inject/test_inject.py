@@ -16,14 +16,15 @@ from typing import Any
 import psutil
 import pytest
 
-from iqcar.lab.inject.anomalies import Anomaly, usable_cores
-from iqcar.lab.inject.cpu import CpuSettings
+from iqcar.lab.inject.anomalies import BURST_S, Anomaly, usable_cores
 from iqcar.lab.inject.host_limits import FILE_SYSTEMS_IN_MEMORY, file_system
 from iqcar.lab.inject.injection_log import Record, read_log
-from iqcar.lab.inject.io import IoSettings
-from iqcar.lab.inject.memory import MemorySettings
-from iqcar.lab.inject.network import NetworkSettings
-from iqcar.lab.inject.pacing import BURST_S
+from iqcar.lab.inject.load_generators import (
+    CpuSettings,
+    IoSettings,
+    MemorySettings,
+    NetworkSettings,
+)
 from iqcar.lab.inject.plan import Injection
 from iqcar.lab.inject.run_plan import Stop, run
 from tests.support.command import iqcar

@@ -18,8 +18,7 @@ from iqcar.errors import IqcarError, UsageError
 from iqcar.lab.inject.anomalies import Anomaly, Pattern, usable_cores
 from iqcar.lab.inject.host_limits import available_memory_bytes
 from iqcar.lab.inject.injection_log import Record, read_log
-from iqcar.lab.inject.io import IoSettings
-from iqcar.lab.inject.memory import MemorySettings
+from iqcar.lab.inject.load_generators import IoSettings, MemorySettings
 from iqcar.lab.inject.parsing import parse_moment, parse_size
 from iqcar.lab.inject.plan import Injection, check_room, read_plan
 from iqcar.lab.inject.random_plans import Place, random_plan

@@ -46,8 +46,7 @@ def demo(
     from iqcar.show.terminal.layout import terminal
 
     need("demo", "pyspark", "duckdb", "duckdb_extension_tpcds")
-    from iqcar.apps.demo.record_and_compare import tell
-    from iqcar.apps.demo.side_by_side import print_story, story_json
+    from iqcar.apps.demo.record_and_compare import print_story, story_json, tell
     from iqcar.show.html import render_page
 
     check_writable(json, force)

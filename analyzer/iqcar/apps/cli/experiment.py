@@ -43,11 +43,8 @@ def experiment(
     from iqcar.lab.experiment.curves_file import results_of
     from iqcar.lab.experiment.experiment_plan import read_experiment
     from iqcar.lab.experiment.experiment_text import print_dry_run, print_results
-    from iqcar.lab.experiment.run_experiment import (
-        check_host_bears,
-        first_signal_asks,
-        run_experiment,
-    )
+    from iqcar.lab.experiment.run_experiment import check_host_bears, run_experiment
+    from iqcar.lab.inject.run_plan import stopping
 
     check_system()
     if yes and dry_run:
@@ -66,7 +63,7 @@ def experiment(
         raise IqcarError(f"cannot be made: {error.strerror}", str(out)) from error
     curves = str(out / "curves.json")
     check_writable(curves, force)
-    with first_signal_asks() as stop:
+    with stopping(second_interrupts=True) as stop:
         done = run_experiment(planned, out, stop, lambda line: typer.echo(line, err=True))
         results = results_of(planned, done)
         content = json_bytes(results, indent=1) + b"\n"

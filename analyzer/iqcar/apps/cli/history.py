@@ -11,7 +11,7 @@ import typer
 from iqcar.apps.cli import options
 
 if TYPE_CHECKING:
-    from iqcar.history.store_views import Asked
+    from iqcar.history.store_views import StoreView
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -124,10 +124,10 @@ def top_(
 
     _need()
     from iqcar.history import top
-    from iqcar.history.store_views import asked
+    from iqcar.history.store_views import view_of
 
     check_writable(json, force)
-    about = asked(store, since, until, cluster)
+    about = view_of(store, since, until, cluster)
     with _telling_aside(about):
         found = top(about, period, most)
     if json != "-":
@@ -164,10 +164,10 @@ def who_(
 
     _need()
     from iqcar.history import who
-    from iqcar.history.store_views import asked
+    from iqcar.history.store_views import view_of
 
     check_writable(json, force)
-    about = asked(store, since, until, cluster)
+    about = view_of(store, since, until, cluster)
     with _telling_aside(about):
         losses = who(about, by)
     if json != "-":
@@ -199,10 +199,10 @@ def trend_(
 
     _need()
     from iqcar.history import changes, trend
-    from iqcar.history.store_views import asked
+    from iqcar.history.store_views import view_of
 
     check_writable(json, force)
-    about = asked(store, since, until, cluster)
+    about = view_of(store, since, until, cluster)
     with _telling_aside(about):
         runs = trend(about, query)
         found = changes(about, str(runs["fingerprint"].iloc[0]))
@@ -248,10 +248,10 @@ def changes_(
 
     _need()
     from iqcar.history import changes
-    from iqcar.history.store_views import asked
+    from iqcar.history.store_views import view_of
 
     check_writable(json, force)
-    about = asked(store, since, until, cluster)
+    about = view_of(store, since, until, cluster)
     with _telling_aside(about), counting("looking at recurring queries") as progress:
         found = changes(
             about, query, explain=compare, margin=options.share(margin), progress=progress
@@ -263,7 +263,7 @@ def changes_(
 
 
 @contextmanager
-def _telling_aside(about: Asked) -> Iterator[None]:
+def _telling_aside(about: StoreView) -> Iterator[None]:
     """Say at the end which files of a store were not read."""
     from iqcar.show.terminal.history import print_set_aside
 

@@ -190,7 +190,7 @@ def ordered() -> None:
     Example: ssh node2 iqcar inject ordered
     """
     from iqcar.apps.cli.run_injection import SIGNAL_EXIT, check_system
-    from iqcar.lab.inject.ordered import carry_out_order
+    from iqcar.lab.inject.run_plan import carry_out_order
 
     check_system()
     if stopped_by := carry_out_order():

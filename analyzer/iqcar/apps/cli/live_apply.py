@@ -161,7 +161,7 @@ def is_due(loop: RuleApplier, window_s: float, last: bool) -> bool:
 
 def take_in(loop: RuleApplier, window: Window, due: bool) -> Applied:
     """Give a window to the loop, and say on standard error what it decided."""
-    from iqcar.live.predicted_rules import predicted_rules
+    from iqcar.live.apply_rules import predicted_rules
 
     applied = loop.look(_now_ms())
     if due and not applied.stopped:

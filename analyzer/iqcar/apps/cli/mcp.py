@@ -87,7 +87,7 @@ def mcp(
     service = Service(places, kept, settings, processes, store=store)
     if store:
         need("history", "duckdb", "fsspec", "loky", "pyarrow")
-        from iqcar.history import open_store
+        from iqcar.history.stored_files import open_store
 
         open_store(store).must_exist()
     if not http:

@@ -110,8 +110,7 @@ def carry_out(
     from iqcar.apps.cli.writing import check_writable, write_result
     from iqcar.base.files.json_text import json_bytes
     from iqcar.base.formatting import printable
-    from iqcar.lab.inject.injection_log import append, check_log
-    from iqcar.lab.inject.parsing import one_line
+    from iqcar.lab.inject.injection_log import append, check_log, one_line
     from iqcar.lab.inject.plan import check_room
     from iqcar.lab.inject.run_plan import run, stopping
 

@@ -96,7 +96,7 @@ def serve(
     settings = Settings(query_by, impact, source_usage, critical_path, top, grouping)
     service = Service(places, kept, settings, processes, analyse_new, store)
     if store:
-        from iqcar.history import open_store
+        from iqcar.history.stored_files import open_store
 
         open_store(store).must_exist()
     listening = listen(host, port)

@@ -63,8 +63,8 @@ def stragglers(
             tables, one = without_faulty(tables, lambda some: (some, stragglers_of(some, chosen)))
             found.append(one)
         if trace:
-            from iqcar.causes.stragglers.find_stragglers import explain
-            from iqcar.lab.traces.trace_features import read_trace
+            from iqcar.causes.stragglers import explain
+            from iqcar.lab.traces.trace_survey import read_trace
 
             found += [explain(read_trace(path, named), chosen) for path in trace]
     if json != "-":

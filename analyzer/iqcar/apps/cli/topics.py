@@ -112,8 +112,7 @@ def _here(
 ) -> tuple[Tables | None, list[Topics]]:
     """Read the logs and find topics in this process."""
     from iqcar.apps.cli.reading import read_for
-    from iqcar.lab.traces.trace_stream import TraceStream
-    from iqcar.lab.traces.trace_topic_search import find_topics_in_trace
+    from iqcar.lab.traces.trace_topic_search import TraceStream, find_topics_in_trace
     from iqcar.logs.leave_out import without_faulty
     from iqcar.pipeline import topics_of
 

@@ -1,4 +1,4 @@
-"""Run the demo: record a mix of queries, diagnose it, change what was proposed, and compare."""
+"""Records a mix of queries, diagnoses it, applies what was proposed, and compares the runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,154 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from iqcar.apps.demo.data import data_folder, make_data
-from iqcar.apps.demo.mix import SCHEDULE, queries_of
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from iqcar.apps.demo.mix import SCHEDULE, data_folder, make_data, queries_of
 from iqcar.apps.demo.run_mix import Run, run_mix, slots_here
-from iqcar.apps.demo.what_if_check import WhatIfCheck, check_what_if, predict_in_pools
 from iqcar.base.files.derived import write_derived
+from iqcar.base.formatting import duration, printable
 from iqcar.comparison.check_rules import Check, check_rules
 from iqcar.comparison.judged_effect import RuleVerdict
-from iqcar.diagnosis import Diagnosis
+from iqcar.diagnosis import Diagnosis, WhatIfs
 from iqcar.pipeline import diagnose, read
+from iqcar.replay.whatif.what_if import WhatIf
 from iqcar.rules import dump_compiled, load_rules_file
+from iqcar.say.what_if_sentences import check_sentence
+from iqcar.show.terminal.layout import plain_table, terminal
+from iqcar.show.terminal.rules_check import print_check
+from iqcar.tables import texts
+
+
+@dataclass(frozen=True)
+class PredictedQuery:
+    """One query: seconds as recorded, as predicted with the 80 % range, and as measured.
+
+    The prediction is None where the model refuses one.
+    """
+
+    name: str
+    recorded_s: float
+    predicted_s: float | None
+    low_s: float | None
+    high_s: float | None
+    measured_s: float
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the measured duration is in the range; None without one."""
+        if self.low_s is None or self.high_s is None:
+            return None
+        return self.low_s <= self.measured_s <= self.high_s
+
+
+@dataclass(frozen=True)
+class WhatIfCheck:
+    """What-if beside what was measured.
+
+    Attributes
+    ----------
+    question : what was changed, in words.
+    self_check : as in :class:`iqcar.replay.whatif.what_if.WhatIf`.
+    """
+
+    question: str
+    self_check: dict[str, Any]
+    queries: tuple[PredictedQuery, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it stands in the demo's JSON."""
+        return {
+            "question": self.question,
+            "self_check": self.self_check,
+            "queries": [{**vars(query), "holds": query.holds} for query in self.queries],
+        }
+
+
+def predict_in_pools(diagnosis: Diagnosis, rules: Path) -> WhatIf:
+    """Predict the mix with each query in the FAIR pool that a file of rules gives it."""
+    compiled = json.loads(rules.read_text("utf-8"))
+    weights = {pool["name"]: pool["weight"] for pool in compiled["pools"]}
+    pools = {one["fingerprint"]: weights[one["pool"]] for one in compiled["assignments"]}
+    return WhatIfs(diagnosis).answer(pool=pools)
+
+
+def check_what_if(predicted: WhatIf, log: Path) -> WhatIfCheck:
+    """Put predictions beside the durations that the log of the other run tells."""
+    queries = read([log]).queries
+    measured = dict(zip(texts(queries, "name"), queries["duration_ms"] / 1e3, strict=True))
+    rows = []
+    for row in predicted.queries.to_dict("records"):
+        said = [row[f"{which}_ms"] / 1e3 for which in ("predicted", "low", "high")]
+        predicted_s, low, high = (float(value) if np.isfinite(value) else None for value in said)
+        took, name = float(measured[row["name"]]), str(row["name"])
+        rows.append(PredictedQuery(name, row["recorded_ms"] / 1e3, predicted_s, low, high, took))
+    return WhatIfCheck(predicted.question.sentence(), predicted.self_check, tuple(rows))
+
+
+def print_story(story: Story, console: Console | None = None) -> None:
+    """Print what the rules changed, the gain of the most-hurt query, and one what-if, measured."""
+    console = console or terminal()
+    console.print()
+    console.print("What the rules changed", style="bold")
+    print_check(story.check, console)
+    most = story.most_hurt
+    if most and not story.disturbed:
+        gain = story.before.duration_s[most] / max(story.after.duration_s[most], 1e-3)
+        how = f"took {gain:.1f} times as long without the rules" if gain > 1 else "gained nothing"
+        console.print(f"{most}, which lost most to other queries, {how}.")
+    _print_what_if(story.what_if, console)
+
+
+def _print_what_if(check: WhatIfCheck, console: Console) -> None:
+    """Print one row per query: recorded, predicted, and measured in the pools of the rules."""
+    console.print()
+    console.print("What if each query had run in the pool of its rule", style="bold")
+    console.print(Text(printable(f"{check_sentence(check.self_check)}.")))
+    table = plain_table("query", ">recorded", ">predicted", "(80 %)", ">measured", "")
+    for query in check.queries:
+        table.add_row(
+            query.name,
+            duration(1e3 * query.recorded_s),
+            *_predicted(query),
+            duration(1e3 * query.measured_s),
+            {True: "in the range", False: "not in the range", None: ""}[query.holds],
+        )
+    console.print(table)
+    console.print(
+        "Predicted from the first run before the second, with devices that tasks share; a range is "
+        "for that run, and another run has luck of its own."
+    )
+
+
+def _predicted(query: PredictedQuery) -> tuple[str, str]:
+    if query.predicted_s is None or query.low_s is None or query.high_s is None:
+        return "refused", ""
+    low, high = duration(1e3 * query.low_s), duration(1e3 * query.high_s)
+    return duration(1e3 * query.predicted_s), f"({low} … {high})"
+
+
+def story_json(story: Story) -> bytes:
+    """Return the runs as JSON: seconds by query, their sum, and the checks of rules and what-if."""
+    before, after = story.before, story.after
+    content = {
+        "spark": before.spark,
+        "slots": before.slots,
+        "most_hurt": story.most_hurt,
+        "queries": [
+            {"name": name, "before_s": before.duration_s[name], "after_s": after.duration_s[name]}
+            for name in before.duration_s
+        ],
+        "total": {"before_s": before.total_s, "after_s": after.total_s},
+        "logs": {"before": str(before.log), "after": str(after.log)},
+        "rules": str(story.rules),
+        "check": story.check.to_dict(),
+        "what_if": story.what_if.to_dict(),
+    }
+    return json.dumps(content, indent=1).encode()
 
 
 @dataclass(frozen=True)
@@ -25,16 +162,11 @@ class Story:
 
     Attributes
     ----------
-    before, after : Run
-        The same queries without and with the rules.
-    diagnosis : Diagnosis
-        Diagnosis of the run before.
-    rules : Path
-        File of the rules applied in the run after.
-    check : Check
-        Measured and predicted effect of the rules.
-    what_if : WhatIfCheck
-        Measured and predicted durations in the pools of the rules.
+    before, after : the same queries without and with the rules.
+    diagnosis : diagnosis of the run before.
+    rules : file of the rules applied in the run after.
+    check : measured and predicted effect of the rules.
+    what_if : measured and predicted durations in the pools of the rules.
     """
 
     before: Run
@@ -58,29 +190,18 @@ class Story:
 
 
 def tell(
-    out: Path,
-    scale: float,
-    *,
-    say: Callable[[str], None],
-    show: Callable[[Diagnosis], None],
+    out: Path, scale: float, *, say: Callable[[str], None], show: Callable[[Diagnosis], None]
 ) -> Story:
     """Record the demo's mix, diagnose it, and run it with the proposed rules.
 
+    Raises IqcarError if the data cannot be made, Spark does not start, or a query fails.
+
     Parameters
     ----------
-    out : Path
-        Folder for data, event logs and rules.
-    scale : float
-        TPC-DS scale factor.
-    say : callable
-        Called with each line of progress.
-    show : callable
-        Called with the diagnosis before the second run.
-
-    Raises
-    ------
-    IqcarError
-        If the data cannot be made, Spark does not start, or a query fails.
+    out : folder for data, event logs and rules.
+    scale : TPC-DS scale factor.
+    say : called with each line of progress.
+    show : called with the diagnosis before the second run.
     """
     folder = data_folder(out, scale)
     doing = "reusing" if folder.is_dir() else "making"

@@ -1,4 +1,4 @@
-"""Run a mix of queries on an embedded Spark, in a process of its own."""
+"""Runs a mix of queries on an embedded Spark, in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,20 +29,28 @@ ENVIRONMENT_OF_ANOTHER_SPARK = (
 )
 
 
+SETTINGS = {
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "true",
+    "spark.eventLog.compression.codec": "zstd",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Settings of every run; its own folders, the plugin's and those of the caller come on top."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of a mix.
 
     Attributes
     ----------
-    log : Path
-        Its event log.
-    spark : str
-        Version of Spark.
-    slots : int
-        Task slots.
-    duration_s : dict
-        Seconds of each query by name, from its start to its end.
+    log : its event log.
+    spark : version of Spark.
+    slots : task slots.
+    duration_s : seconds of each query by name, from its start to its end.
     """
 
     log: Path
@@ -75,68 +83,36 @@ def run_mix(
 ) -> Run:
     """Run queries at their start times and record an event log.
 
+    Raises IqcarError if Spark does not start, or a query fails.
+
     Parameters
     ----------
-    queries : sequence of Query
-    data : Path
-        TPC-DS data (:func:`iqcar.apps.demo.data.make_data`).
-    out : Path
-        Folder for the event log (``eventlogs/``) and Spark's messages; created if missing.
-    name : str
-        Prefix of the names of this run's files.
-    conf : mapping
-        Spark settings beyond those of the demo.
-    master : str
-        Spark master; by default embedded, with :func:`slots_here` slots.
-    plugin : bool
-        Whether the plugin measures waits.
-    say : callable
-        Called with each line of progress.
-
-    Raises
-    ------
-    IqcarError
-        If Spark does not start, or a query fails.
+    data : TPC-DS data (:func:`iqcar.apps.demo.mix.make_data`).
+    out : folder for the event log (``eventlogs/``) and Spark's messages; created if missing.
+    name : prefix of the names of this run's files.
+    conf : Spark settings beyond those of the demo.
+    master : Spark master; by default embedded, with :func:`slots_here` slots.
+    plugin : whether the plugin measures waits.
+    say : called with each line of progress.
     """
     logs = out / "eventlogs"
     logs.mkdir(parents=True, exist_ok=True)
     plan, result, spark_log = (out / f"{name}.{part}" for part in ("plan.json", "json", "log"))
     result.unlink(missing_ok=True)
-    write_derived(
-        plan,
-        json.dumps(
-            {
-                "data": str(data),
-                "output": str(out / "output"),
-                "result": str(result),
-                "queries": [asdict(query) for query in queries],
-            },
-            indent=1,
-        ),
-    )
-    attached = SparkConf(jar=str(listener_jar())).settings() if plugin else {}
-    settings = {
+    order = {
+        "data": str(data),
+        "output": str(out / "output"),
+        "result": str(result),
+        "queries": [asdict(query) for query in queries],
+    }
+    write_derived(plan, json.dumps(order, indent=1))
+    recording = {
         "spark.app.name": f"iqcar demo {name}",
-        "spark.driver.memory": DRIVER_MEMORY,
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.compress": "true",
-        "spark.eventLog.compression.codec": "zstd",
-        "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.dir": logs.resolve().as_uri(),
         "spark.sql.warehouse.dir": (out / "warehouse").resolve().as_uri(),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **attached,
-        **(conf or {}),
     }
-    words = ["--master", master or f"local[{slots_here()}]"]
-    for key, value in settings.items():
-        words += ["--conf", f"{key}={value}"]
-    environment = {k: v for k, v in os.environ.items() if k not in ENVIRONMENT_OF_ANOTHER_SPARK}
-    # All processes are local, so a host name that does not resolve must not matter.
-    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    environment["PYSPARK_PYTHON"] = sys.executable
-    environment["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*words, "pyspark-shell"]))
+    attached = SparkConf(jar=str(listener_jar())).settings() if plugin else {}
+    environment = _environment(master, {**SETTINGS, **recording, **attached, **(conf or {})})
     with open_derived(spark_log) as messages:
         process = subprocess.Popen(
             [sys.executable, "-m", "iqcar.apps.demo.workload", str(plan)],
@@ -158,6 +134,24 @@ def run_mix(
             str(spark_log),
             "its last lines say why",
         )
+    return _outcome(result, spark_log, logs)
+
+
+def _environment(master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which pyspark starts Spark with these settings."""
+    words = ["--master", master or f"local[{slots_here()}]"]
+    for key, value in settings.items():
+        words += ["--conf", f"{key}={value}"]
+    environment = {k: v for k, v in os.environ.items() if k not in ENVIRONMENT_OF_ANOTHER_SPARK}
+    # All processes are local, so a host name that does not resolve must not matter.
+    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    environment["PYSPARK_PYTHON"] = sys.executable
+    environment["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*words, "pyspark-shell"]))
+    return environment
+
+
+def _outcome(result: Path, spark_log: Path, logs: Path) -> Run:
+    """Read what the workload wrote; raises IqcarError if a query failed."""
     outcome = json.loads(result.read_text("utf-8"))
     failed = [f"{q['name']}: {q['failure']}" for q in outcome["queries"] if "failure" in q]
     if failed:

@@ -1,4 +1,4 @@
-"""A Spark application that runs a mix of queries: ``python -m iqcar.apps.demo.workload PLAN.json``.
+"""Runs a mix of queries as a Spark application: ``python -m iqcar.apps.demo.workload PLAN.json``.
 
 It runs in a process of its own, so that every run has a fresh JVM. The plan
 (:mod:`iqcar.apps.demo.run_mix`) lists the queries and the path of the result.

@@ -17,7 +17,7 @@ from iqcar.apps.serve.handling import answering, read_query, service_of
 from iqcar.apps.serve.responses import Problem
 from iqcar.apps.serve.service import GoneError, Service
 from iqcar.errors import IqcarError, UsageError
-from iqcar.history.store_views import Asked
+from iqcar.history.store_views import StoreView
 
 MOST_ROWS = 200
 """Rows of an answer, as in the command's --top; programs that want all read the files."""
@@ -41,15 +41,15 @@ class StoreQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ] = ""
 
 
-def part_of(service: Service, wanted: StoreQuery) -> Asked:
+def part_of(service: Service, wanted: StoreQuery) -> StoreView:
     """Return the part of the served store that is asked about; raises GoneError without one."""
     if not service.store:
         raise GoneError(
             "there is no store; start with --store STORE (`iqcar history add` makes one)"
         )
-    from iqcar.history.store_views import asked
+    from iqcar.history.store_views import view_of
 
-    return asked(service.store, wanted.since, wanted.until, wanted.cluster)
+    return view_of(service.store, wanted.since, wanted.until, wanted.cluster)
 
 
 async def in_turn(service: Service, work: Callable[[], Any]) -> Any:

@@ -23,7 +23,7 @@ async def store_page(request: Request) -> Response:
 
     def work() -> dict[str, Any]:
         from iqcar import history
-        from iqcar.history.recurring_query import told_duration
+        from iqcar.history.ask_store import told_duration
         from iqcar.show.json.history import top_to_dict
         from iqcar.show.pictures.history_pictures import losses_to_others, runs_over_time
 

@@ -1,4 +1,4 @@
-"""Cells of an experiment: a query under one resource's hogs at one level, and which comes next."""
+"""Chooses the next cell of an experiment: a query under one resource's hogs at one level."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iqcar.lab.experiment.experiment_plan import ExperimentPlan
 from iqcar.lab.experiment.law import fit_law
 from iqcar.lab.inject.anomalies import Settings
-from iqcar.lab.inject.cpu import CpuSettings
-from iqcar.lab.inject.io import BLOCK_BYTES, IoSettings
-from iqcar.lab.inject.memory import STEP_BYTES, MemorySettings
-from iqcar.lab.inject.network import NetworkSettings
-
-if TYPE_CHECKING:
-    from iqcar.lab.experiment.experiment_plan import ExperimentPlan
+from iqcar.lab.inject.load_generators import (
+    BLOCK_BYTES,
+    STEP_BYTES,
+    CpuSettings,
+    IoSettings,
+    MemorySettings,
+    NetworkSettings,
+)
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,8 @@ def next_cell(
 
     Parameters
     ----------
-    plan : ExperimentPlan
-    pairs : sequence of Pair
-        What was run.
-    at_once : mapping
-        Tasks that each query runs at once.
+    pairs : what was run.
+    at_once : tasks that each query runs at once.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Plans of experiments: queries, resources, levels, repeats, budget, and hosts for hogs."""
+"""Reads plans of experiments: queries, resources, levels, repeats, budget, and hosts for hogs."""
 
 from __future__ import annotations
 
@@ -62,10 +62,9 @@ class Place(NamedTuple):
 
     Attributes
     ----------
-    host : str
-        As the plan names it; of several names of this machine the first.
-    command : tuple of str
-        Words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this machine.
+    host : as the plan names it; of several names of this machine the first.
+    command : words before ``iqcar inject`` that run it there, such as ``ssh HOST``; empty: this
+        machine.
     """
 
     host: str
@@ -78,19 +77,12 @@ class ExperimentPlan:
 
     Attributes
     ----------
-    queries : tuple of PlannedQuery
-        Each with SQL or a command; files are read.
-    strengths : dict
-        Settings of the hogs at level 1 by resource.
-    levels : tuple of float
-        Shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
-    as_given : dict
-        The file's content without secrets.
-    budget_s, longest_run_s : float
-    hosts : tuple of str
-        Names of all hosts under hogs.
-    places : tuple of Place
-        The machines that these names stand for.
+    queries : each with SQL or a command; files are read.
+    strengths : settings of the hogs at level 1 by resource.
+    levels : shares of these settings, above 0 and at most 1, rising. Level 0 is in every pair.
+    as_given : the file's content without secrets.
+    hosts : names of all hosts under hogs.
+    places : the machines that these names stand for.
     """
 
     queries: tuple[PlannedQuery, ...]
@@ -123,10 +115,7 @@ class ExperimentPlan:
 def read_experiment(path: str) -> ExperimentPlan:
     """Read and check a plan.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, or something in it is impossible or not allowed.
+    Raises UsageError if the file cannot be read, or something in it is impossible or not allowed.
     """
     given: dict[str, Any]
     try:

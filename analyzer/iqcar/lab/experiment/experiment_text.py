@@ -1,9 +1,9 @@
-"""What an experiment would do, and what it found, as text on a terminal."""
+"""Prints what an experiment would do, and what it found."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -11,12 +11,10 @@ from rich.text import Text
 
 from iqcar.base.formatting import duration, printable, short, size
 from iqcar.lab.experiment.cells import at_level, cells_of
-from iqcar.lab.experiment.other_host import there
+from iqcar.lab.experiment.experiment_plan import ExperimentPlan
+from iqcar.lab.experiment.hogs import there
 from iqcar.replay.whatif.curves import FILLED
 from iqcar.show.terminal.layout import plain_table, print_section, terminal
-
-if TYPE_CHECKING:
-    from iqcar.lab.experiment.experiment_plan import ExperimentPlan
 
 MOST_ROWS = 40
 

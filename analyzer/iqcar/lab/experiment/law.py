@@ -1,4 +1,4 @@
-"""Fit the law of slowdown under hogs: ``slowdown = max(1, (1 + k) · r/C)``.
+"""Fits the law of slowdown under hogs: ``slowdown = max(1, (1 + k) · r/C)``.
 
 A query whose tasks take r of a device of capacity C shares it with k times as many hogs, fairly:
 it gets C / (1 + k), so that nothing happens up to a knee and time grows linearly beyond it. Of own
@@ -8,14 +8,11 @@ rate and capacity only the ratio shows in slowdowns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iqcar.comparison.student_t import t_quantile
-
-if TYPE_CHECKING:
-    from iqcar.tables.arrays import Floats
+from iqcar.tables.arrays import Floats
 
 COVERAGE = 0.8
 """Of intervals, as in ``iqcar whatif``."""
@@ -31,12 +28,9 @@ class Fit:
 
     Attributes
     ----------
-    share : float
-        r/C, in [0, 1]. More than 1 cannot be told from 1: alone it is as slow as the device.
-    low, high : float
-        80 % interval; low is 0 where no slowdown is within it.
-    residual : float
-        Root mean square of log(measured / fitted).
+    share : r/C, in [0, 1]. More than 1 cannot be told from 1: alone it is as slow as the device.
+    low, high : 80 % interval; low is 0 where no slowdown is within it.
+    residual : root mean square of log(measured / fitted).
     candidates, weights : ndarray of shape (n,)
         Values of r/C that were tried, and their likelihood, which sums to 1.
     """

@@ -1,4 +1,4 @@
-"""Run one query at a time, by a Spark of our own or a command, until it ends or must stop."""
+"""Runs one query at a time, by a Spark of our own or a command, until it ends or must stop."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from iqcar.base.files.derived import open_derived
 from iqcar.errors import IqcarError
-from iqcar.lab.experiment.child_process import end
-from iqcar.lab.experiment.hogs import StoppedError
+from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
+from iqcar.lab.experiment.hogs import StoppedError, end
 from iqcar.lab.inject.run_plan import Stop
 from iqcar.logs.attach.plugin_jar import listener_jar
 from iqcar.logs.attach.spark_conf import LISTENER, PLUGIN, SparkConf
-
-if TYPE_CHECKING:
-    from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
 
 START_S = 180.0
 """Spark has this long to start: a cluster may have to find executors."""
@@ -41,12 +38,9 @@ class Took:
 
     Attributes
     ----------
-    start_ms : float
-        Epoch ms.
-    duration_ms : float
-        NaN if it failed.
-    failed : str
-        Why; empty if it did not.
+    start_ms : epoch ms.
+    duration_ms : NaN if it failed.
+    failed : why; empty if it did not.
     """
 
     start_ms: float
@@ -57,20 +51,12 @@ class Took:
 class SparkSession:
     """A Spark application in a process group of its own, asked query by query.
 
+    Raises IqcarError if Spark does not start; StoppedError if it shall stop meanwhile.
+
     Parameters
     ----------
-    plan : ExperimentPlan
-    folder : Path
-        For its event log (``eventlogs/``) and messages (``spark.log``).
-    stop : Stop
-        Looked at all the time.
-
-    Raises
-    ------
-    IqcarError
-        If Spark does not start.
-    StoppedError
-        If it shall stop meanwhile.
+    folder : for its event log (``eventlogs/``) and messages (``spark.log``).
+    stop : looked at all the time.
     """
 
     def __init__(self, plan: ExperimentPlan, folder: Path, stop: Stop) -> None:
@@ -193,9 +179,7 @@ def attached(conf: Mapping[str, str]) -> dict[str, str]:
 def run_command(query: PlannedQuery, stop: Stop, longest_s: float) -> Took:
     """Run a command that runs one query; its whole time counts.
 
-    Raises
-    ------
-    StoppedError
+    Raises StoppedError.
     """
     began, since = time.time() * 1000, time.monotonic()
     try:

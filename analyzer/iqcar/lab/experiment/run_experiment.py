@@ -1,11 +1,9 @@
-"""Carry out an experiment: pairs of runs with and without hogs, the least certain cell next."""
+"""Carries out an experiment: pairs of runs with and without hogs, the least certain cell next."""
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +12,7 @@ import msgspec
 from iqcar.errors import IqcarError
 from iqcar.lab.experiment.cells import Cell, Pair, at_level, cells_of, load, next_cell
 from iqcar.lab.experiment.experiment_plan import ExperimentPlan, PlannedQuery
-from iqcar.lab.experiment.hogs import StoppedError, hogs
-from iqcar.lab.experiment.other_host import check_reached
+from iqcar.lab.experiment.hogs import StoppedError, check_reached, hogs
 from iqcar.lab.experiment.query_runs import SparkSession, Took, run_command
 from iqcar.lab.inject.plan import Injection, check_room
 from iqcar.lab.inject.run_plan import Stop
@@ -30,16 +27,11 @@ class Run(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    number : int
-        From 1; in the event log it stands in the query's description.
-    pair : int
-        From 1, alike for a run with hogs and the one beside it without; 0: warm-up.
-    k : float
-        Hogs for each task; 0: none.
-    duration_ms : float or None
-        None if it failed.
-    cores : float or None
-        Processor time of the hogs by time, where told.
+    number : from 1; in the event log it stands in the query's description.
+    pair : from 1, alike for a run with hogs and the one beside it without; 0: warm-up.
+    k : hogs for each task; 0: none.
+    duration_ms : None if it failed.
+    cores : processor time of the hogs by time, where told.
     """
 
     number: int
@@ -66,25 +58,6 @@ class Done:
     """Event logs, one for each start of Spark."""
 
 
-@contextmanager
-def first_signal_asks() -> Iterator[Stop]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP into a wish to stop; the second interrupts."""
-    stop = Stop()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def ask(number: int, _: object) -> None:
-        stop.signal = number
-        for other in numbers:
-            signal.signal(other, signal.default_int_handler)
-
-    before = {number: signal.signal(number, ask) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def check_host_bears(plan: ExperimentPlan) -> None:
     """Refuse hogs that take more memory or disk than this host can bear now; raises IqcarError."""
     ms = round(plan.longest_run_s * 1000)
@@ -94,29 +67,18 @@ def check_host_bears(plan: ExperimentPlan) -> None:
 
 
 def run_experiment(
-    plan: ExperimentPlan,
-    folder: Path,
-    stop: Stop,
-    say: Callable[[str], object] = lambda line: None,
+    plan: ExperimentPlan, folder: Path, stop: Stop, say: Callable[[str], object] = lambda line: None
 ) -> Done:
     """Run cells until all are repeated, the budget is used up, or it shall stop.
 
     The budget counts from when Spark has started. No pair is started after it, and the one that
-    runs then is finished.
+    runs then is finished. Raises IqcarError if Spark does not start, and nothing was measured
+    before.
 
     Parameters
     ----------
-    plan : ExperimentPlan
-    folder : Path
-        For Spark's event log and messages.
-    stop : Stop
-    say : callable
-        Called with a line about each run.
-
-    Raises
-    ------
-    IqcarError
-        If Spark does not start, and nothing was measured before.
+    folder : for Spark's event log and messages.
+    say : called with a line about each run.
     """
     experiment = _Experiment(plan, folder, stop, say)
     try:

@@ -1,4 +1,4 @@
-"""Run queries on demand: ``python -m iqcar.lab.experiment.spark_queries``, a Spark application.
+"""Runs queries on demand: ``python -m iqcar.lab.experiment.spark_queries``, a Spark application.
 
 It reads one JSON object per line from standard input, ``{"setup": [SQL]}`` or ``{"run": number,
 "name": text, "sql": text}``, and answers each with one line on standard output. The end of standard

@@ -1,4 +1,4 @@
-"""Inject anomalies into a host: bounded and logged load with known times, to test a diagnosis.
+"""Injects anomalies into a host: bounded and logged load with known times, to test a diagnosis.
 
 BigRoots (section IV-A) verifies its causes by launching "resource hogging programs" on chosen hosts
 and scoring what it says against what was injected. Here an *injection* is one anomaly (cpu, io,

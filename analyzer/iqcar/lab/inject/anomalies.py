@@ -1,16 +1,93 @@
-"""Names, limits and settings that all anomalies share."""
+"""Declares what all anomalies share: names, limits, settings, and the pace and end of a hog."""
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from iqcar.enums import Kind
 from iqcar.errors import UsageError
-from iqcar.lab.inject.pacing import Turn
+
+MOST_ORDER_BYTES = 1 << 20
+STEP_S = 0.05
+"""The longest that a hog sleeps without looking whether it shall stop."""
+BURST_S = 0.2
+"""How much of a pause a hog with a rate may catch up on."""
+
+
+class Deadline:
+    """The time of one hog, which ends by the clock or when it is told to stop.
+
+    Parameters
+    ----------
+    for_s : seconds from now.
+    """
+
+    def __init__(self, for_s: float) -> None:
+        self.stopped = False
+        self._end = time.monotonic() + for_s
+
+    def over(self) -> bool:
+        """Tell whether the hog shall end now."""
+        return self.stopped or time.monotonic() >= self._end
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, but not past the end of the deadline."""
+        wake = min(time.monotonic() + seconds, self._end)
+        while not self.stopped and (left := wake - time.monotonic()) > 0:
+            time.sleep(min(left, STEP_S))
+
+
+def read_order_line(descriptor: int) -> bytes:
+    """Read a line byte by byte: what follows belongs to the thread that waits for the end."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < MOST_ORDER_BYTES:
+        more = os.read(descriptor, 1)
+        if not more:
+            break
+        line += more
+    return line
+
+
+def at_end_of(descriptor: int, act: Callable[[], object]) -> None:
+    """Act, in a thread, once an input ends: whoever held its other end let go or was killed."""
+
+    def wait() -> None:
+        with suppress(OSError):
+            while os.read(descriptor, 1):
+                pass
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+class Pace:
+    """Keeps a hog at its rate: it sleeps after what it moved too fast.
+
+    Parameters
+    ----------
+    rate_bytes_per_s : None: as fast as it goes.
+    """
+
+    def __init__(self, rate_bytes_per_s: float | None) -> None:
+        self._rate = rate_bytes_per_s
+        self._due = time.monotonic()
+
+    def moved(self, count: int, deadline: Deadline) -> None:
+        """Count bytes, and sleep until they were allowed."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        self._due = max(self._due, now - BURST_S) + count / self._rate
+        deadline.sleep(self._due - now)
+
 
 LONGEST_S = 3600.0
 """An injection lasts an hour at most: the longest in BigRoots is 10 s (table IV)."""
@@ -36,17 +113,14 @@ class Pattern(Kind):
 
 
 @dataclass(frozen=True)
-class Order:
+class HogSpec:
     """What one hog of an injection needs beside the settings.
 
     Parameters
     ----------
-    index : int
-        Its number among the injection's hogs, from 0.
-    role : str
-        What it does where hogs of one injection differ.
-    connection : socket.socket or None
-        An open socket that it inherits; the starter closes its own copy.
+    index : its number among the injection's hogs, from 0.
+    role : what it does where hogs of one injection differ.
+    connection : an open socket that it inherits; the starter closes its own copy.
     """
 
     index: int
@@ -58,17 +132,12 @@ class Order:
 class Settings(ABC):
     """How strong an anomaly is.
 
+    Raises UsageError if a value is out of range.
+
     Parameters
     ----------
-    processes : int
-        How many hogs; 0 takes the anomaly's default.
-    cores : tuple of int
-        Cores that the hogs may run on; empty: any.
-
-    Raises
-    ------
-    UsageError
-        If a value is out of range.
+    processes : how many hogs; 0 takes the anomaly's default.
+    cores : cores that the hogs may run on; empty: any.
     """
 
     anomaly: ClassVar[Anomaly]
@@ -90,15 +159,15 @@ class Settings(ABC):
         """How many hogs where nobody said."""
 
     @abstractmethod
-    def hog(self, order: Order, turn: Turn) -> dict[str, float]:
+    def hog(self, spec: HogSpec, deadline: Deadline) -> dict[str, float]:
         """Be one hog until the turn is over; returns what was achieved, counts by name."""
 
     def check_room(self) -> None:  # noqa: B027 (most anomalies need no room)
         """Refuse what this host cannot bear now; raises IqcarError."""
 
-    def orders(self) -> list[Order]:
-        """One order for each hog; raises IqcarError."""
-        return [Order(index) for index in range(self.processes)]
+    def hog_specs(self) -> list[HogSpec]:
+        """One for each hog; raises IqcarError."""
+        return [HogSpec(index) for index in range(self.processes)]
 
 
 def usable_cores() -> list[int]:

@@ -1,4 +1,4 @@
-"""Run one hog: a process that loads a host, started by :mod:`iqcar.lab.inject.running_injection`.
+"""Runs one hog, a process that loads a host: started by :mod:`iqcar.lab.inject.run_plan`.
 
 It reads its order, one line of JSON, from standard input, works from the start to the end that the
 order names, and writes two lines: when it started, and what it achieved. Standard input stays open
@@ -13,14 +13,12 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from iqcar.errors import IqcarError
-from iqcar.lab.inject.anomalies import Anomaly, Order
-from iqcar.lab.inject.pacing import Turn
+from iqcar.lab.inject.anomalies import Anomaly, Deadline, HogSpec, at_end_of, read_order_line
 from iqcar.lab.inject.plan import settings_of
 
 GRACE_S = 2.0
@@ -29,52 +27,42 @@ GRACE_S = 2.0
 
 def main() -> None:
     """Obey the order on standard input."""
-    order = json.loads(_line())
-    turn = Turn(order["end_ms"] / 1000 - time.time())
+    line = read_order_line(0)
+    if not line.endswith(b"\n"):
+        sys.exit(0)
+    order = json.loads(line)
+    deadline = Deadline(order["end_ms"] / 1000 - time.time())
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: setattr(turn, "stopped", True))
-    threading.Thread(target=_watch_starter, args=(turn,), daemon=True).start()
+        signal.signal(number, lambda *_: setattr(deadline, "stopped", True))
+
+    def stop() -> None:
+        deadline.stopped = True
+        time.sleep(GRACE_S)
+        os._exit(1)
+
+    at_end_of(0, stop)
     try:
-        _work(order, turn)
+        _work(order, deadline)
     except IqcarError as error:
         _say({"error": str(error)})
     except (OSError, MemoryError) as error:
         _say({"error": getattr(error, "strerror", None) or "out of memory"})
 
 
-def _work(order: dict[str, Any], turn: Turn) -> None:
+def _work(order: dict[str, Any], deadline: Deadline) -> None:
     settings = settings_of(Anomaly(order["anomaly"]), order["settings"])
     _offer_to_the_oom_killer()
     fd = order["fd"]
     connection = socket.socket(fileno=fd) if fd is not None else None
-    turn.sleep(order["start_ms"] / 1000 - time.time())
-    if turn.over():
+    deadline.sleep(order["start_ms"] / 1000 - time.time())
+    if deadline.over():
         return
     _say({"started_ms": round(time.time() * 1000)})
     used = time.process_time()
-    role = Order(order["index"], order["role"], connection)
-    achieved = settings.hog(role, turn)
+    spec = HogSpec(order["index"], order["role"], connection)
+    achieved = settings.hog(spec, deadline)
     achieved["cpu_ms"] = round((time.process_time() - used) * 1000)
     _say({"ended_ms": round(time.time() * 1000), "achieved": achieved})
-
-
-def _line() -> bytes:
-    """Read the order byte by byte: what follows belongs to the thread that watches."""
-    line = b""
-    while not line.endswith(b"\n"):
-        more = os.read(0, 1)
-        if not more:
-            sys.exit(0)
-        line += more
-    return line
-
-
-def _watch_starter(turn: Turn) -> None:
-    while os.read(0, 1):
-        pass
-    turn.stopped = True
-    time.sleep(GRACE_S)
-    os._exit(1)
 
 
 def _offer_to_the_oom_killer() -> None:

@@ -1,4 +1,4 @@
-"""Limits of a host: free memory and disk, and the part of them that may be used."""
+"""Computes the free memory and disk of a host, and checks the part of them that may be used."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ MEMINFO = Path("/proc/meminfo")
 MOUNTS = Path("/proc/self/mountinfo")
 CGROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 """Limit and use of a container's memory, as cgroup v2 and v1 tell them."""
 
@@ -43,10 +40,7 @@ def memory_is_tight() -> bool:
 def available_memory_bytes() -> int:
     """Return what can be allocated without swapping, within a container's limit.
 
-    Raises
-    ------
-    IqcarError
-        If the system does not tell and psutil is missing.
+    Raises IqcarError if the system does not tell and psutil is missing.
     """
     rooms = [_available_on_host()]
     for limit, used in CGROUPS:

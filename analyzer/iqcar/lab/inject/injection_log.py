@@ -1,4 +1,4 @@
-"""Write and read the log of injections, one JSON object per line: the truth for scores.
+"""Writes and reads the log of injections, one JSON object per line: the truth for scores.
 
 A line with event `start` is written when the first hog works, one with event `end` when the last
 one has ended; that one is complete in itself. A start without an end means that the run was killed:
@@ -8,6 +8,7 @@ its hogs ended then too, but nobody wrote down when.
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 
 from iqcar.base.files.derived import open_to_append
 from iqcar.errors import IqcarError
+from iqcar.lab.inject.host_limits import megabytes
 
 VERSION = 1
 START, END = "start", "end"
@@ -35,27 +37,19 @@ class Record(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    event : str
-        ``start`` or ``end``.
-    run, injection : str, int
-        Which run of the command, and which injection of its plan, from 0.
-    anomaly, host, machine : str
-        What was injected, on which host (a label), and the name of the machine that did it.
-    planned_start_ms, planned_end_ms : int
-        Epoch ms.
-    start_ms, end_ms : int or None
-        Epoch ms of the first hog's start and the last one's end; None where it never came to that.
-    settings : dict
-        How strong, as asked for.
-    hogs : list of HogTime
-        The processes.
-    achieved : dict
-        Sums over the hogs: ``cpu_ms``, ``cores`` (CPU time per wall time) and the anomaly's own
-        counts; ``…_per_s`` are rates over the time from start to end.
-    stopped : str
-        The signal that ended it early; empty: none.
-    error : str
-        Why it failed; empty: it did not.
+    event : ``start`` or ``end``.
+    run, injection : which run of the command, and which injection of its plan, from 0.
+    anomaly, host, machine : what was injected, on which host (a label), and the name of the machine
+        that did it.
+    planned_start_ms, planned_end_ms : epoch ms.
+    start_ms, end_ms : epoch ms of the first hog's start and the last one's end; None where it never
+        came to that.
+    settings : how strong, as asked for.
+    hogs : the processes.
+    achieved : sums over the hogs: ``cpu_ms``, ``cores`` (CPU time per wall time) and the anomaly's
+        own counts; ``…_per_s`` are rates over the time from start to end.
+    stopped : the signal that ended it early; empty: none.
+    error : why it failed; empty: it did not.
     """
 
     version: int
@@ -105,10 +99,7 @@ def append(path: str, record: Record) -> None:
 def read_log(path: str) -> list[Record]:
     """Read what was injected: the `end` of each injection, or its `start` where there is no end.
 
-    Raises
-    ------
-    IqcarError
-        If the file cannot be read, or a line in it is none of this log.
+    Raises IqcarError if the file cannot be read, or a line in it is none of this log.
     """
     file = Path(path)
     decoder = msgspec.json.Decoder(Record)
@@ -136,3 +127,43 @@ def _decoded(decoder: msgspec.json.Decoder[Record], line: bytes, where: str) -> 
     if record.event not in (START, END) or (start is not None and end is not None and end < start):
         raise IqcarError("is an impossible record of an injection", where)
     return record
+
+
+_MOVED = {
+    "written_bytes": "wrote",
+    "read_bytes": "read",
+    "sent_bytes": "sent",
+    "received_bytes": "received",
+}
+
+
+def one_line(record: Record) -> str:
+    """Say what an injection was."""
+    name = f"{record.anomaly} on {record.host}"
+    if record.start_ms is None or record.end_ms is None:
+        return f"{name}: {record.error or 'stopped before it began'}"
+    seconds = (record.end_ms - record.start_ms) / 1000
+    parts = [f"{seconds:.1f} s from {_clock(record.start_ms)}", _hogs(len(record.hogs))]
+    done = record.achieved
+    if "cores" in done:
+        parts.append(f"{done['cores']:.2f} cores")
+    for key, word in _MOVED.items():
+        if done.get(key):
+            rate = megabytes(int(done.get(f"{key}_per_s", 0)))
+            parts.append(f"{word} {megabytes(int(done[key]))} ({rate}/s)")
+    if "held_bytes" in done:
+        parts.append(f"held {megabytes(int(done['held_bytes']))}")
+    if record.stopped:
+        parts.append(f"stopped by {record.stopped}")
+    if record.error:
+        parts.append(record.error)
+    return f"{name}: {', '.join(parts)}"
+
+
+def _hogs(count: int) -> str:
+    return f"{count} hog{'' if count == 1 else 's'}"
+
+
+def _clock(epoch_ms: int) -> str:
+    moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).astimezone()
+    return moment.isoformat(timespec="milliseconds")

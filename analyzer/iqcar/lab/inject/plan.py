@@ -1,4 +1,4 @@
-"""Plans of injections: anomaly, host, start, duration and strength."""
+"""Reads and checks plans of injections: anomaly, host, start, duration and strength."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import msgspec
 
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, Settings
-from iqcar.lab.inject.cpu import CpuSettings
 from iqcar.lab.inject.host_limits import check_disk, check_memory
-from iqcar.lab.inject.io import IoSettings
-from iqcar.lab.inject.memory import MemorySettings
-from iqcar.lab.inject.network import NetworkSettings
+from iqcar.lab.inject.load_generators import (
+    CpuSettings,
+    IoSettings,
+    MemorySettings,
+    NetworkSettings,
+)
 
 SETTINGS: dict[Anomaly, type[Settings]] = {
     Anomaly.CPU: CpuSettings,
@@ -37,19 +39,13 @@ LONGEST_HOST_NAME = 255
 class Injection:
     """One anomaly on one host over one interval.
 
+    Raises UsageError if a value is out of range.
+
     Parameters
     ----------
-    host : str
-        The host's name as Spark knows it: a label for the log; the hogs run here.
-    after_ms, for_ms : int
-        From the plan's start to the injection's, and how long it lasts.
-    settings : Settings
-        Which anomaly, and how strong.
-
-    Raises
-    ------
-    UsageError
-        If a value is out of range.
+    host : the host's name as Spark knows it: a label for the log; the hogs run here.
+    after_ms, for_ms : from the plan's start to the injection's, and how long it lasts.
+    settings : which anomaly, and how strong.
     """
 
     host: str
@@ -112,10 +108,7 @@ def settings_of(anomaly: Anomaly, values: dict[str, Any]) -> Settings:
 def check_room(plan: Iterable[Injection]) -> None:
     """Refuse a plan whose injections together take too much memory or disk at some time.
 
-    Raises
-    ------
-    IqcarError
-        If the most that is asked for at once is more than this host can bear now.
+    Raises IqcarError if the most that is asked for at once is more than this host can bear now.
     """
     memory = [(i, i.settings) for i in plan if isinstance(i.settings, MemorySettings)]
     disks = defaultdict(list)
@@ -154,10 +147,7 @@ class _PlanFile(msgspec.Struct):
 def read_plan(path: str) -> list[Injection]:
     """Read a plan that `--dry-run --json` wrote or somebody wrote by hand.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read or an injection in it is impossible.
+    Raises UsageError if the file cannot be read or an injection in it is impossible.
     """
     file = Path(path)
     try:

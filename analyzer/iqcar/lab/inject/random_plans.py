@@ -1,4 +1,4 @@
-"""Make random plans over several hosts: the same seed gives the same plan.
+"""Makes random plans over several hosts: the same seed gives the same plan.
 
 Each host takes turns between quiet and trouble, as the slaves of BigRoots' table IV do. Quiet times
 are exponential, so that trouble comes at any time; its length varies evenly around the mean.
@@ -13,7 +13,7 @@ from typing import Any
 
 from iqcar.errors import UsageError
 from iqcar.lab.inject.anomalies import LONGEST_S, Anomaly, Pattern, check_cores
-from iqcar.lab.inject.network import check_loopback
+from iqcar.lab.inject.load_generators import check_loopback
 from iqcar.lab.inject.plan import (
     LONGEST_PLAN_S,
     MOST_INJECTIONS,
@@ -37,12 +37,9 @@ class Place:
 
     Parameters
     ----------
-    host : str
-        The host's name as Spark knows it.
-    cores : tuple of int
-        The cores that its Spark worker is pinned to; empty: any.
-    folder : str
-        Where its disk is loaded; empty: the system's folder for temporary files.
+    host : the host's name as Spark knows it.
+    cores : the cores that its Spark worker is pinned to; empty: any.
+    folder : where its disk is loaded; empty: the system's folder for temporary files.
     """
 
     host: str
@@ -53,10 +50,7 @@ class Place:
 def parse_hosts(text: str) -> list[Place]:
     """Read hosts such as ``127.0.0.2=0,1:/data/a;127.0.0.3=2`` (cores and folder may be left out).
 
-    Raises
-    ------
-    UsageError
-        If a part cannot be understood or a host stands there twice.
+    Raises UsageError if a part cannot be understood or a host stands there twice.
     """
     places = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
@@ -94,30 +88,21 @@ def random_plan(
 ) -> list[Injection]:
     """Draw a plan.
 
+    Raises UsageError if a value is out of range.
+
     Parameters
     ----------
-    seed : int
-        The same seed and arguments give the same plan, on every machine.
-    places, anomalies : sequence
-        What to draw from.
-    for_ms : int
-        Nothing lasts longer than to this time after the plan's start.
-    mean_length_ms, mean_gap_ms : int
-        Mean length of injections, and of the quiet before each.
-    pattern : Pattern
-        Where and how injections may meet.
-    strength : mapping of Anomaly to dict, optional
-        Settings beside cores, folder and addresses, which come from the place.
+    seed : the same seed and arguments give the same plan, on every machine.
+    places, anomalies : what to draw from.
+    for_ms : nothing lasts longer than to this time after the plan's start.
+    mean_length_ms, mean_gap_ms : mean length of injections, and of the quiet before each.
+    pattern : where and how injections may meet.
+    strength : settings beside cores, folder and addresses, which come from the place.
 
     Returns
     -------
     list of Injection
         In order of time; possibly none, where the time is short.
-
-    Raises
-    ------
-    UsageError
-        If a value is out of range.
     """
     if not SHORTEST_MS <= for_ms <= LONGEST_PLAN_S * 1000:
         raise UsageError(f"{for_ms / 1000:g} s are not {SHORTEST_MS} ms to 24 h", "--for")

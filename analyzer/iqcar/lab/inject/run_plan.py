@@ -1,18 +1,240 @@
-"""Run a plan: start each injection in time, end all, and report what they did."""
+"""Runs a plan: starts each injection in time, ends all, and reports what they did.
+
+``iqcar inject ordered`` runs one that standard input orders, the other end of ``iqcar experiment``
+on another host: where the connection is lost, the input ends, and the hogs with it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
 import selectors
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from iqcar.lab.inject.injection_log import END, Record
-from iqcar.lab.inject.plan import Injection, in_order
-from iqcar.lab.inject.running_injection import UnderWay, epoch_ms
+from iqcar.errors import IqcarError
+from iqcar.lab.inject.anomalies import HogSpec, at_end_of, read_order_line
+from iqcar.lab.inject.injection_log import END, START, VERSION, HogTime, Record
+from iqcar.lab.inject.plan import Injection, in_order, read_order
+
+GRACE_S = 5.0
+"""A hog that has not ended this long after its end is killed."""
+HELD_NOT_MOVED = ("held_bytes",)
+"""Counts of bytes that make no rate."""
+
+
+@contextmanager
+def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
+    """Run on these cores, as processes started meanwhile will from their first instruction."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def epoch_ms() -> int:
+    """Return the time by the clock that Spark's logs use."""
+    return round(time.time() * 1000)
+
+
+@dataclass
+class _Hog:
+    """A hog's process and what it has said."""
+
+    process: subprocess.Popen[bytes]
+    heard: bytes = b""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    achieved: dict[str, float] = field(default_factory=dict)
+    error: str = ""
+    gone: bool = False
+
+    def read(self, selector: selectors.BaseSelector) -> None:
+        """Take what it says; at its end reap it."""
+        assert self.process.stdout  # noqa: S101 (both are pipes)
+        more = os.read(self.process.stdout.fileno(), 1 << 16)
+        if more:
+            self.heard += more
+            return
+        selector.unregister(self.process.stdout)
+        self.process.stdout.close()
+        code = self.process.wait()
+        self.gone = True
+        self.take()
+        if self.start_ms is not None and self.end_ms is None:
+            self.end_ms = epoch_ms()
+            self.error = self.error or f"hog {self.process.pid} was lost (exit code {code})"
+
+    def take(self) -> None:
+        """Understand the whole lines that were heard."""
+        *lines, self.heard = self.heard.split(b"\n")
+        for line in map(json.loads, lines):
+            self.start_ms = line.get("started_ms", self.start_ms)
+            self.end_ms = line.get("ended_ms", self.end_ms)
+            self.achieved = line.get("achieved", self.achieved)
+            self.error = line.get("error", self.error)
+
+    def let_go(self) -> None:
+        """Tell it to stop, as its starter's death would."""
+        if self.process.stdin and not self.process.stdin.closed:
+            self.process.stdin.close()
+
+
+class RunningInjection:
+    """An injection whose hogs have been started."""
+
+    def __init__(
+        self,
+        injection: Injection,
+        number: int,
+        run_id: str,
+        plan_start_ms: int,
+        selector: selectors.BaseSelector,
+    ) -> None:
+        self._injection = injection
+        self._planned = (plan_start_ms + injection.after_ms, plan_start_ms + injection.until_ms)
+        self._latest_s = self._planned[1] / 1000 + GRACE_S
+        self._identity = (run_id, number)
+        self._hogs: list[_Hog] = []
+        self._told_start = False
+        self._stopped = self._error = ""
+        specs: list[HogSpec] = []
+        try:
+            injection.settings.check_room()
+            specs = injection.settings.hog_specs()
+            for spec in specs:
+                self._start(spec)
+        except (IqcarError, OSError) as error:
+            self._error = str(error)
+            self._let_go()
+        finally:
+            for spec in specs:
+                if spec.connection:
+                    spec.connection.close()
+        for hog in self._hogs:
+            if hog.process.stdout:
+                selector.register(hog.process.stdout, selectors.EVENT_READ, hog)
+
+    def _start(self, spec: HogSpec) -> None:
+        fd = spec.connection.fileno() if spec.connection else None
+        order = {
+            "anomaly": str(self._injection.anomaly),
+            "settings": asdict(self._injection.settings),
+            "index": spec.index,
+            "role": spec.role,
+            "fd": fd,
+            "start_ms": self._planned[0],
+            "end_ms": self._planned[1],
+        }
+        with _pinned(self._injection.settings.cores):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "iqcar.lab.inject.hog"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=() if fd is None else (fd,),
+                start_new_session=True,  # Ctrl-C reaches this process only, which then ends them
+            )
+        self._hogs.append(_Hog(process))
+        if process.stdin:
+            process.stdin.write(json.dumps(order).encode() + b"\n")
+
+    def stop(self, reason: str) -> None:
+        """End it before its time."""
+        if not self._stopped:
+            self._stopped = reason
+            self._latest_s = time.time() + GRACE_S
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for hog in self._hogs:
+            hog.let_go()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._let_go()
+        for hog in self._hogs:
+            if not hog.gone:
+                hog.process.kill()
+                hog.process.wait()
+
+    def news(self) -> Iterator[Record]:
+        """Return records that have become due."""
+        for hog in self._hogs:
+            hog.take()
+            if hog.error and not self._error:
+                self._error = hog.error
+                self._let_go()
+        if not self._told_start and any(hog.start_ms is not None for hog in self._hogs):
+            self._told_start = True
+            yield self._record(START)
+        if all(hog.gone for hog in self._hogs):
+            yield self._record(END)
+        elif time.time() > self._latest_s:
+            for hog in self._hogs:
+                hog.process.kill()
+
+    def _record(self, event: str) -> Record:
+        times = [
+            HogTime(hog.process.pid, hog.start_ms, hog.end_ms if event == END else None)
+            for hog in self._hogs
+            if hog.start_ms is not None
+        ]
+        start = min((t.start_ms for t in times), default=None)
+        end = max((t.end_ms for t in times if t.end_ms is not None), default=None)
+        error = self._error
+        if event == END and not (error or self._stopped) and len(times) < len(self._hogs):
+            error = f"{len(self._hogs) - len(times)} of {len(self._hogs)} hogs never started"
+        return Record(
+            version=VERSION,
+            event=event,
+            run=self._identity[0],
+            injection=self._identity[1],
+            anomaly=str(self._injection.anomaly),
+            host=self._injection.host,
+            machine=socket.gethostname(),
+            planned_start_ms=self._planned[0],
+            planned_end_ms=self._planned[1],
+            start_ms=start,
+            end_ms=end,
+            settings=asdict(self._injection.settings),
+            hogs=times,
+            achieved=_achieved(self._hogs, start, end) if event == END else {},
+            stopped=self._stopped,
+            error=error,
+        )
+
+
+def _achieved(hogs: list[_Hog], start_ms: int | None, end_ms: int | None) -> dict[str, float]:
+    """Sums over the hogs, and rates over the time from the first start to the last end."""
+    sums: dict[str, Any] = {}
+    for hog in hogs:
+        for name, count in hog.achieved.items():
+            sums[name] = sums.get(name, 0) + count
+    if start_ms is None or end_ms is None or end_ms <= start_ms:
+        return sums
+    rates = {
+        f"{name}_per_s": round(count * 1000 / (end_ms - start_ms))
+        for name, count in sums.items()
+        if name.endswith("_bytes") and name not in HELD_NOT_MOVED
+    }
+    if "cpu_ms" in sums:
+        rates["cores"] = round(sums["cpu_ms"] / (end_ms - start_ms), 3)
+    return sums | rates
+
 
 LEAD_S = 1.0
 """Hogs are started this long before their time, so that all of them begin on it."""
@@ -33,11 +255,20 @@ class Stop:
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
-    """Turn SIGINT, SIGTERM and SIGHUP into a wish to stop, as long as the block runs."""
+def stopping(*, second_interrupts: bool = False) -> Iterator[Stop]:
+    """Note SIGINT, SIGTERM and SIGHUP as the reason to stop, as long as the block runs.
+
+    Only the first one is noted where a second one shall interrupt.
+    """
     stop = Stop()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {n: signal.signal(n, lambda n, _: setattr(stop, "signal", n)) for n in numbers}
+
+    def note(number: int, _: object) -> None:
+        stop.signal = number
+        for other in numbers if second_interrupts else ():
+            signal.signal(other, signal.default_int_handler)
+
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield stop
     finally:
@@ -57,16 +288,11 @@ def run(
 
     Parameters
     ----------
-    plan : sequence of Injection
-        In any order.
-    start_ms : int, optional
-        Epoch ms that the plan counts from; by default as soon as the first hogs are ready.
-    tell : callable
-        Takes each record as it is made: an injection's start, then its end.
-    progress : callable
-        Takes the seconds since the plan's start, about ten times a second.
-    stop : Stop, optional
-        Looked at all the time; what has not begun when it is set is never told.
+    plan : in any order.
+    start_ms : epoch ms that the plan counts from; by default as soon as the first hogs are ready.
+    tell : takes each record as it is made: an injection's start, then its end.
+    progress : takes the seconds since the plan's start, about ten times a second.
+    stop : looked at all the time; what has not begun when it is set is never told.
 
     Returns
     -------
@@ -79,28 +305,64 @@ def run(
     stop = stop or Stop()
     run_id = secrets.token_hex(8)
     waiting = list(enumerate(in_order(plan)))[::-1]
-    under_way: list[UnderWay] = []
+    under_way: list[RunningInjection] = []
     done: list[Record] = []
     with selectors.DefaultSelector() as selector:
         try:
             while waiting or under_way:
                 if stop.signal:
                     waiting = []
-                    for trouble in under_way:
-                        trouble.stop(stop.name)
+                    for running in under_way:
+                        running.stop(stop.name)
                 while waiting and start_ms + waiting[-1][1].after_ms <= epoch_ms() + LEAD_S * 1000:
                     number, injection = waiting.pop()
-                    under_way.append(UnderWay(injection, number, run_id, start_ms, selector))
+                    under_way.append(
+                        RunningInjection(injection, number, run_id, start_ms, selector)
+                    )
                 for key, _ in selector.select(POLL_S):
                     key.data.read(selector)
                 progress(epoch_ms() / 1000 - start_ms / 1000)
-                for trouble in list(under_way):
-                    for record in trouble.news():
+                for running in list(under_way):
+                    for record in running.news():
                         tell(record)
                         if record.event == END:
-                            under_way.remove(trouble)
+                            under_way.remove(running)
                             done.append(record)
         finally:
-            for trouble in under_way:
-                trouble.kill()
+            for running in under_way:
+                running.kill()
     return done
+
+
+def carry_out_order(order_from: int = 0, tell_to: int = 1) -> int:
+    """Read an order, a line of JSON, and write each record of its injection as such a line.
+
+    Raises UsageError if the order is none.
+
+    Parameters
+    ----------
+    order_from, tell_to : file descriptors. An input that ends without an order is none.
+
+    Returns
+    -------
+    int
+        The signal that stopped it; SIGHUP where the input ended; 0: its time.
+    """
+    line = read_order_line(order_from)
+    if not line.strip():
+        return 0
+    injection = read_order(line)
+    with stopping() as stop:
+
+        def hang_up() -> None:
+            stop.signal = stop.signal or signal.SIGHUP
+
+        def tell(record: Record) -> None:
+            try:
+                os.write(tell_to, record.line())
+            except OSError:  # nobody listens
+                hang_up()
+
+        at_end_of(order_from, hang_up)
+        run([injection], tell=tell, stop=stop)
+        return stop.signal

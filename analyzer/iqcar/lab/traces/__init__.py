@@ -1,1 +1,1 @@
-"""Stragglers and topics of traces of other systems: one row per task, columns named by the user."""
+"""Finds stragglers and topics of traces of other systems: a row per task."""

@@ -1,13 +1,18 @@
-"""Choose the columns of a trace that hold job, task, latency, host, times and metrics."""
+"""Chooses the columns of a trace by name, and converts them to numbers and codes of texts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from iqcar.causes.stragglers.straggler_settings import named_values
 from iqcar.errors import UsageError
+from iqcar.tables.arrays import Floats, Ints
 
 MAX_METRICS = 500
 """Metric columns read at most; the traces we know have under a hundred."""
@@ -49,14 +54,12 @@ class TraceColumns:
 
     Attributes
     ----------
-    job : tuple of str
-        Columns that together name what tasks are compared within.
-    task, latency, host, start, end : str
-        Columns; empty if there is none. Without a latency it is the end less the start.
-    metrics, times : tuple of str
-        Amounts, and times spent that are part of the latency; empty means every other number.
-    unit : str
-        Unit of latency, start, end and times.
+    job : columns that together name what tasks are compared within.
+    task, latency, host, start, end : columns; empty if there is none. Without a latency it is the
+        end less the start.
+    metrics, times : amounts, and times spent that are part of the latency; empty means every other
+        number.
+    unit : unit of latency, start, end and times.
     """
 
     job: tuple[str, ...] = ()
@@ -73,10 +76,7 @@ class TraceColumns:
     def parse(cls, text: str) -> TraceColumns:
         """Read ``job=job_name+task_name,latency=runtime,unit=s``.
 
-        Raises
-        ------
-        UsageError
-            If a key is unknown or the unit is none of us, ms, s.
+        Raises UsageError if a key is unknown or the unit is none of us, ms, s.
         """
         found: dict[str, object] = {}
         for part, key, value in named_values(text):
@@ -96,10 +96,7 @@ class TraceColumns:
     def within(self, names: Sequence[str], where: str) -> TraceColumns:
         """Fill in by name what was not given, and check what was.
 
-        Raises
-        ------
-        UsageError
-            If a column does not exist, or job or latency cannot be found.
+        Raises UsageError if a column does not exist, or job or latency cannot be found.
         """
         given = [*self.job, self.task, self.latency, self.host, self.start, self.end]
         for name in (*filter(None, given), *self.metrics, *self.times):
@@ -138,6 +135,10 @@ class TraceColumns:
         return list(dict.fromkeys([*self.job, *filter(None, single), *self.metrics, *self.times]))
 
 
+BY_NAME = TraceColumns()
+"""Every column is found by its name."""
+
+
 def _lacking(key: str, what: str, names: Sequence[str], where: str) -> UsageError:
     return UsageError(
         f"no column tells {what}", where, f"name it by --columns {key}=COLUMN of {_some(names)}"
@@ -147,3 +148,53 @@ def _lacking(key: str, what: str, names: Sequence[str], where: str) -> UsageErro
 def _some(names: Sequence[str], shown: int = 12) -> str:
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(str(name)[:40] for name in names[:shown]) + more
+
+
+MAX_NAME = 200
+"""Characters kept of a name in a trace."""
+LARGEST = 1e300
+"""A number beyond it is damage."""
+
+
+def number_of(table: pd.DataFrame, name: str) -> Floats:
+    """A column as numbers; NaN for what is none, is infinite or damaged, or is not there."""
+    if not name:
+        return np.full(len(table), np.nan)
+    numbers = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    with np.errstate(invalid="ignore"):
+        plausible: Floats = np.where(np.abs(numbers) < LARGEST, numbers, np.nan)
+    return plausible
+
+
+def codes_of(table: pd.DataFrame, names: tuple[str, ...]) -> tuple[Ints, list[str]]:
+    """Number the texts of a column, or of several together; −1 for what is missing in any.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Position of each row's text in the list.
+    list of str
+        The texts in alphabetical order.
+    """
+    if not names:
+        return np.full(len(table), -1, np.int64), []
+    codes, texts = _codes_of_column(table[names[0]])
+    for name in names[1:]:
+        more, others = _codes_of_column(table[name])
+        both = np.where((codes < 0) | (more < 0), -1, codes * max(len(others), 1) + more)
+        pairs, codes = np.unique(both, return_inverse=True)
+        missing = int((pairs < 0).sum())  # at most one, the first
+        codes = codes - missing
+        left, right = np.divmod(pairs[missing:], max(len(others), 1))
+        texts = [
+            f"{texts[a]}/{others[b]}" for a, b in zip(left.tolist(), right.tolist(), strict=True)
+        ]
+    # Texts can be equal that were not before they were cut.
+    of_text, found = pd.factorize(pd.Series(texts, dtype="string"), sort=True)
+    numbers = np.append(of_text, -1)[codes]
+    return numbers.astype(np.int64), [str(text) for text in found]
+
+
+def _codes_of_column(column: pd.Series) -> tuple[Ints, list[Any]]:
+    codes, found = pd.factorize(column)
+    return codes.astype(np.int64), pd.Series(found).astype("string").str.slice(0, MAX_NAME).tolist()

@@ -1,4 +1,4 @@
-"""Read the columns of a trace in pieces: CSV, or Parquet where pyarrow is installed.
+"""Reads the columns of a trace in pieces: CSV, or Parquet where pyarrow is installed.
 
 Traces are untrusted: their size, their header and what they unpack to are bounded.
 """
@@ -10,14 +10,12 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pandas as pd
 
 from iqcar.errors import IqcarError
-
-if TYPE_CHECKING:
-    from iqcar.lab.traces.trace_columns import TraceColumns
+from iqcar.lab.traces.trace_columns import TraceColumns
 
 MAX_ROWS = 50_000_000
 """Tasks of one trace at most: some GB of memory."""
@@ -55,12 +53,8 @@ class _Bounded(io.RawIOBase):
 def settled_columns(path: str | Path, columns: TraceColumns) -> TraceColumns:
     """Find by name which columns of a trace are what.
 
-    Raises
-    ------
-    IqcarError
-        If the file cannot be read as a table, or needs pyarrow and there is none.
-    UsageError
-        If a column is missing.
+    Raises IqcarError if the file cannot be read as a table, or needs pyarrow and there is none;
+    UsageError if a column is missing.
     """
     where = str(path)
     with _clear_errors(where):
@@ -75,19 +69,13 @@ def read_pieces(
 ) -> Iterator[pd.DataFrame]:
     """Read some columns of a trace piece by piece, in the order of the file.
 
+    Raises IqcarError if the file cannot be read as a table, or is too large.
+
     Parameters
     ----------
-    path : path
-        ``.parquet``, or CSV with a line of names, plain or ``.gz``.
-    names : sequence of str
-        The columns.
-    texts : sequence of str
-        Those of them that are names rather than numbers: of CSV they are taken as they stand.
-
-    Raises
-    ------
-    IqcarError
-        If the file cannot be read as a table, or is too large.
+    path : ``.parquet``, or CSV with a line of names, plain or ``.gz``.
+    names : the columns.
+    texts : those of them that are names rather than numbers: of CSV they are taken as they stand.
     """
     where = str(path)
     seen = 0
@@ -108,10 +96,7 @@ def is_parquet(where: str) -> bool:
 def parquet_file(where: str) -> Any:
     """Open a Parquet file.
 
-    Raises
-    ------
-    IqcarError
-        If pyarrow is not installed.
+    Raises IqcarError if pyarrow is not installed.
     """
     try:
         import pyarrow.parquet as parquet

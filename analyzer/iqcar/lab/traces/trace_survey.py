@@ -1,23 +1,34 @@
-"""Survey a trace: its tasks, the names of their jobs, and its usable metrics.
+"""Surveys a trace of another system: its tasks, their jobs and usable metrics, and its features.
 
-Every way of reading a trace goes through here: a table at once, a file in pieces, and partitions
-on Spark. Parts are surveyed alone; the surveys together give the layout of the whole trace.
+What a trace calls a job takes the place of a stage: its tasks are compared with each other. Every
+other number is a metric, compared as an amount; one that is called like a feature of ours is that.
+Parts of a trace are surveyed alone; the surveys together give the layout of the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from iqcar.causes.stragglers.feature_list import FEATURE_LIST, IDENTITY, Feature
+from iqcar.causes.stragglers.features import TaskFeatures
+from iqcar.causes.stragglers.labels import Labels
 from iqcar.enums import FeatureKind
 from iqcar.errors import IqcarError
-from iqcar.lab.traces.trace_columns import UNITS_MS, TraceColumns
-from iqcar.lab.traces.trace_values import MAX_NAME, codes_of, number_of
+from iqcar.lab.traces.trace_columns import (
+    BY_NAME,
+    MAX_NAME,
+    UNITS_MS,
+    TraceColumns,
+    codes_of,
+    number_of,
+)
+from iqcar.lab.traces.trace_files import read_pieces, settled_columns
 from iqcar.tables.arrays import Floats, Ints
 
 _OURS = {f.name: f for f in FEATURE_LIST}
@@ -31,8 +42,7 @@ class TableTasks(NamedTuple):
     ----------
     job : ndarray of shape (n_rows,)
         Position of each row's job in `names`; −1 for a row without a job or a latency.
-    names : list of str
-        Jobs in alphabetical order.
+    names : jobs in alphabetical order.
     latency_ms : ndarray of shape (n_rows,)
     """
 
@@ -65,16 +75,10 @@ class TraceLayout:
 
     Attributes
     ----------
-    where : str
-        Path of the trace.
-    columns : TraceColumns
-    jobs : list of str
-        Names of the jobs in alphabetical order.
-    features : tuple of Feature
-        Of the metrics.
-    sources : tuple of (str, float)
-        Column of each feature, and the factor that turns its values into ours.
-    doubts : tuple of str
+    where : path of the trace.
+    jobs : names of the jobs in alphabetical order.
+    features : of the metrics.
+    sources : column of each feature, and the factor that turns its values into ours.
     """
 
     where: str
@@ -104,12 +108,10 @@ class Survey:
 
     Attributes
     ----------
-    rows, left_out : int
-        All rows, and those without a job or a latency.
-    jobs : frozenset of str
-        Names of the jobs.
-    known, negative : frozenset of str
-        Metric columns with a finite number, and with one below 0, in rows that are tasks.
+    rows, left_out : all rows, and those without a job or a latency.
+    jobs : names of the jobs.
+    known, negative : metric columns with a finite number, and with one below 0, in rows that are
+        tasks.
     """
 
     rows: int = 0
@@ -134,10 +136,7 @@ class Survey:
     def layout(self, columns: TraceColumns, where: str) -> TraceLayout:
         """Layout of the trace that was surveyed.
 
-        Raises
-        ------
-        IqcarError
-            If no row has both a job and a latency.
+        Raises IqcarError if no row has both a job and a latency.
         """
         if self.left_out == self.rows:
             raise IqcarError("no task has both a job and a latency", where, "see --columns")
@@ -197,12 +196,9 @@ def _feature_called(name: str, is_time: bool, taken: Collection[str]) -> Feature
 
     Parameters
     ----------
-    name : str
-        Of the column.
-    is_time : bool
-        Whether it is a part of the latency.
-    taken : collection of str
-        Names of the trace's features before.
+    name : of the column.
+    is_time : whether it is a part of the latency.
+    taken : names of the trace's features before.
     """
     ours = _OURS.get(name)
     if ours is not None and (ours.kind is FeatureKind.NUMERICAL or ours.kind is FeatureKind.TIME):
@@ -226,3 +222,59 @@ def _left_out(where: str, survey: Survey, metrics: Sequence[str]) -> tuple[str, 
     if metrics:
         doubts.append(f"{where}: {', '.join(metrics)}: no numbers of 0 or more; left out")
     return tuple(doubts)
+
+
+def read_trace(path: str | Path, columns: TraceColumns = BY_NAME) -> TaskFeatures:
+    """Read a trace as features.
+
+    Raises IqcarError if the file cannot be read, or holds no task with a job and a latency;
+    UsageError if a column is missing.
+
+    Parameters
+    ----------
+    path : CSV (plain or ``.gz``) or Parquet with a row per task.
+    columns : which column is what; the rest is found by name.
+
+    Returns
+    -------
+    TaskFeatures
+        In the shape of those of event logs; ``stage`` numbers the trace's jobs.
+    """
+    settled = settled_columns(path, columns)
+    names = tuple(filter(None, (*settled.job, settled.task, settled.host)))
+    pieces = list(read_pieces(path, settled.wanted(), names))
+    table = (
+        pd.concat(pieces, ignore_index=True) if pieces else pd.DataFrame(columns=settled.wanted())
+    )
+    return features_of(table, settled, str(path))
+
+
+def features_of(table: pd.DataFrame, columns: TraceColumns, where: str) -> TaskFeatures:
+    """Turn a trace's table into features; see :func:`read_trace`."""
+    tasks = tasks_of(table, columns)
+    survey = survey_of(table, tasks, (*columns.metrics, *columns.times))
+    layout = survey.layout(columns, where)
+    host, hosts = codes_of(table, (columns.host,) if columns.host else ())
+    start = number_of(table, columns.start) * UNITS_MS[columns.unit]
+    rows = np.flatnonzero(tasks.job >= 0)
+    n = len(rows)
+    none = np.full(n, -1, np.int32)
+    identity = {
+        "task": rows.astype(np.int32), "task_id": rows, "app": np.zeros(n, np.int32),
+        "stage": tasks.job[rows].astype(np.int32), "query": none,
+        "host": host[rows].astype(np.int32), "launch_ms": start[rows],
+        "duration_ms": tasks.latency_ms[rows], "compared": np.ones(n, bool),
+        "measured": np.zeros(n, bool),
+    }  # fmt: skip
+    metrics = layout.metrics_of(table, rows)
+    columns_of = {feature.name: metrics[:, j] for j, feature in enumerate(layout.features)}
+    labels = Labels([where], layout.jobs, [], [], hosts, _task_names(table, columns.task))
+    frame = pd.DataFrame({**identity, **columns_of})
+    return TaskFeatures(frame, layout.features, labels, layout.doubts)
+
+
+def _task_names(table: pd.DataFrame, column: str) -> list[str] | None:
+    if not column:
+        return None
+    names: list[str] = table[column].astype("string").str.slice(0, MAX_NAME).fillna("").tolist()
+    return names

@@ -14,7 +14,10 @@ from iqcar.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-    from iqcar.history import Added, Asked, Changes, Top
+    from iqcar.history.add_logs import Added
+    from iqcar.history.ask_store import Top
+    from iqcar.history.query_changes import Changes
+    from iqcar.history.store_views import StoreView
 
 SCHEMA_VERSION = "1"
 """Changes when a reader of the JSON would have to change."""
@@ -31,7 +34,7 @@ def added_to_json(store: str, added: Added) -> bytes:
     return _encoded("add", {"store": store, **asdict(added), "failed": failed})
 
 
-def top_to_json(about: Asked, found: Top) -> bytes:
+def top_to_json(about: StoreView, found: Top) -> bytes:
     """Encode rankings by period."""
     return _encoded("top", {**_range(about), **top_to_dict(found)})
 
@@ -45,19 +48,19 @@ def top_to_dict(found: Top) -> dict[str, list[dict[str, Any]]]:
     return parts
 
 
-def who_to_json(about: Asked, by: str, found: pd.DataFrame) -> bytes:
+def who_to_json(about: StoreView, by: str, found: pd.DataFrame) -> bytes:
     """Encode who lost to whom."""
     return _encoded("who", {**_range(about), "by": by, "losses": _records(found)})
 
 
-def trend_to_json(about: Asked, runs: pd.DataFrame, changes: Changes) -> bytes:
+def trend_to_json(about: StoreView, runs: pd.DataFrame, changes: Changes) -> bytes:
     """Encode the runs of a query, and when it changed."""
     return _encoded(
         "trend", {**_range(about), "runs": _records(runs), "changes": _changes(changes)}
     )
 
 
-def changes_to_json(about: Asked, changes: Changes) -> bytes:
+def changes_to_json(about: StoreView, changes: Changes) -> bytes:
     """Encode changes of recurring queries."""
     content = {"series": changes.series, "alpha": changes.alpha, "changes": _changes(changes)}
     return _encoded("changes", {**_range(about), **content})
@@ -67,7 +70,7 @@ def _changes(changes: Changes) -> list[dict[str, Any]]:
     return [asdict(one) for one in changes.changes]
 
 
-def _range(about: Asked) -> dict[str, Any]:
+def _range(about: StoreView) -> dict[str, Any]:
     return {
         "store": about.store.url,
         "since": about.since,

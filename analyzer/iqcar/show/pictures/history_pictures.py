@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from iqcar.base.formatting import duration, percent, resource_name
+from iqcar.history.ask_store import told_duration
 from iqcar.history.query_changes import QueryChange
-from iqcar.history.recurring_query import told_duration
 from iqcar.show.pictures.drawing import (
     LABEL_PX,
     ROW_PX,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iqcar.fleet import FleetFound
     from iqcar.fleet.fleet_summary import FleetSummary
-    from iqcar.fleet.shared_times import Cut
+    from iqcar.fleet.shared_hosts import Cut
 
 
 def print_fleet(found: FleetFound, top: int, console: Console | None = None) -> None:

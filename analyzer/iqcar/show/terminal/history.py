@@ -12,12 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from iqcar.base.formatting import duration, percent, printable, resource_name, short, signed, size
-from iqcar.history.recurring_query import told_duration
+from iqcar.history.ask_store import told_duration
 from iqcar.rules.vocabulary.stragglers import straggler_cause
 from iqcar.show.terminal.layout import indented, plain_table, print_section, terminal
 
 if TYPE_CHECKING:
-    from iqcar.history import Added, Changes, QueryChange, Top
+    from iqcar.history.add_logs import Added
+    from iqcar.history.ask_store import Top
+    from iqcar.history.query_changes import Changes, QueryChange
 
 MOST_FAILED = 10
 NOTHING = "Nothing in this part of the store."

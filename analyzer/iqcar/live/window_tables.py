@@ -1,4 +1,4 @@
-"""The part of tables after a time: what began before it begins then.
+"""Computes the tables of a window: cut at its start, with the tasks that wait at its end.
 
 A task that began before keeps the share of its times, bytes and counts that fell after: by its
 recorded profile, else in proportion of time.
@@ -6,13 +6,15 @@ recorded profile, else in proportion of time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from iqcar import tables as tb
 from iqcar.tables import NONE, Tables
-from iqcar.tables.arrays import Floats, share_of, sum_by
+from iqcar.tables.arrays import Flags, Floats, Ints, share_of, sum_by
 
 _TIMES = {
     "applications": ("start_ms", "end_ms"),
@@ -36,11 +38,9 @@ def cut_before(tables: Tables, time_ms: float) -> Tables:
 
     Parameters
     ----------
-    tables : Tables
-        Queries must be identified. What ended before the time may be left out already, as far as
-        nothing that is left belongs to it.
-    time_ms : float
-        Since the epoch.
+    tables : queries must be identified. What ended before the time may be left out already, as far
+        as nothing that is left belongs to it.
+    time_ms : since the epoch.
 
     Returns
     -------
@@ -122,3 +122,103 @@ def _cut_intervals(
             shares[str(name)] = by_profile[of_record]
     left = scaled[(scaled["end_ms"] > scaled["start_ms"]).to_numpy() & (share > 0)]
     return left.reset_index(drop=True), shares
+
+
+MOST_WAITING = 20_000
+"""Waiting tasks that get a row; of more, each stage gets its share."""
+
+
+def waiting_by_stage(tables: tb.Tables, succeeded: Mapping[tuple[int, int], int]) -> Ints:
+    """Count the tasks of each stage that wait to be launched: no event names them yet.
+
+    A log tells of a task when it is launched. Without those that a submitted stage still has in the
+    scheduler's queue, the longest waits would be missing until they are over.
+
+    Parameters
+    ----------
+    tables : of one running application.
+    succeeded : tasks that succeeded, of stages that have not completed.
+
+    Returns
+    -------
+    ndarray of shape (n_stages,)
+    """
+    stages, tasks = tables.stages, tables.tasks
+    declared = stages["declared_tasks"].to_numpy(np.int64)
+    keys = zip(stages["stage_id"].tolist(), stages["attempt"].tolist(), strict=True)
+    done = np.array([succeeded.get(key, 0) for key in keys], np.int64)
+    stage = tasks["stage"].to_numpy(np.int64)
+    runs = (tasks["status"] == "running").to_numpy(bool) & (stage >= 0)
+    runs &= ~tasks["speculative"].to_numpy(bool)
+    running = np.bincount(stage[runs], minlength=len(stages))
+    waiting: Ints = np.where(_open(tables), np.maximum(declared - done - running, 0), 0)
+    return waiting
+
+
+def _open(tables: tb.Tables) -> Flags:
+    """Return which stages were submitted and have not completed."""
+    stages, jobs = tables.stages, tables.jobs
+    open_: Flags = ~stages["completed"].to_numpy(bool) & stages["submission_ms"].notna().to_numpy()
+    if len(jobs):
+        job = stages["job"].to_numpy(np.int64)
+        ended = jobs["completion_ms"].notna().to_numpy(bool)
+        open_ &= ~((job >= 0) & ended[np.maximum(job, 0)])
+    return open_
+
+
+def until_now(tables: tb.Tables, waiting: Ints, now_ms: float) -> tb.Tables:
+    """Let open stages last until now, and their waiting tasks be tasks.
+
+    Parameters
+    ----------
+    waiting : ndarray of shape (n_stages,)
+        From :func:`waiting_by_stage`.
+
+    Returns
+    -------
+    Tables
+        With a row of ``tasks`` of the status ``waiting`` for each waiting task. Its launch and
+        finish are now: its wait so far is counted, and no run.
+    """
+    ends = np.where(_open(tables), now_ms, tables.stages["completion_ms"].to_numpy(np.float64))
+    tables = tables.with_(stages=tables.stages.assign(completion_ms=ends))
+    total = int(waiting.sum())
+    if total == 0:
+        return tables
+    if total > MOST_WAITING:
+        waiting = np.ceil(waiting * (MOST_WAITING / total)).astype(np.int64)
+    stage = np.repeat(np.arange(len(waiting)), waiting)
+    n = len(stage)
+    fixed = {
+        "app": np.zeros(n),
+        "stage": stage,
+        "status": _one_category("waiting", n),
+        "locality": _one_category("", n),
+        "attempt": np.zeros(n),
+        "speculative": np.zeros(n, bool),
+        "launch_ms": np.full(n, now_ms),
+        "finish_ms": np.full(n, now_ms),
+    }
+    rows = tb.TASKS.frame(
+        {
+            column.name: fixed.get(
+                column.name, np.full(n, np.nan if column.dtype == "float64" else tb.NONE)
+            )
+            for column in tb.TASKS.columns
+        }
+    )
+    joined = {
+        column.name: _joined(tables.tasks[column.name], rows[column.name])
+        for column in tb.TASKS.columns
+    }
+    return tables.with_(tasks=tb.TASKS.frame(joined))
+
+
+def _one_category(name: str, n: int) -> pd.Categorical:
+    return pd.Categorical.from_codes(np.zeros(n, np.int8), pd.Index([name], dtype=object))
+
+
+def _joined(first: pd.Series, second: pd.Series) -> object:
+    if isinstance(first.dtype, pd.CategoricalDtype):
+        return pd.api.types.union_categoricals([first, second])
+    return np.concatenate([first.to_numpy(), second.to_numpy()])

@@ -1,0 +1,382 @@
+"""Loads a host: hogs that compute, hold memory, write to a disk, or send bytes over loopback.
+
+CPU, I/O and network are the anomalies of BigRoots, sections IV-A.1 to 3; memory is ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import ipaddress
+import mmap
+import os
+import random
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from iqcar.errors import IqcarError, UsageError
+from iqcar.lab.inject.anomalies import (
+    STEP_S,
+    Anomaly,
+    Deadline,
+    HogSpec,
+    Pace,
+    Settings,
+    check_rate,
+    usable_cores,
+)
+from iqcar.lab.inject.host_limits import check_disk, check_memory, memory_is_tight
+
+NUMBERS = 2000
+"""The paper's million numbers would fill the processor's caches too; these fit into them."""
+PERIOD_S = 0.05
+"""A hog with a share works and rests once in this time: shorter than any sample of a host."""
+EXPONENT = 1.000_1
+
+
+@dataclass(frozen=True)
+class CpuSettings(Settings):
+    """Computing processes; by default one for each core (the paper: eight).
+
+    Parameters
+    ----------
+    share : share of the time in which a hog wants a core, in (0, 1].
+    """
+
+    anomaly: ClassVar[Anomaly] = Anomaly.CPU
+
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        super().__post_init__()
+        if not 0 < self.share <= 1:
+            raise UsageError(f"{self.share} is not above 0 and at most 1", "--share")
+
+    def default_processes(self) -> int:
+        """One for each core they may run on."""
+        return len(self.cores or usable_cores())
+
+    def hog(self, spec: HogSpec, deadline: Deadline) -> dict[str, float]:
+        """Compute; ``rounds`` counts how often all numbers were raised."""
+        numbers = [1 + random.random() for _ in range(NUMBERS)]  # noqa: S311
+        rounds = 0
+        while not deadline.over():
+            began = time.monotonic()
+            while time.monotonic() < began + self.share * PERIOD_S:
+                for number in numbers:
+                    number**EXPONENT
+                rounds += 1
+            if self.share < 1:
+                deadline.sleep(began + PERIOD_S - time.monotonic())
+        return {"rounds": rounds}
+
+
+STEP_BYTES = 8 << 20
+"""A hog looks at its clock after touching this much: a few milliseconds."""
+PAGE_BYTES = mmap.PAGESIZE
+
+
+@dataclass(frozen=True)
+class MemorySettings(Settings):
+    """Processes that hold memory and write to it again and again; by default one.
+
+    Spark's own memory is fixed: what this takes from a host is the page cache, memory bandwidth,
+    and room for everything outside the heap.
+
+    Parameters
+    ----------
+    size_bytes : bytes held at most, over all hogs.
+    """
+
+    anomaly: ClassVar[Anomaly] = Anomaly.MEMORY
+
+    size_bytes: int = 512 << 20
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        super().__post_init__()
+        if self.size_bytes < self.processes * STEP_BYTES:
+            what = f"{self.size_bytes} bytes are less than 8 MB for each of {self.processes} hogs"
+            raise UsageError(what, "--size", "ask for more, or fewer --processes")
+
+    def default_processes(self) -> int:
+        """One."""
+        return 1
+
+    def check_room(self) -> None:
+        """Refuse more than a share of what is available."""
+        check_memory(self.size_bytes)
+
+    def hog(self, spec: HogSpec, deadline: Deadline) -> dict[str, float]:
+        """Touch every page again and again; stops growing where the host gets tight."""
+        size = self.size_bytes // self.processes // STEP_BYTES * STEP_BYTES
+        held = size
+        walks = 0
+        stamp = 0
+        with mmap.mmap(-1, size) as memory:
+            touched = 0
+            while not deadline.over():
+                at = 0
+                while at < held and not deadline.over():
+                    if at == touched and memory_is_tight():
+                        held = at
+                        break
+                    stamp = (stamp + 1) % 256
+                    pages = STEP_BYTES // PAGE_BYTES
+                    memory[at : at + STEP_BYTES : PAGE_BYTES] = bytes([stamp]) * pages
+                    at += STEP_BYTES
+                    touched = max(touched, at)
+                walks += at == held > 0
+                if held == 0:
+                    deadline.sleep(1)
+        return {"held_bytes": touched, "walks": walks}
+
+
+BLOCK_BYTES = 1 << 20
+"""One write or read: long enough that the device counts, short enough to stop at once."""
+PAPER_PROCESSES = 8
+"""As many as BigRoots launches."""
+O_DIRECT: int = getattr(os, "O_DIRECT", 0)
+
+
+@dataclass(frozen=True)
+class IoSettings(Settings):
+    """Writing (and reading) processes; by default eight, as in the paper.
+
+    Each has one file without a name, so that nothing is left however it ends. The page cache is
+    bypassed (``O_DIRECT``), or every block is flushed and dropped from it: the device is loaded.
+
+    Parameters
+    ----------
+    folder : where the files lie; empty: the system's folder for temporary files.
+    size_bytes : bytes on disk at most, over all hogs.
+    read_share : share of blocks that are read instead of written, in [0, 1); the paper only writes.
+    rate_bytes_per_s : bytes moved per second over all hogs at most; None: no limit.
+    """
+
+    anomaly: ClassVar[Anomaly] = Anomaly.IO
+
+    folder: str = ""
+    size_bytes: int = 256 << 20
+    read_share: float = 0.0
+    rate_bytes_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        super().__post_init__()
+        object.__setattr__(self, "folder", str(Path(self.folder or tempfile.gettempdir())))
+        if not 0 <= self.read_share < 1:
+            raise UsageError(f"{self.read_share} is not at least 0 and below 1", "--read-share")
+        if self.size_bytes < self.processes * BLOCK_BYTES:
+            what = f"{self.size_bytes} bytes are less than 1 MB for each of {self.processes} hogs"
+            raise UsageError(what, "--size", "ask for more, or fewer --processes")
+        check_rate(self.rate_bytes_per_s)
+
+    def default_processes(self) -> int:
+        """As many as in the paper."""
+        return PAPER_PROCESSES
+
+    def check_room(self) -> None:
+        """Refuse a folder that is missing, in memory, or too full."""
+        check_disk(self.folder, self.size_bytes)
+
+    def hog(self, spec: HogSpec, deadline: Deadline) -> dict[str, float]:
+        """Write and read blocks; counts them, and what the kernel says reached the device."""
+        blocks = self.size_bytes // self.processes // BLOCK_BYTES
+        rate = self.rate_bytes_per_s
+        pace = Pace(rate / self.processes if rate else None)
+        before = device_bytes()
+        written = read = at = filled = 0
+        with (
+            tempfile.TemporaryFile(dir=self.folder, buffering=0) as file,
+            mmap.mmap(-1, BLOCK_BYTES) as block,
+        ):
+            block[:] = os.urandom(BLOCK_BYTES)  # nothing that a file system could compress
+            descriptor = file.fileno()
+            direct = _prepare(descriptor, blocks * BLOCK_BYTES, block)
+            while not deadline.over():
+                if filled and random.random() < self.read_share:  # noqa: S311
+                    place = random.randrange(filled) * BLOCK_BYTES  # noqa: S311
+                    read += _read(descriptor, block, place, direct)
+                else:
+                    written += _write(descriptor, block, at * BLOCK_BYTES, direct)
+                    filled = max(filled, at + 1)
+                    at = (at + 1) % blocks
+                pace.moved(BLOCK_BYTES, deadline)
+        after = device_bytes()
+        grown = {name: after[name] - before[name] for name in after.keys() & before.keys()}
+        return {"written_bytes": written, "read_bytes": read, "direct_hogs": int(direct), **grown}
+
+
+def device_bytes() -> dict[str, int]:
+    """Return what this process had written to and read from devices; empty where untold."""
+    names = {"write_bytes": "device_written_bytes", "read_bytes": "device_read_bytes"}
+    try:
+        lines = Path("/proc/self/io").read_text("ascii").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.split(": ") for line in lines)
+    return {names[name]: int(value) for name, value in pairs if name in names}
+
+
+def _prepare(descriptor: int, size_bytes: int, block: mmap.mmap) -> bool:
+    """Reserve the space, so that a full disk is met now, and bypass the page cache if possible."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    if not O_DIRECT:
+        return False
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | O_DIRECT)
+        os.pwrite(descriptor, block, 0)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+        return False
+    return True
+
+
+def _write(descriptor: int, block: mmap.mmap, place: int, direct: bool) -> int:
+    count = os.pwrite(descriptor, block, place)
+    if not direct:
+        os.fsync(descriptor)
+    return count
+
+
+def _read(descriptor: int, block: mmap.mmap, place: int, direct: bool) -> int:
+    if not direct and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, place, BLOCK_BYTES, os.POSIX_FADV_DONTNEED)
+    return os.preadv(descriptor, [block], place)
+
+
+MOST_MESSAGE_BYTES = 16 << 20
+"""A message and its reply are held in memory by both ends."""
+CLIENT, SERVER = "client", "server"
+
+
+@dataclass(frozen=True)
+class NetworkSettings(Settings):
+    """Pairs of client and server; by default one pair.
+
+    The paper has eight, and its server elsewhere in the LAN. Here both ends are on this host: the
+    bytes cost the loopback device and processor time; a pair at full speed takes two cores already.
+
+    Parameters
+    ----------
+    listen, source : loopback addresses of the servers and of the clients.
+    message_bytes : bytes of a message and of its reply (the paper: 512).
+    rate_bytes_per_s : bytes per second that all clients send at most (as many come back); None: no
+        limit.
+    """
+
+    anomaly: ClassVar[Anomaly] = Anomaly.NETWORK
+
+    listen: str = "127.0.0.1"
+    source: str = "127.0.0.1"
+    message_bytes: int = 64 << 10
+    rate_bytes_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        super().__post_init__()
+        check_loopback(self.listen, "--listen")
+        check_loopback(self.source, "--source")
+        if not 1 <= self.message_bytes <= MOST_MESSAGE_BYTES:
+            raise UsageError(f"{self.message_bytes} bytes are not 1 B to 16 MB", "--message")
+        check_rate(self.rate_bytes_per_s)
+
+    def default_processes(self) -> int:
+        """One pair."""
+        return 1
+
+    def hog_specs(self) -> list[HogSpec]:
+        """Two for each pair, with the ends of an open connection between them."""
+        specs: list[HogSpec] = []
+        try:
+            for _ in range(self.processes):
+                client, server = _connection(self.listen, self.source)
+                specs.append(HogSpec(len(specs), CLIENT, client))
+                specs.append(HogSpec(len(specs), SERVER, server))
+        except OSError as error:
+            for spec in specs:
+                if spec.connection is not None:
+                    spec.connection.close()
+            what = f"cannot connect from {self.source}: {error.strerror}"
+            raise IqcarError(what, self.listen, "take addresses this host has") from error
+        return specs
+
+    def hog(self, spec: HogSpec, deadline: Deadline) -> dict[str, float]:
+        """Send and await replies, or reply; the client counts for both."""
+        connection = spec.connection
+        if connection is None:
+            raise ValueError("a network hog needs a connection")
+        connection.settimeout(STEP_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        message = memoryview(bytearray(self.message_bytes))
+        reply = memoryview(bytearray(self.message_bytes))
+        if spec.role == SERVER:
+            while _move(connection.recv_into, reply, deadline) == len(reply):
+                _move(connection.send, reply, deadline)
+            return {}
+        rate = self.rate_bytes_per_s
+        pace = Pace(rate / self.processes if rate else None)
+        sent = received = 0
+        while True:
+            sent += _move(connection.send, message, deadline)
+            got = _move(connection.recv_into, reply, deadline)
+            received += got
+            if got < len(reply):
+                return {"sent_bytes": sent, "received_bytes": received}
+            pace.moved(got, deadline)
+
+
+def check_loopback(address: str, option: str) -> None:
+    """Refuse an address that could leave this host; raises UsageError."""
+    try:
+        loopback = ipaddress.IPv4Address(address).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise UsageError(f"{address!r} is no loopback address", option, "take one of 127.0.0.0/8")
+
+
+def _connection(listen: str, source: str) -> tuple[socket.socket, socket.socket]:
+    """Connect two sockets; nobody can connect to either of them afterwards."""
+    with socket.socket() as listener:
+        listener.bind((listen, 0))
+        listener.listen(1)
+        client = socket.socket()
+        try:
+            client.bind((source, 0))
+            client.connect(listener.getsockname())
+            while True:  # some other process on this host may have been faster
+                server, peer = listener.accept()
+                if peer == client.getsockname():
+                    return client, server
+                server.close()
+        except OSError:
+            client.close()
+            raise
+
+
+def _move(step: Callable[[memoryview], int], whole: memoryview, deadline: Deadline) -> int:
+    """Send or receive all of it; returns less when the turn is over or the other end has gone."""
+    done = 0
+    while done < len(whole) and not deadline.over():
+        try:
+            count = step(whole[done:])
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            break
+        if count == 0:
+            break
+        done += count
+    return done
